@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/thread_pool.hpp"
+
+#include "base/require.hpp"
+
+namespace mtboost {
+
+ThreadPool::ThreadPool(int n_threads) {
+  require(n_threads >= 1, "n_threads must be at least 1, found " + std::to_string(n_threads));
+  workers_.reserve(static_cast<std::size_t>(n_threads - 1));
+  for (int i = 1; i < n_threads; ++i) workers_.emplace_back([this] { work(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (auto& worker : workers_) worker.join();
+}
+
+void ThreadPool::parallel_for(std::size_t n_blocks, const std::function<void(std::size_t)>& body) {
+  if (n_blocks <= 1 || workers_.empty()) {
+    for (std::size_t block = 0; block < n_blocks; ++block) body(block);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    body_ = &body;
+    n_blocks_ = n_blocks;
+    next_block_.store(0, std::memory_order_relaxed);
+    n_busy_ = workers_.size();
+    first_exception_ = nullptr;
+    ++call_;
+  }
+  wake_.notify_all();
+  take_blocks();
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return n_busy_ == 0; });
+  body_ = nullptr;
+  if (first_exception_) std::rethrow_exception(first_exception_);
+}
+
+void ThreadPool::work() {
+  std::size_t seen = 0;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return stopping_ || call_ != seen; });
+      if (stopping_) return;
+      seen = call_;
+    }
+    take_blocks();
+    {
+      std::lock_guard lock(mutex_);
+      if (--n_busy_ > 0) continue;
+    }
+    done_.notify_one();
+  }
+}
+
+void ThreadPool::take_blocks() {
+  for (;;) {
+    const std::size_t block = next_block_.fetch_add(1, std::memory_order_relaxed);
+    if (block >= n_blocks_) return;
+    try {
+      (*body_)(block);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (!first_exception_) first_exception_ = std::current_exception();
+      next_block_.store(n_blocks_, std::memory_order_relaxed);
+    }
+  }
+}
+
+}  // namespace mtboost

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads of one training run. std::thread, not OpenMP: xgboost and LightGBM each bring a libgomp pool that spins, and
+// a child process made by fork() after OpenMP ran hangs. Workers here sleep between calls and die with the pool.
+// Always holds: a body sees each block index exactly once, and results must not depend on which thread runs a block.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace mtboost {
+
+class ThreadPool {
+ public:
+  explicit ThreadPool(int n_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int n_threads() const noexcept { return static_cast<int>(workers_.size()) + 1; }
+
+  // Runs body(block) for block in [0, n_blocks); the calling thread works too. Blocks are handed out one by one in
+  // ascending order, so uneven blocks balance. The first exception a body throws comes back here. Not reentrant.
+  void parallel_for(std::size_t n_blocks, const std::function<void(std::size_t)>& body);
+
+ private:
+  void work();
+  void take_blocks();
+
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  const std::function<void(std::size_t)>* body_ = nullptr;
+  std::size_t n_blocks_ = 0;
+  std::atomic<std::size_t> next_block_{0};
+  std::size_t n_busy_ = 0;
+  std::size_t call_ = 0;
+  std::exception_ptr first_exception_;
+  bool stopping_ = false;
+};
+
+}  // namespace mtboost

@@ -1,0 +1,1 @@
+"""mtboost: multi-task gradient-boosted trees as ordinary boosters."""
