@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Table of contents of the extension: one bind_<step>(module) per bind_<step>.cpp.
-#include <pybind11/pybind11.h>
+#include "bindings.hpp"
 
-PYBIND11_MODULE(_core, module) { module.doc() = "The algorithms of mtboost in C++; mtboost's Python modules are its only users."; }
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "The algorithms of mtboost in C++; mtboost's Python modules are its only users.";
+  mtboost::bind_binning(module);
+  mtboost::bind_split(module);
+  mtboost::bind_grow(module);
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the extension; each is defined in the file of its name.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace mtboost {
+
+void bind_binning(pybind11::module_& module);
+void bind_split(pybind11::module_& module);
+void bind_grow(pybind11::module_& module);
+
+}  // namespace mtboost

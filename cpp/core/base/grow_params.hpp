@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every stopping rule and penalty of a tree, with XGBoost's names, meanings and defaults.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/require.hpp"
+#include "base/types.hpp"
+
+namespace mtboost {
+
+struct GrowParams {
+  float learning_rate = 0.3f;
+  int max_depth = 6;   // 0: no limit
+  int max_leaves = 0;  // 0: no limit
+  bool loss_guided = false;
+  float min_split_loss = 0.0f;
+  float min_child_weight = 1.0f;
+  float reg_lambda = 1.0f;
+  float reg_alpha = 0.0f;
+  float max_delta_step = 0.0f;  // 0: no limit
+  bin_t max_cat_to_onehot = 4;  // fewer categories than this: one against the rest
+  bin_t max_cat_threshold = 64;
+  double subsample = 1.0;
+  double colsample_bytree = 1.0;
+  double colsample_bylevel = 1.0;
+  double colsample_bynode = 1.0;
+  std::vector<int> monotone_constraints;                       // -1, 0, 1 per feature; empty: none
+  std::vector<std::vector<feature_t>> interaction_constraints;  // features that may meet on a path; empty: all
+  std::uint64_t seed = 0;
+
+  void check(feature_t n_features) const {
+    require(max_depth > 0 || max_leaves > 0, "max_depth or max_leaves must be positive, or a tree never ends");
+    require(loss_guided || max_depth > 0, "grow_policy='depthwise' needs max_depth > 0");
+    require(monotone_constraints.size() <= n_features, "monotone_constraints has more entries than features");
+    for (const auto& group : interaction_constraints)
+      for (const feature_t feature : group)
+        require(feature < n_features, "interaction_constraints names feature " + std::to_string(feature) +
+                                          ", but there are " + std::to_string(n_features));
+  }
+};
+
+}  // namespace mtboost

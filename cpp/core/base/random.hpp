@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random numbers whose value depends on a key (seed, tree, node, ...), never on the thread or on what was drawn before.
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a counter passed through a mixing function.
+#pragma once
+
+#include <cstdint>
+
+namespace mtboost {
+
+class RandomStream {
+ public:
+  // What a draw is for comes first in the key, so that two purposes never share a stream.
+  enum class Purpose : std::uint64_t { rows = 1, features_of_tree, features_of_level, features_of_node };
+
+  RandomStream(Purpose purpose, std::uint64_t seed, std::uint64_t tree, std::uint64_t index = 0) noexcept
+      : state_(mix(mix(mix(mix(static_cast<std::uint64_t>(purpose)) ^ seed) ^ tree) ^ index)) {}
+
+  std::uint64_t next() noexcept { return mix(state_ += kGolden); }
+
+  // Uniform on [0, 1) with 53 random bits.
+  double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+ private:
+  static constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ULL;
+
+  static constexpr std::uint64_t mix(std::uint64_t z) noexcept {
+    z += kGolden;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+  }
+
+  std::uint64_t state_;
+};
+
+}  // namespace mtboost

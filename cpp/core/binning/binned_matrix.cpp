@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "binning/binned_matrix.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/require.hpp"
+#include "base/thread_pool.hpp"
+
+namespace mtboost {
+namespace {
+
+constexpr std::size_t kRowsPerBlock = 4096;
+
+std::vector<row_t> inverse(const std::vector<row_t>& order, row_t n_rows) {
+  if (order.empty()) return {};
+  require(order.size() == n_rows, "storage order needs one entry per row");
+  std::vector<row_t> places(n_rows, std::numeric_limits<row_t>::max());
+  for (row_t place = 0; place < n_rows; ++place) {
+    require(order[place] < n_rows && places[order[place]] == std::numeric_limits<row_t>::max(),
+            "storage order must be a permutation of the rows");
+    places[order[place]] = place;
+  }
+  return places;
+}
+
+template <typename Body>
+void for_row_blocks(std::size_t n_rows, int n_threads, const Body& body) {
+  ThreadPool pool(n_rows <= kRowsPerBlock ? 1 : n_threads);
+  pool.parallel_for((n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
+    const std::size_t begin = block * kRowsPerBlock;
+    body(begin, std::min(begin + kRowsPerBlock, n_rows));
+  });
+}
+
+}  // namespace
+
+BinnedMatrix::BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
+                           std::vector<row_t> caller_rows)
+    : cuts_(std::move(cuts)),
+      n_rows_(n_rows),
+      may_be_missing_(std::move(may_be_missing)),
+      is_dense_(std::none_of(may_be_missing_.begin(), may_be_missing_.end(), [](auto flag) { return flag != 0; })),
+      caller_rows_(std::move(caller_rows)) {
+  require(may_be_missing_.size() == cuts_.n_features(), "may_be_missing needs one flag per feature");
+  slot_offsets_.push_back(0);
+  for (feature_t first = 0; first < n_features(); first += kGroupSize) {
+    Group group{first, std::min(kGroupSize, n_features() - first), 1, row_bytes_};
+    for (feature_t feature = first; feature < first + group.n_features; ++feature) {
+      const std::size_t n_slots = cuts_.n_bins(feature) + (may_be_missing_[feature] != 0 ? 1u : 0u);
+      require(n_slots <= 65536, "feature " + std::to_string(feature) + " has " + std::to_string(cuts_.n_bins(feature)) +
+                                    " bins; at most 65535 are supported: lower max_bin or merge categories");
+      if (n_slots > 256) group.bytes_per_bin = 2;
+      slot_offsets_.push_back(slot_offsets_.back() + n_slots);
+    }
+    groups_.push_back(group);
+    row_bytes_ += kGroupSize * group.bytes_per_bin;  // whole groups: eight bins are loaded at once
+  }
+  data_.resize(row_bytes_ * n_rows);
+}
+
+BinnedMatrixBuilder::BinnedMatrixBuilder(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
+                                         std::vector<row_t> storage_order)
+    : matrix_(std::move(cuts), n_rows, std::move(may_be_missing), std::move(storage_order)),
+      stored_rows_(inverse(matrix_.caller_rows_, n_rows)) {}
+
+std::uint8_t* BinnedMatrixBuilder::reserve_row(std::size_t row_in_block) noexcept {
+  const std::size_t row = n_added_ + row_in_block;
+  return matrix_.data_.data() + (stored_rows_.empty() ? row : stored_rows_[row]) * matrix_.row_bytes_;
+}
+
+void BinnedMatrixBuilder::store(std::uint8_t* row, feature_t feature, float value) const {
+  const Cuts& cuts = matrix_.cuts_;
+  bin_t bin;
+  if (std::isnan(value)) {
+    require(matrix_.may_be_missing(feature), "feature " + std::to_string(feature) + " holds a missing value");
+    bin = cuts.n_bins(feature);
+  } else {
+    const auto edges = cuts.values(feature);
+    require(!edges.empty(), "feature " + std::to_string(feature) + " has a value but no bins");
+    // Numeric: the first cut above the value. Categorical: cuts are the codes themselves.
+    const auto edge = cuts.is_categorical(feature) ? std::lower_bound(edges.begin(), edges.end(), value)
+                                                   : std::upper_bound(edges.begin(), edges.end(), value);
+    bin = std::min(static_cast<bin_t>(edge - edges.begin()), cuts.n_bins(feature) - 1);
+  }
+  const BinnedMatrix::Column at = matrix_.column(feature);
+  if (at.bytes_per_bin == 1) {
+    row[at.offset] = static_cast<std::uint8_t>(bin);
+  } else {
+    const auto wide = static_cast<std::uint16_t>(bin);
+    std::memcpy(row + at.offset, &wide, sizeof wide);
+  }
+}
+
+void BinnedMatrixBuilder::start_block(std::size_t n_rows, std::size_t n_columns) const {
+  require(n_added_ + n_rows <= matrix_.n_rows(), "more rows were added than the matrix was made for");
+  require(n_columns == matrix_.n_features(), "the block has " + std::to_string(n_columns) + " columns, the cuts " +
+                                                 std::to_string(matrix_.n_features()));
+}
+
+template <typename T>
+void BinnedMatrixBuilder::add(const MatrixView<T>& block, int n_threads) {
+  start_block(block.n_rows, block.n_columns);
+  for_row_blocks(block.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      std::uint8_t* target = reserve_row(row);
+      for (feature_t feature = 0; feature < matrix_.n_features(); ++feature)
+        store(target, feature, static_cast<float>(block(row, feature)));
+    }
+  });
+  n_added_ += block.n_rows;
+}
+
+template <typename Offset, typename Index>
+void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads) {
+  start_block(block.n_rows(), matrix_.n_features());
+  for_row_blocks(block.n_rows(), n_threads, [&](std::size_t begin, std::size_t end) {
+    constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
+    for (std::size_t row = begin; row < end; ++row) {
+      std::uint8_t* target = reserve_row(row);
+      const auto n_stored = static_cast<std::size_t>(block.indptr[row + 1] - block.indptr[row]);
+      if (n_stored < matrix_.n_features())
+        for (feature_t feature = 0; feature < matrix_.n_features(); ++feature) store(target, feature, kMissing);
+      for (auto i = block.indptr[row]; i < block.indptr[row + 1]; ++i) {
+        const auto entry = static_cast<std::size_t>(i);
+        const auto feature = static_cast<feature_t>(block.indices[entry]);
+        require(feature < matrix_.n_features(), "column index " + std::to_string(feature) + " is out of range");
+        store(target, feature, block.values[entry]);
+      }
+    }
+  });
+  n_added_ += block.n_rows();
+}
+
+BinnedMatrix BinnedMatrixBuilder::build() && {
+  require(n_added_ == matrix_.n_rows(), "the matrix was made for " + std::to_string(matrix_.n_rows()) +
+                                            " rows, but " + std::to_string(n_added_) + " were added");
+  return std::move(matrix_);
+}
+
+template <typename T>
+std::vector<std::uint8_t> columns_with_missing(const MatrixView<T>& table, int n_threads) {
+  const std::size_t n_blocks = (table.n_rows + kRowsPerBlock - 1) / kRowsPerBlock;
+  std::vector<std::vector<std::uint8_t>> found(n_blocks);
+  for_row_blocks(table.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    auto& flags = found[begin / kRowsPerBlock];
+    flags.assign(table.n_columns, 0);
+    for (std::size_t row = begin; row < end; ++row)
+      for (std::size_t column = 0; column < table.n_columns; ++column)
+        flags[column] |= static_cast<std::uint8_t>(std::isnan(table(row, column)));
+  });
+  std::vector<std::uint8_t> result(table.n_columns, 0);
+  for (const auto& flags : found)
+    for (std::size_t column = 0; column < table.n_columns; ++column) result[column] |= flags[column];
+  return result;
+}
+
+template void BinnedMatrixBuilder::add(const MatrixView<float>&, int);
+template void BinnedMatrixBuilder::add(const MatrixView<double>&, int);
+template void BinnedMatrixBuilder::add(const CsrView<std::int64_t, std::int32_t>&, int);
+template std::vector<std::uint8_t> columns_with_missing(const MatrixView<float>&, int);
+template std::vector<std::uint8_t> columns_with_missing(const MatrixView<double>&, int);
+
+}  // namespace mtboost

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "grow/row_partition.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mtboost {
+namespace {
+
+constexpr std::size_t kRowsPerBlock = 16384;
+
+template <typename Bin>
+std::size_t divide(const std::uint8_t* column, std::size_t row_bytes, const std::uint8_t* goes_left,
+                   std::span<const row_t> rows, row_t* left, row_t* right) noexcept {
+  std::size_t n_left = 0, n_right = 0;
+  for (const row_t row : rows) {  // without a branch: both targets are written, one of them advances
+    Bin bin;
+    std::memcpy(&bin, column + row * row_bytes, sizeof bin);
+    const std::size_t is_left = goes_left[bin];
+    left[n_left] = row;
+    right[n_right] = row;
+    n_left += is_left;
+    n_right += 1 - is_left;
+  }
+  return n_left;
+}
+
+}  // namespace
+
+void RowPartition::start(std::span<const row_t> rows) {
+  rows_.assign(rows.begin(), rows.end());
+  left_rows_.resize(rows.size());
+  right_rows_.resize(rows.size());
+  slices_.assign(1, {0, rows.size()});
+}
+
+void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> splits, ThreadPool& pool) {
+  std::vector<Block> blocks;
+  for (std::size_t split = 0; split < splits.size(); ++split) {
+    const Slice slice = slices_[static_cast<std::size_t>(splits[split].node)];
+    for (std::size_t begin = slice.begin; begin < slice.end; begin += kRowsPerBlock)
+      blocks.push_back({split, begin, std::min(begin + kRowsPerBlock, slice.end)});
+  }
+  pool.parallel_for(blocks.size(), [&](std::size_t i) {
+    Block& block = blocks[i];
+    const NodeSplit& split = splits[block.split];
+    const BinnedMatrix::Column at = matrix.column(split.feature);
+    const std::uint8_t* column = matrix.row_data(0) + at.offset;
+    const auto divide_block = at.bytes_per_bin == 1 ? divide<std::uint8_t> : divide<std::uint16_t>;
+    block.n_left = divide_block(column, matrix.row_bytes(), split.goes_left.data(),
+                                std::span<const row_t>(rows_).subspan(block.begin, block.end - block.begin),
+                                left_rows_.data() + block.begin, right_rows_.data() + block.begin);
+  });
+
+  std::size_t first_block = 0;
+  for (std::size_t split = 0; split < splits.size(); ++split) {
+    const Slice slice = slices_[static_cast<std::size_t>(splits[split].node)];
+    std::size_t middle = slice.begin;
+    std::size_t last_block = first_block;
+    for (; last_block < blocks.size() && blocks[last_block].split == split; ++last_block) middle += blocks[last_block].n_left;
+    std::size_t left = slice.begin, right = middle;
+    for (; first_block < last_block; ++first_block) {
+      Block& block = blocks[first_block];
+      block.left_target = left;
+      block.right_target = right;
+      left += block.n_left;
+      right += block.end - block.begin - block.n_left;
+    }
+    const auto n_nodes = static_cast<std::size_t>(std::max(splits[split].left, splits[split].right)) + 1;
+    if (slices_.size() < n_nodes) slices_.resize(n_nodes);
+    slices_[static_cast<std::size_t>(splits[split].left)] = {slice.begin, middle};
+    slices_[static_cast<std::size_t>(splits[split].right)] = {middle, slice.end};
+  }
+  pool.parallel_for(blocks.size(), [&](std::size_t i) {
+    const Block& block = blocks[i];
+    std::copy_n(left_rows_.begin() + static_cast<std::ptrdiff_t>(block.begin), block.n_left,
+                rows_.begin() + static_cast<std::ptrdiff_t>(block.left_target));
+    std::copy_n(right_rows_.begin() + static_cast<std::ptrdiff_t>(block.begin), block.end - block.begin - block.n_left,
+                rows_.begin() + static_cast<std::ptrdiff_t>(block.right_target));
+  });
+}
+
+}  // namespace mtboost

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of each node as slices of one array. Splitting a node reorders its slice: left rows first, each side in
+// ascending order, whatever the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.hpp"
+#include "base/types.hpp"
+#include "binning/binned_matrix.hpp"
+
+namespace mtboost {
+
+class RowPartition {
+ public:
+  // Starts a tree: these rows, ascending, belong to the root, node 0. Memory of the last tree is used again.
+  void start(std::span<const row_t> rows);
+
+  std::span<const row_t> rows(node_t node) const noexcept {
+    const Slice& slice = slices_[static_cast<std::size_t>(node)];
+    return std::span(rows_).subspan(slice.begin, slice.end - slice.begin);
+  }
+
+  struct NodeSplit {
+    node_t node, left, right;
+    feature_t feature;
+    std::vector<std::uint8_t> goes_left;  // per bin, missing last
+  };
+  void split(const BinnedMatrix& matrix, std::span<const NodeSplit> splits, ThreadPool& pool);
+
+ private:
+  struct Slice {
+    std::size_t begin = 0, end = 0;
+  };
+  // A run of one node's rows, and how many of them go left.
+  struct Block {
+    std::size_t split, begin, end;
+    std::size_t n_left = 0, left_target = 0, right_target = 0;
+  };
+
+  std::vector<row_t> rows_;
+  std::vector<row_t> left_rows_, right_rows_;  // where a block puts its sides before they are moved together
+  std::vector<Slice> slices_;
+};
+
+}  // namespace mtboost

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// START HERE: grows one tree. The loop joins the steps of the other files, in this order:
+//   take the most urgent leaves        depth-wise: a whole level; loss-guided: the leaf with the best split
+//   cut them                           tree/tree: two new nodes each; grow/row_partition: their rows
+//   sum gradients of the children      histogram/: the lighter child from its rows, its sibling by subtraction
+//   find the children's best cuts      split/split_finder
+// With one task, or the plain score, the tree is XGBoost's hist tree bit for bit. Naive twin: tests/oracle/naive.py.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/grow_params.hpp"
+#include "base/thread_pool.hpp"
+#include "binning/binned_matrix.hpp"
+#include "grow/row_partition.hpp"
+#include "histogram/histogram.hpp"
+#include "split/feature_sampler.hpp"
+#include "split/split_finder.hpp"
+#include "split/split_score.hpp"
+#include "split/task_rows.hpp"
+#include "tree/tree.hpp"
+
+namespace mtboost {
+
+class TreeGrower {
+ public:
+  // score: null grows by the pooled gain. tasks: null is a single task. feature_weights: empty, or one per feature.
+  TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
+             std::optional<TaskRows> tasks, std::vector<float> feature_weights);
+
+  struct Grown {
+    Tree tree;
+    std::vector<node_t> leaves;  // of every row, in the caller's order, whether it took part or not
+  };
+
+  // gradients: one pair per row in the caller's order. is_active: one flag per task, empty for all; rows of other tasks
+  // take no part. tree_number: key of the random draws. check_interrupt runs between the steps and may throw.
+  Grown grow(const GrowParams& params, std::span<const GradientPair> gradients, std::span<const std::uint8_t> is_active,
+             std::uint64_t tree_number, int n_threads, const std::function<void()>& check_interrupt);
+
+  const BinnedMatrix& matrix() const noexcept { return *matrix_; }
+
+ private:
+  class Growth;
+
+  std::vector<row_t> participating_rows(const GrowParams& params, std::span<const std::uint8_t> is_active,
+                                        std::uint64_t tree_number) const;
+  std::span<const GradientPair> in_stored_order(std::span<const GradientPair> gradients, ThreadPool& pool);
+  std::vector<node_t> leaves_of_all_rows(const Tree& tree, std::span<const row_t> participating, ThreadPool& pool) const;
+
+  std::shared_ptr<const BinnedMatrix> matrix_;
+  std::shared_ptr<const SplitScore> score_;
+  std::optional<TaskRows> tasks_;
+  std::vector<float> feature_weights_;
+  RowPartition partition_;
+  HistogramPool histograms_;
+  std::vector<GradientPair> stored_gradients_;
+};
+
+}  // namespace mtboost

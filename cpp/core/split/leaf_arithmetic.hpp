@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leaf weight and gain of a node's sums (chen2016, eq. 5 and 6; no ½ and no γ), in the arithmetic of XGBoost's hist
+// updater: sums in double, but quotients, products and sums of gains rounded to float where XGBoost rounds them. The
+// order of these roundings decides between cuts that are equal on paper, so it may not be "simplified".
+// Naive twin: tests/oracle/naive.py. LightGBM's arithmetic will be a second class with the same members.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/types.hpp"
+#include "base/grow_params.hpp"
+
+namespace mtboost {
+
+// What monotone constraints of the ancestors leave to a node's weight.
+struct WeightBounds {
+  float lower = -std::numeric_limits<float>::max();
+  float upper = std::numeric_limits<float>::max();
+};
+
+class XgboostArithmetic {
+ public:
+  explicit XgboostArithmetic(const GrowParams& params) noexcept
+      : reg_lambda_(params.reg_lambda),
+        reg_alpha_(params.reg_alpha),
+        max_delta_step_(params.max_delta_step),
+        min_child_weight_(params.min_child_weight),
+        is_boxed_(params.max_delta_step != 0.0f ||
+                  std::any_of(params.monotone_constraints.begin(), params.monotone_constraints.end(),
+                              [](int sign) { return sign != 0; })) {}
+
+  // w = -T(G)/(H + λ), T: soft threshold at α; 0 below min_child_weight; clipped to max_delta_step.
+  float weight(const GradientSums& sums) const noexcept {
+    if (sums.hessian < min_child_weight_ || sums.hessian <= 0.0) return 0.0f;
+    double weight = -soft_threshold(sums.gradient) / (sums.hessian + reg_lambda_);
+    if (max_delta_step_ != 0.0f)
+      weight = std::clamp(weight, -static_cast<double>(max_delta_step_), static_cast<double>(max_delta_step_));
+    return static_cast<float>(weight);
+  }
+  float weight(const GradientSums& sums, const WeightBounds& bounds) const noexcept {
+    return std::clamp(weight(sums), bounds.lower, bounds.upper);
+  }
+
+  // T(G)²/(H + λ), or -(2Gw + (H + λ)w²) where a limit on w may bind.
+  float gain(const GradientSums& sums, const WeightBounds& bounds) const noexcept {
+    return is_boxed_ ? gain_of_weight(sums, weight(sums, bounds)) : free_gain(sums);
+  }
+
+  // Gain of both sides less the node's own, -infinity where a monotone constraint is violated.
+  float split_gain(const GradientSums& left, const GradientSums& right, const WeightBounds& bounds, int monotone_sign,
+                   float node_gain) const noexcept {
+    if (!is_boxed_) return (free_gain(left) + free_gain(right)) - node_gain;
+    const float left_weight = weight(left, bounds);
+    const float right_weight = weight(right, bounds);
+    if ((monotone_sign > 0 && left_weight > right_weight) || (monotone_sign < 0 && left_weight < right_weight))
+      return -std::numeric_limits<float>::infinity();
+    return (gain_of_weight(left, left_weight) + gain_of_weight(right, right_weight)) - node_gain;
+  }
+
+  // The gain without limits on w: what a task's own sums s^t are made of.
+  float free_gain(const GradientSums& sums) const noexcept {
+    const double gradient = soft_threshold(sums.gradient);
+    const float gain = static_cast<float>(gradient * gradient) / static_cast<float>(sums.hessian + reg_lambda_);
+    return sums.hessian > 0.0 ? gain : 0.0f;
+  }
+
+  bool may_split(const GradientSums& left, const GradientSums& right) const noexcept {
+    return left.hessian >= min_child_weight_ && right.hessian >= min_child_weight_;
+  }
+
+ private:
+  double soft_threshold(double gradient) const noexcept {
+    if (gradient > reg_alpha_) return gradient - reg_alpha_;
+    if (gradient < -reg_alpha_) return gradient + reg_alpha_;
+    return 0.0;
+  }
+  float gain_of_weight(const GradientSums& sums, float weight) const noexcept {
+    if (sums.hessian <= 0.0) return 0.0f;
+    const auto gradient = static_cast<float>(sums.gradient);
+    const auto hessian = static_cast<float>(sums.hessian);
+    return -(2.0f * gradient * weight + (hessian + static_cast<float>(reg_lambda_)) * (weight * weight));
+  }
+
+  double reg_lambda_;
+  double reg_alpha_;
+  float max_delta_step_;
+  float min_child_weight_;
+  bool is_boxed_;
+};
+
+}  // namespace mtboost

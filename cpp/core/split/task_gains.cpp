@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "split/task_gains.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace mtboost {
+
+void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin_t> category_order) {
+  feature_ = cuts.front().cut.feature;
+  kind_ = cuts.front().cut.kind;
+  any_missing_in_a_ = any_missing_in_b_ = false;
+  std::vector<bin_t> positions;
+  positions.reserve(cuts.size());
+  for (const Candidate& candidate : cuts) {
+    positions.push_back(candidate.cut.position);
+    (candidate.cut.missing_in_a() ? any_missing_in_a_ : any_missing_in_b_) = true;
+  }
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  n_cuts_ = static_cast<std::uint32_t>(positions.size());
+  cut_of_candidate_.clear();
+  for (const Candidate& candidate : cuts)
+    cut_of_candidate_.push_back(static_cast<std::uint32_t>(
+        std::lower_bound(positions.begin(), positions.end(), candidate.cut.position) - positions.begin()));
+
+  // Segment n_cuts_ is "in no side A", segment n_cuts_ + 1 is "missing".
+  const bin_t n_bins = matrix_.cuts().n_bins(feature_);
+  segment_of_bin_.assign(n_bins + 1, n_cuts_);
+  segment_of_bin_[n_bins] = n_cuts_ + 1;
+  if (kind_ == CutKind::one_hot) {
+    for (std::uint32_t cut = 0; cut < n_cuts_; ++cut)
+      segment_of_bin_[positions[cut]] = cut;
+  } else {
+    std::uint32_t segment = 0;
+    for (bin_t place = 0; place < n_bins; ++place) {
+      while (segment < n_cuts_ && positions[segment] <= place) ++segment;
+      const bin_t bin = kind_ == CutKind::partition ? category_order[place] : place;
+      segment_of_bin_[bin] = segment;
+    }
+  }
+  segments_.assign(n_cuts_ + 2, {});
+  is_filled_.assign((n_cuts_ + 2 + 63) / 64, 0);
+}
+
+template <typename Sink>
+void TaskGains::for_each_piece(const NodeRows& node, Sink&& sink) {
+  if (matrix_.column(feature_).bytes_per_bin == 1)
+    for_each_piece_of<std::uint8_t>(node, sink);
+  else
+    for_each_piece_of<std::uint16_t>(node, sink);
+  flush(sink);
+}
+
+template <typename Bin, typename Sink>
+void TaskGains::for_each_piece_of(const NodeRows& node, Sink&& sink) {
+  const std::uint8_t* data = matrix_.row_data(0) + matrix_.column(feature_).offset;
+  const std::size_t row_bytes = matrix_.row_bytes();
+  const std::uint32_t missing_segment = n_cuts_ + 1;
+  for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
+    const PresentTask& task = node.tasks[task_index];
+    const auto rows = node.rows.subspan(task.begin, task.end - task.begin);
+    for (const row_t row : rows) {
+      Bin bin;
+      std::memcpy(&bin, data + row * row_bytes, sizeof bin);
+      const std::uint32_t segment = segment_of_bin_[bin];
+      const GradientPair& pair = node.gradients[row];
+      segments_[segment] += GradientSums{pair.gradient, pair.hessian};
+      is_filled_[segment / 64] |= std::uint64_t{1} << (segment % 64);
+    }
+    filled_.clear();
+    for (std::size_t word = 0; word < is_filled_.size(); ++word)
+      for (; is_filled_[word] != 0; is_filled_[word] &= is_filled_[word] - 1)
+        filled_.push_back(static_cast<std::uint32_t>(word * 64 + std::countr_zero(is_filled_[word])));
+    const bool has_missing = !filled_.empty() && filled_.back() == missing_segment;
+    if (has_missing) filled_.pop_back();
+    emit(task, task_index, filled_, has_missing, sink);
+    for (const std::uint32_t segment : filled_) segments_[segment] = {};
+    segments_[missing_segment] = {};
+  }
+}
+
+template <typename Sink>
+void TaskGains::emit(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> filled,
+                     bool has_missing, Sink&& sink) {
+  if (!has_missing) return emit_direction(task, task_index, filled, 0, {}, sink);
+  const GradientSums& missing = segments_[n_cuts_ + 1];
+  if (any_missing_in_b_) emit_direction(task, task_index, filled, 1, missing, sink);
+  if (any_missing_in_a_) emit_direction(task, task_index, filled, 2, missing, sink);
+}
+
+template <typename Sink>
+void TaskGains::emit_direction(const PresentTask& task, std::uint32_t task_index,
+                               std::span<const std::uint32_t> filled, std::uint32_t direction,
+                               const GradientSums& missing, Sink&& sink) {
+  const bool a_has_missing = direction == 2;
+  const bool b_has_missing = direction == 1;
+  const GradientSums empty_a = a_has_missing ? missing : GradientSums{};
+  // A side without rows leaves the task uncut: s^t is 0 exactly, and no piece is needed.
+  if (kind_ == CutKind::one_hot) {
+    const bool b_always_has_rows = b_has_missing || filled.size() > 1;
+    std::uint32_t next = 0;
+    for (const std::uint32_t segment : filled) {
+      if (a_has_missing && segment > next && !filled.empty()) push(task, {next, std::min(segment, n_cuts_), task_index, direction}, empty_a, sink);
+      if (segment == n_cuts_) return;
+      if (b_always_has_rows) push(task, {segment, segment + 1, task_index, direction}, empty_a + segments_[segment], sink);
+      next = segment + 1;
+    }
+    if (a_has_missing && next < n_cuts_ && !filled.empty()) push(task, {next, n_cuts_, task_index, direction}, empty_a, sink);
+    return;
+  }
+  GradientSums a = empty_a;
+  std::uint32_t begin = 0;
+  bool a_has_rows = a_has_missing;
+  for (const std::uint32_t segment : filled) {
+    const std::uint32_t end = std::min(segment, n_cuts_);
+    if (a_has_rows && begin < end) push(task, {begin, end, task_index, direction}, a, sink);
+    if (segment == n_cuts_) return;
+    a += segments_[segment];
+    a_has_rows = true;
+    begin = segment;
+  }
+  if (b_has_missing && a_has_rows && begin < n_cuts_) push(task, {begin, n_cuts_, task_index, direction}, a, sink);
+}
+
+template <typename Sink>
+void TaskGains::push(const PresentTask& task, Piece piece, const GradientSums& a, Sink&& sink) {
+  const GradientSums b = task.sums - a;
+  piece_[n_waiting_] = piece;
+  a_gradient_[n_waiting_] = a.gradient;
+  a_hessian_[n_waiting_] = a.hessian;
+  b_gradient_[n_waiting_] = b.gradient;
+  b_hessian_[n_waiting_] = b.hessian;
+  node_gain_[n_waiting_] = task.gain;
+  if (++n_waiting_ == kBatch) flush(sink);
+}
+
+template <typename Sink>
+void TaskGains::flush(Sink&& sink) {
+  for (std::size_t i = 0; i < n_waiting_; ++i)
+    gain_[i] = (arithmetic_.free_gain({a_gradient_[i], a_hessian_[i]}) +
+                arithmetic_.free_gain({b_gradient_[i], b_hessian_[i]})) -
+               node_gain_[i];
+  for (std::size_t i = 0; i < n_waiting_; ++i) {
+    // λ = 0 and a side whose hessians are all 0: no number, no gain.
+    if (gain_[i] != 0.0f && std::isfinite(gain_[i])) sink(piece_[i], gain_[i]);
+  }
+  n_waiting_ = 0;
+}
+
+std::span<const TaskGainSums> TaskGains::sums(const NodeRows& node, std::span<const Candidate> cuts,
+                                              std::span<const bin_t> category_order) {
+  number_cuts(cuts, category_order);
+  for (auto& changes : changes_) changes.assign(n_cuts_ + 1, {});
+  for_each_piece(node, [this](const Piece& piece, float gain) {
+    const double s = gain;
+    Change change{s, s * s, 0.0, 0.0, 0};
+    if (gain > 0.0f) {
+      change.positive_sum = s;
+      change.positive_log_sum = s * std::log(gain);
+      change.n_positive = 1;
+    }
+    auto& changes = changes_[piece.direction];
+    Change& first = changes[piece.first];
+    first.sum += change.sum;
+    first.sum_of_squares += change.sum_of_squares;
+    first.positive_sum += change.positive_sum;
+    first.positive_log_sum += change.positive_log_sum;
+    first.n_positive += change.n_positive;
+    Change& last = changes[piece.last];
+    last.sum -= change.sum;
+    last.sum_of_squares -= change.sum_of_squares;
+    last.positive_sum -= change.positive_sum;
+    last.positive_log_sum -= change.positive_log_sum;
+    last.n_positive -= change.n_positive;
+  });
+  for (auto& changes : changes_) {
+    for (std::uint32_t cut = 1; cut < n_cuts_; ++cut) {
+      const Change& before = changes[cut - 1];
+      Change& here = changes[cut];
+      here.sum += before.sum;
+      here.sum_of_squares += before.sum_of_squares;
+      here.positive_sum += before.positive_sum;
+      here.positive_log_sum += before.positive_log_sum;
+      here.n_positive += before.n_positive;
+    }
+  }
+  sums_.clear();
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const Change& both = changes_[0][cut_of_candidate_[i]];
+    const Change& own = changes_[cuts[i].cut.missing_in_a() ? 2 : 1][cut_of_candidate_[i]];
+    sums_.push_back({both.sum + own.sum, both.sum_of_squares + own.sum_of_squares, both.positive_sum + own.positive_sum,
+                     both.positive_log_sum + own.positive_log_sum,
+                     static_cast<std::int32_t>(both.n_positive + own.n_positive)});
+  }
+  return sums_;
+}
+
+std::span<const float> TaskGains::every_gain(const NodeRows& node, std::span<const Candidate> cuts,
+                                             std::span<const bin_t> category_order) {
+  number_cuts(cuts, category_order);
+  const std::size_t n_tasks = node.tasks.size();
+  std::vector<float> by_cut[3];
+  for (auto& gains : by_cut) gains.assign(n_cuts_ * n_tasks, 0.0f);
+  for_each_piece(node, [&](const Piece& piece, float gain) {
+    for (std::uint32_t cut = piece.first; cut < piece.last; ++cut)
+      by_cut[piece.direction][cut * n_tasks + piece.task] = gain;
+  });
+  every_gain_.resize(cuts.size() * n_tasks);
+  for (std::size_t i = 0; i < cuts.size(); ++i)
+    for (std::size_t task = 0; task < n_tasks; ++task) {
+      const std::size_t at = cut_of_candidate_[i] * n_tasks + task;
+      every_gain_[i * n_tasks + task] = by_cut[0][at] + by_cut[cuts[i].cut.missing_in_a() ? 2 : 1][at];
+    }
+  return every_gain_;
+}
+
+}  // namespace mtboost

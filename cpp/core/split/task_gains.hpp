@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gains s^t of single tasks for chosen cuts of one feature in one node (zhang2019, algorithm 1, lines 18 to 21).
+//
+// A task's rows fall into the segments between the chosen cuts, and s^t changes only where a segment has rows of the
+// task. So a task costs its rows plus its non-empty segments; sums over tasks are kept as differences between
+// neighbouring cuts and summed up once at the end. Nothing is proportional to cuts times tasks, except for scores that
+// ask for every s^t. Naive twin: tests/oracle/naive.py.
+//
+//   cut           one of the chosen cuts, numbered in ascending order of position
+//   segment       bins between two neighbouring positions; segment j lies below position j
+//   with missing  the same cut with missing values on side A (default direction) is another s^t for tasks that have any
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/types.hpp"
+#include "binning/binned_matrix.hpp"
+#include "split/feature_scan.hpp"
+#include "split/leaf_arithmetic.hpp"
+#include "split/split_score.hpp"
+#include "split/task_rows.hpp"
+
+namespace mtboost {
+
+struct NodeRows {
+  std::span<const row_t> rows;
+  std::span<const GradientPair> gradients;  // of all stored rows
+  std::span<const PresentTask> tasks;
+};
+
+// One per thread: keeps its buffers from call to call.
+class TaskGains {
+ public:
+  TaskGains(const BinnedMatrix& matrix, const XgboostArithmetic& arithmetic) : matrix_(matrix), arithmetic_(arithmetic) {}
+
+  // Sums over tasks for each of `cuts`, in their order. category_order: see FeatureScan, for partition cuts.
+  std::span<const TaskGainSums> sums(const NodeRows& node, std::span<const Candidate> cuts,
+                                     std::span<const bin_t> category_order);
+
+  // Every s^t, row-major (cut, present task).
+  std::span<const float> every_gain(const NodeRows& node, std::span<const Candidate> cuts,
+                                    std::span<const bin_t> category_order);
+
+ private:
+  // Sums of side A that hold for the cuts [first, last) of one task.
+  struct Piece {
+    std::uint32_t first, last;
+    std::uint32_t task;       // index into NodeRows::tasks
+    std::uint32_t direction;  // 0: both default directions, 1: missing not in A, 2: missing in A
+  };
+  struct Change {
+    double sum, sum_of_squares, positive_sum, positive_log_sum;
+    std::int64_t n_positive;
+  };
+
+  void number_cuts(std::span<const Candidate> cuts, std::span<const bin_t> category_order);
+  template <typename Sink>
+  void for_each_piece(const NodeRows& node, Sink&& sink);
+  template <typename Bin, typename Sink>
+  void for_each_piece_of(const NodeRows& node, Sink&& sink);
+  template <typename Sink>
+  void emit(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> filled, bool has_missing,
+            Sink&& sink);
+  template <typename Sink>
+  void emit_direction(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> filled,
+                      std::uint32_t direction, const GradientSums& missing, Sink&& sink);
+  template <typename Sink>
+  void push(const PresentTask& task, Piece piece, const GradientSums& a, Sink&& sink);
+  template <typename Sink>
+  void flush(Sink&& sink);
+
+  const BinnedMatrix& matrix_;
+  const XgboostArithmetic& arithmetic_;
+
+  feature_t feature_ = 0;
+  CutKind kind_ = CutKind::ordered;
+  bool any_missing_in_a_ = false, any_missing_in_b_ = false;
+  std::uint32_t n_cuts_ = 0;                    // distinct positions
+  std::vector<std::uint32_t> cut_of_candidate_;
+  std::vector<std::uint32_t> segment_of_bin_;
+  std::vector<GradientSums> segments_;          // of the current task; all zero between tasks
+  std::vector<std::uint64_t> is_filled_;
+  std::vector<std::uint32_t> filled_;
+  std::vector<Change> changes_[3];
+  std::vector<TaskGainSums> sums_;
+  std::vector<float> every_gain_;
+
+  // Pieces wait here until there are enough for vector instructions.
+  static constexpr std::size_t kBatch = 256;
+  std::size_t n_waiting_ = 0;
+  Piece piece_[kBatch];
+  double a_gradient_[kBatch], a_hessian_[kBatch], b_gradient_[kBatch], b_hessian_[kBatch];
+  float node_gain_[kBatch], gain_[kBatch];
+};
+
+}  // namespace mtboost
