@@ -12,7 +12,7 @@
 namespace mtboost {
 namespace {
 
-constexpr std::size_t kRowsPerBlock = 4096;
+constexpr std::size_t kRowsPerBlock = 256;  // a block of X and its bins stay in cache from feature to feature
 
 std::vector<row_t> inverse(const std::vector<row_t>& order, row_t n_rows) {
   if (order.empty()) return {};
@@ -28,11 +28,25 @@ std::vector<row_t> inverse(const std::vector<row_t>& order, row_t n_rows) {
 
 template <typename Body>
 void for_row_blocks(std::size_t n_rows, int n_threads, const Body& body) {
-  ThreadPool pool(n_rows <= kRowsPerBlock ? 1 : n_threads);
+  ThreadPool pool(n_rows <= 16 * kRowsPerBlock ? 1 : n_threads);
   pool.parallel_for((n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
     const std::size_t begin = block * kRowsPerBlock;
     body(begin, std::min(begin + kRowsPerBlock, n_rows));
   });
+}
+
+// The bin of a value that is present. Without branches: values of neighbouring rows are independent, so their searches
+// overlap in the processor.
+bin_t find_bin(std::span<const float> edges, bool is_categorical, float value) noexcept {
+  const auto lies_below = [&](float edge) { return is_categorical ? edge < value : edge <= value; };
+  const float* first = edges.data();
+  for (std::size_t length = edges.size(); length > 1;) {
+    const std::size_t half = length / 2;
+    first += lies_below(first[half - 1]) ? half : 0;
+    length -= half;
+  }
+  const auto bin = static_cast<bin_t>(first - edges.data()) + (lies_below(*first) ? 1 : 0);
+  return std::min(bin, static_cast<bin_t>(edges.size()) - 1);  // above the last cut: the last bin
 }
 
 }  // namespace
@@ -71,21 +85,19 @@ std::uint8_t* BinnedMatrixBuilder::reserve_row(std::size_t row_in_block) noexcep
   return matrix_.data_.data() + (stored_rows_.empty() ? row : stored_rows_[row]) * matrix_.row_bytes_;
 }
 
-void BinnedMatrixBuilder::store(std::uint8_t* row, feature_t feature, float value) const {
+BinnedMatrixBuilder::Feature BinnedMatrixBuilder::feature(feature_t number) const noexcept {
   const Cuts& cuts = matrix_.cuts_;
-  bin_t bin;
-  if (std::isnan(value)) {
-    require(matrix_.may_be_missing(feature), "feature " + std::to_string(feature) + " holds a missing value");
-    bin = cuts.n_bins(feature);
-  } else {
-    const auto edges = cuts.values(feature);
-    require(!edges.empty(), "feature " + std::to_string(feature) + " has a value but no bins");
-    // Numeric: the first cut above the value. Categorical: cuts are the codes themselves.
-    const auto edge = cuts.is_categorical(feature) ? std::lower_bound(edges.begin(), edges.end(), value)
-                                                   : std::upper_bound(edges.begin(), edges.end(), value);
-    bin = std::min(static_cast<bin_t>(edge - edges.begin()), cuts.n_bins(feature) - 1);
-  }
-  const BinnedMatrix::Column at = matrix_.column(feature);
+  return {number, cuts.values(number), cuts.is_categorical(number), matrix_.may_be_missing(number), matrix_.column(number)};
+}
+
+void BinnedMatrixBuilder::Feature::store(std::uint8_t* row, float value) const {
+  auto bin = static_cast<bin_t>(edges.size());
+  if (std::isnan(value))
+    require(may_be_missing, "feature " + std::to_string(number) + " holds a missing value");
+  else if (!edges.empty())
+    bin = find_bin(edges, is_categorical, value);
+  else
+    require(may_be_missing, "feature " + std::to_string(number) + " has a value but no bins");
   if (at.bytes_per_bin == 1) {
     row[at.offset] = static_cast<std::uint8_t>(bin);
   } else {
@@ -104,10 +116,10 @@ template <typename T>
 void BinnedMatrixBuilder::add(const MatrixView<T>& block, int n_threads) {
   start_block(block.n_rows, block.n_columns);
   for_row_blocks(block.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      std::uint8_t* target = reserve_row(row);
-      for (feature_t feature = 0; feature < matrix_.n_features(); ++feature)
-        store(target, feature, static_cast<float>(block(row, feature)));
+    for (feature_t number = 0; number < matrix_.n_features(); ++number) {
+      const Feature target = feature(number);
+      for (std::size_t row = begin; row < end; ++row)
+        target.store(reserve_row(row), static_cast<float>(block(row, number)));
     }
   });
   n_added_ += block.n_rows;
@@ -122,12 +134,12 @@ void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads
       std::uint8_t* target = reserve_row(row);
       const auto n_stored = static_cast<std::size_t>(block.indptr[row + 1] - block.indptr[row]);
       if (n_stored < matrix_.n_features())
-        for (feature_t feature = 0; feature < matrix_.n_features(); ++feature) store(target, feature, kMissing);
+        for (feature_t number = 0; number < matrix_.n_features(); ++number) feature(number).store(target, kMissing);
       for (auto i = block.indptr[row]; i < block.indptr[row + 1]; ++i) {
         const auto entry = static_cast<std::size_t>(i);
-        const auto feature = static_cast<feature_t>(block.indices[entry]);
-        require(feature < matrix_.n_features(), "column index " + std::to_string(feature) + " is out of range");
-        store(target, feature, block.values[entry]);
+        const auto number = static_cast<feature_t>(block.indices[entry]);
+        require(number < matrix_.n_features(), "column index " + std::to_string(number) + " is out of range");
+        feature(number).store(target, block.values[entry]);
       }
     }
   });

@@ -103,7 +103,15 @@ class BinnedMatrixBuilder {
 
  private:
   std::uint8_t* reserve_row(std::size_t row_in_block) noexcept;
-  void store(std::uint8_t* row, feature_t feature, float value) const;
+  struct Feature {  // what storing a value needs to know
+    feature_t number;
+    std::span<const float> edges;
+    bool is_categorical;
+    bool may_be_missing;
+    BinnedMatrix::Column at;
+    void store(std::uint8_t* row, float value) const;
+  };
+  Feature feature(feature_t number) const noexcept;
   void start_block(std::size_t n_rows, std::size_t n_columns) const;
 
   BinnedMatrix matrix_;

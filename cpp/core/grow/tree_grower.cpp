@@ -48,7 +48,9 @@ class TreeGrower::Growth {
         arithmetic_(params),
         sampler_(params, matrix_.n_features(), grower.feature_weights_, tree_number),
         interactions_(params, matrix_.n_features()),
-        finder_(matrix_, params, grower.score_.get(), grower.tasks_ ? &*grower.tasks_ : nullptr) {}
+        score_(grower.score_.get()),
+        tasks_(grower.tasks_ ? &*grower.tasks_ : nullptr),
+        finder_(matrix_, params, score_, tasks_) {}
 
   Tree run(const std::function<void()>& check_interrupt) {
     std::vector<Leaf> urgent;
@@ -72,10 +74,10 @@ class TreeGrower::Growth {
   Leaf root() {
     Leaf leaf;
     const auto rows = partition_.rows(0);
-    leaf.histogram = histograms_.take();
+    leaf.histogram = histograms_.take(keeps_layers(rows));
     sum_gradients({{rows, &leaf.histogram, nullptr}});
     if (matrix_.is_dense()) {  // XGBoost's order of summation
-      for (const GradientSums& bin : std::span(leaf.histogram).first(matrix_.cuts().n_bins(0))) leaf.sums.sums += bin;
+      for (const GradientSums& bin : std::span(leaf.histogram.pooled).first(matrix_.cuts().n_bins(0))) leaf.sums.sums += bin;
     } else {
       for (const row_t row : rows) leaf.sums.sums += {gradients_[row].gradient, gradients_[row].hessian};
     }
@@ -183,8 +185,9 @@ class TreeGrower::Growth {
       leaves.push_back(std::move(pair.right));
       Leaf& heavy = leaves[leaves.size() - (right_is_lighter ? 2 : 1)];
       Leaf& light = leaves[leaves.size() - (right_is_lighter ? 1 : 2)];
-      light.histogram = histograms_.take();
       heavy.histogram = std::move(pair.parent);
+      if (!keeps_layers(partition_.rows(heavy.node))) histograms_.give_back_layers(heavy.histogram);
+      light.histogram = histograms_.take(heavy.histogram.has_layers());
       work.push_back({partition_.rows(light.node), &light.histogram, &heavy.histogram});
     }
     sum_gradients(work);
@@ -200,6 +203,35 @@ class TreeGrower::Growth {
     Histogram* own;
     Histogram* sibling;
   };
+  void sum_gradients(const Sums& sums, std::size_t first_group, std::size_t last_group) {
+    const SlotRange range = slots_of_groups(matrix_, first_group, last_group);
+    const auto in_range = [&](std::span<GradientSums> slots) { return slots.subspan(range.begin, range.end - range.begin); };
+    const auto pooled = in_range(sums.own->pooled);
+    std::ranges::fill(pooled, GradientSums{});
+    if (!sums.own->has_layers()) {
+      add_rows(matrix_, sums.rows, gradients_, first_group, last_group, sums.own->pooled);
+    } else {
+      const std::size_t n_slots = matrix_.n_slots();
+      for (task_t task = 0; task < tasks_->n_tasks(); ++task)
+        std::ranges::fill(in_range(std::span(sums.own->by_task).subspan(task * n_slots, n_slots)), GradientSums{});
+      for_each_task(*tasks_, sums.rows, [&](task_t task, std::span<const row_t> rows) {
+        const auto layer = std::span(sums.own->by_task).subspan(task * n_slots, n_slots);
+        add_rows(matrix_, rows, gradients_, first_group, last_group, layer);
+        add(in_range(layer), pooled);
+      });
+      if (sums.sibling != nullptr)
+        for (task_t task = 0; task < tasks_->n_tasks(); ++task)
+          subtract(in_range(std::span(sums.own->by_task).subspan(task * n_slots, n_slots)),
+                   in_range(std::span(sums.sibling->by_task).subspan(task * n_slots, n_slots)));
+    }
+    if (sums.sibling != nullptr) subtract(pooled, in_range(sums.sibling->pooled));
+  }
+
+  // Layers of all nodes together take no more memory than the matrix: 16 bytes a slot, for 16 rows or more of its bin.
+  bool keeps_layers(std::span<const row_t> rows) const noexcept {
+    return score_ != nullptr && rows.size() * matrix_.n_features() >= 16 * matrix_.n_slots() * tasks_->n_tasks();
+  }
+
   void sum_gradients(const std::vector<Sums>& work) {
     struct Item {
       const Sums* sums;
@@ -218,11 +250,7 @@ class TreeGrower::Growth {
                      [](const Item& a, const Item& b) { return a.sums->rows.size() > b.sums->rows.size(); });
     pool_.parallel_for(items.size(), [&](std::size_t i) {
       const auto& [sums, first_group, last_group] = items[i];
-      const SlotRange slots = slots_of_groups(matrix_, first_group, last_group);
-      std::fill(sums->own->begin() + static_cast<std::ptrdiff_t>(slots.begin),
-                sums->own->begin() + static_cast<std::ptrdiff_t>(slots.end), GradientSums{});
-      add_rows(matrix_, sums->rows, gradients_, first_group, last_group, *sums->own);
-      if (sums->sibling != nullptr) subtract(*sums->own, slots, *sums->sibling);
+      sum_gradients(*sums, first_group, last_group);
     });
   }
 
@@ -273,6 +301,8 @@ class TreeGrower::Growth {
   XgboostArithmetic arithmetic_;
   FeatureSampler sampler_;
   InteractionConstraints interactions_;
+  const SplitScore* score_;
+  const TaskRows* tasks_;
   SplitFinder finder_;
   Tree tree_;
   std::vector<Leaf> waiting_;
@@ -285,7 +315,7 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
       score_(std::move(score)),
       tasks_(std::move(tasks)),
       feature_weights_(std::move(feature_weights)),
-      histograms_(matrix_->n_slots()) {
+      histograms_(matrix_->n_slots(), tasks_ ? tasks_->n_tasks() : 0) {
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");
   require(!tasks_ || tasks_->end(tasks_->n_tasks() - 1) == matrix_->n_rows(), "tasks must cover all rows");
   require(feature_weights_.empty() || feature_weights_.size() == matrix_->n_features(),

@@ -58,7 +58,7 @@ void add_chunk(const BinnedMatrix& matrix, const BinnedMatrix::Group& group, std
 }  // namespace
 
 void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients,
-              std::size_t first_group, std::size_t last_group, Histogram& histogram) noexcept {
+              std::size_t first_group, std::size_t last_group, std::span<GradientSums> slots) noexcept {
   const auto groups = matrix.groups().subspan(first_group, last_group - first_group);
   const std::size_t first_byte = groups.front().offset;
   const std::size_t n_bytes = groups.back().offset + kGroupSize * groups.back().bytes_per_bin - first_byte;
@@ -78,9 +78,9 @@ void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span
     }
     for (const BinnedMatrix::Group& group : groups) {
       if (group.bytes_per_bin == 1)
-        add_chunk<std::uint8_t>(matrix, group, chunk, pairs, histogram.data());
+        add_chunk<std::uint8_t>(matrix, group, chunk, pairs, slots.data());
       else
-        add_chunk<std::uint16_t>(matrix, group, chunk, pairs, histogram.data());
+        add_chunk<std::uint16_t>(matrix, group, chunk, pairs, slots.data());
     }
   }
 }
@@ -91,8 +91,12 @@ SlotRange slots_of_groups(const BinnedMatrix& matrix, std::size_t first_group, s
   return {matrix.slot_offset(groups[first_group].first_feature), matrix.slot_offset(last.first_feature + last.n_features)};
 }
 
-void subtract(const Histogram& child, SlotRange slots, Histogram& parent) noexcept {
-  for (std::size_t slot = slots.begin; slot < slots.end; ++slot) parent[slot] -= child[slot];
+void add(std::span<const GradientSums> addend, std::span<GradientSums> target) noexcept {
+  for (std::size_t slot = 0; slot < target.size(); ++slot) target[slot] += addend[slot];
+}
+
+void subtract(std::span<const GradientSums> subtrahend, std::span<GradientSums> target) noexcept {
+  for (std::size_t slot = 0; slot < target.size(); ++slot) target[slot] -= subtrahend[slot];
 }
 
 }  // namespace mtboost

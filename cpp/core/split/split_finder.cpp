@@ -40,7 +40,6 @@ class SplitFinder::ScratchPool {
 
 // The search for one node's best score; threads that look at different features share it.
 struct SplitFinder::Search {
-  NodeRows rows;
   std::vector<PresentTask> tasks;
   std::vector<std::size_t> features;  // positions in NodeToSplit::features, largest pooled gain first
   std::mutex mutex;
@@ -63,7 +62,7 @@ double SplitFinder::bound(float pooled_gain, const Search& search) const {
 }
 
 std::span<const GradientSums> SplitFinder::bins(const NodeToSplit& node, feature_t feature) const noexcept {
-  return std::span(*node.histogram).subspan(matrix_.slot_offset(feature), matrix_.cuts().n_bins(feature));
+  return std::span(node.histogram->pooled).subspan(matrix_.slot_offset(feature), matrix_.cuts().n_bins(feature));
 }
 
 Split SplitFinder::best_by_gain(Scratch& scratch, const NodeToSplit& node, feature_t feature) const {
@@ -119,7 +118,6 @@ void SplitFinder::find_by_score(std::span<const NodeToSplit> nodes, std::span<co
       if (splits[at].is_found()) search.features.push_back(at);
     if (search.features.empty()) return;
     search.tasks = present_tasks(*tasks_, nodes[node].rows, gradients, XgboostArithmetic(params_));
-    search.rows = {nodes[node].rows, gradients, search.tasks};
     if (search.tasks.size() < score_->min_tasks()) {  // one task: ranked by the gain alone
       for (Split& split : splits) {
         split.score = 0.0f;
@@ -145,13 +143,15 @@ void SplitFinder::find_by_score(std::span<const NodeToSplit> nodes, std::span<co
     Search& search = searches[node];
     if (bound(by_feature[node][at].gain, search) < search.score_to_beat()) return;
     auto scratch = scratches_->take(matrix_, params_);
-    improve_by_score(*scratch, nodes[node], nodes[node].features[at], search);
+    improve_by_score(*scratch, nodes[node], nodes[node].features[at], gradients, search);
     scratches_->give_back(std::move(scratch));
   });
   for (std::size_t node = 0; node < nodes.size(); ++node) best[node] = std::move(searches[node].best);
 }
 
-void SplitFinder::improve_by_score(Scratch& scratch, const NodeToSplit& node, feature_t feature, Search& search) const {
+void SplitFinder::improve_by_score(Scratch& scratch, const NodeToSplit& node, feature_t feature,
+                                   std::span<const GradientPair> gradients, Search& search) const {
+  const NodeTasks tasks{search.tasks, gradients, node.histogram};
   const auto n_present = static_cast<task_t>(search.tasks.size());
   const float score_to_beat = search.score_to_beat();
   auto& cuts = scratch.candidates;
@@ -166,10 +166,10 @@ void SplitFinder::improve_by_score(Scratch& scratch, const NodeToSplit& node, fe
   if (score_->needs_every_task_gain()) {
     std::vector<float> pooled_gains;
     for (const Candidate& cut : cuts) pooled_gains.push_back(cut.gain);
-    const auto gains = scratch.task_gains.every_gain(search.rows, cuts, scratch.scan.category_order());
+    const auto gains = scratch.task_gains.every_gain(tasks, cuts, scratch.scan.category_order());
     score_->scores(pooled_gains, {gains.data(), cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1}, scores);
   } else {
-    const auto sums = scratch.task_gains.sums(search.rows, cuts, scratch.scan.category_order());
+    const auto sums = scratch.task_gains.sums(tasks, cuts, scratch.scan.category_order());
     for (std::size_t i = 0; i < cuts.size(); ++i) scores[i] = score_->score(cuts[i].gain, sums[i], n_present);
   }
 

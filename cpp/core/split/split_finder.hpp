@@ -46,7 +46,8 @@ class SplitFinder {
   std::span<const GradientSums> bins(const NodeToSplit& node, feature_t feature) const noexcept;
   double bound(float pooled_gain, const Search& search) const;
   Split best_by_gain(Scratch& scratch, const NodeToSplit& node, feature_t feature) const;
-  void improve_by_score(Scratch& scratch, const NodeToSplit& node, feature_t feature, Search& search) const;
+  void improve_by_score(Scratch& scratch, const NodeToSplit& node, feature_t feature,
+                        std::span<const GradientPair> gradients, Search& search) const;
   void find_by_score(std::span<const NodeToSplit> nodes, std::span<const GradientPair> gradients,
                      std::vector<std::vector<Split>>& by_feature, std::vector<Split>& best, ThreadPool& pool);
 

@@ -47,39 +47,50 @@ void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin
 }
 
 template <typename Sink>
-void TaskGains::for_each_piece(const NodeRows& node, Sink&& sink) {
-  if (matrix_.column(feature_).bytes_per_bin == 1)
-    for_each_piece_of<std::uint8_t>(node, sink);
-  else
-    for_each_piece_of<std::uint16_t>(node, sink);
-  flush(sink);
-}
-
-template <typename Bin, typename Sink>
-void TaskGains::for_each_piece_of(const NodeRows& node, Sink&& sink) {
-  const std::uint8_t* data = matrix_.row_data(0) + matrix_.column(feature_).offset;
-  const std::size_t row_bytes = matrix_.row_bytes();
+void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
+  const bool is_narrow = matrix_.column(feature_).bytes_per_bin == 1;
   const std::uint32_t missing_segment = n_cuts_ + 1;
   for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
     const PresentTask& task = node.tasks[task_index];
-    const auto rows = node.rows.subspan(task.begin, task.end - task.begin);
-    for (const row_t row : rows) {
-      Bin bin;
-      std::memcpy(&bin, data + row * row_bytes, sizeof bin);
-      const std::uint32_t segment = segment_of_bin_[bin];
-      const GradientPair& pair = node.gradients[row];
-      segments_[segment] += GradientSums{pair.gradient, pair.hessian};
-      is_filled_[segment / 64] |= std::uint64_t{1} << (segment % 64);
-    }
+    if (node.histogram->has_layers())
+      sum_layer(node.histogram->layer(task.task), task.sums);
+    else
+      is_narrow ? sum_rows<std::uint8_t>(task.rows, node.gradients) : sum_rows<std::uint16_t>(task.rows, node.gradients);
     filled_.clear();
     for (std::size_t word = 0; word < is_filled_.size(); ++word)
       for (; is_filled_[word] != 0; is_filled_[word] &= is_filled_[word] - 1)
-        filled_.push_back(static_cast<std::uint32_t>(word * 64 + std::countr_zero(is_filled_[word])));
+        filled_.push_back(static_cast<std::uint32_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(is_filled_[word]))));
     const bool has_missing = !filled_.empty() && filled_.back() == missing_segment;
     if (has_missing) filled_.pop_back();
     emit(task, task_index, filled_, has_missing, sink);
     for (const std::uint32_t segment : filled_) segments_[segment] = {};
     segments_[missing_segment] = {};
+  }
+  flush(sink);
+}
+
+void TaskGains::sum_layer(std::span<const GradientSums> slots, const GradientSums& task_sums) {
+  // A layer won by subtraction holds rounding errors, not zeros, where the task has no rows; and a bin that small next
+  // to the task's sums changes no gain.
+  constexpr double kNothing = 1e-12;
+  const double no_gradient = kNothing * std::max(std::abs(task_sums.gradient), task_sums.hessian);
+  const double no_hessian = kNothing * task_sums.hessian;
+  const std::size_t offset = matrix_.slot_offset(feature_);
+  const std::size_t n_slots = matrix_.cuts().n_bins(feature_) + (matrix_.may_be_missing(feature_) ? 1u : 0u);
+  for (std::size_t bin = 0; bin < n_slots; ++bin) {
+    const GradientSums& sums = slots[offset + bin];
+    if (std::abs(sums.gradient) > no_gradient || std::abs(sums.hessian) > no_hessian) fill(segment_of_bin_[bin], sums);
+  }
+}
+
+template <typename Bin>
+void TaskGains::sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients) {
+  const std::uint8_t* data = matrix_.row_data(0) + matrix_.column(feature_).offset;
+  const std::size_t row_bytes = matrix_.row_bytes();
+  for (const row_t row : rows) {
+    Bin bin;
+    std::memcpy(&bin, data + row * row_bytes, sizeof bin);
+    fill(segment_of_bin_[bin], {gradients[row].gradient, gradients[row].hessian});
   }
 }
 
@@ -151,7 +162,7 @@ void TaskGains::flush(Sink&& sink) {
   n_waiting_ = 0;
 }
 
-std::span<const TaskGainSums> TaskGains::sums(const NodeRows& node, std::span<const Candidate> cuts,
+std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<const Candidate> cuts,
                                               std::span<const bin_t> category_order) {
   number_cuts(cuts, category_order);
   for (auto& changes : changes_) changes.assign(n_cuts_ + 1, {});
@@ -199,7 +210,7 @@ std::span<const TaskGainSums> TaskGains::sums(const NodeRows& node, std::span<co
   return sums_;
 }
 
-std::span<const float> TaskGains::every_gain(const NodeRows& node, std::span<const Candidate> cuts,
+std::span<const float> TaskGains::every_gain(const NodeTasks& node, std::span<const Candidate> cuts,
                                              std::span<const bin_t> category_order) {
   number_cuts(cuts, category_order);
   const std::size_t n_tasks = node.tasks.size();

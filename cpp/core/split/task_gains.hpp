@@ -17,6 +17,7 @@
 
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
+#include "histogram/histogram.hpp"
 #include "split/feature_scan.hpp"
 #include "split/leaf_arithmetic.hpp"
 #include "split/split_score.hpp"
@@ -24,10 +25,10 @@
 
 namespace mtboost {
 
-struct NodeRows {
-  std::span<const row_t> rows;
-  std::span<const GradientPair> gradients;  // of all stored rows
+struct NodeTasks {
   std::span<const PresentTask> tasks;
+  std::span<const GradientPair> gradients;  // of all stored rows
+  const Histogram* histogram;               // its layers save the pass over the rows
 };
 
 // One per thread: keeps its buffers from call to call.
@@ -36,18 +37,18 @@ class TaskGains {
   TaskGains(const BinnedMatrix& matrix, const XgboostArithmetic& arithmetic) : matrix_(matrix), arithmetic_(arithmetic) {}
 
   // Sums over tasks for each of `cuts`, in their order. category_order: see FeatureScan, for partition cuts.
-  std::span<const TaskGainSums> sums(const NodeRows& node, std::span<const Candidate> cuts,
+  std::span<const TaskGainSums> sums(const NodeTasks& node, std::span<const Candidate> cuts,
                                      std::span<const bin_t> category_order);
 
   // Every s^t, row-major (cut, present task).
-  std::span<const float> every_gain(const NodeRows& node, std::span<const Candidate> cuts,
+  std::span<const float> every_gain(const NodeTasks& node, std::span<const Candidate> cuts,
                                     std::span<const bin_t> category_order);
 
  private:
   // Sums of side A that hold for the cuts [first, last) of one task.
   struct Piece {
     std::uint32_t first, last;
-    std::uint32_t task;       // index into NodeRows::tasks
+    std::uint32_t task;       // index into NodeTasks::tasks
     std::uint32_t direction;  // 0: both default directions, 1: missing not in A, 2: missing in A
   };
   struct Change {
@@ -57,9 +58,14 @@ class TaskGains {
 
   void number_cuts(std::span<const Candidate> cuts, std::span<const bin_t> category_order);
   template <typename Sink>
-  void for_each_piece(const NodeRows& node, Sink&& sink);
-  template <typename Bin, typename Sink>
-  void for_each_piece_of(const NodeRows& node, Sink&& sink);
+  void for_each_piece(const NodeTasks& node, Sink&& sink);
+  void sum_layer(std::span<const GradientSums> slots, const GradientSums& task_sums);
+  template <typename Bin>
+  void sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients);
+  void fill(std::uint32_t segment, const GradientSums& sums) noexcept {
+    segments_[segment] += sums;
+    is_filled_[segment / 64] |= std::uint64_t{1} << (segment % 64);
+  }
   template <typename Sink>
   void emit(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> filled, bool has_missing,
             Sink&& sink);

@@ -34,29 +34,35 @@ class TaskRows {
   std::vector<row_t> first_rows_;
 };
 
-// One task present in a node: its rows are node_rows[begin, end).
+// One task present in a node.
 struct PresentTask {
-  std::size_t begin;
-  std::size_t end;
+  task_t task;
+  std::span<const row_t> rows;
   GradientSums sums;
   float gain;  // of the task's rows, uncut
 };
+
+// Calls visit(task, rows) for the slice of each task present among `node_rows`.
+template <typename Visit>
+void for_each_task(const TaskRows& tasks, std::span<const row_t> node_rows, Visit&& visit) {
+  while (!node_rows.empty()) {
+    const task_t task = tasks.task_of(node_rows.front());
+    const auto end = std::lower_bound(node_rows.begin(), node_rows.end(), tasks.end(task));
+    const auto n_rows = static_cast<std::size_t>(end - node_rows.begin());
+    visit(task, node_rows.first(n_rows));
+    node_rows = node_rows.subspan(n_rows);
+  }
+}
 
 inline std::vector<PresentTask> present_tasks(const TaskRows& tasks, std::span<const row_t> node_rows,
                                               std::span<const GradientPair> gradients,
                                               const XgboostArithmetic& arithmetic) {
   std::vector<PresentTask> present;
-  for (std::size_t begin = 0; begin < node_rows.size();) {
-    const row_t last_row = tasks.end(tasks.task_of(node_rows[begin]));
-    PresentTask task{begin, begin, {}, 0.0f};
-    for (; task.end < node_rows.size() && node_rows[task.end] < last_row; ++task.end) {
-      const GradientPair& pair = gradients[node_rows[task.end]];
-      task.sums += GradientSums{pair.gradient, pair.hessian};
-    }
-    task.gain = arithmetic.free_gain(task.sums);
-    begin = task.end;
-    present.push_back(task);
-  }
+  for_each_task(tasks, node_rows, [&](task_t task, std::span<const row_t> rows) {
+    GradientSums sums;
+    for (const row_t row : rows) sums += {gradients[row].gradient, gradients[row].hessian};
+    present.push_back({task, rows, sums, arithmetic.free_gain(sums)});
+  });
   return present;
 }
 
