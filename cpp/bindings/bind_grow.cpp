@@ -92,7 +92,24 @@ void bind_grow(py::module_& module) {
            py::arg("colsample_bylevel") = defaults.colsample_bylevel,
            py::arg("colsample_bynode") = defaults.colsample_bynode,
            py::arg("monotone_constraints") = defaults.monotone_constraints,
-           py::arg("interaction_constraints") = defaults.interaction_constraints, py::arg("seed") = defaults.seed);
+           py::arg("interaction_constraints") = defaults.interaction_constraints, py::arg("seed") = defaults.seed)
+      .def_readonly("learning_rate", &GrowParams::learning_rate);
+
+  module.def(
+      "add_leaf_values",
+      [](const Contiguous<float>& values, const Contiguous<node_t>& leaves, Contiguous<float>& margins,
+         std::size_t output, int n_threads) {
+        require(margins.ndim() == 2, "margins must have shape (n_rows, n_outputs)");
+        const auto n_outputs = static_cast<std::size_t>(margins.shape(1));
+        const std::span target(margins.mutable_data(), static_cast<std::size_t>(margins.size()));
+        const auto leaf_values = as_span(values, "values");
+        const auto leaf_of_row = as_span(leaves, "leaves");
+        py::gil_scoped_release release;
+        ThreadPool pool(n_threads);
+        add_leaf_values(leaf_values, leaf_of_row, n_outputs, output, target, pool);
+      },
+      py::arg("values").noconvert(), py::arg("leaves").noconvert(), py::arg("margins").noconvert(), py::kw_only(),
+      py::arg("output"), py::arg("n_threads"));
 
   py::class_<TreeGrower>(module, "TreeGrower", "Grows trees on one BinnedMatrix.")
       .def(py::init(&make_grower), py::arg("matrix"), py::kw_only(), py::arg("score").none(true) = py::none(),

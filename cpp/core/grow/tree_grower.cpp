@@ -2,6 +2,7 @@
 #include "grow/tree_grower.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -140,7 +141,8 @@ class TreeGrower::Growth {
   }
 
   float threshold(const Cut& cut) const noexcept {
-    if (cut.kind != CutKind::ordered) return 0.0f;
+    // A categorical node has no threshold; XGBoost writes this number and never reads it.
+    if (cut.kind != CutKind::ordered) return std::numeric_limits<float>::denorm_min();
     return cut.position == 0 ? matrix_.cuts().min_value(cut.feature) : matrix_.cuts().value(cut.feature, cut.position - 1);
   }
 
@@ -373,7 +375,7 @@ std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::span<c
       if (leaves[caller_row(row)] == kNoNode) rows.push_back(row);
     std::vector<node_t> found(rows.size());
     find_leaves(tree, *matrix_, rows, found);
-    for (std::size_t i = 0; i < rows.size(); ++i) leaves[caller_row(rows[i])] = found[i];
+    for (std::size_t i = 0; i < rows.size(); ++i) leaves[caller_row(rows[i])] = ~found[i];
   });
   return leaves;
 }
@@ -390,6 +392,20 @@ TreeGrower::Grown TreeGrower::grow(const GrowParams& params, std::span<const Gra
   Tree tree = Growth(*this, params, in_stored_order(gradients, pool), tree_number, pool).run(check_interrupt);
   auto leaves = leaves_of_all_rows(tree, rows, pool);
   return {std::move(tree), std::move(leaves)};
+}
+
+void add_leaf_values(std::span<const float> values, std::span<const node_t> leaves, std::size_t n_outputs,
+                     std::size_t output, std::span<float> margins, ThreadPool& pool) {
+  require(margins.size() == leaves.size() * n_outputs && output < n_outputs, "margins must have shape (n_rows, n_outputs)");
+  const auto n_nodes = static_cast<node_t>(values.size());
+  pool.parallel_for((leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
+    const std::size_t end = std::min((block + 1) * kRowsPerBlock, leaves.size());
+    for (std::size_t row = block * kRowsPerBlock; row < end; ++row) {
+      const node_t leaf = leaves[row] < 0 ? ~leaves[row] : leaves[row];
+      require(leaf < n_nodes, "a row's leaf is not a node of the tree");
+      margins[row * n_outputs + output] += values[static_cast<std::size_t>(leaf)];
+    }
+  });
 }
 
 }  // namespace mtboost

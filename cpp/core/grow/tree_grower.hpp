@@ -35,7 +35,7 @@ class TreeGrower {
 
   struct Grown {
     Tree tree;
-    std::vector<node_t> leaves;  // of every row, in the caller's order, whether it took part or not
+    std::vector<node_t> leaves;  // of every row, in the caller's order; ~leaf where a row took no part in growing
   };
 
   // gradients: one pair per row in the caller's order. is_active: one flag per task, empty for all; rows of other tasks
@@ -61,5 +61,9 @@ class TreeGrower {
   HistogramPool histograms_;
   std::vector<GradientPair> stored_gradients_;
 };
+
+// margins[row, output] += value of the row's leaf, whether it took part or not. Float, in XGBoost's order of addition.
+void add_leaf_values(std::span<const float> values, std::span<const node_t> leaves, std::size_t n_outputs,
+                     std::size_t output, std::span<float> margins /* IN-OUT */, ThreadPool& pool);
 
 }  // namespace mtboost

@@ -1,0 +1,289 @@
+"""Our trees as a genuine ``xgboost.Booster``.
+
+A model is assembled around a *frame*: the document of a booster that XGBoost itself initialised
+(objective, start score, names, categories of that very version), whose list of trees is replaced.
+Rules that XGBoost does not check but relies on: siblings are neighbours (right = left + 1), the
+root's parent is 2147483647, and margins are sums of float32 in tree order from the start score.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost.errors import DataError, ModelFormatError
+
+Document = dict[str, Any]
+Tree = dict[str, npt.NDArray[Any]]
+
+_NO_PARENT = 2147483647
+# Arrays of a tree in XGBoost's schema, with the type its UBJSON reader expects.
+_TREE_ARRAYS = {
+    "base_weights": np.float32,
+    "categories": np.int32,
+    "categories_nodes": np.int32,
+    "categories_segments": np.int64,
+    "categories_sizes": np.int64,
+    "default_left": np.uint8,
+    "left_children": np.int32,
+    "loss_changes": np.float32,
+    "parents": np.int32,
+    "right_children": np.int32,
+    "split_conditions": np.float32,
+    "split_indices": np.int32,
+    "split_type": np.uint8,
+    "sum_hessian": np.float32,
+}
+_UBJSON_TYPES = {
+    np.dtype(np.float32): (b"d", ">f4"),
+    np.dtype(np.int32): (b"l", ">i4"),
+    np.dtype(np.int64): (b"L", ">i8"),
+    np.dtype(np.uint8): (b"U", "u1"),
+}
+
+
+def read_document(booster: xgboost.Booster) -> Document:
+    """Model document of a booster, the arrays of its trees as typed arrays."""
+    document: Document = json.loads(bytes(booster.save_raw("json")))
+    for tree in _model(document)["trees"]:
+        for name, dtype in _TREE_ARRAYS.items():
+            if name in tree:
+                tree[name] = np.asarray(tree[name], dtype)
+    return document
+
+
+def load_document(document: Document) -> xgboost.Booster:
+    """Let XGBoost load an assembled document."""
+    booster = xgboost.Booster()
+    booster.load_model(encode(document))
+    return booster
+
+
+def trees_of(document: Document) -> list[Document]:
+    """Trees of a document, in the order they are added up."""
+    trees: list[Document] = _model(document)["trees"]
+    return trees
+
+
+def with_trees(frame: Document, trees: Sequence[Document], *, n_outputs: int) -> Document:
+    """Document like `frame` with these trees; tree i of a round belongs to output i."""
+    if len(trees) % n_outputs:
+        raise ModelFormatError(
+            f"{len(trees)} trees do not make whole rounds of {n_outputs} trees."
+        )
+    document: Document = {**frame, "learner": {**frame["learner"]}}
+    booster = document["learner"]["gradient_booster"] = {**frame["learner"]["gradient_booster"]}
+    booster["model"] = {
+        **booster["model"],
+        "gbtree_model_param": {
+            **booster["model"]["gbtree_model_param"],
+            "num_trees": str(len(trees)),
+        },
+        "iteration_indptr": list(range(0, len(trees) + 1, n_outputs)),
+        "tree_info": [number % n_outputs for number in range(len(trees))],
+        "trees": [{**tree, "id": number} for number, tree in enumerate(trees)],
+    }
+    return document
+
+
+def tree_document(tree: Tree, *, n_features: int) -> Document:
+    """One grown tree in XGBoost's schema."""
+    left = tree["left"]
+    is_leaf = left < 0
+    parents = tree["parent"].copy()
+    parents[0] = _NO_PARENT
+    nodes, starts = tree["categorical_nodes"], tree["category_starts"]
+    split_type = np.zeros(len(left), np.uint8)
+    split_type[nodes] = 1
+    return {
+        "base_weights": tree["base_weight"],
+        "categories": tree["categories"],
+        "categories_nodes": nodes,
+        "categories_segments": starts[:-1],
+        "categories_sizes": np.diff(starts),
+        "default_left": tree["default_left"],
+        "id": 0,
+        "left_children": left,
+        "loss_changes": tree["gain"],
+        "parents": parents,
+        "right_children": tree["right"],
+        "split_conditions": np.where(is_leaf, tree["value"], tree["threshold"]),
+        "split_indices": tree["feature"].astype(np.int32),
+        "split_type": split_type,
+        "sum_hessian": tree["hessian"],
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(n_features),
+            "num_nodes": str(len(left)),
+            "size_leaf_vector": "1",
+        },
+    }
+
+
+def combine(
+    common: xgboost.Booster, specific: xgboost.Booster | None, n_common_rounds: int
+) -> xgboost.Booster:
+    """One booster from the first rounds of a common model and a model continued from them.
+
+    `specific` must have been trained with the margins of those rounds as ``base_margin``; the sum
+    (zhang2019, eq. 7) then has the same bits as that training saw, because trees are added in the
+    same order to the same start score. Features are matched by name; those of `specific` come
+    first, in its order, then common features that it lacks.
+
+    Raises
+    ------
+    DataError
+        The two boosters have different numbers of outputs, or only one of them has names.
+    """
+    first, second = read_document(common), read_document(specific) if specific else None
+    per_round = outputs_of(first)
+    trees = trees_of(first)[: n_common_rounds * per_round]
+    if second is None:
+        return load_document(with_trees(first, trees, n_outputs=per_round))
+    if outputs_of(second) != per_round:
+        raise DataError(
+            f"The common model has {per_round} trees a round, the specific one "
+            f"{outputs_of(second)}: they must have the same outputs."
+        )
+    frame, places = _union_of_features(first, second)
+    moved = [_move_features(tree, places, frame) for tree in trees]
+    own = [_move_features(tree, None, frame) for tree in trees_of(second)]
+    return load_document(with_trees(frame, moved + own, n_outputs=per_round))
+
+
+def _union_of_features(
+    first: Document, second: Document
+) -> tuple[Document, npt.NDArray[np.int32] | None]:
+    """Frame over both feature sets, and where each feature of `first` stands in it."""
+    frame = copy.copy(first)
+    learner = frame["learner"] = copy.copy(first["learner"])
+    names, own_names = first["learner"]["feature_names"], second["learner"]["feature_names"]
+    if bool(names) != bool(own_names):
+        raise DataError("One booster has feature names and the other has none: name both or neither.")
+    if not names:
+        n_first, n_second = _n_features(first), _n_features(second)
+        if n_first != n_second:
+            raise DataError(
+                f"The boosters have {n_first} and {n_second} features and no names to match them "
+                "by: train with feature names."
+            )
+        return frame, None
+    union = list(own_names) + [name for name in names if name not in set(own_names)]
+    types = dict(zip(names, first["learner"]["feature_types"] or [], strict=False))
+    types |= dict(zip(own_names, second["learner"]["feature_types"] or [], strict=False))
+    learner["feature_names"] = union
+    learner["feature_types"] = [types[name] for name in union] if types else []
+    learner["learner_model_param"] = {
+        **learner["learner_model_param"],
+        "num_feature": str(len(union)),
+    }
+    learner["gradient_booster"] = {**learner["gradient_booster"]}
+    model = {**learner["gradient_booster"]["model"]}
+    if "cats" in model:
+        model["cats"] = _union_of_categories(first, second, union)
+    learner["gradient_booster"]["model"] = model
+    position = {name: place for place, name in enumerate(union)}
+    return frame, np.array([position[name] for name in names], np.int32)
+
+
+def _move_features(
+    tree: Document, places: npt.NDArray[np.int32] | None, frame: Document
+) -> Document:
+    """Copy of a tree whose split indices count the features of `frame`."""
+    moved = {**tree, "tree_param": {**tree["tree_param"], "num_feature": str(_n_features(frame))}}
+    if places is not None:
+        moved["split_indices"] = places[tree["split_indices"]]
+    return moved
+
+
+def _union_of_categories(first: Document, second: Document, union: list[str]) -> Document:
+    """Category names of the union's features (XGBoost 3.1+ stores them with the model).
+
+    ``enc`` has one list of names per feature, empty for numbers; ``sorted_idx`` holds, feature
+    after feature, the order of the names, and ``feature_segments`` where each feature starts.
+    """
+    by_name: dict[str, tuple[Document, list[int]]] = {}
+    for document in (first, second):
+        categories = _model(document)["cats"]
+        starts = categories["feature_segments"]
+        for place, (name, names) in enumerate(
+            zip(document["learner"]["feature_names"], categories["enc"], strict=False)
+        ):
+            order = list(categories["sorted_idx"][starts[place] : starts[place + 1]])
+            if by_name.setdefault(name, (names, order))[0] != names:
+                raise DataError(
+                    f"Feature {name!r} has other categories in the common model than in the "
+                    "specific one: give both the same category dtype."
+                )
+    if not by_name:
+        return {"enc": [], "feature_segments": [], "sorted_idx": []}
+    number: tuple[Document, list[int]] = ({"offsets": [], "values": []}, [])
+    parts = [by_name.get(name, number) for name in union]
+    return {
+        "enc": [names for names, _ in parts],
+        "feature_segments": np.cumsum([0] + [len(order) for _, order in parts]).tolist(),
+        "sorted_idx": [place for _, order in parts for place in order],
+    }
+
+
+def _model(document: Document) -> Document:
+    try:
+        model: Document = document["learner"]["gradient_booster"]["model"]
+    except KeyError:
+        raise ModelFormatError("Only gbtree boosters can be read; this one is of another kind.") from None
+    return model
+
+
+def _n_features(document: Document) -> int:
+    return int(document["learner"]["learner_model_param"]["num_feature"])
+
+
+def outputs_of(document: Document) -> int:
+    """Trees of one boosting round: one per output."""
+    pointers = _model(document)["iteration_indptr"]
+    if len(pointers) > 1:
+        return int(pointers[1] - pointers[0])
+    parameters = document["learner"]["learner_model_param"]
+    return max(1, int(parameters["num_class"]), int(parameters.get("num_target", "1")))
+
+
+def encode(document: Document) -> bytearray:
+    """Universal Binary JSON, the subset that XGBoost writes."""
+    return bytearray(b"".join(_pieces(document)))
+
+
+def _pieces(value: object) -> Iterable[bytes]:
+    if isinstance(value, dict):
+        yield b"{"
+        for key, item in value.items():
+            text = str(key).encode()
+            yield b"L" + struct.pack(">q", len(text)) + text
+            yield from _pieces(item)
+        yield b"}"
+    elif isinstance(value, np.ndarray):
+        mark, dtype = _UBJSON_TYPES[value.dtype]
+        yield b"[$" + mark + b"#L" + struct.pack(">q", value.size) + value.astype(dtype).tobytes()
+    elif isinstance(value, (list, tuple)):
+        yield b"[#L" + struct.pack(">q", len(value))
+        for item in value:
+            yield from _pieces(item)
+    elif isinstance(value, str):
+        text = value.encode()
+        yield b"SL" + struct.pack(">q", len(text)) + text
+    elif isinstance(value, bool):
+        yield b"T" if value else b"F"
+    elif isinstance(value, int):
+        yield b"L" + struct.pack(">q", value)
+    elif isinstance(value, float):
+        yield b"d" + struct.pack(">f", value)
+    elif value is None:
+        yield b"Z"
+    else:
+        raise ModelFormatError(f"A model document cannot hold a {type(value).__name__}.")

@@ -1,0 +1,98 @@
+"""XGBoost's bins of a training matrix, as the table of bin numbers that the grower reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost import _core
+
+_ROWS_PER_BLOCK = 1 << 16
+
+
+def bin_matrix(
+    matrix: xgboost.DMatrix,
+    *,
+    storage_order: npt.NDArray[np.uint32],
+    n_threads: int,
+    table: object = None,
+) -> _core.BinnedMatrix:
+    """Bin a matrix whose cuts XGBoost has already made.
+
+    Parameters
+    ----------
+    matrix : DMatrix or QuantileDMatrix
+        A QuantileDMatrix has cuts from the start, a DMatrix after one round of training.
+    storage_order : ndarray of uint32, shape (n_rows,) or (0,)
+        Row to be stored in each place; empty keeps the order.
+    n_threads : int
+        Threads to use.
+    table : array-like, optional
+        What `matrix` was made from. A float NumPy array is binned where it lies; without it, or for
+        other kinds, the values are read back from `matrix`.
+    """
+    is_dense = matrix.num_nonmissing() == matrix.num_row() * matrix.num_col()
+    n_features = matrix.num_col()
+    values_here = (
+        isinstance(table, np.ndarray)
+        and table.dtype in (np.dtype(np.float32), np.dtype(np.float64))
+        and table.shape == (matrix.num_row(), n_features)
+        and table.dtype.isnative
+    )
+    if is_dense:
+        may_be_missing = np.zeros(n_features, np.uint8)
+    elif values_here:
+        may_be_missing = _core.columns_with_missing(table, n_threads=n_threads)
+    else:
+        may_be_missing = np.ones(n_features, np.uint8)
+    builder = _core.BinnedMatrixBuilder(
+        **_cuts(matrix),
+        n_rows=matrix.num_row(),
+        may_be_missing=may_be_missing,
+        storage_order=storage_order,
+    )
+    if values_here:
+        builder.add(table, n_threads=n_threads)
+    else:
+        for block in _stored_values(matrix):
+            builder.add_csr(
+                np.ascontiguousarray(block.indptr, np.int64),
+                np.ascontiguousarray(block.indices, np.int32),
+                np.ascontiguousarray(block.data, np.float32),
+                n_threads=n_threads,
+            )
+    return builder.build()
+
+
+def _cuts(matrix: xgboost.DMatrix) -> dict[str, npt.NDArray[Any]]:
+    """Split XGBoost's list (smallest value, then cuts; of a category only codes) into arrays."""
+    pointers, values = matrix.get_quantile_cut()
+    starts = np.asarray(pointers).astype(np.int64)
+    types = matrix.feature_types or ["float"] * (len(starts) - 1)
+    is_categorical = np.array([kind == "c" for kind in types], np.uint8)
+    min_values = np.zeros(len(types), np.float32)
+    is_cut = np.ones(len(values), bool)
+    for feature, start in enumerate(starts[:-1]):
+        if not is_categorical[feature] and start < starts[feature + 1]:
+            min_values[feature] = values[start]
+            is_cut[start] = False
+    n_before = np.concatenate([[0], np.cumsum(is_cut)])
+    return {
+        "offsets": n_before[starts].astype(np.uint32),
+        "values": np.asarray(values, np.float32)[is_cut],
+        "min_values": min_values,
+        "is_categorical": is_categorical,
+    }
+
+
+def _stored_values(matrix: xgboost.DMatrix) -> Any:
+    """Yield the values of a matrix as CSR blocks; a DMatrix is sliced, so that the copy is small."""
+    if isinstance(matrix, xgboost.QuantileDMatrix):
+        yield matrix.get_data()
+        return
+    for start in range(0, matrix.num_row(), _ROWS_PER_BLOCK):
+        rows = np.arange(start, min(start + _ROWS_PER_BLOCK, matrix.num_row()), dtype=np.int32)
+        yield matrix.slice(rows, allow_groups=True).get_data()

@@ -1,0 +1,405 @@
+"""Our trees inside XGBoost's own training loop.
+
+``xgboost.train`` asks its booster for three things a round: ``update``, ``eval_set``, and now and
+then an attribute or parameter. :class:`GrowingBooster` is the stock booster with these replaced; the
+stock object keeps the parameters, metrics and attributes, but no tree ever enters it. Whatever else
+asks for the model (saving, slicing, SHAP, a user's callback) is given a genuine booster, assembled
+when needed.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost import _core
+from mtboost.errors import DataError, TrainingError
+from mtboost.tasks import TaskSet
+from mtboost.xgboost import assemble
+from mtboost.xgboost.bins import bin_matrix
+from mtboost.xgboost.library import Settings, read_settings
+
+FloatArray = npt.NDArray[np.float32]
+Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
+
+
+class Growth:
+    """Trees grown so far, and the margins they give to every matrix in use.
+
+    Parameters
+    ----------
+    stock : Booster
+        Holds parameters and metrics; its trees, if any, are continued and taken out of it.
+    tasks : TaskSet or None
+        Task of each training row; None is one task.
+    score : SplitScore or None
+        None ranks cuts by the pooled gain.
+    table : array-like, optional
+        What the training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
+    """
+
+    def __init__(
+        self,
+        stock: xgboost.Booster,
+        *,
+        tasks: TaskSet | None,
+        score: _core.SplitScore | None,
+        table: object = None,
+    ) -> None:
+        self.stock = stock
+        self.tasks = tasks
+        self.settings: Settings = read_settings(stock)
+        self._score = score
+        self._table = table
+        self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
+        self._frame: assemble.Document | None = None
+        self._trees: list[assemble.Document] = []
+        self._grower: _core.TreeGrower | None = None
+        self._loss: _core.Loss | None = None
+        self._train: weakref.ref[xgboost.DMatrix] | None = None
+        self._labels: FloatArray = np.empty((0, 1), np.float32)
+        self._weights: FloatArray | None = None
+        self._n_outputs = 1
+        self._margins: weakref.WeakKeyDictionary[xgboost.DMatrix, tuple[int, FloatArray]] = (
+            weakref.WeakKeyDictionary()
+        )
+        if stock.num_boosted_rounds() > 0:
+            self._take_over_trees()
+
+    @property
+    def n_rounds(self) -> int:
+        return len(self._trees) // self._n_outputs
+
+    def quit(self, task: int) -> None:
+        """Leave the rows of a task out of all later trees."""
+        self._is_active[task] = 0
+
+    def read_settings(self) -> None:
+        """Take over parameters that have changed."""
+        self.settings = read_settings(self.stock)
+
+    # ---- one round --------------------------------------------------------------------------
+
+    def update(
+        self, matrix: xgboost.DMatrix, iteration: int, objective: Objective | None
+    ) -> None:
+        """Grow one tree per output from the gradients at the current margins."""
+        if self._grower is None:
+            self._start(matrix, objective)
+        assert self._grower is not None
+        if self._train is None or self._train() is not matrix:
+            raise DataError("TaskSplit trains on one matrix; update() was given another one.")
+        margins = self.margins(matrix)
+        gradients = self._gradients(matrix, margins, iteration, objective)
+        grown = [
+            self._grower.grow(
+                self.settings.grow,
+                np.ascontiguousarray(gradients[:, output]),
+                is_active=self._active_tasks(),
+                tree_number=len(self._trees) + output,
+                n_threads=self.settings.n_threads,
+            )
+            for output in range(self._n_outputs)
+        ]
+        updated = margins.copy()
+        for output, (tree, leaves) in enumerate(grown):
+            if self._loss is not None and self._loss.refits_leaves:
+                tree["value"] = self._loss.refit_leaf_values(
+                    tree["value"],
+                    leaves,
+                    margins,
+                    self._labels,
+                    self._weights,
+                    output=output,
+                    learning_rate=self.settings.grow.learning_rate,
+                    n_threads=self.settings.n_threads,
+                )
+            _core.add_leaf_values(
+                tree["value"], leaves, updated, output=output, n_threads=self.settings.n_threads
+            )
+            self._trees.append(assemble.tree_document(tree, n_features=matrix.num_col()))
+        self._margins[matrix] = (len(self._trees), updated)
+
+    def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
+        return None if self._is_active.all() else self._is_active
+
+    def _gradients(
+        self,
+        matrix: xgboost.DMatrix,
+        margins: FloatArray,
+        iteration: int,
+        objective: Objective | None,
+    ) -> FloatArray:
+        """Gradient pairs of shape (n_rows, n_outputs, 2)."""
+        if objective is None:
+            assert self._loss is not None
+            return self._loss.gradients(
+                margins, self._labels, self._weights, n_threads=self.settings.n_threads
+            )
+        prediction = margins[:, 0] if self._n_outputs == 1 else margins
+        if isinstance(objective, getattr(xgboost.objective, "Objective", ())):
+            pair = objective(iteration, prediction.copy(), matrix)
+        else:
+            pair = objective(prediction.copy(), matrix)
+        gradients = np.empty((*margins.shape, 2), np.float32)
+        for part, values in enumerate(pair):
+            gradients[:, :, part] = np.asarray(values).reshape(margins.shape)
+        if not np.isfinite(gradients).all():
+            row = int(np.argwhere(~np.isfinite(gradients))[0, 0])
+            raise TrainingError(
+                f"The objective returned a gradient or hessian that is not finite in round "
+                f"{iteration}, first at row {row}."
+            )
+        return gradients
+
+    # ---- margins and metrics ----------------------------------------------------------------
+
+    def margins(self, matrix: xgboost.DMatrix) -> FloatArray:
+        """Margins of all rows, shape (n_rows, n_outputs): float32 sums in tree order."""
+        if matrix in self._margins:
+            n_done, margins = self._margins[matrix]
+        else:
+            n_done, margins = 0, self._start_margins(matrix)
+        if n_done < len(self._trees):
+            new = assemble.load_document(self._document(self._trees[n_done:]))
+            leaves = new.predict(matrix, pred_leaf=True).reshape(len(margins), -1).astype(np.int32)
+            margins = margins.copy()
+            for number, tree in enumerate(self._trees[n_done:]):
+                values = tree["split_conditions"]
+                margins[:, number % self._n_outputs] += values[leaves[:, number]]
+        self._margins[matrix] = (len(self._trees), margins)
+        return margins
+
+    def _start_margins(self, matrix: xgboost.DMatrix) -> FloatArray:
+        start = assemble.load_document(self._document([]))
+        margins = start.predict(matrix, output_margin=True)
+        return cast(FloatArray, margins.reshape(matrix.num_row(), -1).astype(np.float32, copy=True))
+
+    def predict(self, matrix: xgboost.DMatrix, *, output_margin: bool) -> FloatArray:
+        margins = self.margins(matrix)
+        flat = margins[:, 0].copy() if self._n_outputs == 1 else margins.copy()
+        if output_margin:
+            return flat
+        with _base_margin(matrix, flat):
+            return cast(FloatArray, assemble.load_document(self._document([])).predict(matrix))
+
+    def evaluate(
+        self,
+        evals: Sequence[tuple[xgboost.DMatrix, str]],
+        iteration: int,
+        metric: Callable[..., Any] | None,
+        output_margin: bool,
+    ) -> str:
+        """XGBoost's own metrics on our margins, in XGBoost's own words."""
+        message = f"[{iteration}]"
+        for matrix, name in evals:
+            margins = self.margins(matrix)
+            with _base_margin(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
+                line = xgboost.Booster.eval_set(self.stock, [(matrix, name)], iteration)
+            message += line[line.index("]") + 1 :]
+        if metric is not None:
+            for matrix, name in evals:
+                scores = metric(self.predict(matrix, output_margin=output_margin), matrix)
+                for label, value in scores if isinstance(scores, list) else [scores]:
+                    message += f"\t{name}-{label}:{value:f}"
+        return message
+
+    # ---- the model --------------------------------------------------------------------------
+
+    def to_booster(self, attributes: dict[str, str | None], config: str) -> xgboost.Booster:
+        """A genuine booster with all trees, parameters and attributes."""
+        document = self._document(self._trees)
+        document["learner"]["attributes"] = attributes
+        booster = assemble.load_document(document)
+        booster.load_config(config)
+        return booster
+
+    def _document(self, trees: list[assemble.Document]) -> assemble.Document:
+        frame = self._frame or assemble.read_document(self.stock)
+        return assemble.with_trees(frame, trees, n_outputs=self._n_outputs)
+
+    # ---- before the first round -------------------------------------------------------------
+
+    def _take_over_trees(self) -> None:
+        """Continue a model: its trees become ours, the stock booster keeps only parameters."""
+        config = self.stock.save_config()
+        self._frame = assemble.read_document(self.stock)
+        self._n_outputs = assemble.outputs_of(self._frame)
+        self._trees = assemble.trees_of(self._frame)
+        self.stock.load_model(assemble.encode(self._document([])))
+        self.stock.load_config(config)
+
+    def _start(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
+        n_rows = matrix.num_row()
+        if self.tasks is not None and len(self.tasks.codes) != n_rows:
+            raise DataError(
+                f"TaskSplit was given {len(self.tasks.codes)} task labels, but the training matrix "
+                f"has {n_rows} rows: pass one label per row, in the order of the rows."
+            )
+        if objective is None:
+            self._labels = matrix.get_label().reshape(n_rows, -1)
+            self._weights = matrix.get_weight() if matrix.get_weight().size else None
+            self._loss = _core.Loss(
+                self.settings.objective,
+                n_outputs=self.settings.n_classes or self._labels.shape[1],
+                **self.settings.objective_options,
+            )
+            self._loss.check_labels(self._labels)
+        self._initialise(matrix, objective)
+        order, first_rows = self._order_by_task()
+        feature_weights = matrix.get_float_info("feature_weights")
+        self._grower = _core.TreeGrower(
+            bin_matrix(
+                matrix,
+                storage_order=order,
+                n_threads=self.settings.n_threads,
+                table=self._table,
+            ),
+            score=self._score,
+            first_rows=first_rows,
+            feature_weights=feature_weights if feature_weights.size else None,
+        )
+        self._table = None
+        self._train = weakref.ref(matrix)
+
+    def _initialise(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
+        """Let XGBoost make what it makes in its first round: cuts and the start score."""
+        scratch = self.stock.copy()
+        scratch.set_param({"max_depth": 1, "max_leaves": 0, "subsample": 1.0})
+        if objective is None:
+            scratch.update(matrix, 0)
+        else:
+            # A stock booster does not estimate a start score for a custom objective.
+            shape = scratch.predict(matrix, output_margin=True).reshape(matrix.num_row(), -1).shape
+            scratch.boost(matrix, 0, grad=np.zeros(shape, "f4"), hess=np.ones(shape, "f4"))
+        if self._frame is None:
+            self._frame = assemble.read_document(scratch)
+            self._n_outputs = assemble.outputs_of(self._frame)
+
+    def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
+        """Storage order of rows and first stored row of each task (cpp/core/split/task_rows.hpp)."""
+        if self.tasks is None:
+            return np.empty(0, np.uint32), None
+        first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)
+        if bool((np.diff(self.tasks.codes) >= 0).all()):
+            return np.empty(0, np.uint32), first_rows
+        return np.argsort(self.tasks.codes, kind="stable").astype(np.uint32), first_rows
+
+
+class GrowingBooster(xgboost.Booster):
+    """A booster during training: what ``xgboost.train`` and its callbacks see.
+
+    Any method not defined here works on :attr:`handle`, a genuine booster of the trees so far.
+    """
+
+    def __init__(self, growth: Growth) -> None:
+        # Booster.__init__ would create a model of its own; everything lies in `growth`.
+        self.growth = growth
+        self._trained: xgboost.Booster | None = None
+
+    def __del__(self) -> None:
+        pass  # the handle belongs to another booster
+
+    @property
+    def handle(self) -> Any:
+        return self.trained().handle
+
+    def trained(self) -> xgboost.Booster:
+        """A genuine booster of the trees so far."""
+        if self._trained is None:
+            self._trained = self.growth.to_booster(self.attributes(), self.save_config())
+        return self._trained
+
+    def update(
+        self, dtrain: xgboost.DMatrix, iteration: int, fobj: Objective | None = None
+    ) -> None:
+        self._trained = None
+        self.growth.update(dtrain, iteration, fobj)
+
+    def boost(self, dtrain: xgboost.DMatrix, iteration: int, **kwargs: Any) -> None:
+        """Grow from given gradients, as ``Booster.boost`` of any supported version."""
+        self._trained = None
+        if kwargs.get("fobj") is not None:
+            self.growth.update(dtrain, iteration, kwargs["fobj"])
+        else:
+            self.growth.update(dtrain, iteration, lambda *_: (kwargs["grad"], kwargs["hess"]))
+
+    def eval_set(
+        self,
+        evals: Sequence[tuple[xgboost.DMatrix, str]],
+        iteration: int = 0,
+        feval: Callable[..., Any] | None = None,
+        output_margin: bool = True,
+    ) -> str:
+        return self.growth.evaluate(evals, iteration, feval, output_margin)
+
+    def predict(
+        self,
+        data: xgboost.DMatrix,
+        output_margin: bool = False,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> npt.NDArray[np.float32]:
+        if kwargs:
+            return cast(
+                FloatArray, self.trained().predict(data, output_margin, training=training, **kwargs)
+            )
+        return self.growth.predict(data, output_margin=output_margin)
+
+    def num_boosted_rounds(self) -> int:
+        return self.growth.n_rounds
+
+    # Parameters and attributes stay with the stock booster.
+
+    def set_param(self, params: Any, value: Any = None) -> None:
+        self._trained = None
+        self.growth.stock.set_param(params, value)
+        self.growth.read_settings()
+
+    def save_config(self) -> str:
+        return self.growth.stock.save_config()
+
+    def attr(self, key: str) -> str | None:
+        return self.growth.stock.attr(key)
+
+    def attributes(self) -> dict[str, str | None]:
+        return self.growth.stock.attributes()
+
+    def set_attr(self, **kwargs: Any) -> None:
+        self._trained = None
+        self.growth.stock.set_attr(**kwargs)
+
+    # Copies and pickles are genuine boosters.
+
+    def __copy__(self) -> xgboost.Booster:
+        return copy.copy(self.trained())
+
+    def __deepcopy__(self, memo: Any) -> xgboost.Booster:
+        return copy.deepcopy(self.trained(), memo)
+
+    def copy(self) -> xgboost.Booster:
+        return self.trained().copy()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.trained().__reduce_ex__(protocol)
+
+
+@contextmanager
+def _base_margin(matrix: xgboost.DMatrix, margins: FloatArray) -> Iterator[None]:
+    """Let `matrix` start from these margins for a moment.
+
+    A booster without trees then predicts them, and XGBoost's metrics and link functions serve us.
+    """
+    own = matrix.get_base_margin()
+    matrix.set_base_margin(margins)
+    try:
+        yield
+    finally:
+        matrix.set_base_margin(own)

@@ -1,0 +1,81 @@
+"""Callbacks that make ``xgboost.train`` multi-task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+import xgboost
+
+from mtboost.errors import UnsupportedError
+from mtboost.scores import Beta, Score, make_split_score
+from mtboost.tasks import TaskSet
+from mtboost.xgboost.booster import GrowingBooster, Growth
+from mtboost.xgboost.library import check_version
+
+
+class TaskSplit(xgboost.callback.TrainingCallback):
+    """Grow the trees of ``xgboost.train`` with a split score over tasks.
+
+    The loop, bins, gradients, metrics, early stopping and printing stay XGBoost's, and the result is
+    an ordinary ``xgboost.Booster``. With ``score="plain"`` it equals that of stock training bit for
+    bit, unless rows or columns are sampled (the law of the draws is XGBoost's, the draws are not).
+
+    Parameters
+    ----------
+    task : array-like of shape (n_rows,)
+        Task of each row of the training matrix: integers, strings or categories.
+    score : {"entropy", "variance", "plain"} or callable, default="entropy"
+        See :func:`mtboost.make_split_score`.
+    beta : float or "auto", default="auto"
+        Weight of the variance in ``score="variance"``.
+    table : ndarray, optional
+        The array that the training matrix was made from. With it a ``QuantileDMatrix`` is read
+        without a temporary copy of its values (8 bytes each).
+
+    Raises
+    ------
+    UnsupportedError
+        Parameters ask for trees that only XGBoost grows, such as ``tree_method="exact"`` or
+        ``booster="dart"``.
+
+    Examples
+    --------
+    >>> xgboost.train(params, dtrain, 200, evals=[(dvalid, "valid")],
+    ...               callbacks=[TaskSplit(task, score="entropy")])  # doctest: +SKIP
+
+    References
+    ----------
+    zhang2019, section 3.2 (key in docs/papers.md).
+    """
+
+    def __init__(
+        self,
+        task: npt.ArrayLike,
+        *,
+        score: Score = "entropy",
+        beta: Beta = "auto",
+        table: object = None,
+    ) -> None:
+        super().__init__()
+        check_version()
+        self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
+        self._score = make_split_score(score, beta)
+        self._table = table
+
+    def before_training(self, model: Any) -> Any:
+        if not isinstance(model, xgboost.Booster):
+            raise UnsupportedError(
+                "TaskSplit cannot be used in xgboost.cv, which does not tell a callback the rows "
+                "of its folds: train each fold with xgboost.train."
+            )
+        if isinstance(model, GrowingBooster):
+            raise UnsupportedError("Give xgboost.train one TaskSplit, not two.")
+        return GrowingBooster(
+            Growth(model, tasks=self.tasks, score=self._score, table=self._table)
+        )
+
+    def after_training(self, model: Any) -> Any:
+        # A callback before this one, such as EarlyStopping(save_best=True), may have cut out a
+        # genuine booster already.
+        return model.trained() if isinstance(model, GrowingBooster) else model

@@ -1,0 +1,144 @@
+"""What mtboost relies on in the installed XGBoost, in one place.
+
+Every use of an undocumented behaviour (the JSON of a configuration or model, the order of calls in
+``xgboost.train``) stands in this file or says here which file holds it:
+
+* ``save_config()`` holds all training parameters after XGBoost has resolved aliases and defaults
+  (:func:`read_settings`).
+* ``xgboost.train`` calls ``before_training``, then ``update`` and ``eval_set`` each round, then
+  ``after_training`` (booster.py).
+* A model document may be assembled by hand (assemble.py).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import xgboost
+
+from mtboost import _core
+from mtboost.errors import MissingDependencyError, UnsupportedError
+
+_OLDEST = (3, 0)
+_NEWEST_MAJOR = 3
+
+
+def check_version() -> None:
+    """Raise unless the installed XGBoost is one this module was written for."""
+    version = tuple(int(part) for part in xgboost.__version__.split(".")[:2])
+    if version < _OLDEST or version[0] > _NEWEST_MAJOR:
+        raise MissingDependencyError(
+            f"mtboost supports xgboost >= 3.0, < 4; found {xgboost.__version__}. "
+            "Run: pip install 'xgboost>=3.0,<4'"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Training parameters of a booster, as the grower and the losses need them."""
+
+    grow: _core.GrowParams
+    n_threads: int
+    max_bin: int
+    objective: str
+    objective_options: dict[str, float]
+    n_classes: int
+
+
+def read_settings(booster: xgboost.Booster) -> Settings:
+    """Read the parameters that XGBoost itself would train with.
+
+    Raises
+    ------
+    UnsupportedError
+        A parameter asks for trees that only XGBoost can grow.
+    """
+    learner = json.loads(booster.save_config())["learner"]
+    _refuse_unsupported(learner)
+    tree = learner["gradient_booster"]["tree_train_param"]
+    generic = learner["generic_param"]
+    objective = dict(learner["objective"])
+    name = objective.pop("name")
+    options = {
+        key: float(value)
+        for group in objective.values()
+        for key, value in group.items()
+        if key != "num_class"
+    }
+    return Settings(
+        grow=_core.GrowParams(
+            learning_rate=float(tree["learning_rate"]),
+            max_depth=int(tree["max_depth"]),
+            max_leaves=int(tree["max_leaves"]),
+            loss_guided=tree["grow_policy"] == "lossguide",
+            min_split_loss=float(tree["min_split_loss"]),
+            min_child_weight=float(tree["min_child_weight"]),
+            reg_lambda=float(tree["reg_lambda"]),
+            reg_alpha=float(tree["reg_alpha"]),
+            max_delta_step=float(tree["max_delta_step"]),
+            max_cat_to_onehot=int(tree["max_cat_to_onehot"]),
+            max_cat_threshold=int(tree["max_cat_threshold"]),
+            subsample=float(tree["subsample"]),
+            colsample_bytree=float(tree["colsample_bytree"]),
+            colsample_bylevel=float(tree["colsample_bylevel"]),
+            colsample_bynode=float(tree["colsample_bynode"]),
+            monotone_constraints=_parse_monotone(tree["monotone_constraints"]),
+            interaction_constraints=json.loads(tree["interaction_constraints"] or "[]"),
+            seed=int(generic["seed"]) % 2**64,
+        ),
+        n_threads=default_n_threads(int(generic["nthread"])),
+        max_bin=int(tree["max_bin"]),
+        objective=name,
+        objective_options=options,
+        n_classes=int(learner["learner_model_param"]["num_class"]),
+    )
+
+
+def default_n_threads(n_threads: int | None) -> int:
+    """Threads to use: as asked, else the cores this process may use.
+
+    Affinity, container quota and ``OMP_NUM_THREADS`` are heeded.
+    """
+    if n_threads is not None and n_threads > 0:
+        return n_threads
+    return int(joblib.effective_n_jobs(-1))
+
+
+def _refuse_unsupported(learner: dict[str, Any]) -> None:
+    train = learner["learner_train_param"]
+    booster = learner["gradient_booster"]
+    if train["booster"] != "gbtree":
+        raise UnsupportedError(
+            f"booster={train['booster']!r} cannot grow mtboost's trees: use booster='gbtree'."
+        )
+    gbtree = booster["gbtree_train_param"]
+    if gbtree["updater"] != "grow_quantile_histmaker" or gbtree["process_type"] != "default":
+        raise UnsupportedError(
+            f"mtboost grows its trees as XGBoost's 'hist' does, but the parameters ask for "
+            f"tree_method={gbtree['tree_method']!r}, updater={gbtree['updater']!r}, "
+            f"process_type={gbtree['process_type']!r}: leave these at their defaults."
+        )
+    if learner["generic_param"]["device"] != "cpu":
+        raise UnsupportedError(
+            f"device={learner['generic_param']['device']!r}: mtboost grows trees on the CPU; "
+            "use device='cpu'. The finished booster predicts on any device."
+        )
+    if int(booster["gbtree_model_param"]["num_parallel_tree"]) != 1:
+        raise UnsupportedError("num_parallel_tree > 1 is not supported with TaskSplit: use 1.")
+    if train["multi_strategy"] != "one_output_per_tree":
+        raise UnsupportedError(
+            f"multi_strategy={train['multi_strategy']!r} is not supported with TaskSplit: "
+            "use 'one_output_per_tree'."
+        )
+    if booster["tree_train_param"]["sampling_method"] != "uniform":
+        raise UnsupportedError("sampling_method must be 'uniform' on the CPU.")
+    if xgboost.collective.get_world_size() > 1:
+        raise UnsupportedError("TaskSplit does not train on several machines yet.")
+
+
+def _parse_monotone(text: str) -> list[int]:
+    """Parse XGBoost's ``"(1,0,-1)"``."""
+    return [int(part) for part in text.strip("()").split(",") if part.strip()]
