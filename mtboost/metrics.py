@@ -1,0 +1,399 @@
+"""Scores per task, evaluated for all tasks in one pass.
+
+A built-in metric has the definition XGBoost 3.2 gives the metric of the same name, computed in
+float64.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from mtboost.errors import DataError, ParameterError
+from mtboost.tasks import did_you_mean
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+_TINY = 1e-16  # XGBoost's bound of a probability before its logarithm is taken
+_GAMMA_SHIFT = 1e-6  # XGBoost adds it to label and prediction before it divides
+
+
+class _TaskRows(NamedTuple):
+    """The rows of all tasks, and sums over those of each task."""
+
+    codes: npt.NDArray[np.integer[Any]]
+    n_tasks: int
+    weight: FloatArray | None
+
+    def weigh(self, values: FloatArray) -> FloatArray:
+        return values if self.weight is None else values * self.weight
+
+    def sum(self, values: FloatArray) -> FloatArray:
+        sums = np.bincount(self.codes, values, minlength=self.n_tasks)
+        return sums.astype(np.float64, copy=False)  # integer if there are no rows at all
+
+    def mean(self, values: FloatArray) -> FloatArray:
+        """Weighted mean of each task; NaN for a task whose weights sum to zero."""
+        return self.sum(self.weigh(values)) / self.sum(self.weigh(np.ones(len(values))))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score of one task's predictions.
+
+    Parameters
+    ----------
+    name : str
+        Shown in histories and progress lines.
+    function : callable
+        ``function(y_true, y_pred, sample_weight=w) -> float``, the signature of scikit-learn's
+        metrics. It is called once a task and round with that task's rows: ``y_true`` of shape (n,),
+        ``y_pred`` of shape (n,) or (n, n_classes) on the response scale (probabilities of a
+        classifier), and ``w`` of shape (n,), or None when the rows have no weights. It may return
+        NaN where it is undefined.
+    greater_is_better : bool
+        The direction of improvement.
+
+    Examples
+    --------
+    >>> from sklearn.metrics import average_precision_score
+    >>> metric = Metric("ap", average_precision_score, greater_is_better=True)
+    """
+
+    name: str
+    function: Callable[..., Any]
+    greater_is_better: bool
+
+    def _by_task(self, y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+        result = np.full(rows.n_tasks, np.nan)
+        order = np.argsort(rows.codes, kind="stable")
+        ends = np.cumsum(np.bincount(rows.codes, minlength=rows.n_tasks))
+        for task, own in enumerate(np.split(order, ends[:-1])):
+            if len(own):
+                weight = None if rows.weight is None else rows.weight[own]
+                try:
+                    result[task] = self.function(y[own], prediction[own], sample_weight=weight)
+                except Exception as error:
+                    error.add_note(
+                        f"Metric {self.name!r} failed on task number {task}, which has {len(own)} "
+                        f"rows; let it return NaN where it is undefined."
+                    )
+                    raise
+        return result
+
+
+# Evaluated every round: a loop over 1000 tasks that calls scikit-learn takes about a second each
+# time, so means are np.bincount and ranking metrics one sort by (task, prediction).
+class _BuiltIn(Metric):
+    """A metric whose function takes the rows of all tasks at once."""
+
+    def _by_task(self, y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+        n_axes = 2 if self.name in ("merror", "mlogloss") else 1
+        if prediction.ndim != n_axes:
+            shape = "(n_rows, n_classes)" if n_axes == 2 else "(n_rows,)"
+            raise DataError(
+                f"{self.name} needs predictions of shape {shape}, found {prediction.shape}."
+            )
+        # A task without rows is 0/0; a prediction of 0 may make a likelihood infinite, as in
+        # XGBoost.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            result: FloatArray = self.function(y, prediction, rows)
+        is_nan = np.isnan(prediction)
+        result[rows.codes[is_nan if n_axes == 1 else is_nan.any(axis=1)]] = np.nan
+        return result
+
+
+def evaluate_by_task(
+    metric: str | Metric,
+    y: npt.ArrayLike,
+    prediction: npt.ArrayLike,
+    codes: npt.NDArray[np.integer[Any]],
+    n_tasks: int,
+    weight: npt.ArrayLike | None = None,
+) -> FloatArray:
+    """Value of a metric on the rows of each task.
+
+    Parameters
+    ----------
+    metric : str or Metric
+        Name of a built-in metric (see :func:`get_metric`) or a user's.
+    y : array-like of shape (n_rows,)
+        Labels; class numbers for ``merror`` and ``mlogloss``.
+    prediction : array-like of shape (n_rows,) or (n_rows, n_classes)
+        On the response scale: probabilities for ``logloss`` and ``error``. The two-dimensional
+        shape is for ``merror`` and ``mlogloss``; ``auc`` and ``aucpr`` take any increasing scale.
+    codes : ndarray of int, shape (n_rows,)
+        Task of each row, 0 to ``n_tasks`` - 1.
+    n_tasks : int
+        Number of tasks.
+    weight : array-like of shape (n_rows,), optional
+        Row weights.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_tasks,)
+        NaN where the metric is undefined: no row, no weight, a NaN prediction, or, for ``auc`` and
+        ``aucpr``, one class only.
+
+    Raises
+    ------
+    DataError
+        The predictions have the wrong number of axes for a built-in metric.
+    """
+    rows = _TaskRows(codes, n_tasks, None if weight is None else np.asarray(weight, np.float64))
+    return get_metric(metric)._by_task(
+        np.asarray(y, np.float64), np.asarray(prediction, np.float64), rows
+    )
+
+
+def _rmse(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    return np.sqrt(rows.mean(np.square(prediction - y)))
+
+
+def _mae(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    return rows.mean(np.abs(prediction - y))
+
+
+def _mphe(y: FloatArray, prediction: FloatArray, rows: _TaskRows, slope: float = 1.0) -> FloatArray:
+    return rows.mean(slope**2 * (np.hypot(1.0, (prediction - y) / slope) - 1.0))
+
+
+def _error(
+    y: FloatArray, prediction: FloatArray, rows: _TaskRows, threshold: float = 0.5
+) -> FloatArray:
+    return rows.mean(np.where(prediction > threshold, 1.0 - y, y))
+
+
+def _logloss(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    # Not np.clip(p, tiny, 1 - tiny): 1 - 1e-16 is the float64 below 1, off by a tenth of 1e-16.
+    log_p = np.log(np.maximum(prediction, _TINY))
+    log_q = np.log(np.maximum(1.0 - prediction, _TINY))
+    return rows.mean(-(y * log_p + (1.0 - y) * log_q))
+
+
+def _merror(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    return rows.mean((prediction.argmax(axis=1) != y).astype(np.float64))
+
+
+def _mlogloss(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    of_label = np.take_along_axis(prediction, y.astype(np.intp)[:, None], axis=1)[:, 0]
+    return rows.mean(-np.log(np.maximum(of_label, _TINY)))
+
+
+def _poisson_nloglik(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    mean = np.maximum(prediction, _TINY)
+    return rows.mean(gammaln(y + 1.0) + mean - y * np.log(mean))
+
+
+def _tweedie_nloglik(
+    y: FloatArray, prediction: FloatArray, rows: _TaskRows, power: float
+) -> FloatArray:
+    score = prediction ** (2.0 - power) / (2.0 - power)
+    return rows.mean(score - y * prediction ** (1.0 - power) / (1.0 - power))
+
+
+def _gamma_deviance(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    ratio = (y + _GAMMA_SHIFT) / (prediction + _GAMMA_SHIFT)
+    return rows.mean(2.0 * (ratio - 1.0 - np.log(ratio)))
+
+
+class _Counts(NamedTuple):
+    """Positives (or negatives) in weight. A threshold is one distinct (task, prediction)."""
+
+    at: FloatArray  # of each threshold
+    above: FloatArray  # of each threshold: at higher predictions of the same task
+    total: FloatArray  # of each task
+
+
+def _counts(
+    y: FloatArray, prediction: FloatArray, rows: _TaskRows
+) -> tuple[_TaskRows, _Counts, _Counts]:
+    """The task of each threshold, its positives and its negatives.
+
+    A label of 0.3 is 0.3 positive and 0.7 negative, as in XGBoost.
+    """
+    order = np.lexsort((-prediction, rows.codes))
+    codes, prediction = rows.codes[order], prediction[order]
+    is_first = np.ones(len(y), dtype=bool)
+    is_first[1:] = (codes[1:] != codes[:-1]) | (prediction[1:] != prediction[:-1])
+    first = np.flatnonzero(is_first)
+    thresholds = _TaskRows(codes[first], rows.n_tasks, None)
+
+    next_task = np.flatnonzero(np.diff(thresholds.codes)) + 1
+
+    def count(members: FloatArray) -> _Counts:
+        at = np.add.reduceat(rows.weigh(members)[order], first)
+        total = thresholds.sum(at)
+        # One running sum over all tasks. Taking off the total of a finished task, added up in the
+        # same order, leaves exactly 0: no task loses digits to the weights of another.
+        spaced = np.insert(at, next_task, -total[thresholds.codes[next_task - 1]])
+        before = np.cumsum(np.append(0.0, spaced))[:-1]
+        return _Counts(at, np.delete(before, next_task + np.arange(len(next_task))), total)
+
+    return thresholds, count(y), count(1.0 - y)
+
+
+def _auc(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    """Area under the receiver operating characteristic; a tie of two classes counts one half."""
+    thresholds, positive, negative = _counts(y, prediction, rows)
+    ranked = thresholds.sum(negative.at * (positive.above + 0.5 * positive.at))
+    return ranked / (positive.total * negative.total)
+
+
+def _aucpr(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    """Area under the precision-recall curve, on which counts, not precisions, are interpolated.
+
+    This is XGBoost's continuous curve (Keilwagen, Grosse and Grau, 2014, PLoS ONE 9(3)).
+    scikit-learn's ``average_precision_score`` is a step curve through the same points.
+    """
+    thresholds, positive, negative = _counts(y, prediction, rows)
+    # Down to the next threshold, h negatives come with each positive: at t positives the precision
+    # is t / ((1 + h) t + b), and the area below it is the integral over t. No positives, no area.
+    rises = positive.at > 0
+    h = negative.at[rises] / positive.at[rises]
+    b = negative.above[rises] - h * positive.above[rises]
+    above = positive.above[rises] + negative.above[rises]
+    at = positive.at[rises] + negative.at[rises]
+    log_growth = np.where(above > 0, np.log1p(at / above), 0.0)  # b is 0 where nothing is above
+    area = (positive.at[rises] - b / (1.0 + h) * log_growth) / (1.0 + h)
+    of_task = _TaskRows(thresholds.codes[rises], rows.n_tasks, None).sum(area)
+    return np.where(negative.total > 0, of_task / positive.total, np.nan)
+
+
+_BUILT_IN = {
+    metric.name: metric
+    for metric in (
+        _BuiltIn("rmse", _rmse, False),
+        _BuiltIn("mae", _mae, False),
+        _BuiltIn("mphe", _mphe, False),
+        _BuiltIn("logloss", _logloss, False),
+        _BuiltIn("error", _error, False),
+        _BuiltIn("auc", _auc, True),
+        _BuiltIn("aucpr", _aucpr, True),
+        _BuiltIn("merror", _merror, False),
+        _BuiltIn("mlogloss", _mlogloss, False),
+        _BuiltIn("poisson-nloglik", _poisson_nloglik, False),
+        _BuiltIn("gamma-deviance", _gamma_deviance, False),
+    )
+}
+_DEFAULT_METRIC = {
+    "reg:squarederror": "rmse",
+    "reg:absoluteerror": "mae",
+    "reg:pseudohubererror": "mphe",
+    "reg:logistic": "rmse",
+    "reg:gamma": "gamma-deviance",
+    "reg:tweedie": "tweedie-nloglik",
+    "binary:logistic": "logloss",
+    "binary:logitraw": "logloss",
+    "count:poisson": "poisson-nloglik",
+    "multi:softprob": "mlogloss",
+    "multi:softmax": "mlogloss",
+}
+
+
+def get_metric(metric: str | Metric) -> Metric:
+    """The metric of a name, with its direction.
+
+    Parameters
+    ----------
+    metric : str or Metric
+        ``rmse``, ``mae``, ``mphe``, ``logloss``, ``error``, ``error@t`` (another threshold than
+        0.5), ``auc``, ``aucpr``, ``merror``, ``mlogloss``, ``poisson-nloglik``, ``gamma-deviance``
+        or ``tweedie-nloglik@p`` (variance power). A Metric is returned as it is.
+
+    Returns
+    -------
+    Metric
+
+    Raises
+    ------
+    ParameterError
+        There is no such metric, or the number after ``@`` is out of range.
+    TypeError
+        A bare function: nothing says whether greater is better.
+    """
+    if isinstance(metric, Metric):
+        return metric
+    if not isinstance(metric, str):
+        raise TypeError(
+            f"metric is {metric!r}; pass the name of a metric, or mtboost.metrics.Metric(name, "
+            f"function, greater_is_better) for your own function."
+        )
+    if metric in _BUILT_IN:
+        return _BUILT_IN[metric]
+    name, _, number = metric.partition("@")
+    if name == "error":
+        # A prediction of float32 0.3 is not above 0.3, as it would be if 0.3 were not rounded
+        # alike.
+        threshold = float(np.float32(_number_in(metric, number)))
+        return _BuiltIn(metric, partial(_error, threshold=threshold), False)
+    if name == "tweedie-nloglik":
+        return _tweedie(metric, _number_in(metric, number, 1.0, 2.0))
+    known = [*_BUILT_IN, "error@t", "tweedie-nloglik@p"]
+    raise ParameterError(
+        f"metric {metric!r} is unknown.{did_you_mean(metric, known)} Choose one of "
+        f"{', '.join(known)}, or pass a Metric."
+    )
+
+
+def default_metric(
+    objective: str, *, tweedie_variance_power: float = 1.5, huber_slope: float = 1.0
+) -> Metric:
+    """The metric XGBoost reports for an objective unless told otherwise.
+
+    One difference: for ``binary:logitraw`` XGBoost takes margins for probabilities in its log loss;
+    here predictions are probabilities for every metric.
+
+    Parameters
+    ----------
+    objective : str
+        Name of a supported objective, as ``"binary:logistic"``.
+    tweedie_variance_power : float
+        Parameter of ``reg:tweedie``.
+    huber_slope : float
+        Parameter of ``reg:pseudohubererror``.
+
+    Returns
+    -------
+    Metric
+
+    Raises
+    ------
+    ParameterError
+        The objective is not supported.
+    """
+    if objective not in _DEFAULT_METRIC:
+        raise ParameterError(
+            f"objective {objective!r} has no default "
+            f"metric.{did_you_mean(objective, _DEFAULT_METRIC)} Name the metric, or choose one of "
+            f"{', '.join(_DEFAULT_METRIC)}."
+        )
+    name = _DEFAULT_METRIC[objective]
+    if name == "tweedie-nloglik":
+        return _tweedie(f"{name}@{tweedie_variance_power:g}", tweedie_variance_power)
+    if name == "mphe":
+        return _BuiltIn(name, partial(_mphe, slope=huber_slope), False)
+    return _BUILT_IN[name]
+
+
+def _tweedie(name: str, power: float) -> Metric:
+    return _BuiltIn(name, partial(_tweedie_nloglik, power=power), False)
+
+
+def _number_in(metric: str, text: str, low: float = -math.inf, high: float = math.inf) -> float:
+    """The number after ``@`` in the name of a metric."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not low < number < high:
+        raise ParameterError(
+            f"metric {metric!r} needs a number between {low:g} and {high:g} after '@', found "
+            f"{text!r}."
+        )
+    return number

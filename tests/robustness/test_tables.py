@@ -1,0 +1,716 @@
+"""Tables, labels and weights of any kind are read alike, or refused with one clear error."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import xgboost
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtboost.data import (
+    align,
+    as_base_margin,
+    as_labels,
+    as_table,
+    as_weights,
+    check_task_keys,
+    concat,
+    from_mapping,
+)
+from mtboost.errors import DataError
+
+NUMBERS = np.array([[1.0, 0.0, 3.0], [0.0, 5.0, 6.0], [7.0, 8.0, 0.0], [0.0, 2.0, 4.0]])
+COLORS = ["red", "blue", None, "red"]
+
+
+def pandas_table():
+    frame = pd.DataFrame(NUMBERS, columns=["a", "b", "c"])
+    return frame.assign(color=pd.Categorical(COLORS))
+
+
+def polars_table():
+    frame = pl.DataFrame(NUMBERS, schema=["a", "b", "c"])
+    return frame.with_columns(color=pl.Series(COLORS, dtype=pl.Categorical))
+
+
+def pyarrow_table():
+    columns = {name: NUMBERS[:, i] for i, name in enumerate("abc")}
+    return pa.table(columns | {"color": pa.array(COLORS).dictionary_encode()})
+
+
+ARRAYS = {
+    "numpy": NUMBERS,
+    "fortran": np.asfortranarray(NUMBERS),
+    "strided": np.repeat(np.repeat(NUMBERS, 2, axis=0), 2, axis=1)[::2, ::2],
+    "int": NUMBERS.astype(int),
+    "csr": sp.csr_array(NUMBERS),
+    "csc": sp.csc_array(NUMBERS),
+    "csr_matrix": sp.csr_matrix(NUMBERS),
+}
+FRAMES = {"pandas": pandas_table(), "polars": polars_table(), "pyarrow": pyarrow_table()}
+FRAMES["chunked"] = pa.concat_tables([FRAMES["pyarrow"][:1], FRAMES["pyarrow"][1:]])
+every_array = pytest.mark.parametrize("X", ARRAYS.values(), ids=ARRAYS.keys())
+every_frame = pytest.mark.parametrize("X", FRAMES.values(), ids=FRAMES.keys())
+
+
+def codes_in_xgboost(table):
+    """Values XGBoost reads, categories as codes; NaN where missing."""
+    names = None if table.feature_names is None else list(table.feature_names)
+    data = xgboost.DMatrix(
+        table.native, feature_names=names, enable_categorical=True, nthread=1
+    ).get_data()
+    dense = np.full(data.shape, np.nan)
+    rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
+    dense[rows, data.indices] = data.data
+    return dense
+
+
+def test_importing_needs_only_numpy_and_scipy():
+    script = (
+        "import sys, mtboost.data, mtboost.tasks, mtboost.metrics\n"
+        "others = {'pandas', 'polars', 'pyarrow', 'sklearn', 'xgboost', 'lightgbm'}\n"
+        "assert not others & set(sys.modules), others & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@every_array
+def test_an_array_is_the_users_and_its_columns_are_numbered(X):
+    table = as_table(X)
+    assert table.native is X
+    assert (table.n_rows, table.n_features, table.feature_names) == (4, 3, None)
+    assert table.categorical_features == ()
+    for position in range(3):
+        assert table.column(position).tolist() == NUMBERS[:, position].tolist()
+
+
+@every_frame
+def test_a_frame_has_names_and_category_columns(X):
+    table = as_table(X)
+    assert (table.n_rows, table.n_features) == (4, 4)
+    assert table.feature_names == ("a", "b", "c", "color")
+    assert table.categorical_features == ("color",)
+    assert table.column("b").tolist() == NUMBERS[:, 1].tolist()
+    found = table.column("color").tolist()
+    assert found[:2] + found[3:] == ["red", "blue", "red"]
+    assert pd.isna(found[2])
+
+
+def test_wrapping_a_frame_copies_no_numbers():
+    frame = FRAMES["pandas"]
+    assert as_table(frame).native is frame
+    for frame in (FRAMES["polars"], FRAMES["pyarrow"]):
+        wrapped = as_table(frame).native
+        for name in "abc":
+            assert np.shares_memory(np.asarray(wrapped[name]), np.asarray(frame[name]))
+
+
+@every_array
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_take_and_select_give_the_rows_and_columns_of_an_array(X, dtype):
+    rows = np.array([3, 0, 0, 2], dtype=dtype)
+    table = as_table(X).take(rows).select([2, 0])
+    assert type(table.native) is type(X)
+    dense = table.native.toarray() if sp.issparse(X) else table.native
+    np.testing.assert_array_equal(dense, NUMBERS[rows][:, [2, 0]])
+
+
+@every_frame
+@pytest.mark.parametrize("columns", [["a", "c"], ["c", "a"]])
+def test_take_and_select_give_the_rows_and_columns_of_a_frame(X, columns):
+    rows = np.array([3, 0, 0, 2])
+    table = as_table(X).take(rows).select(columns)
+    assert type(table.native) is type(X)
+    assert table.feature_names == tuple(columns)
+    positions = ["abc".index(name) for name in columns]
+    np.testing.assert_array_equal(codes_in_xgboost(table), NUMBERS[rows][:, positions])
+
+
+@every_frame
+def test_drop_leaves_the_other_columns(X):
+    assert as_table(X).drop("b").feature_names == ("a", "c", "color")
+
+
+@every_frame
+def test_a_category_has_the_same_code_in_every_subset(X):
+    table = as_table(X)
+    whole = codes_in_xgboost(table)
+    assert np.unique(whole[[0, 1, 3], 3]).tolist() == [0, 1]
+    for rows in ([1, 2], [3, 1], [2]):
+        np.testing.assert_array_equal(codes_in_xgboost(table.take(np.array(rows))), whole[rows])
+
+
+@every_frame
+def test_codes_in_xgboost_are_positions_in_categories(X):
+    table = as_table(X)
+    categories = table.categories("color")
+    codes = codes_in_xgboost(table)[:, 3]
+    assert [categories[int(code)] for code in codes[[0, 1, 3]]] == ["red", "blue", "red"]
+    assert np.isnan(codes[2])
+
+
+@pytest.mark.parametrize("position", [0, 2])
+def test_dropping_the_first_or_last_column_of_an_array_copies_nothing(position):
+    assert np.shares_memory(as_table(NUMBERS).drop(position).native, NUMBERS)
+
+
+def test_dropping_a_pandas_column_copies_nothing():
+    frame = pd.DataFrame(np.arange(8.0).reshape(2, 4), columns=["a", "b", "c", "d"])
+    dropped = as_table(frame).drop("c").native  # positions 0, 1, 3 are no slice
+    for name in ("a", "b", "d"):
+        assert np.shares_memory(dropped[name].to_numpy(), frame[name].to_numpy())
+
+
+def test_selecting_all_columns_in_order_gives_the_same_table():
+    table = as_table(FRAMES["pandas"])
+    assert table.select(["a", "b", "c", "color"]) is table
+
+
+def test_an_array_may_be_given_names():
+    table = as_table(NUMBERS, feature_names=["x", "y", "z"])
+    assert table.select(["z", "x"]).feature_names == ("z", "x")
+    assert table.column("y").tolist() == NUMBERS[:, 1].tolist()
+
+
+def test_nested_lists_are_an_array():
+    np.testing.assert_array_equal(as_table(NUMBERS.tolist()).native, NUMBERS)
+
+
+def test_integer_labels_and_levels_of_pandas_columns_are_named_as_in_xgboost():
+    for columns in ([3, "x"], pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])):
+        frame = pd.DataFrame(NUMBERS[:, :2], columns=columns)
+        table = as_table(frame)
+        assert list(table.feature_names) == xgboost.DMatrix(frame).feature_names
+        assert table.column(table.feature_names[1]).tolist() == NUMBERS[:, 1].tolist()
+        assert table.drop(table.feature_names[0]).feature_names == table.feature_names[1:]
+
+
+@pytest.mark.parametrize("make", [sp.coo_array, sp.lil_array, sp.dok_array, sp.bsr_array])
+def test_other_sparse_formats_become_csr(make):
+    table = as_table(make(NUMBERS))
+    assert table.native.format == "csr"
+    np.testing.assert_array_equal(table.native.toarray(), NUMBERS)
+
+
+def test_repeated_entries_of_a_sparse_cell_add_up_before_xgboost_sees_them():
+    X = sp.csr_array((np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2])), shape=(1, 2))
+    assert xgboost.DMatrix(X).num_nonmissing() == 2
+    assert codes_in_xgboost(as_table(X))[0, 1] == 3.0
+    assert X.nnz == 2  # the user's matrix is left alone
+
+
+def test_a_boolean_csc_matrix_is_made_readable():
+    X = sp.csc_array(NUMBERS > 0)
+    np.testing.assert_array_equal(codes_in_xgboost(as_table(X)) == 1, NUMBERS > 0)
+
+
+def accepted(read, X):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse arrays from pandas are converted into dense")
+        try:
+            read(X)
+        except (DataError, ValueError, TypeError, KeyError, pa.ArrowException):
+            return False
+        except xgboost.core.XGBoostError:
+            return False
+        return True
+
+
+PANDAS_DTYPES = ["bool", "int8", "int64", "uint64", "float16", "float32", "float64", "complex64"]
+PANDAS_DTYPES += ["boolean", "Int8", "UInt64", "Float32", "Float64", "Sparse[float64]"]
+PANDAS_DTYPES += ["bool[pyarrow]", "int16[pyarrow]", "uint8[pyarrow]", "float[pyarrow]"]
+PANDAS_DTYPES += ["double[pyarrow]", "halffloat[pyarrow]", "string[pyarrow]", "category"]
+PANDAS_DTYPES += ["object", "string", "datetime64[ns]", "timedelta64[ns]"]
+PANDAS_DTYPES += [pd.ArrowDtype(pa.dictionary("i4", "str"))]
+CATEGORY_DTYPES = ["int8", "float64", "bool", "Int64", "str", "string", "datetime64[ns]", "object"]
+PANDAS_COLUMNS = [pd.Series([0, 1, 1]).astype(dtype) for dtype in PANDAS_DTYPES[:-1]]
+PANDAS_COLUMNS += [pd.Series(["a", "b"], dtype=PANDAS_DTYPES[-1])]
+PANDAS_COLUMNS += [pd.Series([0, 1]).astype(dtype).astype("category") for dtype in CATEGORY_DTYPES]
+PANDAS_COLUMNS += [pd.Series(["a", 1, None], dtype="category")]
+POLARS_DTYPES = [pl.Boolean, pl.Int8, pl.UInt64, pl.Float32, pl.Float64, pl.Int128, pl.Date]
+POLARS_DTYPES += [pl.Decimal(9, 2), pl.String]
+POLARS_COLUMNS = [pl.Series([0, 1]).cast(dtype) for dtype in POLARS_DTYPES]
+POLARS_COLUMNS += [pl.Series(["a", "b"], dtype=pl.Categorical), pl.Series([None]), pl.Series([[1]])]
+POLARS_COLUMNS += [pl.Series(["a", "b"], dtype=pl.Enum(["b", "a", "c"]))]
+ARROW_TYPES = [pa.int8(), pa.uint64(), pa.float64(), pa.float32(), pa.float16(), pa.date32()]
+ARROW_COLUMNS = [pa.array([0, 1], dtype) for dtype in ARROW_TYPES]
+ARROW_COLUMNS += [pa.array([True, None]), pa.array(["a", "b"]), pa.nulls(2)]
+ARROW_COLUMNS += [pa.array(["a", "b"]).dictionary_encode(), pa.array([5, 6]).dictionary_encode()]
+ARROW_COLUMNS += [pa.array(["a", "b"], pa.large_string()).dictionary_encode()]
+
+
+@pytest.mark.parametrize(
+    ("column", "make_table"),
+    [(column, pd.DataFrame) for column in PANDAS_COLUMNS]
+    + [(column, pl.DataFrame) for column in POLARS_COLUMNS]
+    + [(column, pa.table) for column in ARROW_COLUMNS],
+    ids=lambda x: str(getattr(x, "dtype", getattr(x, "type", x))),
+)
+def test_a_column_is_accepted_if_and_only_if_xgboost_reads_it(column, make_table):
+    X = make_table({"x": column})
+    by_xgboost = accepted(lambda X: xgboost.DMatrix(X, enable_categorical=True), X)
+    assert accepted(as_table, X) == by_xgboost
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, np.longdouble, np.int8, np.uint64, np.bool_, np.complex64]
+)
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_a_number_type_is_accepted_if_and_only_if_xgboost_reads_it(make, dtype):
+    X = make(NUMBERS.astype(dtype))
+    assert accepted(as_table, X) == accepted(xgboost.DMatrix, X)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (NUMBERS[:, 0], r"shape \(4,\).*reshape\(-1, 1\)"),
+        (pd.Series([1.0, 2.0]), r"shape \(2,\)"),
+        (pl.Series([1.0, 2.0]), r"shape \(2,\)"),
+        (sp.coo_array(NUMBERS[0]), r"shape \(3,\)"),
+        (NUMBERS[None], r"shape \(1, 4, 3\)"),
+        (np.empty((0, 3)), r"X has no rows: its shape is \(0, 3\)"),
+        (np.empty((3, 0)), "X has no columns"),
+        (sp.csr_array((0, 3)), "X has no rows"),
+        (FRAMES["pandas"].iloc[:0], "X has no rows"),
+        (pd.DataFrame(index=[0, 1]), "X has no columns"),
+        (FRAMES["polars"][:0], "X has no rows"),
+        (FRAMES["pyarrow"][:0], "X has no rows"),
+        ([], r"shape \(0,\)"),
+        ([[1, 2], [3]], "X is no rectangular table"),
+        (NUMBERS.astype(object), "X has dtype object"),
+        (NUMBERS.astype(str), "X has dtype <U32"),
+        (np.zeros((2, 2), dtype=[("a", float)]), "X has dtype"),
+        (np.zeros((2, 2), dtype="M8[s]"), "X has dtype datetime64"),
+        (NUMBERS.astype(">f8"), "foreign byte order"),
+        (np.ma.array(NUMBERS, mask=NUMBERS > 5), "X is a masked array"),
+        (pd.DataFrame({"a": [1, 2], "city": ["x", "y"]}), "a column 'city' of dtype str: make it"),
+        (pd.DataFrame({"o": [1, None]}, dtype=object), "a column 'o' of dtype object"),
+        (pl.DataFrame({"a": [1, 2], "city": ["x", "y"]}), "a column 'city' of dtype String"),
+        (pa.table({"a": [1, 2], "city": ["x", "y"]}), "a column 'city' of dtype string"),
+        (pd.DataFrame({"x": pd.Categorical([True])}), "'x' of boolean categories.*convert them"),
+        (pd.DataFrame({"x": pd.Categorical([None, None])}), "'x' without categories"),
+        (pl.DataFrame({"x": [None]}, schema={"x": pl.Categorical}), "'x' without categories"),
+        (pa.table({"x": pa.array([None], "str").dictionary_encode()}), "'x' without categories"),
+        (pd.DataFrame(NUMBERS, columns=["a", "b", "a"]), "2 columns named 'a'"),
+        (pd.DataFrame(NUMBERS, columns=["a", 1, "1"]), "2 columns named '1'"),
+        (pa.table([[1], [2]], names=["a", "a"]), "2 columns named 'a'"),
+        (pd.DataFrame(NUMBERS, columns=["a", "b", "n[0]"]), r"named 'n\[0\]'"),
+    ],
+)
+def test_what_trees_cannot_be_grown_on_is_refused(X, message):
+    with pytest.raises(DataError, match=message):
+        as_table(X)
+
+
+@pytest.mark.parametrize("X", [None, "table", 3.0, pl.LazyFrame({"a": [1]}), {1, 2}, iter([])])
+def test_what_is_no_table_is_a_type_error(X):
+    with pytest.raises(TypeError, match=r"X is a .*; give a NumPy array"):
+        as_table(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "names", "message"),
+    [
+        (NUMBERS, ["a", "b"], "feature_names has 2 names, X has 3 columns"),
+        (NUMBERS, ["a", "b", "b"], "2 columns named 'b'"),
+        (NUMBERS, ["a", "b", 3], "a column named 3"),
+        (FRAMES["pandas"], ["a", "b", "c", "d"], "feature_names differ from the column names of X"),
+    ],
+)
+def test_wrong_feature_names_are_refused(X, names, message):
+    with pytest.raises(DataError, match=message):
+        as_table(X, feature_names=names)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        pd.DataFrame({"a": [1, 2], "shop": ["x", "y"]}),
+        pl.DataFrame({"a": [1, 2], "shop": ["x", "y"]}),
+        pa.table({"a": [1, 2], "shop": ["x", "y"]}),
+    ],
+)
+def test_the_task_column_may_hold_anything(X):
+    table = as_table(X, task_column="shop")
+    assert table.column("shop").tolist() == ["x", "y"]
+    assert table.drop("shop").feature_names == ("a",)
+    with pytest.raises(DataError, match=r"column 'shap'\. Did you mean 'shop'"):
+        table.column("shap")
+
+
+def test_a_column_of_an_array_is_known_by_its_position_only():
+    table = as_table(NUMBERS)
+    with pytest.raises(DataError, match="no column 'a', for its columns have no names"):
+        table.column("a")
+    with pytest.raises(DataError, match="no column 3: it has 3"):
+        table.column(3)
+
+
+def test_a_table_needs_a_column_besides_the_task():
+    with pytest.raises(DataError, match="at least one feature"):
+        as_table(NUMBERS[:, :1]).drop(0)
+
+
+# Columns at predict
+
+
+@every_frame
+def test_named_columns_are_brought_into_the_models_order(X):
+    table = align(as_table(X), ["c", "a"], 2)
+    assert table.feature_names == ("c", "a")
+    np.testing.assert_array_equal(codes_in_xgboost(table), NUMBERS[:, [2, 0]])
+
+
+def test_missing_and_renamed_columns_are_listed_with_the_nearest_name():
+    table = as_table(pd.DataFrame({"income": [1.0], "age": [2.0]}))
+    with pytest.raises(DataError, match=r"X lacks columns 'incme', 'zip' .*Did you mean 'income'"):
+        align(table, ["incme", "age", "zip"], 3)
+
+
+def test_without_names_on_either_side_the_number_of_columns_must_agree():
+    unnamed, named = as_table(NUMBERS), as_table(NUMBERS, feature_names=["x", "y", "z"])
+    assert align(unnamed, ["a", "b", "c"], 3).feature_names == ("a", "b", "c")
+    assert align(named, None, 3).native is NUMBERS
+    for table, names in ((unnamed, ["a", "b"]), (named, None), (unnamed, None)):
+        with pytest.raises(DataError, match="X has 3 columns, but the model was trained on 2"):
+            align(table, names, 2)
+
+
+# Stacking
+
+
+@every_array
+def test_stacked_arrays_are_one_below_the_other(X):
+    stacked = concat([as_table(X), as_table(X[:2])]).native
+    assert type(stacked) is type(X)
+    dense = stacked.toarray() if sp.issparse(X) else stacked
+    np.testing.assert_array_equal(dense, np.concatenate([NUMBERS, NUMBERS[:2]]))
+
+
+def with_colors(X, colors):
+    if isinstance(X, pd.DataFrame):
+        return X.assign(color=pd.Categorical(colors, ordered=True))
+    if isinstance(X, pl.DataFrame):
+        return X.with_columns(color=pl.Series(colors, dtype=pl.Enum(sorted(set(colors)))))
+    return X.drop_columns("color").append_column("color", pa.array(colors).dictionary_encode())
+
+
+@every_frame
+def test_stacked_frames_have_the_categories_of_both(X):
+    other = with_colors(X, ["green", "red", "green", "red"])
+    stacked = concat([as_table(X), as_table(other)])
+    assert sorted(stacked.categories("color")) == ["blue", "green", "red"]
+    found = stacked.column("color").tolist()
+    assert found[:2] + found[3:] == ["red", "blue", "red", "green", "red", "green", "red"]
+    assert pd.isna(found[2])
+    values = codes_in_xgboost(stacked)
+    np.testing.assert_array_equal(values[:, :3], np.concatenate([NUMBERS, NUMBERS]))
+    code_of = {name: code for code, name in enumerate(stacked.categories("color"))}
+    assert values[4:, 3].tolist() == [code_of[c] for c in ("green", "red", "green", "red")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (NUMBERS, FRAMES["pandas"], "Tables of numpy and pandas"),
+        (NUMBERS, NUMBERS[:, :2], "Tables 0 and 1 have different columns"),
+        (FRAMES["polars"], FRAMES["polars"].rename({"a": "z"}), "have different columns"),
+        (
+            pd.DataFrame({"x": pd.Categorical(["a"])}),
+            pd.DataFrame({"x": [1]}),
+            "'x' holds categories in some tables only",
+        ),
+        (
+            pd.DataFrame({"x": pd.Categorical(["a"])}),
+            pd.DataFrame({"x": pd.Categorical([1])}),
+            "'x' has str categories in some tables, int in others",
+        ),
+        (
+            pd.DataFrame({"x": [True]}),
+            pd.DataFrame({"x": [0.5]}),
+            "'x' is bool and float64 in tables to be stacked",
+        ),
+        (pl.DataFrame({"x": [True]}), pl.DataFrame({"x": [0.5]}), None),
+        (pa.table({"x": [True]}), pa.table({"x": [0.5]}), "pyarrow cannot stack"),
+        (pa.table({"x": [1]}), pa.table({"x": [0.5]}), None),
+        (pd.DataFrame({"x": [1]}), pd.DataFrame({"x": pd.array([1], dtype="Int64")}), None),
+    ],
+)
+def test_tables_that_do_not_fit_are_not_stacked(first, second, message):
+    tables = [as_table(first), as_table(second)]
+    if message is None:
+        assert concat(tables).n_rows == 2
+    else:
+        with pytest.raises(DataError, match=message):
+            concat(tables)
+
+
+# One table a task
+
+
+def shops(library):
+    """Shop s has columns age, visits, kind; shop b has kind, age."""
+    s = pd.DataFrame({"age": [1.0, 2.0], "visits": [3.0, 4.0], "kind": ["x", "y"]})
+    b = pd.DataFrame({"kind": ["z", "y", "z"], "age": [5.0, 6.0, 7.0]})
+    frames = {"s": s, "b": b}
+    if library == "pandas":
+        return {task: frame.astype({"kind": "category"}) for task, frame in frames.items()}
+    if library == "polars":
+        categorical = pl.col("kind").cast(pl.Categorical)
+        return {task: pl.DataFrame(dict(f)).with_columns(categorical) for task, f in frames.items()}
+    return {
+        task: pa.table(
+            {n: pa.array(f[n]).dictionary_encode() if n == "kind" else pa.array(f[n]) for n in f}
+        )
+        for task, f in frames.items()
+    }
+
+
+every_library = pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+
+
+@every_library
+def test_columns_of_all_tasks_are_common_in_the_order_of_the_first_table(library):
+    data = from_mapping(shops(library), {"b": [5, 6, 7], "s": [1, 2]})
+    assert data.common_features == ("age", "kind")
+    assert data.tables["s"].feature_names == ("age", "visits", "kind")
+    assert data.task_labels.tolist() == ["s", "s", "b", "b", "b"]
+    assert data.y.tolist() == [1, 2, 5, 6, 7]
+    assert (data.weight, data.base_margin) == (None, None)
+    common = data.common_table()
+    assert common.feature_names == ("age", "kind")
+    assert common.column("age").tolist() == [1, 2, 5, 6, 7]
+    assert common.column("kind").tolist() == ["x", "y", "z", "y", "z"]
+
+
+@every_library
+def test_a_common_category_has_one_code_in_all_tables(library):
+    data = from_mapping(shops(library))
+    common = codes_in_xgboost(data.common_table())
+    for task, rows in (("s", [0, 1]), ("b", [2, 3, 4])):
+        own = data.tables[task].select(["age", "kind"])
+        np.testing.assert_array_equal(codes_in_xgboost(own), common[rows])
+
+
+def test_common_features_may_be_chosen():
+    data = from_mapping(shops("pandas"), common_features=["kind"])
+    assert data.common_features == ("kind",)
+    assert data.common_table().n_features == 1
+
+
+def test_weights_and_base_margins_follow_the_rows():
+    data = from_mapping(
+        shops("polars"),
+        weight={"b": [3, 4, 5], "s": [1, 0]},
+        base_margin={"s": np.ones((2, 2)), "b": np.zeros((3, 2))},
+        n_outputs=2,
+    )
+    assert data.weight.tolist() == [1, 0, 3, 4, 5]
+    assert data.base_margin.tolist() == [[1, 1], [1, 1], [0, 0], [0, 0], [0, 0]]
+
+
+def test_a_task_may_weigh_nothing_but_not_all():
+    weight = {"s": [0, 0], "b": [1, 1, 1]}
+    assert from_mapping(shops("pandas"), weight=weight).weight.tolist() == [0, 0, 1, 1, 1]
+    with pytest.raises(DataError, match="weight is zero in every row"):
+        from_mapping(shops("pandas"), weight={"s": [0, 0], "b": [0, 0, 0]})
+
+
+def test_arrays_of_one_width_have_all_columns_in_common():
+    data = from_mapping({1: NUMBERS, 2: NUMBERS[:1]})
+    assert data.common_features is None
+    assert data.task_labels.tolist() == [1, 1, 1, 1, 2]
+    np.testing.assert_array_equal(
+        data.common_table().native, np.concatenate([NUMBERS, NUMBERS[:1]])
+    )
+
+
+def test_arrays_with_names_may_differ_in_width():
+    data = from_mapping(
+        {"s": NUMBERS, "b": NUMBERS[:1, :2]}, feature_names={"s": ["x", "y", "z"], "b": ["z", "x"]}
+    )
+    assert data.common_features == ("x", "z")
+    assert data.common_table().column("z").tolist() == [3, 6, 0, 4, 1]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"y": {"s": [1, 2]}}, "y lacks task 'b': its keys must be the tasks"),
+        (
+            {"y": {"s": [1, 2], "B": [1, 2, 3]}},
+            "y lacks task 'b' and has unknown task 'B'",
+        ),
+        ({"y": [1, 2, 3, 4, 5]}, r"y is a list; it must be a mapping \{task: ...\}"),
+        ({"weight": {"s": [1, 1]}}, "weight lacks task 'b'"),
+        ({"base_margin": {"s": [1, 1], "b": [0, 0]}}, r"base_margin\['b'\] has shape \(2,\)"),
+        ({"y": {"s": [1, np.nan], "b": [1, 2, 3]}}, r"y\['s'\] is nan at row 1"),
+        ({"weight": {"s": [1, 1], "b": [1, 2, -3]}}, r"weight\['b'\] is -3 at row 2"),
+        ({"common_features": ["visits"]}, r"'visits', which X\['b'\] lacks"),
+        ({"common_features": ["agee"]}, "Did you mean 'age'"),
+        ({"common_features": []}, "at least one column"),
+        ({"common_features": ["age", "age"]}, "each once"),
+    ],
+)
+def test_a_mapping_that_does_not_fit_is_refused(kwargs, message):
+    with pytest.raises(DataError, match=message):
+        from_mapping(shops("pandas"), **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("X", "kwargs", "message"),
+    [
+        ({}, {}, "X is an empty mapping"),
+        ({"s": NUMBERS, "b": NUMBERS[:, :2]}, {}, r"X\['s'\] has 3 columns, X\['b'\] has 2.*names"),
+        ({"s": NUMBERS}, {"common_features": ["x"]}, "common_features needs column names"),
+        ({"s": NUMBERS, "b": sp.csr_array(NUMBERS)}, {}, "comes from numpy, .* from scipy"),
+        ({"s": NUMBERS, "b": NUMBERS[:0]}, {}, r"X\['b'\] has no rows"),
+        (
+            {"s": FRAMES["pandas"], "b": pd.DataFrame({"z": [1]})},
+            {},
+            "no column in common",
+        ),
+        (
+            {"s": FRAMES["pandas"], "b": FRAMES["pandas"].assign(color=1)},
+            {},
+            "'color' holds categories in some tables only",
+        ),
+        (
+            {"s": NUMBERS, "b": NUMBERS},
+            {"feature_names": {"s": ["x", "y", "z"]}},
+            "feature_names lacks task 'b'",
+        ),
+    ],
+)
+def test_tables_that_do_not_go_together_are_refused(X, kwargs, message):
+    with pytest.raises(DataError, match=message):
+        from_mapping(X, **kwargs)
+
+
+def test_keys_may_lack_tasks_on_request_but_not_invent_them():
+    check_task_keys("y", {"a": 1}, ("a", "b"), may_lack=True)
+    with pytest.raises(DataError, match=r"valid has unknown task 'bb': .*Did you mean 'b'"):
+        check_task_keys("valid", {"bb": 1}, ("a", "b"), may_lack=True)
+
+
+# Labels, weights, base margins
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    values=st.lists(st.integers(0, 100), min_size=1, max_size=20),
+    dtype=st.sampled_from(["?", "u1", "i4", ">i8", "f2", "f4", ">f4", "f8", ">f8", "O"]),
+    step=st.sampled_from([1, 2, -1]),
+    as_column=st.booleans(),
+)
+def test_labels_are_the_same_numbers_whatever_the_array(values, dtype, step, as_column):
+    y = np.repeat(np.array(values, dtype=dtype), abs(step))[::step]
+    y = y[:, None] if as_column else y
+    y.setflags(write=False)
+    labels = as_labels(y, len(values))
+    assert labels.dtype == (np.float32 if y.dtype == np.float32 else np.float64)
+    assert labels.flags.c_contiguous
+    assert labels.tolist() == y.ravel().astype(float).tolist()
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1, 0, 2],
+        (1.0, 0.0, 2.0),
+        pd.Series([1, 0, 2], index=[7, 7, 7]),
+        pd.Series([1, 0, 2], dtype="Int64"),
+        pd.Series([1, 0, 2], dtype="int32[pyarrow]"),
+        pd.DataFrame({"y": [1, 0, 2]}),
+        pl.Series([1, 0, 2]),
+        pl.DataFrame({"y": [1, 0, 2]}),
+        pl.Series([1, 0, 2]).cast(pl.Decimal(9, 2)),
+        pa.array([1, 0, 2]),
+        pa.chunked_array([[1], [0, 2]]),
+        pa.table({"y": [1, 0, 2]}),
+    ],
+)
+def test_labels_may_come_in_any_container(y):
+    assert as_labels(y, 3).tolist() == [1, 0, 2]
+
+
+def test_float64_labels_are_not_copied():
+    y = np.arange(3.0)
+    assert np.shares_memory(as_labels(y, 3), y)
+
+
+def test_huge_integer_labels_are_numbers():
+    assert as_labels([2**53, 2**70], 2).tolist() == [2.0**53, 2.0**70]
+
+
+def test_several_outputs_are_allowed_on_request():
+    assert as_labels(NUMBERS, 4, multi_output=True).shape == (4, 3)
+    assert as_labels([1, 2], 2, multi_output=True).shape == (2, 1)
+    with pytest.raises(DataError, match=r"y has shape \(4, 3\), but must have \(4,\)"):
+        as_labels(NUMBERS, 4)
+    with pytest.raises(DataError, match="y is nan at row 1, column 2"):
+        as_labels(np.where(NUMBERS == 6, np.nan, NUMBERS), 4, multi_output=True)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0, 1, np.nan], "y is nan at row 2"),
+        ([0, -np.inf, np.nan], "y is -inf at row 1"),
+        ([0, 1, 1e39], r"y is 1e\+39 at row 2: it must be finite and fit in float32"),
+        ([0, None, 1], "y is None at row 1: it must be a number"),
+        (pd.Series([0, None, 1], dtype="Int64"), "y is nan at row 1"),
+        (pd.Series([True, None, True], dtype="boolean"), "y is <NA> at row 1"),
+        (np.ma.array([0, 1, 2], mask=[0, 1, 0]), "y is nan at row 1"),
+        (np.array(["1", 2, 3], dtype=object), "y is '1' at row 0"),
+        (["no", "yes", "no"], "y has dtype <U3.*Encode classes"),
+        (np.array([1j, 0, 0]), "y has dtype complex128"),
+        ([0, 1], r"y has shape \(2,\), but must have \(3,\), because X has 3 rows"),
+        ([[0, 1], [1], [0]], "y is no rectangular array"),
+        (1.0, "y is a float: it must hold one number a row"),
+        (sp.csr_array(NUMBERS), "y is a csr_array"),
+    ],
+)
+def test_labels_that_are_no_finite_numbers_are_refused(y, message):
+    with pytest.raises(DataError, match=message):
+        as_labels(y, 3)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(n_rows=st.integers(1, 50), data=st.data(), bad=st.sampled_from([np.nan, np.inf, -np.inf]))
+def test_the_row_of_a_planted_bad_label_is_named(n_rows, data, bad):
+    row = data.draw(st.integers(0, n_rows - 1))
+    y = np.zeros(n_rows)
+    y[row] = bad
+    with pytest.raises(DataError, match=rf"at row {row}:"):
+        as_labels(y, n_rows)
+
+
+def test_weights_are_not_negative_and_not_all_zero():
+    assert as_weights([0, 2, 0.5], 3).tolist() == [0, 2, 0.5]
+    with pytest.raises(DataError, match="weight is -1 at row 2: weights must not be negative"):
+        as_weights([0, 1, -1], 3)
+    with pytest.raises(DataError, match="weight is zero in every row"):
+        as_weights([0, 0, 0], 3)
+    with pytest.raises(DataError, match="weight is nan at row 0"):
+        as_weights([np.nan, 0, 0], 3)
+    with pytest.raises(DataError, match=r"weight has shape \(1,\), but must have \(3,\)"):
+        as_weights([1], 3)
+
+
+def test_base_margins_have_one_column_an_output():
+    assert as_base_margin([[1], [2]], 2).tolist() == [1, 2]
+    assert as_base_margin([[1, 2], [3, 4]], 2, 2).tolist() == [[1, 2], [3, 4]]
+    for margin, n_outputs in (([1, 2, 3, 4], 2), ([1], 1), ([[1, 2]], 2)):
+        with pytest.raises(DataError, match=r"base_margin has shape .*, but must have \(2,"):
+            as_base_margin(margin, 2, n_outputs)
+    with pytest.raises(DataError, match="base_margin is inf at row 1, column 0"):
+        as_base_margin([[1, 2], [np.inf, 4]], 2, 2)
