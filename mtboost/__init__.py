@@ -1,1 +1,22 @@
-"""mtboost: multi-task gradient-boosted trees as ordinary boosters."""
+"""Multi-task gradient-boosted trees as ordinary XGBoost boosters."""
+
+from mtboost import datasets, errors, metrics
+from mtboost import xgboost as xgboost
+from mtboost.dataset import Dataset
+from mtboost.models import MultiTaskModel, load_model
+from mtboost.scores import make_split_score
+from mtboost.training import fit, train
+
+__version__ = "0.1.0"
+__all__ = [
+    "Dataset",
+    "MultiTaskModel",
+    "datasets",
+    "errors",
+    "fit",
+    "load_model",
+    "make_split_score",
+    "metrics",
+    "train",
+    "xgboost",
+]

@@ -112,6 +112,12 @@ class TaskSet:
         end = self._ends[code]
         return self._rows_by_task[end - self.counts[code] : end]
 
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> "TaskSet":
+        """The tasks of some rows, those without any left out."""
+        present, codes = np.unique(self.codes[rows], return_inverse=True)
+        names = tuple(self.names[code] for code in present)
+        return TaskSet(names, _read_only(codes.astype(np.int32)))
+
     def encode(
         self, labels: Any, n_rows: int, *, unknown: Literal["error", "keep"] = "error"
     ) -> npt.NDArray[np.int32]:

@@ -49,6 +49,23 @@ _UBJSON_TYPES = {
 }
 
 
+_EMPTY_TREE: Tree = {
+    "left": np.array([-1], np.int32),
+    "right": np.array([-1], np.int32),
+    "parent": np.array([-1], np.int32),
+    "feature": np.zeros(1, np.uint32),
+    "threshold": np.zeros(1, np.float32),
+    "default_left": np.zeros(1, np.uint8),
+    "gain": np.zeros(1, np.float32),
+    "hessian": np.zeros(1, np.float32),
+    "base_weight": np.zeros(1, np.float32),
+    "value": np.zeros(1, np.float32),
+    "categorical_nodes": np.empty(0, np.int32),
+    "category_starts": np.zeros(1, np.int64),
+    "categories": np.empty(0, np.int32),
+}
+
+
 def read_document(booster: xgboost.Booster) -> Document:
     """Model document of a booster, the arrays of its trees as typed arrays."""
     document: Document = json.loads(bytes(booster.save_raw("json")))
@@ -70,6 +87,19 @@ def trees_of(document: Document) -> list[Document]:
     """Trees of a document, in the order they are added up."""
     trees: list[Document] = _model(document)["trees"]
     return trees
+
+
+def first_rounds(document: Document, n_rounds: int) -> xgboost.Booster:
+    """Booster of the first rounds.
+
+    None at all is allowed, which XGBoost's slicing refuses: the booster then has one round of empty
+    trees, because XGBoost 3.2 without trees takes ``base_score`` for a margin.
+    """
+    n_outputs = outputs_of(document)
+    trees = trees_of(document)[: n_rounds * n_outputs]
+    if not trees:
+        trees = [tree_document(_EMPTY_TREE, n_features=_n_features(document))] * n_outputs
+    return load_document(with_trees(document, trees, n_outputs=n_outputs))
 
 
 def with_trees(frame: Document, trees: Sequence[Document], *, n_outputs: int) -> Document:
@@ -144,9 +174,9 @@ def combine(
     """
     first, second = read_document(common), read_document(specific) if specific else None
     per_round = outputs_of(first)
-    trees = trees_of(first)[: n_common_rounds * per_round]
     if second is None:
-        return load_document(with_trees(first, trees, n_outputs=per_round))
+        return first_rounds(first, n_common_rounds)
+    trees = trees_of(first)[: n_common_rounds * per_round]
     if outputs_of(second) != per_round:
         raise DataError(
             f"The common model has {per_round} trees a round, the specific one "

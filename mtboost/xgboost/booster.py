@@ -13,6 +13,7 @@ import copy
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -66,6 +67,7 @@ class Growth:
         self._train: weakref.ref[xgboost.DMatrix] | None = None
         self._labels: FloatArray = np.empty((0, 1), np.float32)
         self._weights: FloatArray | None = None
+        self._objective: Objective | None = None
         self._n_outputs = 1
         self._margins: weakref.WeakKeyDictionary[xgboost.DMatrix, tuple[int, FloatArray]] = (
             weakref.WeakKeyDictionary()
@@ -76,6 +78,11 @@ class Growth:
     @property
     def n_rounds(self) -> int:
         return len(self._trees) // self._n_outputs
+
+    @property
+    def objective(self) -> object:
+        """Name of the objective, or the user's function."""
+        return self._objective or self.settings.objective
 
     def quit(self, task: int) -> None:
         """Leave the rows of a task out of all later trees."""
@@ -166,7 +173,7 @@ class Growth:
         if matrix in self._margins:
             n_done, margins = self._margins[matrix]
         else:
-            n_done, margins = 0, self._start_margins(matrix)
+            n_done, margins = 0, self.start_margins(matrix)
         if n_done < len(self._trees):
             new = assemble.load_document(self._document(self._trees[n_done:]))
             leaves = new.predict(matrix, pred_leaf=True).reshape(len(margins), -1).astype(np.int32)
@@ -177,10 +184,14 @@ class Growth:
         self._margins[matrix] = (len(self._trees), margins)
         return margins
 
-    def _start_margins(self, matrix: xgboost.DMatrix) -> FloatArray:
-        start = assemble.load_document(self._document([]))
-        margins = start.predict(matrix, output_margin=True)
+    def start_margins(self, matrix: xgboost.DMatrix) -> FloatArray:
+        """Margins before the first tree, shape (n_rows, n_outputs)."""
+        margins = self._without_trees.predict(matrix, output_margin=True)
         return cast(FloatArray, margins.reshape(matrix.num_row(), -1).astype(np.float32, copy=True))
+
+    @cached_property
+    def _without_trees(self) -> xgboost.Booster:
+        return assemble.first_rounds(self._document([]), 0)
 
     def predict(self, matrix: xgboost.DMatrix, *, output_margin: bool) -> FloatArray:
         margins = self.margins(matrix)
@@ -188,7 +199,7 @@ class Growth:
         if output_margin:
             return flat
         with _base_margin(matrix, flat):
-            return cast(FloatArray, assemble.load_document(self._document([])).predict(matrix))
+            return cast(FloatArray, self._without_trees.predict(matrix))
 
     def evaluate(
         self,
@@ -252,6 +263,7 @@ class Growth:
                 **self.settings.objective_options,
             )
             self._loss.check_labels(self._labels)
+        self._objective = objective
         self._initialise(matrix, objective)
         order, first_rows = self._order_by_task()
         feature_weights = matrix.get_float_info("feature_weights")

@@ -14,14 +14,37 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import joblib
+import numpy as np
 import xgboost
 
 from mtboost import _core
 from mtboost.errors import MissingDependencyError, UnsupportedError
 
+_OBJECTIVE_PARAMETERS = (
+    "scale_pos_weight",
+    "huber_slope",
+    "tweedie_variance_power",
+    "quantile_alpha",
+    "num_parallel_tree",
+)
+_ALIASES = (
+    "eta",
+    "gamma",
+    "lambda",
+    "alpha",
+    "min_split_loss",
+    "n_jobs",
+    "nthread",
+    "random_state",
+    "seed",
+    "verbosity",
+    "device",
+    "validate_parameters",
+)
 _OLDEST = (3, 0)
 _NEWEST_MAJOR = 3
 
@@ -95,6 +118,24 @@ def read_settings(booster: xgboost.Booster) -> Settings:
         objective_options=options,
         n_classes=int(learner["learner_model_param"]["num_class"]),
     )
+
+
+@cache
+def known_parameters() -> frozenset[str]:
+    """Names that XGBoost accepts in ``params`` for gbtree on the CPU, aliases included."""
+    matrix = xgboost.DMatrix(np.zeros((1, 1)), label=[0])
+    booster = xgboost.Booster(cache=[matrix])
+    config = json.loads(booster.save_config())
+    names = {"num_class", "eval_metric", "base_score", *_OBJECTIVE_PARAMETERS, *_ALIASES}
+    pending: list[object] = [config["learner"]]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            names |= {name for name, value in part.items() if isinstance(value, (str, int))}
+            pending += part.values()
+        elif isinstance(part, list):
+            pending += part
+    return frozenset(names - {"name"})
 
 
 def default_n_threads(n_threads: int | None) -> int:

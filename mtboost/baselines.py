@@ -1,0 +1,108 @@
+"""What one would do without mtboost, for comparison: plain XGBoost, pooled or task by task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost.data import Table, align
+from mtboost.dataset import Dataset
+from mtboost.metrics import evaluate_by_task
+from mtboost.losses import inverse_link
+from mtboost.stages import TwoStages, own_parameters
+from mtboost.tasks import TaskName
+from mtboost.xgboost.matrices import quantile_matrix, quantile_matrix_with_category
+from mtboost.xgboost.quitting import TaskQuitting
+
+
+def baseline_scores(
+    stages: TwoStages, data: Dataset, valid: Dataset
+) -> dict[str, dict[TaskName, float]]:
+    """Validation metric of each task under three models without any sharing rule.
+
+    ``pooled``: one model of all rows on the common columns. ``pooled + task``: the same with the
+    task as a categorical column. ``independent``: one model per task on all its columns. Each stops
+    early by the same metric and patience as mtboost, the pooled ones on all validation rows.
+
+    Returns
+    -------
+    dict of baseline name to dict of task name to float
+        NaN where the metric is undefined.
+    """
+    codes = np.array([data.tasks.code(name) for name in valid.tasks.names])[valid.tasks.codes]
+    pooled = _predictions(stages, data, valid)
+    with_task = _predictions(stages, data, valid, (data.tasks.codes, codes))
+    alone = np.empty_like(pooled)
+    for task in valid.tasks:
+        rows = data.tasks.rows(task), valid.tasks.rows(task)
+        alone[rows[1]] = _predictions(stages, data.take(rows[0]), valid.take(rows[1]), task=task)
+    scores = {}
+    for name, predictions in (
+        ("pooled", pooled),
+        ("pooled + task", with_task),
+        ("independent", alone),
+    ):
+        values = evaluate_by_task(
+            stages.metric, valid.labels(), predictions, codes, data.tasks.n_tasks, valid.weight
+        )
+        scores[name] = dict(zip(data.tasks.names, values.tolist(), strict=True))
+    return scores
+
+
+def _predictions(
+    stages: TwoStages,
+    data: Dataset,
+    valid: Dataset,
+    codes: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None,
+    task: TaskName | None = None,
+) -> npt.NDArray[Any]:
+    """Predictions for the validation rows on the scale of the labels."""
+    table = data.common if task is None else data.task_table(task)
+    other = valid.common if task is None else valid.task_table(task)
+    params = dict(stages.params) if task is None else own_parameters(
+        dict(stages.params), data.common, table
+    )
+    matrix = _matrix(table, data, codes and codes[0], None, stages)
+    valid_matrix = _matrix(
+        align(other, table.feature_names, table.n_features), valid, codes and codes[1], matrix, stages
+    )
+    stopping = TaskQuitting(
+        valid_matrix,
+        None,
+        metric=stages.metric,
+        patience=stages.patience,
+        min_delta=stages.min_delta,
+    )
+    booster = xgboost.train(
+        params, matrix, stages.rounds, obj=stages.objective, verbose_eval=False, callbacks=[stopping]
+    )
+    # Without a usable metric there is no best round: all rounds then. iteration_range (0, 0) would
+    # mean all as well.
+    best = max(1, next(iter(stopping.quit_round.values()), stages.rounds))
+    margins = booster.predict(
+        valid_matrix, output_margin=True, iteration_range=(0, min(best, booster.num_boosted_rounds()))
+    )
+    return inverse_link(stages.objective or stages.params["objective"], margins)
+
+
+def _matrix(
+    table: Table,
+    data: Dataset,
+    codes: npt.NDArray[Any] | None,
+    ref: xgboost.DMatrix | None,
+    stages: TwoStages,
+) -> xgboost.DMatrix:
+    options = {
+        "label": data.labels(),
+        "weight": data.weight,
+        "base_margin": data.base_margin,
+        "max_bin": stages.params.get("max_bin"),
+        "n_threads": stages.n_threads,
+        "ref": ref,
+    }
+    if codes is None:
+        return quantile_matrix(table, **options)
+    return quantile_matrix_with_category(table, codes, **options)

@@ -1,0 +1,139 @@
+"""Training or validation rows of all tasks, ready for either stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.data import (
+    FloatArray,
+    Table,
+    as_base_margin,
+    as_labels,
+    as_table,
+    as_weights,
+    from_mapping,
+)
+from mtboost.errors import DataError
+from mtboost.tasks import TaskName, TaskSet
+
+
+class Dataset:
+    """Rows, labels and tasks.
+
+    Parameters
+    ----------
+    X : table of shape (n_rows, n_features), or mapping of task name to table
+        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table. Tables of a mapping
+        may have different columns; the common model uses those that every task has.
+    y : array-like of shape (n_rows,), or mapping of task name to array-like
+        Labels; class numbers 0, 1, ... for classification.
+    task : array-like of shape (n_rows,), or str or int, optional
+        Task of each row, or the name (or position) of the column of `X` that holds it; that column
+        is no feature. None is a single task. Must be None for a mapping.
+    weight : like `y`, optional
+        Row weights >= 0.
+    base_margin : like `y`, optional
+        Margin that each row starts from.
+    feature_names : sequence of str, or mapping of task name to sequence, optional
+        Names for the columns of arrays.
+    common_features : sequence of str, optional
+        Columns of the common model; by default those that every task has.
+
+    Raises
+    ------
+    DataError
+        Anything that does not fit together; the message says what and where.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        task: Any = None,
+        weight: Any = None,
+        base_margin: Any = None,
+        feature_names: Any = None,
+        common_features: Sequence[str] | None = None,
+    ) -> None:
+        if isinstance(X, Mapping):
+            if task is not None:
+                raise DataError("X is a mapping whose keys are the tasks: leave out task.")
+            given = from_mapping(
+                X,
+                y,
+                weight=weight,
+                base_margin=base_margin,
+                feature_names=feature_names,
+                common_features=common_features,
+            )
+            self.y, self.weight, self.base_margin = given.y, given.weight, given.base_margin
+            self.tasks = TaskSet.from_labels(given.task_labels, len(given.task_labels))
+            self.common = given.common_table()
+            self._tables: dict[TaskName, Table] | None = given.tables
+            self._table: Table | None = None
+            return
+        column = task if isinstance(task, (str, int)) and not isinstance(task, bool) else None
+        table = as_table(X, feature_names=feature_names, task_column=column)
+        labels = task if column is None else table.column(column)
+        table = table if column is None else table.drop(column)
+        n_rows = table.n_rows
+        self.tasks = TaskSet.from_labels(labels, n_rows)
+        self.y = None if y is None else as_labels(y, n_rows)
+        self.weight = None if weight is None else as_weights(weight, n_rows)
+        self.base_margin = None if base_margin is None else as_base_margin(base_margin, n_rows)
+        self.common = table if common_features is None else table.select(list(common_features))
+        self._tables = None
+        self._table = table
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all tasks."""
+        return self.tasks.n_rows
+
+    @property
+    def has_own_tables(self) -> bool:
+        """Whether each task came as a table of its own."""
+        return self._tables is not None
+
+    def task_table(self, task: TaskName) -> Table:
+        """All columns of a task's rows, in the order of ``tasks.rows(task)``."""
+        if self._tables is not None:
+            return self._tables[task]
+        assert self._table is not None
+        return self._table.take(self.tasks.rows(task))
+
+    def task_columns(self, task: TaskName) -> Table:
+        """A table with the columns of :meth:`task_table`, whatever its rows."""
+        if self._tables is not None:
+            return self._tables[task]
+        assert self._table is not None
+        return self._table
+
+    def labels(self) -> FloatArray:
+        """Labels of all rows; DataError if there are none."""
+        if self.y is None:
+            raise DataError("y is missing: training and evaluation need labels.")
+        return self.y
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Dataset:
+        """Some of the rows, ascending; tasks without any are left out."""
+        part = object.__new__(Dataset)
+        part.tasks = self.tasks.take(rows)
+        part.y = None if self.y is None else self.y[rows]
+        part.weight = None if self.weight is None else self.weight[rows]
+        part.base_margin = None if self.base_margin is None else self.base_margin[rows]
+        part.common = self.common.take(rows)
+        part._table = None if self._table is None else self._table.take(rows)
+        part._tables = None
+        if self._tables is not None:
+            part._tables = {}
+            for task in part.tasks:
+                kept = rows[self.tasks.codes[rows] == self.tasks.code(task)]
+                places = np.searchsorted(self.tasks.rows(task), kept)
+                part._tables[task] = self._tables[task].take(places)
+        return part

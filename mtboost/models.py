@@ -1,0 +1,530 @@
+"""A fitted model of all tasks, and the ordinary boosters it is made of."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost.data import Table, align, as_table
+from mtboost.dataset import Dataset
+from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, ParameterError
+from mtboost.losses import inverse_link, is_classification
+from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
+from mtboost.xgboost import assemble
+from mtboost.xgboost.matrices import plain_matrix
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import pandas as pd
+
+FloatArray = npt.NDArray[np.float32]
+UnknownTask = Literal["error", "common"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns a booster was trained on."""
+
+    names: tuple[str, ...] | None
+    n: int
+
+    @classmethod
+    def of(cls, table: Table) -> Columns:
+        return cls(table.feature_names, table.n_features)
+
+    def align(self, table: Table) -> Table:
+        return align(table, self.names, self.n)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What happened to one task during fit."""
+
+    n_rows: int
+    n_valid_rows: int
+    n_positives: int | None
+    quit_round: int
+    specific_rounds: int
+    why_no_specific: str
+    scores: dict[str, float]
+    common_history: npt.NDArray[np.float64]
+    specific_history: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultiTaskModel:
+    """Common model of all tasks and a specific continuation for each.
+
+    Made by :func:`mtboost.fit`. Task t's margin is the sum of the first ``quit_round[t]`` rounds of
+    ``common`` and of all rounds of ``specific[t]`` (zhang2019, eq. 7).
+
+    Attributes
+    ----------
+    common : xgboost.Booster
+        Trained on the common columns of all tasks.
+    specific : dict of task name to xgboost.Booster or None
+        Trained on all columns of the task, starting from its margins under ``common``.
+    quit_round : dict of task name to int
+        Rounds of ``common`` that the task uses.
+    tasks : tuple of task names
+    common_columns, task_columns
+        Columns of the common model, and of each task.
+    metric : str
+        Validation metric.
+    """
+
+    common: xgboost.Booster
+    specific: dict[TaskName, xgboost.Booster | None]
+    quit_round: dict[TaskName, int]
+    common_columns: Columns
+    task_columns: dict[TaskName, Columns]
+    objective: str
+    metric: str
+    task_column: str | int | None
+    reports: dict[TaskName, TaskReport]
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def tasks(self) -> tuple[TaskName, ...]:
+        return tuple(self.quit_round)
+
+    @property
+    def history(self) -> dict[TaskName, dict[str, npt.NDArray[np.float64]]]:
+        """Validation metric of each task after 0, 1, ... rounds, by stage."""
+        return {
+            task: {"common": report.common_history, "specific": report.specific_history}
+            for task, report in self.reports.items()
+        }
+
+    # ---- predictions ------------------------------------------------------------------------
+
+    def predict_margin(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Sum of the leaf values each row reaches, before the inverse link.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in training, by name if they have names; further columns are ignored.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        base_margin : array-like of shape (n_rows,), optional
+            Margin that each row starts from.
+        unknown_task : {"error", "common"}
+            What to do with rows of a task that was not trained: refuse them, or predict them with
+            the longest part of the common model that any task uses.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows,) or (n_rows, n_classes); for a mapping, a dict of them
+            Margin scale: log-odds for a logistic objective, units of the label for squared error.
+
+        Raises
+        ------
+        DataError
+            Columns are missing, or a task is unknown (the known ones are listed).
+        """
+        if unknown_task not in ("error", "common"):
+            raise ParameterError(
+                f"unknown_task must be 'error' or 'common', found {unknown_task!r}."
+            )
+        if isinstance(X, Mapping):
+            unknown = [name for name in X if name not in self.quit_round]
+            if unknown and unknown_task == "error":
+                raise DataError(
+                    f"X has unknown {listed(unknown, 'task')}. Known: "
+                    f"{listed(self.tasks, 'task')}.{did_you_mean(unknown[0], self.tasks)}"
+                )
+            return {
+                name: self._task_margins(
+                    as_table(table, argument=f"X[{name!r}]"),
+                    name,
+                    None if base_margin is None else base_margin[name],
+                )
+                for name, table in X.items()
+            }
+        column = self.task_column if task is None else task
+        is_column = isinstance(column, (str, int)) and not isinstance(column, bool)
+        table = as_table(X, task_column=column if is_column else None)
+        labels = table.column(column) if is_column else column
+        table = table.drop(column) if is_column else table
+        known = TaskSet(self.tasks, np.empty(0, np.int32))
+        codes = known.encode(
+            labels, table.n_rows, unknown="keep" if unknown_task == "common" else "error"
+        )
+        margins: FloatArray | None = None
+        start = None if base_margin is None else np.asarray(base_margin, np.float32)
+        for rounds in np.unique(self._rounds_of(codes)):
+            rows = np.flatnonzero(self._rounds_of(codes) == rounds)
+            part = self._common_margins(
+                table.take(rows), int(rounds), None if start is None else start[rows]
+            )
+            if margins is None:
+                margins = np.empty((table.n_rows, *part.shape[1:]), np.float32)
+            margins[rows] = part
+        assert margins is not None
+        for code in np.unique(codes[codes >= 0]):
+            name = self.tasks[code]
+            booster = self.specific[name]
+            if booster is not None:
+                rows = np.flatnonzero(codes == code)
+                matrix = plain_matrix(
+                    self.task_columns[name].align(table.take(rows)), base_margin=margins[rows]
+                )
+                margins[rows] = booster.predict(matrix, output_margin=True)
+        return margins
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Predictions on the scale of the labels, as ``xgboost.Booster.predict`` gives them.
+
+        Parameters and errors as :meth:`predict_margin`; probabilities for a classifier.
+        """
+        margins = self.predict_margin(
+            X, task=task, base_margin=base_margin, unknown_task=unknown_task
+        )
+        if isinstance(margins, dict):
+            return {name: self._response(part) for name, part in margins.items()}
+        return self._response(margins)
+
+    def predict_proba(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Probability of each class, shape (n_rows, n_classes); parameters as :meth:`predict_margin`.
+
+        Raises
+        ------
+        DataError
+            The objective is not that of a classifier.
+        """
+        if not is_classification(self.objective):
+            raise DataError(f"predict_proba needs a classifier; the objective is {self.objective!r}.")
+        margins = self.predict_margin(
+            X, task=task, base_margin=base_margin, unknown_task=unknown_task
+        )
+        if isinstance(margins, dict):
+            return {name: _probabilities(self.objective, part) for name, part in margins.items()}
+        return _probabilities(self.objective, margins)
+
+    def _rounds_of(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        rounds = [*self.quit_round.values(), max(self.quit_round.values())]  # the last: unknown
+        return np.array(rounds)[codes]
+
+    def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> FloatArray:
+        rounds = self.quit_round.get(task, max(self.quit_round.values()))
+        margins = self._common_margins(table, rounds, base_margin)
+        booster = self.specific.get(task)
+        if booster is None:
+            return margins
+        matrix = plain_matrix(self.task_columns[task].align(table), base_margin=margins)
+        return np.asarray(booster.predict(matrix, output_margin=True))
+
+    def _common_margins(self, table: Table, rounds: int, base_margin: Any) -> FloatArray:
+        matrix = plain_matrix(self.common_columns.align(table), base_margin=base_margin)
+        return np.asarray(self._first_rounds(rounds).predict(matrix, output_margin=True))
+
+    def _first_rounds(self, rounds: int) -> xgboost.Booster:
+        if "document" not in self._cache:
+            self._cache["document"] = assemble.read_document(self.common)
+        key = f"rounds {rounds}"
+        if key not in self._cache:
+            self._cache[key] = assemble.first_rounds(self._cache["document"], rounds)
+        booster: xgboost.Booster = self._cache[key]
+        return booster
+
+    def _response(self, margins: FloatArray) -> FloatArray:
+        """XGBoost's own inverse link, from a booster without trees."""
+        empty = np.full((len(margins), self.common_columns.n), np.nan, np.float32)
+        table = Table(empty, "numpy", self.common_columns.names)
+        matrix = plain_matrix(table, base_margin=margins)
+        return np.asarray(
+            self._first_rounds(0).predict(matrix, validate_features=False)
+        )
+
+    # ---- single tasks -----------------------------------------------------------------------
+
+    def booster(self, task: TaskName) -> xgboost.Booster:
+        """One ordinary booster for a task: its common rounds, then its specific rounds.
+
+        It predicts from the task's columns, gives the model's margins bit for bit, and needs no
+        mtboost.
+        """
+        self._check_task(task)
+        return assemble.combine(self.common, self.specific[task], self.quit_round[task])
+
+    def importance(
+        self,
+        task: TaskName,
+        importance_type: Literal[
+            "gain", "total_gain", "weight", "cover", "total_cover"
+        ] = "gain",
+    ) -> dict[str, float]:
+        """Importance of each feature that the task's trees use, over both stages.
+
+        Parameters
+        ----------
+        task : task name
+        importance_type : str
+            As in ``xgboost.Booster.get_score``.
+        """
+        scores = self.booster(task).get_score(importance_type=importance_type)
+        return {name: float(np.ravel(score)[0]) for name, score in scores.items()}
+
+    def contributions(self, X: Any, *, task: Any = None) -> Any:
+        """Contribution of each feature to each margin: exact SHAP values, and the bias last.
+
+        Parameters
+        ----------
+        X, task
+            As in :meth:`predict_margin`.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows, n_features + 1), or a dict of them for a mapping
+            Columns in the order of the task's features; a row adds up to its margin.
+        """
+        if isinstance(X, Mapping):
+            return {
+                name: self._task_contributions(as_table(table, argument=f"X[{name!r}]"), name)
+                for name, table in X.items()
+            }
+        column = self.task_column if task is None else task
+        is_column = isinstance(column, (str, int)) and not isinstance(column, bool)
+        table = as_table(X, task_column=column if is_column else None)
+        labels = table.column(column) if is_column else column
+        table = table.drop(column) if is_column else table
+        codes = TaskSet(self.tasks, np.empty(0, np.int32)).encode(labels, table.n_rows)
+        widths = {self.task_columns[self.tasks[code]] for code in np.unique(codes)}
+        if len(widths) > 1:
+            raise DataError(
+                "The tasks have different columns: pass X as a mapping {task: table}."
+            )
+        result: FloatArray | None = None
+        for code in np.unique(codes):
+            rows = np.flatnonzero(codes == code)
+            part = self._task_contributions(table.take(rows), self.tasks[code])
+            if result is None:
+                result = np.empty((table.n_rows, *part.shape[1:]), np.float32)
+            result[rows] = part
+        return result
+
+    def _task_contributions(self, table: Table, task: TaskName) -> FloatArray:
+        self._check_task(task)
+        matrix = plain_matrix(self.task_columns[task].align(table))
+        return np.asarray(self.booster(task).predict(matrix, pred_contribs=True))
+
+    def _check_task(self, task: TaskName) -> None:
+        if task not in self.quit_round:
+            raise DataError(
+                f"task {task!r} is unknown. Known: {listed(self.tasks, 'task')}."
+                f"{did_you_mean(task, self.tasks)}"
+            )
+
+    # ---- report -----------------------------------------------------------------------------
+
+    def report(self) -> pd.DataFrame:
+        """One row per task: rows, positives, rounds of both stages and validation scores.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``rows``, ``valid_rows``, ``positives`` (classifiers), ``quit_round``,
+            ``specific_rounds``, ``why_no_specific``, and the validation metric of ``common`` and
+            ``final``, and of each baseline where ``fit(baselines=True)`` trained them.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingDependencyError(
+                "report() gives a pandas DataFrame: pip install 'mtboost[report]'."
+            ) from None
+        rows = {}
+        for task, report in self.reports.items():
+            row: dict[str, Any] = {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
+            if report.n_positives is not None:
+                row["positives"] = report.n_positives
+            row |= {
+                "quit_round": report.quit_round,
+                "specific_rounds": report.specific_rounds,
+                "why_no_specific": report.why_no_specific,
+            }
+            rows[task] = row | {f"{self.metric} {k}": v for k, v in report.scores.items()}
+        table = pd.DataFrame.from_dict(rows, orient="index")
+        table.index.name = "task"
+        return table
+
+    def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """Validation metric of each task over the rounds of both stages; a dot where it quit.
+
+        Needs matplotlib. With more than ten tasks only the ten largest are drawn.
+        """
+        try:
+            from mtboost.plotting import plot_history
+        except ImportError:
+            raise MissingDependencyError(
+                "plot_history() needs matplotlib: pip install 'mtboost[plot]'."
+            ) from None
+        return plot_history(self, ax=ax)
+
+    # ---- files ------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file (docs/model_file.md); an existing file is replaced at once."""
+        path = os.fspath(path)
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("mtboost.json", json.dumps(self._metadata(), indent=1))
+            archive.writestr("common.ubj", bytes(self.common.save_raw("ubj")))
+            for number, booster in enumerate(self.specific.values()):
+                if booster is not None:
+                    archive.writestr(f"specific/{number}.ubj", bytes(booster.save_raw("ubj")))
+        folder = os.path.dirname(os.path.abspath(path))
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".mtboost-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(buffer.getvalue())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def _metadata(self) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            "objective": self.objective,
+            "metric": self.metric,
+            "task_column": self.task_column,
+            "common_columns": _columns_to_json(self.common_columns),
+            "tasks": [
+                {
+                    "name": task,
+                    "quit_round": self.quit_round[task],
+                    "columns": _columns_to_json(self.task_columns[task]),
+                    "report": {
+                        "n_rows": report.n_rows,
+                        "n_valid_rows": report.n_valid_rows,
+                        "n_positives": report.n_positives,
+                        "specific_rounds": report.specific_rounds,
+                        "why_no_specific": report.why_no_specific,
+                        "scores": report.scores,
+                        "common_history": report.common_history.tolist(),
+                        "specific_history": report.specific_history.tolist(),
+                    },
+                }
+                for task, report in self.reports.items()
+            ],
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = [name for name in self.__dataclass_fields__ if name != "_cache"]
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in {**state, "_cache": {}}.items():
+            object.__setattr__(self, name, value)
+
+
+def load_model(path: str | os.PathLike[str]) -> MultiTaskModel:
+    """Read a model that :meth:`MultiTaskModel.save` wrote.
+
+    Raises
+    ------
+    ModelFormatError
+        The file is no mtboost model, is damaged, or comes from a newer version.
+    FileNotFoundError
+        There is no such file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            meta = json.loads(archive.read("mtboost.json"))
+            if meta["format"] > _FORMAT:
+                raise ModelFormatError(
+                    f"{os.fspath(path)} has format {meta['format']}; this mtboost reads up to "
+                    f"{_FORMAT}: upgrade mtboost."
+                )
+            members = set(archive.namelist())
+            specific = {
+                entry["name"]: _load_booster(archive.read(f"specific/{number}.ubj"))
+                if f"specific/{number}.ubj" in members
+                else None
+                for number, entry in enumerate(meta["tasks"])
+            }
+            common = _load_booster(archive.read("common.ubj"))
+    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, xgboost.core.XGBoostError) as error:
+        raise ModelFormatError(
+            f"{os.fspath(path)} is no mtboost model, or is damaged ({error})."
+        ) from error
+    return MultiTaskModel(
+        common=common,
+        specific=specific,
+        quit_round={entry["name"]: entry["quit_round"] for entry in meta["tasks"]},
+        common_columns=_columns_from_json(meta["common_columns"]),
+        task_columns={e["name"]: _columns_from_json(e["columns"]) for e in meta["tasks"]},
+        objective=meta["objective"],
+        metric=meta["metric"],
+        task_column=meta["task_column"],
+        reports={
+            entry["name"]: TaskReport(
+                **{
+                    **entry["report"],
+                    "quit_round": entry["quit_round"],
+                    "common_history": np.array(entry["report"]["common_history"], float),
+                    "specific_history": np.array(entry["report"]["specific_history"], float),
+                }
+            )
+            for entry in meta["tasks"]
+        },
+    )
+
+
+def _load_booster(raw: bytes) -> xgboost.Booster:
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(raw))
+    return booster
+
+
+def _columns_to_json(columns: Columns) -> dict[str, Any]:
+    return {"names": columns.names, "n": columns.n}
+
+
+def _columns_from_json(columns: dict[str, Any]) -> Columns:
+    names = columns["names"]
+    return Columns(None if names is None else tuple(names), columns["n"])
+
+
+def _probabilities(objective: str, margins: FloatArray) -> npt.NDArray[np.floating]:
+    probabilities = inverse_link(objective, margins)
+    if probabilities.ndim == 1:
+        return np.column_stack([1 - probabilities, probabilities])
+    return probabilities

@@ -1,0 +1,39 @@
+"""Figures; importing this module needs matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib.axes
+import matplotlib.pyplot as plt
+import numpy as np
+
+if TYPE_CHECKING:
+    from mtboost.models import MultiTaskModel
+
+_N_DRAWN = 10
+
+
+def plot_history(
+    model: MultiTaskModel, *, ax: matplotlib.axes.Axes | None = None
+) -> matplotlib.axes.Axes:
+    """See :meth:`mtboost.MultiTaskModel.plot_history`."""
+    if ax is None:
+        _, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    largest = sorted(model.reports, key=lambda task: -model.reports[task].n_rows)[:_N_DRAWN]
+    for task in largest:
+        report = model.reports[task]
+        common, specific = report.common_history, report.specific_history
+        if not common.size:
+            continue
+        line = ax.plot(np.arange(common.size), common, label=str(task), linewidth=1.4)[0]
+        quit_at = report.quit_round
+        ax.plot(quit_at, common[quit_at], "o", color=line.get_color())
+        if specific.size:
+            rounds = quit_at + np.arange(specific.size)
+            ax.plot(rounds, specific, "--", color=line.get_color(), linewidth=1.4)
+    ax.set_xlabel("round (solid: common model, dot: rounds used of it, dashed: specific model)")
+    ax.set_ylabel(f"validation {model.metric}")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(title="task")
+    return ax

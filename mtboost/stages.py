@@ -1,0 +1,284 @@
+"""The two stages of zhang2019: a common model of all tasks, then a specific one of each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost.data import Table, align
+from mtboost.dataset import Dataset
+from mtboost.metrics import Metric
+from mtboost.scores import Beta, Score
+from mtboost.tasks import TaskName
+from mtboost.xgboost import assemble
+from mtboost.xgboost.callbacks import TaskSplit
+from mtboost.xgboost.matrices import plain_matrix, quantile_matrix
+from mtboost.xgboost.quitting import QuitAt, TaskQuitting
+
+Margins = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class CommonModel:
+    """Stage one: the booster, and how far each task should follow it."""
+
+    booster: xgboost.Booster
+    quit_round: dict[TaskName, int]
+    left_after: dict[TaskName, int]
+    history: dict[TaskName, npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class SpecificModel:
+    """Stage two of one task; no booster, with the reason, where nothing was gained."""
+
+    booster: xgboost.Booster | None
+    n_rounds: int
+    history: npt.NDArray[np.float64]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStages:
+    """Settings of both stages; see :func:`mtboost.fit` for their meaning."""
+
+    params: Mapping[str, Any]
+    objective: Callable[..., Any] | None
+    metric: Metric
+    score: Score
+    beta: Beta
+    rounds: int
+    patience: int
+    min_delta: float
+    specific_params: Mapping[str, Any]
+    specific_rounds: int
+    n_threads: int
+    verbose: bool | int = False
+
+    # ---- stage one (section 3.2 and 3.3) ----------------------------------------------------
+
+    def fit_common(
+        self,
+        data: Dataset,
+        valid: Dataset | None,
+        callbacks: tuple[xgboost.callback.TrainingCallback, ...] = (),
+    ) -> CommonModel:
+        """Grow the common model; with validation rows, tasks quit when it stops helping them."""
+        matrix = self._common_matrix(data)
+        quitting = None
+        if valid is not None:
+            quitting = TaskQuitting(
+                self._common_matrix(valid, ref=matrix),
+                valid.tasks,
+                metric=self.metric,
+                patience=self.patience,
+                min_delta=self.min_delta,
+                verbose=self.verbose,
+            )
+        booster = self._train_common(
+            data, matrix, self.rounds, (*callbacks, *([quitting] if quitting else []))
+        )
+        n_rounds = booster.num_boosted_rounds()
+        found = quitting.quit_round if quitting else {}
+        return CommonModel(
+            booster,
+            {task: found.get(task, n_rounds) for task in data.tasks},
+            quitting.left_after if quitting else {},
+            quitting.history if quitting else {},
+        )
+
+    def refit_common(self, data: Dataset, common: CommonModel) -> CommonModel:
+        """Grow it again on more rows, each task leaving after the round found before."""
+        n_rounds = common.booster.num_boosted_rounds()
+        booster = self._train_common(
+            data, self._common_matrix(data), n_rounds, (QuitAt(common.left_after),)
+        )
+        return CommonModel(booster, common.quit_round, common.left_after, common.history)
+
+    def _train_common(
+        self,
+        data: Dataset,
+        matrix: xgboost.DMatrix,
+        n_rounds: int,
+        callbacks: tuple[xgboost.callback.TrainingCallback, ...],
+    ) -> xgboost.Booster:
+        split = TaskSplit(
+            data.tasks, score=self.score, beta=self.beta, table=data.common.native
+        )
+        return xgboost.train(
+            dict(self.params),
+            matrix,
+            n_rounds,
+            obj=self.objective,
+            verbose_eval=False,
+            callbacks=[split, *callbacks],
+        )
+
+    def _common_matrix(self, data: Dataset, ref: xgboost.DMatrix | None = None) -> xgboost.DMatrix:
+        return quantile_matrix(
+            data.common,
+            label=data.labels(),
+            weight=data.weight,
+            base_margin=data.base_margin,
+            max_bin=self.params.get("max_bin"),
+            n_threads=self.n_threads,
+            ref=ref,
+        )
+
+    # ---- stage two (section 3.4) ------------------------------------------------------------
+
+    def fit_specific(
+        self,
+        data: Dataset,
+        valid: Dataset | None,
+        common: CommonModel,
+        n_rounds: Mapping[TaskName, int] | None = None,
+    ) -> dict[TaskName, SpecificModel]:
+        """Continue the common model for each task on its own rows and all its columns.
+
+        `n_rounds` fixes the rounds of each task; otherwise validation rows decide.
+        """
+        if n_rounds is None and (valid is None or self.specific_rounds == 0):
+            reason = "no validation rows" if valid is None else "specific_rounds is 0"
+            return {task: _no_model(reason) for task in data.tasks}
+        margins = common_margins(common.booster, data, common.quit_round)
+        valid_margins = (
+            common_margins(common.booster, valid, common.quit_round) if valid else None
+        )
+        # The largest task first: it would otherwise be waited for at the end.
+        tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
+        n_parallel = min(self.n_threads, len(tasks))
+        with ThreadPoolExecutor(n_parallel) as executor:
+
+            def fit_one(task: TaskName) -> SpecificModel:
+                fixed = None if n_rounds is None else n_rounds[task]
+                return self._fit_task(
+                    task, data, margins, valid, valid_margins, fixed, self.n_threads // n_parallel
+                )
+
+            found = dict(zip(tasks, executor.map(fit_one, tasks), strict=True))
+        return {task: found[task] for task in data.tasks}
+
+    def _fit_task(
+        self,
+        task: TaskName,
+        data: Dataset,
+        margins: Margins,
+        valid: Dataset | None,
+        valid_margins: Margins | None,
+        n_rounds: int | None,
+        n_threads: int,
+    ) -> SpecificModel:
+        table = data.task_table(task)
+        params = own_parameters(
+            {**self.params, **self.specific_params, "nthread": n_threads}, data.common, table
+        )
+        if n_rounds == 0:
+            return _no_model("as found before refitting")
+        matrix = self._task_matrix(table, data, task, margins, n_threads)
+        if n_rounds is not None:
+            booster = self._train_specific(params, matrix, n_rounds, ())
+            return SpecificModel(booster, n_rounds, np.empty(0), "")
+        if valid is None or valid_margins is None or task not in valid.tasks:
+            return _no_model("no validation rows")
+        valid_table = align(valid.task_table(task), table.feature_names, table.n_features)
+        quitting = TaskQuitting(
+            self._task_matrix(valid_table, valid, task, valid_margins, n_threads, ref=matrix),
+            None,
+            metric=self.metric,
+            patience=self.patience,
+            min_delta=self.min_delta,
+        )
+        booster = self._train_specific(params, matrix, self.specific_rounds, (quitting,))
+        ((_, history),) = quitting.history.items()
+        best = next(iter(quitting.quit_round.values()), None)
+        if best is None:
+            return _no_model(f"{self.metric.name} is undefined on its validation rows", history)
+        if best == 0:
+            return _no_model("no improvement on its validation rows", history)
+        return SpecificModel(booster[:best], best, history, "")
+
+    def _train_specific(
+        self,
+        params: dict[str, Any],
+        matrix: xgboost.DMatrix,
+        n_rounds: int,
+        callbacks: tuple[xgboost.callback.TrainingCallback, ...],
+    ) -> xgboost.Booster:
+        return xgboost.train(
+            params,
+            matrix,
+            n_rounds,
+            obj=self.objective,
+            verbose_eval=False,
+            callbacks=list(callbacks),
+        )
+
+    def _task_matrix(
+        self,
+        table: Table,
+        data: Dataset,
+        task: TaskName,
+        margins: Margins,
+        n_threads: int,
+        ref: xgboost.DMatrix | None = None,
+    ) -> xgboost.DMatrix:
+        rows = data.tasks.rows(task)
+        return quantile_matrix(
+            table,
+            label=data.labels()[rows],
+            weight=None if data.weight is None else data.weight[rows],
+            base_margin=margins[rows],
+            max_bin=self.params.get("max_bin"),
+            n_threads=n_threads,
+            ref=ref,
+        )
+
+
+def common_margins(
+    booster: xgboost.Booster, data: Dataset, quit_round: Mapping[TaskName, int]
+) -> Margins:
+    """Margins of all rows, each task following the common model up to its own round.
+
+    Shape (n_rows, n_outputs): float32 sums in tree order, as the combined booster adds them.
+    """
+    document = assemble.read_document(booster)
+    margins = np.empty((data.n_rows, assemble.outputs_of(document)), np.float32)
+    rounds_of_row = np.array([quit_round[task] for task in data.tasks])[data.tasks.codes]
+    for n_rounds in np.unique(rounds_of_row):
+        rows = np.flatnonzero(rounds_of_row == n_rounds)
+        matrix = plain_matrix(
+            data.common if len(rows) == data.n_rows else data.common.take(rows),
+            base_margin=None if data.base_margin is None else data.base_margin[rows],
+        )
+        first = assemble.first_rounds(document, int(n_rounds))
+        margins[rows] = first.predict(matrix, output_margin=True).reshape(len(rows), -1)
+    return margins
+
+
+def own_parameters(params: dict[str, Any], common: Table, own: Table) -> dict[str, Any]:
+    """Constraints given by position among the common columns, for a task's own columns."""
+    if own.feature_names == common.feature_names and own.n_features == common.n_features:
+        return params
+    assert common.feature_names is not None
+    assert own.feature_names is not None
+    monotone = params.get("monotone_constraints")
+    if monotone is not None and not isinstance(monotone, Mapping):
+        signs = monotone.strip("()").split(",") if isinstance(monotone, str) else monotone
+        by_name = dict(zip(common.feature_names, signs, strict=False))
+        params = {
+            **params,
+            "monotone_constraints": tuple(int(by_name.get(n, 0)) for n in own.feature_names),
+        }
+    return params
+
+
+def _no_model(reason: str, history: npt.NDArray[np.float64] | None = None) -> SpecificModel:
+    return SpecificModel(None, 0, np.empty(0) if history is None else history, reason)

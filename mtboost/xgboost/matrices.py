@@ -1,0 +1,83 @@
+"""Tables as XGBoost's matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+import xgboost
+
+from mtboost.data import FloatArray, Table
+
+
+def quantile_matrix(
+    table: Table,
+    *,
+    label: FloatArray | None = None,
+    weight: FloatArray | None = None,
+    base_margin: FloatArray | None = None,
+    max_bin: int | None = None,
+    n_threads: int | None = None,
+    ref: xgboost.DMatrix | None = None,
+) -> xgboost.QuantileDMatrix:
+    """Binned matrix for training, or for validation against the bins of `ref`."""
+    return xgboost.QuantileDMatrix(
+        table.native,
+        label=label,
+        weight=weight,
+        base_margin=base_margin,
+        max_bin=max_bin,
+        nthread=n_threads,
+        ref=ref,
+        **_columns(table),
+    )
+
+
+def quantile_matrix_with_category(
+    table: Table,
+    codes: npt.NDArray[np.integer[Any]],
+    *,
+    label: FloatArray | None = None,
+    weight: FloatArray | None = None,
+    base_margin: FloatArray | None = None,
+    max_bin: int | None = None,
+    n_threads: int | None = None,
+    ref: xgboost.DMatrix | None = None,
+) -> xgboost.QuantileDMatrix:
+    """As :func:`quantile_matrix`, with one more column of category codes."""
+    plain = plain_matrix(table, n_threads=n_threads)
+    n_rows = len(codes)
+    column = scipy.sparse.csr_array(  # code 0 is stored: what is not stored is missing
+        (codes.astype(np.float32), np.zeros(n_rows, np.int32), np.arange(n_rows + 1)),
+        shape=(n_rows, 1),
+    )
+    types = list(plain.feature_types or ["float"] * plain.num_col())
+    return xgboost.QuantileDMatrix(
+        scipy.sparse.hstack([plain.get_data(), column], format="csr"),
+        label=label,
+        weight=weight,
+        base_margin=base_margin,
+        max_bin=max_bin,
+        nthread=n_threads,
+        ref=ref,
+        feature_types=[*types, "c"],
+        enable_categorical=True,
+    )
+
+
+def plain_matrix(
+    table: Table, *, base_margin: FloatArray | None = None, n_threads: int | None = None
+) -> xgboost.DMatrix:
+    """Matrix to predict from."""
+    return xgboost.DMatrix(
+        table.native, base_margin=base_margin, nthread=n_threads, **_columns(table)
+    )
+
+
+def _columns(table: Table) -> dict[str, Any]:
+    # A name given beside a data frame's own would be checked against it by XGBoost; only arrays
+    # lack names of their own.
+    named = {} if table.column_types else {"feature_names": table.feature_names}
+    return {"enable_categorical": True, **{k: list(v) for k, v in named.items() if v is not None}}
