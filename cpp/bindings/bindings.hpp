@@ -9,5 +9,6 @@ namespace mtboost {
 void bind_binning(pybind11::module_& module);
 void bind_split(pybind11::module_& module);
 void bind_grow(pybind11::module_& module);
+void bind_loss(pybind11::module_& module);
 
 }  // namespace mtboost

@@ -28,6 +28,7 @@ from mtboost.xgboost.bins import bin_matrix
 from mtboost.xgboost.library import Settings, read_settings
 
 FloatArray = npt.NDArray[np.float32]
+_SERIAL_ROWS = 20_000
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
 
 
@@ -176,6 +177,9 @@ class Growth:
             n_done, margins = 0, self.start_margins(matrix)
         if n_done < len(self._trees):
             new = assemble.load_document(self._document(self._trees[n_done:]))
+            # For few rows the start of XGBoost's threads would cost more than the prediction.
+            is_small = matrix.num_row() < _SERIAL_ROWS
+            new.set_param({"nthread": 1 if is_small else self.settings.n_threads})
             leaves = new.predict(matrix, pred_leaf=True).reshape(len(margins), -1).astype(np.int32)
             margins = margins.copy()
             for number, tree in enumerate(self._trees[n_done:]):
