@@ -25,7 +25,7 @@ from mtboost.errors import DataError, TrainingError
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
-from mtboost.xgboost.library import Settings, read_settings
+from mtboost.xgboost.library import Settings, call_objective, read_settings
 
 FloatArray = npt.NDArray[np.float32]
 _SERIAL_ROWS = 20_000
@@ -152,13 +152,15 @@ class Growth:
                 margins, self._labels, self._weights, n_threads=self.settings.n_threads
             )
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
-        if isinstance(objective, getattr(xgboost.objective, "Objective", ())):
-            pair = objective(iteration, prediction.copy(), matrix)
-        else:
-            pair = objective(prediction.copy(), matrix)
+        pair = call_objective(objective, iteration, prediction.copy(), matrix)
         gradients = np.empty((*margins.shape, 2), np.float32)
-        for part, values in enumerate(pair):
-            gradients[:, :, part] = np.asarray(values).reshape(margins.shape)
+        for part, values in enumerate(map(np.asarray, pair)):
+            if values.size != prediction.size:
+                raise DataError(
+                    f"The objective returned an array of shape {values.shape}: gradient and "
+                    f"hessian must have the shape of the margins, {prediction.shape}."
+                )
+            gradients[:, :, part] = values.reshape(margins.shape)
         if not np.isfinite(gradients).all():
             row = int(np.argwhere(~np.isfinite(gradients))[0, 0])
             raise TrainingError(
