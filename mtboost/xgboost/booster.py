@@ -405,8 +405,9 @@ class GrowingBooster(xgboost.Booster):
     def copy(self) -> xgboost.Booster:
         return self.trained().copy()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.trained().__reduce_ex__(protocol)
+    def __reduce__(self) -> Any:
+        # copy.copy hands back what it is given; a function of ours would be needed to unpickle.
+        return copy.copy, (self.trained(),)
 
 
 @contextmanager
