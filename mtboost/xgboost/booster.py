@@ -366,9 +366,8 @@ class GrowingBooster(xgboost.Booster):
         **kwargs: Any,
     ) -> npt.NDArray[np.float32]:
         if kwargs:
-            return cast(
-                FloatArray, self.trained().predict(data, output_margin, training=training, **kwargs)
-            )
+            options = {"output_margin": output_margin, "training": training, **kwargs}
+            return cast(FloatArray, self.trained().predict(data, **options))
         return self.growth.predict(data, output_margin=output_margin)
 
     def num_boosted_rounds(self) -> int:
