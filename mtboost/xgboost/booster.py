@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import xgboost
 
 from mtboost import _core
@@ -197,15 +198,20 @@ class Growth:
 
     @cached_property
     def _without_trees(self) -> xgboost.Booster:
-        return assemble.first_rounds(self._document([]), 0)
+        booster = assemble.first_rounds(self._document([]), 0)
+        booster.set_param({"nthread": self.settings.n_threads})
+        return booster
 
     def predict(self, matrix: xgboost.DMatrix, *, output_margin: bool) -> FloatArray:
         margins = self.margins(matrix)
         flat = margins[:, 0].copy() if self._n_outputs == 1 else margins.copy()
         if output_margin:
             return flat
-        with _base_margin(matrix, flat):
-            return cast(FloatArray, self._without_trees.predict(matrix))
+        # XGBoost remembers predictions by matrix, whatever its base margin: hence a matrix of its
+        # own for the inverse link, without values.
+        values = scipy.sparse.csr_array((len(flat), matrix.num_col()), dtype=np.float32)
+        rows = xgboost.DMatrix(values, base_margin=flat)
+        return cast(FloatArray, self._without_trees.predict(rows, validate_features=False))
 
     def evaluate(
         self,
