@@ -107,6 +107,8 @@ class Growth:
             raise DataError("TaskSplit trains on one matrix; update() was given another one.")
         margins = self.margins(matrix)
         gradients = self._gradients(matrix, margins, iteration, objective)
+        left_out = self._rows_without_gradient()
+        gradients[left_out] = 0.0
         grown = [
             self._grower.grow(
                 self.settings.grow,
@@ -119,6 +121,7 @@ class Growth:
         ]
         updated = margins.copy()
         for output, (tree, leaves) in enumerate(grown):
+            leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
             if self._loss is not None and self._loss.refits_leaves:
                 tree["value"] = self._loss.refit_leaf_values(
                     tree["value"],
@@ -137,7 +140,13 @@ class Growth:
         self._margins[matrix] = (len(self._trees), updated)
 
     def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
-        return None if self._is_active.all() else self._is_active
+        return None if self._score is None or self._is_active.all() else self._is_active
+
+    def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
+        """Rows of tasks that have quit, where the grower knows no tasks."""
+        if self._score is not None or self.tasks is None or self._is_active.all():
+            return np.empty(0, np.int64)
+        return np.flatnonzero(self._is_active[self.tasks.codes] == 0)
 
     def _gradients(
         self,
@@ -309,7 +318,8 @@ class Growth:
 
     def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
         """Storage order of rows and first stored row of each task (cpp/core/split/task_rows.hpp)."""
-        if self.tasks is None:
+        if self.tasks is None or self._score is None:
+            # XGBoost's own order: sums of doubles depend on it in the last bit.
             return np.empty(0, np.uint32), None
         first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)
         if bool((np.diff(self.tasks.codes) >= 0).all()):
