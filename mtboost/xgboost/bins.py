@@ -9,6 +9,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
+from mtboost.errors import UnsupportedError
 
 _ROWS_PER_BLOCK = 1 << 16
 
@@ -33,6 +34,11 @@ def bin_matrix(
     table : array-like, optional
         What `matrix` was made from. A float NumPy array is binned where it lies; without it, or for
         other kinds, the values are read back from `matrix`.
+
+    Raises
+    ------
+    UnsupportedError
+        The matrix lies in external memory.
     """
     is_dense = matrix.num_nonmissing() == matrix.num_row() * matrix.num_col()
     n_features = matrix.num_col()
@@ -95,4 +101,13 @@ def _stored_values(matrix: xgboost.DMatrix) -> Any:
         return
     for start in range(0, matrix.num_row(), _ROWS_PER_BLOCK):
         rows = np.arange(start, min(start + _ROWS_PER_BLOCK, matrix.num_row()), dtype=np.int32)
-        yield matrix.slice(rows, allow_groups=True).get_data()
+        try:
+            part = matrix.slice(rows, allow_groups=True)
+        except xgboost.core.XGBoostError as error:
+            if "external memory" not in str(error):
+                raise
+            raise UnsupportedError(
+                "TaskSplit cannot read a matrix in external memory: give xgboost.train a "
+                "QuantileDMatrix."
+            ) from None
+        yield part.get_data()

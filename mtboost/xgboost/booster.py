@@ -22,7 +22,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.errors import DataError, TrainingError
+from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
@@ -278,12 +278,7 @@ class Growth:
         if objective is None:
             self._labels = matrix.get_label().reshape(n_rows, -1)
             self._weights = matrix.get_weight() if matrix.get_weight().size else None
-            self._loss = _core.Loss(
-                self.settings.objective,
-                n_outputs=self.settings.n_classes or self._labels.shape[1],
-                **self.settings.objective_options,
-            )
-            self._loss.check_labels(self._labels)
+            self._loss = self._make_loss()
         self._objective = objective
         self._initialise(matrix, objective)
         order, first_rows = self._order_by_task()
@@ -301,6 +296,25 @@ class Growth:
         )
         self._table = None
         self._train = weakref.ref(matrix)
+
+    def _make_loss(self) -> _core.Loss:
+        n_outputs = self.settings.n_classes or self._labels.shape[1]
+        if self._labels.size == 0:
+            raise DataError("The training matrix has no labels: give it label=.")
+        try:
+            loss = _core.Loss(
+                self.settings.objective, n_outputs=n_outputs, **self.settings.objective_options
+            )
+        except ValueError as error:
+            raise UnsupportedError(
+                f"objective={self.settings.objective!r} is not supported with TaskSplit: {error}. "
+                "Pass a function of your own as obj."
+            ) from None
+        try:
+            loss.check_labels(self._labels)
+        except ValueError as error:
+            raise DataError(str(error)) from None
+        return loss
 
     def _initialise(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         """Let XGBoost make what it makes in its first round: cuts and the start score."""
