@@ -47,6 +47,7 @@ def bin_matrix(
         and table.dtype in (np.dtype(np.float32), np.dtype(np.float64))
         and table.shape == (matrix.num_row(), n_features)
         and table.dtype.isnative
+        and _count_nan(table) == matrix.num_row() * n_features - matrix.num_nonmissing()
     )
     if is_dense:
         may_be_missing = np.zeros(n_features, np.uint8)
@@ -71,6 +72,14 @@ def bin_matrix(
                 n_threads=n_threads,
             )
     return builder.build()
+
+
+def _count_nan(table: npt.NDArray[np.floating[Any]]) -> int:
+    """Missing values, unless the matrix was made with another ``missing`` than NaN."""
+    return sum(
+        int(np.count_nonzero(np.isnan(table[start : start + _ROWS_PER_BLOCK])))
+        for start in range(0, len(table), _ROWS_PER_BLOCK)
+    )
 
 
 def _cuts(matrix: xgboost.DMatrix) -> dict[str, npt.NDArray[Any]]:
