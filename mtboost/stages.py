@@ -182,7 +182,10 @@ class TwoStages:
         )
         if n_rounds == 0:
             return _no_model("as found before refitting")
-        matrix = self._task_matrix(table, data, task, margins, n_threads)
+        if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
+            return _no_model("no row has weight")
+        max_bin = params.get("max_bin")
+        matrix = self._task_matrix(table, data, task, margins, n_threads, max_bin)
         if n_rounds is not None:
             booster = self._train_specific(params, matrix, n_rounds, ())
             return SpecificModel(booster, n_rounds, np.empty(0), "")
