@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -193,7 +193,9 @@ class TwoStages:
             return _no_model("no validation rows")
         valid_table = align(valid.task_table(task), table.feature_names, table.n_features)
         quitting = TaskQuitting(
-            self._task_matrix(valid_table, valid, task, valid_margins, n_threads, ref=matrix),
+            self._task_matrix(
+                valid_table, valid, task, valid_margins, n_threads, max_bin, ref=matrix
+            ),
             None,
             metric=self.metric,
             patience=self.patience,
@@ -206,7 +208,9 @@ class TwoStages:
             return _no_model(f"{self.metric.name} is undefined on its validation rows", history)
         if best == 0:
             return _no_model("no improvement on its validation rows", history)
-        return SpecificModel(booster[:best], best, history, "")
+        # XGBoost 3.2 loses the names of categories when it slices.
+        first = assemble.first_rounds(assemble.read_document(booster), best)
+        return SpecificModel(first, best, history, "")
 
     def _train_specific(
         self,
@@ -231,6 +235,7 @@ class TwoStages:
         task: TaskName,
         margins: Margins,
         n_threads: int,
+        max_bin: int | None,
         ref: xgboost.DMatrix | None = None,
     ) -> xgboost.DMatrix:
         rows = data.tasks.rows(task)
@@ -239,7 +244,7 @@ class TwoStages:
             label=data.labels()[rows],
             weight=None if data.weight is None else data.weight[rows],
             base_margin=margins[rows],
-            max_bin=self.params.get("max_bin"),
+            max_bin=max_bin,
             n_threads=n_threads,
             ref=ref,
         )
@@ -272,6 +277,11 @@ def own_parameters(params: dict[str, Any], common: Table, own: Table) -> dict[st
         return params
     assert common.feature_names is not None
     assert own.feature_names is not None
+    interactions = params.get("interaction_constraints")
+    if isinstance(interactions, str):
+        groups = json.loads(interactions)
+        names = [[common.feature_names[feature] for feature in group] for group in groups]
+        params = {**params, "interaction_constraints": names}
     monotone = params.get("monotone_constraints")
     if monotone is not None and not isinstance(monotone, Mapping):
         signs = monotone.strip("()").split(",") if isinstance(monotone, str) else monotone
