@@ -6,6 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
+from mtboost import _core
+from mtboost.errors import DataError
+
 FloatArray = npt.NDArray[np.floating]
 
 _LOGISTIC = ("binary:logistic", "reg:logistic", "binary:logitraw")
@@ -36,3 +39,12 @@ def inverse_link(objective: object, margins: FloatArray) -> FloatArray:
     if objective in _SOFTMAX:
         return np.asarray(scipy.special.softmax(margins, axis=1))
     return margins
+
+
+def check_labels(objective: str, labels: FloatArray, n_outputs: int = 1) -> None:
+    """Raise DataError if a label, shape (n_rows,), is outside the domain of a built-in objective."""
+    loss = _core.Loss(objective, n_outputs=n_outputs)
+    try:
+        loss.check_labels(np.ascontiguousarray(labels, np.float32).reshape(-1, 1))
+    except ValueError as error:
+        raise DataError(str(error)) from None

@@ -242,6 +242,8 @@ class MultiTaskModel:
         return np.array(rounds)[codes]
 
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> FloatArray:
+        if table.feature_names is None and task in self.task_columns:
+            table = self.task_columns[task].align(table)  # now with the names it had in training
         rounds = self.quit_round.get(task, max(self.quit_round.values()))
         margins = self._common_margins(table, rounds, self._start(base_margin, table.n_rows))
         booster = self.specific.get(task)
