@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import xgboost
 
 from mtboost import _core
@@ -25,7 +26,7 @@ from mtboost.errors import DataError, TrainingError
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
-from mtboost.xgboost.library import Settings, read_settings
+from mtboost.xgboost.library import Settings, call_objective, read_settings
 
 FloatArray = npt.NDArray[np.float32]
 _SERIAL_ROWS = 20_000
@@ -152,13 +153,15 @@ class Growth:
                 margins, self._labels, self._weights, n_threads=self.settings.n_threads
             )
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
-        if isinstance(objective, getattr(xgboost.objective, "Objective", ())):
-            pair = objective(iteration, prediction.copy(), matrix)
-        else:
-            pair = objective(prediction.copy(), matrix)
+        pair = call_objective(objective, iteration, prediction.copy(), matrix)
         gradients = np.empty((*margins.shape, 2), np.float32)
-        for part, values in enumerate(pair):
-            gradients[:, :, part] = np.asarray(values).reshape(margins.shape)
+        for part, values in enumerate(map(np.asarray, pair)):
+            if values.size != prediction.size:
+                raise DataError(
+                    f"The objective returned an array of shape {values.shape}: gradient and "
+                    f"hessian must have the shape of the margins, {prediction.shape}."
+                )
+            gradients[:, :, part] = values.reshape(margins.shape)
         if not np.isfinite(gradients).all():
             row = int(np.argwhere(~np.isfinite(gradients))[0, 0])
             raise TrainingError(
@@ -195,15 +198,20 @@ class Growth:
 
     @cached_property
     def _without_trees(self) -> xgboost.Booster:
-        return assemble.first_rounds(self._document([]), 0)
+        booster = assemble.first_rounds(self._document([]), 0)
+        booster.set_param({"nthread": self.settings.n_threads})
+        return booster
 
     def predict(self, matrix: xgboost.DMatrix, *, output_margin: bool) -> FloatArray:
         margins = self.margins(matrix)
         flat = margins[:, 0].copy() if self._n_outputs == 1 else margins.copy()
         if output_margin:
             return flat
-        with _base_margin(matrix, flat):
-            return cast(FloatArray, self._without_trees.predict(matrix))
+        # XGBoost remembers predictions by matrix, whatever its base margin: hence a matrix of its
+        # own for the inverse link, without values.
+        values = scipy.sparse.csr_array((len(flat), matrix.num_col()), dtype=np.float32)
+        rows = xgboost.DMatrix(values, base_margin=flat)
+        return cast(FloatArray, self._without_trees.predict(rows, validate_features=False))
 
     def evaluate(
         self,
@@ -364,9 +372,8 @@ class GrowingBooster(xgboost.Booster):
         **kwargs: Any,
     ) -> npt.NDArray[np.float32]:
         if kwargs:
-            return cast(
-                FloatArray, self.trained().predict(data, output_margin, training=training, **kwargs)
-            )
+            options = {"output_margin": output_margin, "training": training, **kwargs}
+            return cast(FloatArray, self.trained().predict(data, **options))
         return self.growth.predict(data, output_margin=output_margin)
 
     def num_boosted_rounds(self) -> int:
@@ -403,8 +410,9 @@ class GrowingBooster(xgboost.Booster):
     def copy(self) -> xgboost.Booster:
         return self.trained().copy()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.trained().__reduce_ex__(protocol)
+    def __reduce__(self) -> Any:
+        # copy.copy hands back what it is given; a function of ours would be needed to unpickle.
+        return copy.copy, (self.trained(),)
 
 
 @contextmanager

@@ -7,18 +7,22 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
   (:func:`read_settings`).
 * ``xgboost.train`` calls ``before_training``, then ``update`` and ``eval_set`` each round, then
   ``after_training`` (booster.py).
+* A user's objective is called with margins and matrix; an object of one of the classes of XGBoost
+  3.2 with the round before them (:func:`call_objective`).
 * A model document may be assembled by hand (assemble.py).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import joblib
 import numpy as np
+import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
@@ -146,6 +150,34 @@ def default_n_threads(n_threads: int | None) -> int:
     if n_threads is not None and n_threads > 0:
         return n_threads
     return int(joblib.effective_n_jobs(-1))
+
+
+def call_objective(
+    objective: Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]],
+    iteration: int,
+    margins: npt.NDArray[np.float32],
+    matrix: xgboost.DMatrix,
+) -> tuple[npt.ArrayLike, npt.ArrayLike]:
+    """Gradient and hessian of a user's objective.
+
+    Raises
+    ------
+    UnsupportedError
+        It finds the structure of a tree with other gradients than its leaf values.
+    """
+    classes = getattr(xgboost, "objective", None)  # from XGBoost 3.2 on
+    if classes is None or not isinstance(objective, classes.Objective):
+        gradient, hessian = objective(margins, matrix)
+        return gradient, hessian
+    gradient, hessian = objective(iteration, margins, matrix)
+    if isinstance(objective, classes.TreeObjective):
+        split_gradient = objective.split_grad(iteration, gradient, hessian)
+        if split_gradient is not None:
+            raise UnsupportedError(
+                f"split_grad of {type(objective).__name__} returned gradients, which TaskSplit "
+                "cannot use: let it return None, or train without TaskSplit."
+            )
+    return gradient, hessian
 
 
 def _refuse_unsupported(learner: dict[str, Any]) -> None:
