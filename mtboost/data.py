@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -260,6 +260,11 @@ def as_table(
                 f"row: drop it."
             )
     return table
+
+
+def is_mapping(X: Any) -> TypeGuard[Mapping[TaskName, Any]]:
+    """Whether X holds one table a task. A DOK matrix of SciPy is one table, though a dict too."""
+    return isinstance(X, Mapping) and not scipy.sparse.issparse(X)
 
 
 def align(table: Table, feature_names: Sequence[str] | None, n_features: int) -> Table:

@@ -23,6 +23,7 @@ from mtboost.data import (
     check_task_keys,
     concat,
     from_mapping,
+    is_mapping,
 )
 from mtboost.errors import DataError
 
@@ -593,6 +594,12 @@ def test_a_mapping_that_does_not_fit_is_refused(kwargs, message):
 def test_tables_that_do_not_go_together_are_refused(X, kwargs, message):
     with pytest.raises(DataError, match=message):
         from_mapping(X, **kwargs)
+
+
+def test_a_dok_matrix_is_one_table_though_it_is_a_dict():
+    assert is_mapping({"a": NUMBERS})
+    assert not is_mapping(sp.dok_matrix(NUMBERS))
+    assert not is_mapping(sp.dok_array(NUMBERS))
 
 
 def test_keys_may_lack_tasks_on_request_but_not_invent_them():
