@@ -347,6 +347,17 @@ def test_the_task_column_may_hold_anything(X):
         table.column("shap")
 
 
+def test_the_task_column_of_an_array_of_objects_may_hold_strings():
+    X = np.array([[1, "x", 2.5], [None, "y", True]], dtype=object)
+    table = as_table(X, task_column=1)
+    assert table.column(1).tolist() == ["x", "y"]
+    features = table.drop(1).native
+    assert features.dtype == np.float64
+    np.testing.assert_array_equal(features, [[1.0, 2.5], [np.nan, 1.0]])
+    with pytest.raises(DataError, match=r"no numbers .*'x'"):
+        table.drop(0)
+
+
 def test_a_column_of_an_array_is_known_by_its_position_only():
     table = as_table(NUMBERS)
     with pytest.raises(DataError, match="no column 'a', for its columns have no names"):
