@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from mtboost.data import (
     as_table,
     as_weights,
     from_mapping,
+    is_mapping,
 )
 from mtboost.errors import DataError
 from mtboost.tasks import TaskName, TaskSet
@@ -60,7 +61,7 @@ class Dataset:
         feature_names: Any = None,
         common_features: Sequence[str] | None = None,
     ) -> None:
-        if isinstance(X, Mapping):
+        if is_mapping(X):
             if task is not None:
                 raise DataError("X is a mapping whose keys are the tasks: leave out task.")
             given = from_mapping(

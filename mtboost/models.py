@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.data import Table, align, as_table
+from mtboost.data import Table, align, as_table, is_mapping
 from mtboost.dataset import Dataset
 from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, ParameterError
 from mtboost.losses import inverse_link, is_classification
@@ -146,7 +145,7 @@ class MultiTaskModel:
             raise ParameterError(
                 f"unknown_task must be 'error' or 'common', found {unknown_task!r}."
             )
-        if isinstance(X, Mapping):
+        if is_mapping(X):
             unknown = [name for name in X if name not in self.quit_round]
             if unknown and unknown_task == "error":
                 raise DataError(
@@ -312,7 +311,7 @@ class MultiTaskModel:
         ndarray of float32, shape (n_rows, n_features + 1), or a dict of them for a mapping
             Columns in the order of the task's features; a row adds up to its margin.
         """
-        if isinstance(X, Mapping):
+        if is_mapping(X):
             return {
                 name: self._task_contributions(as_table(table, argument=f"X[{name!r}]"), name)
                 for name, table in X.items()

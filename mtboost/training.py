@@ -24,7 +24,7 @@ from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName, did_you_mean
 from mtboost.xgboost.callbacks import TaskSplit
-from mtboost.xgboost.library import default_n_threads, known_parameters
+from mtboost.xgboost.library import ALIASES, default_n_threads, known_parameters
 from mtboost.xgboost.matrices import quantile_matrix
 
 TaskWeight = Mapping[TaskName, float] | Literal["balanced"] | None
@@ -75,8 +75,8 @@ def train(
     params = dict(params)
     score: Score = params.pop("split_score", "entropy")
     beta: Beta = params.pop("beta", "auto")
-    _checked(params)
-    n_threads = params.get("nthread") or params.get("n_jobs")
+    params = _checked(params)
+    n_threads = params.get("nthread")
 
     def matrix_of(table: Table, part: Dataset, ref: xgboost.DMatrix | None) -> xgboost.DMatrix:
         return quantile_matrix(
@@ -285,12 +285,19 @@ def _parameters(
 
 
 def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Refuse parameters that XGBoost does not know; it would only warn."""
+    """XGBoost's parameters, without aliases: two mappings that are merged must call one thing alike.
+
+    Names that XGBoost does not know are refused; it would only warn.
+    """
     known = known_parameters()
-    for name in params:
+    checked: dict[str, Any] = {}
+    for name, value in params.items():
         if name not in known:
             raise TypeError(f"params has an unknown name {name!r}.{did_you_mean(name, known)}")
-    return dict(params)
+        if ALIASES.get(name, name) in checked:
+            raise ParameterError(f"params has {ALIASES.get(name, name)!r} under two names.")
+        checked[ALIASES.get(name, name)] = value
+    return checked
 
 
 def _metric(eval_metric: str | Metric | None, params: Mapping[str, Any]) -> Metric:

@@ -23,6 +23,7 @@ from mtboost.data import (
     check_task_keys,
     concat,
     from_mapping,
+    is_mapping,
 )
 from mtboost.errors import DataError
 
@@ -348,6 +349,17 @@ def test_the_task_column_may_hold_anything(X):
         table.column("shap")
 
 
+def test_the_task_column_of_an_array_of_objects_may_hold_strings():
+    X = np.array([[1, "x", 2.5], [None, "y", True]], dtype=object)
+    table = as_table(X, task_column=1)
+    assert table.column(1).tolist() == ["x", "y"]
+    features = table.drop(1).native
+    assert features.dtype == np.float64
+    np.testing.assert_array_equal(features, [[1.0, 2.5], [np.nan, 1.0]])
+    with pytest.raises(DataError, match=r"no numbers .*'x'"):
+        table.drop(0)
+
+
 def test_a_column_of_an_array_is_known_by_its_position_only():
     table = as_table(NUMBERS)
     with pytest.raises(DataError, match="no column 'a', for its columns have no names"):
@@ -595,6 +607,12 @@ def test_a_mapping_that_does_not_fit_is_refused(kwargs, message):
 def test_tables_that_do_not_go_together_are_refused(X, kwargs, message):
     with pytest.raises(DataError, match=message):
         from_mapping(X, **kwargs)
+
+
+def test_a_dok_matrix_is_one_table_though_it_is_a_dict():
+    assert is_mapping({"a": NUMBERS})
+    assert not is_mapping(sp.dok_matrix(NUMBERS))
+    assert not is_mapping(sp.dok_array(NUMBERS))
 
 
 def test_keys_may_lack_tasks_on_request_but_not_invent_them():
