@@ -15,7 +15,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.data import Table, align, as_table, is_mapping
-from mtboost.dataset import Dataset
+from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, ParameterError
 from mtboost.losses import inverse_link, is_classification
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
@@ -160,11 +160,7 @@ class MultiTaskModel:
                 )
                 for name, table in X.items()
             }
-        column = self.task_column if task is None else task
-        is_column = isinstance(column, (str, int)) and not isinstance(column, bool)
-        table = as_table(X, task_column=column if is_column else None)
-        labels = table.column(column) if is_column else column
-        table = table.drop(column) if is_column else table
+        table, labels = split_task_column(X, self.task_column if task is None else task)
         known = TaskSet(self.tasks, np.empty(0, np.int32))
         codes = known.encode(
             labels, table.n_rows, unknown="keep" if unknown_task == "common" else "error"
@@ -218,7 +214,7 @@ class MultiTaskModel:
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """Probability of each class, shape (n_rows, n_classes); parameters as :meth:`predict_margin`.
+        """Probability of each class, (n_rows, n_classes); parameters as :meth:`predict_margin`.
 
         Raises
         ------
@@ -226,7 +222,9 @@ class MultiTaskModel:
             The objective is not that of a classifier.
         """
         if not is_classification(self.objective):
-            raise DataError(f"predict_proba needs a classifier; the objective is {self.objective!r}.")
+            raise DataError(
+                f"predict_proba needs a classifier; the objective is {self.objective!r}."
+            )
         margins = self.predict_margin(
             X, task=task, base_margin=base_margin, unknown_task=unknown_task
         )
@@ -265,9 +263,7 @@ class MultiTaskModel:
         empty = np.full((len(margins), self.common_columns.n), np.nan, np.float32)
         table = Table(empty, "numpy", self.common_columns.names)
         matrix = plain_matrix(table, base_margin=margins)
-        return np.asarray(
-            self._first_rounds(0).predict(matrix, validate_features=False)
-        )
+        return np.asarray(self._first_rounds(0).predict(matrix, validate_features=False))
 
     # ---- single tasks -----------------------------------------------------------------------
 
@@ -283,9 +279,7 @@ class MultiTaskModel:
     def importance(
         self,
         task: TaskName,
-        importance_type: Literal[
-            "gain", "total_gain", "weight", "cover", "total_cover"
-        ] = "gain",
+        importance_type: Literal["gain", "total_gain", "weight", "cover", "total_cover"] = "gain",
     ) -> dict[str, float]:
         """Importance of each feature that the task's trees use, over both stages.
 
@@ -316,17 +310,11 @@ class MultiTaskModel:
                 name: self._task_contributions(as_table(table, argument=f"X[{name!r}]"), name)
                 for name, table in X.items()
             }
-        column = self.task_column if task is None else task
-        is_column = isinstance(column, (str, int)) and not isinstance(column, bool)
-        table = as_table(X, task_column=column if is_column else None)
-        labels = table.column(column) if is_column else column
-        table = table.drop(column) if is_column else table
+        table, labels = split_task_column(X, self.task_column if task is None else task)
         codes = TaskSet(self.tasks, np.empty(0, np.int32)).encode(labels, table.n_rows)
         widths = {self.task_columns[self.tasks[code]] for code in np.unique(codes)}
         if len(widths) > 1:
-            raise DataError(
-                "The tasks have different columns: pass X as a mapping {task: table}."
-            )
+            raise DataError("The tasks have different columns: pass X as a mapping {task: table}.")
         result: FloatArray | None = None
         for code in np.unique(codes):
             rows = np.flatnonzero(codes == code)
@@ -397,7 +385,7 @@ class MultiTaskModel:
     # ---- files ------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file (docs/model_file.md); an existing file is replaced at once."""
+        """Write the model to one file (docs/model_file.md), replacing an existing one at once."""
         path = os.fspath(path)
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -15,7 +15,7 @@ import xgboost
 
 from mtboost.baselines import baseline_scores
 from mtboost.data import FloatArray, Table, align, check_task_keys
-from mtboost.dataset import Dataset
+from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import Metric, default_metric, get_metric
@@ -44,7 +44,7 @@ def train(
     xgb_model: Any = None,
     callbacks: Sequence[xgboost.callback.TrainingCallback] = (),
 ) -> xgboost.Booster:
-    """Train the common model of all tasks: ``xgboost.train`` with :class:`~mtboost.xgboost.TaskSplit`.
+    """Train the common model: ``xgboost.train`` with :class:`~mtboost.xgboost.TaskSplit`.
 
     Parameters
     ----------
@@ -229,6 +229,7 @@ def fit(
     )
     make_split_score(split_score, beta)
     data.weight = _task_weights(data, task_weight)
+    valid: Dataset | None
     if eval_set is not None:
         train_rows, valid = data, _validation_data(data, eval_set, task)
     else:
@@ -255,7 +256,7 @@ def fit(
         task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
         objective=settings["objective"],
         metric=stages.metric.name,
-        task_column=task if _is_column(task) else None,
+        task_column=task if is_column(task) else None,
         reports=_reports(train_rows, valid, common, found, scores, settings["objective"]),
     )
 
@@ -285,7 +286,7 @@ def _parameters(
 
 
 def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """XGBoost's parameters, without aliases: two mappings that are merged must call one thing alike.
+    """XGBoost's parameters without aliases: mappings that are merged must call one thing alike.
 
     Names that XGBoost does not know are refused; it would only warn.
     """
@@ -316,10 +317,6 @@ def _at_least(least: int, value: int, name: str) -> int:
     return int(value)
 
 
-def _is_column(task: Any) -> bool:
-    return isinstance(task, (str, int)) and not isinstance(task, bool)
-
-
 def _task_weights(data: Dataset, task_weight: TaskWeight) -> FloatArray | None:
     """Row weights times the weight of the row's task."""
     if task_weight is None:
@@ -334,9 +331,7 @@ def _task_weights(data: Dataset, task_weight: TaskWeight) -> FloatArray | None:
         if not (np.isfinite(factors).all() and (factors >= 0).all()):
             raise ParameterError("task_weight must hold finite numbers >= 0.")
     else:
-        raise ParameterError(
-            f"task_weight must be a mapping or 'balanced', found {task_weight!r}."
-        )
+        raise ParameterError(f"task_weight must be a mapping or 'balanced', found {task_weight!r}.")
     weights: FloatArray = own * factors[data.tasks.codes]
     return weights
 
@@ -346,11 +341,9 @@ def _validation_data(data: Dataset, eval_set: Sequence[Any], task: Any) -> Datas
     if not 2 <= len(eval_set) <= 4:
         raise DataError("eval_set must be (X, y), (X, y, task) or (X, y, task, weight).")
     X, y, own_task, weight = [*eval_set, None, None][:4]
-    if own_task is None and _is_column(task):
+    if own_task is None and is_column(task):
         own_task = task
-    valid = Dataset(
-        X, y, task=own_task, weight=weight, common_features=data.common.feature_names
-    )
+    valid = Dataset(X, y, task=own_task, weight=weight, common_features=data.common.feature_names)
     for name in valid.tasks:
         data.tasks.code(name)
     valid.common = align(valid.common, data.common.feature_names, data.common.n_features)
@@ -364,7 +357,9 @@ def _hold_out(
     if fraction == "auto":
         fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
     if not (isinstance(fraction, (int, float)) and 0 <= fraction < 1):
-        raise ParameterError(f"validation_fraction must be in [0, 1) or 'auto', found {fraction!r}.")
+        raise ParameterError(
+            f"validation_fraction must be in [0, 1) or 'auto', found {fraction!r}."
+        )
     groups = data.tasks.codes.astype(np.int64)
     if classes:
         labels = np.unique(data.labels(), return_inverse=True)[1]
