@@ -2,7 +2,7 @@
 # Arrays must be C-contiguous and of exactly these types; tables may have any strides.
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,7 +94,6 @@ class Loss(metaclass=_Pybind11Type):
 
 # ---- split scores: cpp/core/split/split_score.hpp ------------------------------------------------
 
-@final
 class SplitScore(metaclass=_Pybind11Type):
     # Made by the functions below.
     def __init__(self, *args: object, **kwargs: object) -> NoReturn: ...

@@ -29,8 +29,7 @@ std::shared_ptr<SplitScore> make_callable_score(py::function function) {
 }  // namespace
 
 void bind_split(py::module_& module) {
-  py::class_<SplitScore, std::shared_ptr<SplitScore>>(module, "SplitScore", "How good a cut is for several tasks.",
-                                                      py::is_final());
+  py::class_<SplitScore, std::shared_ptr<SplitScore>>(module, "SplitScore", "How good a cut is for several tasks.");
   module.def("entropy_score", []() -> std::shared_ptr<SplitScore> { return std::make_shared<EntropyScore>(); });
   module.def("variance_score", [](double beta) -> std::shared_ptr<SplitScore> { return std::make_shared<VarianceScore>(beta); }, py::arg("beta"));
   module.def("deviation_score", []() -> std::shared_ptr<SplitScore> { return std::make_shared<DeviationScore>(); });

@@ -254,7 +254,7 @@ ARROW_COLUMNS += [pa.array(["a", "b"], pa.large_string()).dictionary_encode()]
     [(column, pd.DataFrame) for column in PANDAS_COLUMNS]
     + [(column, pl.DataFrame) for column in POLARS_COLUMNS]
     + [(column, pa.table) for column in ARROW_COLUMNS],
-    ids=lambda x: str(getattr(x, "dtype", getattr(x, "type", x))),
+    ids=lambda x: x.__name__ if callable(x) else str(getattr(x, "dtype", getattr(x, "type", x))),
 )
 def test_a_column_is_accepted_if_and_only_if_xgboost_reads_it(column, make_table):
     X = make_table({"x": column})
