@@ -2,7 +2,7 @@
 # Arrays must be C-contiguous and of exactly these types; tables may have any strides.
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +12,8 @@ class _Pybind11Type(type): ...
 # ---- binning: cpp/core/binning -------------------------------------------------------------------
 
 class BinnedMatrix(metaclass=_Pybind11Type):
-    # Made by BinnedMatrixBuilder.build().
-    def __init__(self, *args: object, **kwargs: object) -> NoReturn: ...
+    # Raises TypeError: made by BinnedMatrixBuilder.build().
+    def __init__(self, *args: object, **kwargs: object) -> None: ...
     @property
     def n_rows(self) -> int: ...
     @property
@@ -95,8 +95,8 @@ class Loss(metaclass=_Pybind11Type):
 # ---- split scores: cpp/core/split/split_score.hpp ------------------------------------------------
 
 class SplitScore(metaclass=_Pybind11Type):
-    # Made by the functions below.
-    def __init__(self, *args: object, **kwargs: object) -> NoReturn: ...
+    # Raises TypeError: made by the functions below.
+    def __init__(self, *args: object, **kwargs: object) -> None: ...
 
 def entropy_score() -> SplitScore: ...
 def variance_score(beta: float) -> SplitScore: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,7 @@ def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | No
         case "variance":
             return _core.deviation_score() if beta == "auto" else _core.variance_score(float(beta))
     if isinstance(score, _core.SplitScore):
-        return cast(_core.SplitScore, score)  # mypy thinks a function may be one
+        return score
     if callable(score):
         return _core.callable_score(score)
     raise ParameterError(
