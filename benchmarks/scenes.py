@@ -19,7 +19,7 @@ from scipy.stats import wilcoxon
 from mtboost.datasets import make_fraud_scenes
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-from fraud_scenes import Rows, auc_by_task, fit_mtboost, stock_margins  # noqa: E402
+from fraud_scenes import Rows, auc_by_task, fit_mtboost, stock_margins
 
 
 def main() -> None:
