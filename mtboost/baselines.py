@@ -37,8 +37,11 @@ def baseline_scores(
     with_task = _predictions(stages, data, valid, (data.tasks.codes, codes))
     alone = np.empty_like(pooled)
     for task in valid.tasks:
-        rows = data.tasks.rows(task), valid.tasks.rows(task)
-        alone[rows[1]] = _predictions(stages, data.take(rows[0]), valid.take(rows[1]), task=task)
+        own, own_valid = (part.take(part.tasks.rows(task)) for part in (data, valid))
+        has_weight = own.weight is None or own.weight.any()
+        alone[valid.tasks.rows(task)] = (
+            _predictions(stages, own, own_valid, task=task) if has_weight else np.nan
+        )
     scores = {}
     for name, predictions in (
         ("pooled", pooled),

@@ -53,7 +53,7 @@ class Dataset:
     weight : like `y`, optional
         Row weights >= 0.
     base_margin : like `y`, optional
-        Margin that each row starts from.
+        Margin that each row starts from; one column per class for several classes.
     feature_names : sequence of str, or mapping of task name to sequence, optional
         Names for the columns of arrays.
     common_features : sequence of str, optional
@@ -86,6 +86,7 @@ class Dataset:
                 base_margin=base_margin,
                 feature_names=feature_names,
                 common_features=common_features,
+                n_outputs=_n_columns(base_margin),
             )
             self.y, self.weight, self.base_margin = given.y, given.weight, given.base_margin
             self.tasks = TaskSet.from_labels(given.task_labels, len(given.task_labels))
@@ -98,7 +99,11 @@ class Dataset:
         self.tasks = TaskSet.from_labels(labels, n_rows)
         self.y = None if y is None else as_labels(y, n_rows)
         self.weight = None if weight is None else as_weights(weight, n_rows)
-        self.base_margin = None if base_margin is None else as_base_margin(base_margin, n_rows)
+        self.base_margin = (
+            None
+            if base_margin is None
+            else as_base_margin(base_margin, n_rows, _n_columns(base_margin))
+        )
         self.common = table if common_features is None else table.select(list(common_features))
         self._tables = None
         self._table = table
@@ -150,3 +155,11 @@ class Dataset:
                 places = np.searchsorted(self.tasks.rows(task), kept)
                 part._tables[task] = self._tables[task].take(places)
         return part
+
+
+def _n_columns(base_margin: Any) -> int:
+    """Outputs that a base margin, or the first of a mapping, is meant for."""
+    if is_mapping(base_margin):
+        base_margin = next(iter(base_margin.values()), None)
+    shape = np.shape(base_margin)
+    return int(shape[1]) if len(shape) == 2 else 1

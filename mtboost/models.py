@@ -14,7 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.data import Table, align, as_table, is_mapping
+from mtboost.data import (
+    Table,
+    align,
+    as_base_margin,
+    as_table,
+    check_task_keys,
+    is_mapping,
+)
 from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, ParameterError
 from mtboost.losses import inverse_link, is_classification
@@ -125,7 +132,7 @@ class MultiTaskModel:
             Columns as in training, by name if they have names; further columns are ignored.
         task : array-like of shape (n_rows,), or str or int, optional
             Task of each row, or the column of `X` that holds it; by default as in training.
-        base_margin : array-like of shape (n_rows,), optional
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
             Margin that each row starts from.
         unknown_task : {"error", "common"}
             What to do with rows of a task that was not trained: refuse them, or predict them with
@@ -152,6 +159,8 @@ class MultiTaskModel:
                     f"X has unknown {listed(unknown, 'task')}. Known: "
                     f"{listed(self.tasks, 'task')}.{did_you_mean(unknown[0], self.tasks)}"
                 )
+            if base_margin is not None:
+                check_task_keys("base_margin", base_margin, X)
             return {
                 name: self._task_margins(
                     as_table(table, argument=f"X[{name!r}]"),
@@ -166,7 +175,7 @@ class MultiTaskModel:
             labels, table.n_rows, unknown="keep" if unknown_task == "common" else "error"
         )
         margins: FloatArray | None = None
-        start = None if base_margin is None else np.asarray(base_margin, np.float32)
+        start = self._start(base_margin, table.n_rows)
         for rounds in np.unique(self._rounds_of(codes)):
             rows = np.flatnonzero(self._rounds_of(codes) == rounds)
             part = self._common_margins(
@@ -238,7 +247,7 @@ class MultiTaskModel:
 
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> FloatArray:
         rounds = self.quit_round.get(task, max(self.quit_round.values()))
-        margins = self._common_margins(table, rounds, base_margin)
+        margins = self._common_margins(table, rounds, self._start(base_margin, table.n_rows))
         booster = self.specific.get(task)
         if booster is None:
             return margins
@@ -249,12 +258,21 @@ class MultiTaskModel:
         matrix = plain_matrix(self.common_columns.align(table), base_margin=base_margin)
         return np.asarray(self._first_rounds(rounds).predict(matrix, output_margin=True))
 
-    def _first_rounds(self, rounds: int) -> xgboost.Booster:
+    def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
+        if base_margin is None:
+            return None
+        return as_base_margin(base_margin, n_rows, assemble.outputs_of(self._document()))
+
+    def _document(self) -> assemble.Document:
         if "document" not in self._cache:
             self._cache["document"] = assemble.read_document(self.common)
+        document: assemble.Document = self._cache["document"]
+        return document
+
+    def _first_rounds(self, rounds: int) -> xgboost.Booster:
         key = f"rounds {rounds}"
         if key not in self._cache:
-            self._cache[key] = assemble.first_rounds(self._cache["document"], rounds)
+            self._cache[key] = assemble.first_rounds(self._document(), rounds)
         booster: xgboost.Booster = self._cache[key]
         return booster
 

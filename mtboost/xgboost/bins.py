@@ -9,6 +9,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
+from mtboost.errors import UnsupportedError
 
 _ROWS_PER_BLOCK = 1 << 16
 
@@ -33,6 +34,11 @@ def bin_matrix(
     table : array-like, optional
         What `matrix` was made from. A float NumPy array is binned where it lies; without it, or for
         other kinds, the values are read back from `matrix`.
+
+    Raises
+    ------
+    UnsupportedError
+        The matrix lies in external memory.
     """
     is_dense = matrix.num_nonmissing() == matrix.num_row() * matrix.num_col()
     n_features = matrix.num_col()
@@ -41,6 +47,7 @@ def bin_matrix(
         and table.dtype in (np.dtype(np.float32), np.dtype(np.float64))
         and table.shape == (matrix.num_row(), n_features)
         and table.dtype.isnative
+        and _count_nan(table) == matrix.num_row() * n_features - matrix.num_nonmissing()
     ):
         table = None
     if is_dense:
@@ -66,6 +73,14 @@ def bin_matrix(
                 n_threads=n_threads,
             )
     return builder.build()
+
+
+def _count_nan(table: npt.NDArray[np.floating[Any]]) -> int:
+    """Missing values, unless the matrix was made with another ``missing`` than NaN."""
+    return sum(
+        int(np.count_nonzero(np.isnan(table[start : start + _ROWS_PER_BLOCK])))
+        for start in range(0, len(table), _ROWS_PER_BLOCK)
+    )
 
 
 def _cuts(matrix: xgboost.DMatrix) -> dict[str, npt.NDArray[Any]]:
@@ -96,4 +111,13 @@ def _stored_values(matrix: xgboost.DMatrix) -> Any:
         return
     for start in range(0, matrix.num_row(), _ROWS_PER_BLOCK):
         rows = np.arange(start, min(start + _ROWS_PER_BLOCK, matrix.num_row()), dtype=np.int32)
-        yield matrix.slice(rows, allow_groups=True).get_data()
+        try:
+            part = matrix.slice(rows, allow_groups=True)
+        except xgboost.core.XGBoostError as error:
+            if "external memory" not in str(error):
+                raise
+            raise UnsupportedError(
+                "TaskSplit cannot read a matrix in external memory: give xgboost.train a "
+                "QuantileDMatrix."
+            ) from None
+        yield part.get_data()

@@ -30,7 +30,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         Weight of the variance in ``score="variance"``.
     table : ndarray, optional
         The array that the training matrix was made from. With it a ``QuantileDMatrix`` is read
-        without a temporary copy of its values (8 bytes each).
+        without a temporary copy of its values (8 bytes each). It is not used where `missing` of the
+        matrix was another number than NaN.
 
     Raises
     ------

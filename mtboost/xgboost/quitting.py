@@ -71,10 +71,8 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         logger: Callable[[str], None] = xgboost.collective.communicator_print,
     ) -> None:
         super().__init__()
-        if patience < 1:
-            raise ParameterError(f"patience must be at least 1 round, found {patience}.")
-        if not min_delta >= 0:
-            raise ParameterError(f"min_delta must be >= 0, found {min_delta}.")
+        _check_at_least(1, patience, "patience")
+        _check_at_least(0, min_delta, "min_delta")
         self._valid = valid
         self._valid_tasks = (
             task if isinstance(task, TaskSet) else TaskSet.from_labels(task, valid.num_row())
@@ -187,6 +185,11 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         active = [str(self._tasks.names[code]) for code in np.flatnonzero(self._is_active)]
         shown = ", ".join(active[:_N_SHOWN]) + (", ..." if len(active) > _N_SHOWN else "")
         return f"[{epoch}]{''.join(parts)}\tactive {len(active)}/{self._tasks.n_tasks}: {shown}\n"
+
+
+def _check_at_least(least: int, value: Any, name: str) -> None:
+    if not (isinstance(value, int | float | np.number) and value >= least):
+        raise ParameterError(f"{name} must be a number >= {least}, found {value!r}.")
 
 
 def _margins(model: xgboost.Booster, matrix: xgboost.DMatrix) -> npt.NDArray[np.float32]:
