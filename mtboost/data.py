@@ -695,7 +695,8 @@ def _with_fixed_codes(table: Table) -> Table:
     """A table whose subsets all give a category the same code, as those of pandas do by themselves.
 
     polars numbers the categories of each subset anew, except those of an Enum; arrow may have
-    another dictionary in each chunk.
+    another dictionary in each chunk, and pandas gives it one with a mask, which XGBoost 3.2 asserts
+    to be absent.
     """
     if table.library == "polars":
         found = {
@@ -705,7 +706,13 @@ def _with_fixed_codes(table: Table) -> Table:
         }
         return table._with_categories(found) if found else table
     if table.library == "pyarrow":
-        return Table(table.native.unify_dictionaries(), "pyarrow", table.feature_names)
+        table = Table(table.native.unify_dictionaries(), "pyarrow", table.feature_names)
+        masked = {
+            name: [label for label in table.categories(name) if label is not None]
+            for name in table.categorical_features
+            if table.native.column(name).chunk(0).dictionary.buffers()[0] is not None
+        }
+        return table._with_categories(masked) if masked else table
     return table
 
 
