@@ -1,8 +1,8 @@
 """How fast does the common model grow, against XGBoost and LightGBM on the same rows pooled?
 
-Two shapes: few large tasks (1.17 M rows x 44 columns, 2 tasks) and many tasks (1 M x 50, 1000 tasks,
-Zipf sizes). Every library trains in a process of its own, so that its peak memory is its own; the
-processes take turns, and ratios are of runs of the same turn.
+Two shapes: few large tasks (1.17 M rows x 44 columns, 2 tasks) and many tasks (1 M x 50, 1000
+tasks, Zipf sizes). Every library trains in a process of its own, so that its peak memory is its
+own; the processes take turns, and ratios are of runs of the same turn.
 
     python benchmarks/common_stage.py [--rounds 100] [--turns 5] [--shape few many] [--threads 2]
 """
@@ -102,7 +102,8 @@ def main() -> None:
         method, folder = args.child
         print(json.dumps(run_method(method, Path(folder), args.rounds, args.threads)))
         return
-    print(f"{platform.processor() or platform.machine()}, {args.threads} threads, {args.rounds} rounds")
+    machine = platform.processor() or platform.machine()
+    print(f"{machine}, {args.threads} threads, {args.rounds} rounds")
     for shape in args.shape:
         with tempfile.TemporaryDirectory() as folder:
             make_data(shape, Path(folder))
@@ -114,17 +115,18 @@ def main() -> None:
                     output = subprocess.run(command, check=True, capture_output=True, text=True)
                     results[method].append(json.loads(output.stdout.splitlines()[-1]))
         n_rows, n_features, n_tasks = SHAPES[shape]
-        print(f"\n{n_rows} rows, {n_features} features, {n_tasks} tasks; medians of {args.turns} turns")
-        print(f"{'':14}{'train s':>9}{'/ xgboost':>11}{'min':>7}{'max':>7}{'MB':>8}{'/ xgboost':>11}")
+        print(f"\n{n_rows} rows, {n_features} features, {n_tasks} tasks; {args.turns} turns")
+        columns = ("train s", "/ xgboost", "min", "max", "MB", "/ xgboost")
+        print(f"{'medians':14}" + "".join(map("{:>10}".format, columns)))
         for method, runs in results.items():
             base = results.get("xgboost", runs)
             ratio = [a["train"] / b["train"] for a, b in zip(runs, base, strict=True)]
             memory = statistics.median(run["memory"] for run in runs)
             base_memory = statistics.median(run["memory"] for run in base)
             print(
-                f"{method:14}{statistics.median(run['train'] for run in runs):9.2f}"
-                f"{statistics.median(ratio):11.2f}{min(ratio):7.2f}{max(ratio):7.2f}"
-                f"{memory:8.0f}{memory / base_memory:11.2f}"
+                f"{method:14}{statistics.median(run['train'] for run in runs):10.2f}"
+                f"{statistics.median(ratio):10.2f}{min(ratio):10.2f}{max(ratio):10.2f}"
+                f"{memory:10.0f}{memory / base_memory:10.2f}"
             )
 
 

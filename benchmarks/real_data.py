@@ -208,7 +208,9 @@ def main() -> None:
             rows.append({**row, "seconds": time.perf_counter() - start})
             print(rows[-1], flush=True)
     table = pd.DataFrame(rows)
-    print(table.groupby("method", sort=False).mean(numeric_only=True).drop(columns="split").round(4))
+    print(
+        table.groupby("method", sort=False).mean(numeric_only=True).drop(columns="split").round(4)
+    )
     wide = table.pivot(index="split", columns="method", values=data.metric)
     for base in ("pooled", "independent", "pooled + one-hot", "pooled + categorical"):
         for name in METHODS:

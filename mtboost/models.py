@@ -14,8 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.data import Table, align, as_table, is_mapping
-from mtboost.dataset import Dataset
+from mtboost.data import (
+    Table,
+    align,
+    as_base_margin,
+    as_table,
+    check_task_keys,
+    is_mapping,
+)
+from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, ParameterError
 from mtboost.losses import inverse_link, is_classification
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
@@ -125,7 +132,7 @@ class MultiTaskModel:
             Columns as in training, by name if they have names; further columns are ignored.
         task : array-like of shape (n_rows,), or str or int, optional
             Task of each row, or the column of `X` that holds it; by default as in training.
-        base_margin : array-like of shape (n_rows,), optional
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
             Margin that each row starts from.
         unknown_task : {"error", "common"}
             What to do with rows of a task that was not trained: refuse them, or predict them with
@@ -152,6 +159,8 @@ class MultiTaskModel:
                     f"X has unknown {listed(unknown, 'task')}. Known: "
                     f"{listed(self.tasks, 'task')}.{did_you_mean(unknown[0], self.tasks)}"
                 )
+            if base_margin is not None:
+                check_task_keys("base_margin", base_margin, X)
             return {
                 name: self._task_margins(
                     as_table(table, argument=f"X[{name!r}]"),
@@ -160,17 +169,13 @@ class MultiTaskModel:
                 )
                 for name, table in X.items()
             }
-        column = self.task_column if task is None else task
-        is_column = isinstance(column, (str, int)) and not isinstance(column, bool)
-        table = as_table(X, task_column=column if is_column else None)
-        labels = table.column(column) if is_column else column
-        table = table.drop(column) if is_column else table
+        table, labels = split_task_column(X, self.task_column if task is None else task)
         known = TaskSet(self.tasks, np.empty(0, np.int32))
         codes = known.encode(
             labels, table.n_rows, unknown="keep" if unknown_task == "common" else "error"
         )
         margins: FloatArray | None = None
-        start = None if base_margin is None else np.asarray(base_margin, np.float32)
+        start = self._start(base_margin, table.n_rows)
         for rounds in np.unique(self._rounds_of(codes)):
             rows = np.flatnonzero(self._rounds_of(codes) == rounds)
             part = self._common_margins(
@@ -218,7 +223,7 @@ class MultiTaskModel:
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """Probability of each class, shape (n_rows, n_classes); parameters as :meth:`predict_margin`.
+        """Probability of each class, (n_rows, n_classes); parameters as :meth:`predict_margin`.
 
         Raises
         ------
@@ -226,7 +231,9 @@ class MultiTaskModel:
             The objective is not that of a classifier.
         """
         if not is_classification(self.objective):
-            raise DataError(f"predict_proba needs a classifier; the objective is {self.objective!r}.")
+            raise DataError(
+                f"predict_proba needs a classifier; the objective is {self.objective!r}."
+            )
         margins = self.predict_margin(
             X, task=task, base_margin=base_margin, unknown_task=unknown_task
         )
@@ -240,7 +247,7 @@ class MultiTaskModel:
 
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> FloatArray:
         rounds = self.quit_round.get(task, max(self.quit_round.values()))
-        margins = self._common_margins(table, rounds, base_margin)
+        margins = self._common_margins(table, rounds, self._start(base_margin, table.n_rows))
         booster = self.specific.get(task)
         if booster is None:
             return margins
@@ -251,12 +258,21 @@ class MultiTaskModel:
         matrix = plain_matrix(self.common_columns.align(table), base_margin=base_margin)
         return np.asarray(self._first_rounds(rounds).predict(matrix, output_margin=True))
 
-    def _first_rounds(self, rounds: int) -> xgboost.Booster:
+    def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
+        if base_margin is None:
+            return None
+        return as_base_margin(base_margin, n_rows, assemble.outputs_of(self._document()))
+
+    def _document(self) -> assemble.Document:
         if "document" not in self._cache:
             self._cache["document"] = assemble.read_document(self.common)
+        document: assemble.Document = self._cache["document"]
+        return document
+
+    def _first_rounds(self, rounds: int) -> xgboost.Booster:
         key = f"rounds {rounds}"
         if key not in self._cache:
-            self._cache[key] = assemble.first_rounds(self._cache["document"], rounds)
+            self._cache[key] = assemble.first_rounds(self._document(), rounds)
         booster: xgboost.Booster = self._cache[key]
         return booster
 
@@ -265,9 +281,7 @@ class MultiTaskModel:
         empty = np.full((len(margins), self.common_columns.n), np.nan, np.float32)
         table = Table(empty, "numpy", self.common_columns.names)
         matrix = plain_matrix(table, base_margin=margins)
-        return np.asarray(
-            self._first_rounds(0).predict(matrix, validate_features=False)
-        )
+        return np.asarray(self._first_rounds(0).predict(matrix, validate_features=False))
 
     # ---- single tasks -----------------------------------------------------------------------
 
@@ -283,9 +297,7 @@ class MultiTaskModel:
     def importance(
         self,
         task: TaskName,
-        importance_type: Literal[
-            "gain", "total_gain", "weight", "cover", "total_cover"
-        ] = "gain",
+        importance_type: Literal["gain", "total_gain", "weight", "cover", "total_cover"] = "gain",
     ) -> dict[str, float]:
         """Importance of each feature that the task's trees use, over both stages.
 
@@ -316,17 +328,11 @@ class MultiTaskModel:
                 name: self._task_contributions(as_table(table, argument=f"X[{name!r}]"), name)
                 for name, table in X.items()
             }
-        column = self.task_column if task is None else task
-        is_column = isinstance(column, (str, int)) and not isinstance(column, bool)
-        table = as_table(X, task_column=column if is_column else None)
-        labels = table.column(column) if is_column else column
-        table = table.drop(column) if is_column else table
+        table, labels = split_task_column(X, self.task_column if task is None else task)
         codes = TaskSet(self.tasks, np.empty(0, np.int32)).encode(labels, table.n_rows)
         widths = {self.task_columns[self.tasks[code]] for code in np.unique(codes)}
         if len(widths) > 1:
-            raise DataError(
-                "The tasks have different columns: pass X as a mapping {task: table}."
-            )
+            raise DataError("The tasks have different columns: pass X as a mapping {task: table}.")
         result: FloatArray | None = None
         for code in np.unique(codes):
             rows = np.flatnonzero(codes == code)
@@ -397,7 +403,7 @@ class MultiTaskModel:
     # ---- files ------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file (docs/model_file.md); an existing file is replaced at once."""
+        """Write the model to one file (docs/model_file.md), replacing an existing one at once."""
         path = os.fspath(path)
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,10 +1,10 @@
 """Our trees inside XGBoost's own training loop.
 
 ``xgboost.train`` asks its booster for three things a round: ``update``, ``eval_set``, and now and
-then an attribute or parameter. :class:`GrowingBooster` is the stock booster with these replaced; the
-stock object keeps the parameters, metrics and attributes, but no tree ever enters it. Whatever else
-asks for the model (saving, slicing, SHAP, a user's callback) is given a genuine booster, assembled
-when needed.
+then an attribute or parameter. :class:`GrowingBooster` is the stock booster with these replaced;
+the stock object keeps the parameters, metrics and attributes, but no tree ever enters it. Whatever
+else asks for the model (saving, slicing, SHAP, a user's callback) is given a genuine booster,
+assembled when needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.errors import DataError, TrainingError
+from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
@@ -96,9 +96,7 @@ class Growth:
 
     # ---- one round --------------------------------------------------------------------------
 
-    def update(
-        self, matrix: xgboost.DMatrix, iteration: int, objective: Objective | None
-    ) -> None:
+    def update(self, matrix: xgboost.DMatrix, iteration: int, objective: Objective | None) -> None:
         """Grow one tree per output from the gradients at the current margins."""
         if self._grower is None:
             self._start(matrix, objective)
@@ -107,6 +105,8 @@ class Growth:
             raise DataError("TaskSplit trains on one matrix; update() was given another one.")
         margins = self.margins(matrix)
         gradients = self._gradients(matrix, margins, iteration, objective)
+        left_out = self._rows_without_gradient()
+        gradients[left_out] = 0.0
         grown = [
             self._grower.grow(
                 self.settings.grow,
@@ -119,6 +119,7 @@ class Growth:
         ]
         updated = margins.copy()
         for output, (tree, leaves) in enumerate(grown):
+            leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
             if self._loss is not None and self._loss.refits_leaves:
                 tree["value"] = self._loss.refit_leaf_values(
                     tree["value"],
@@ -137,7 +138,13 @@ class Growth:
         self._margins[matrix] = (len(self._trees), updated)
 
     def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
-        return None if self._is_active.all() else self._is_active
+        return None if self._score is None or self._is_active.all() else self._is_active
+
+    def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
+        """Rows of tasks that have quit, where the grower knows no tasks."""
+        if self._score is not None or self.tasks is None or self._is_active.all():
+            return np.empty(0, np.int64)
+        return np.flatnonzero(self._is_active[self.tasks.codes] == 0)
 
     def _gradients(
         self,
@@ -269,12 +276,7 @@ class Growth:
         if objective is None:
             self._labels = matrix.get_label().reshape(n_rows, -1)
             self._weights = matrix.get_weight() if matrix.get_weight().size else None
-            self._loss = _core.Loss(
-                self.settings.objective,
-                n_outputs=self.settings.n_classes or self._labels.shape[1],
-                **self.settings.objective_options,
-            )
-            self._loss.check_labels(self._labels)
+            self._loss = self._make_loss()
         self._objective = objective
         self._initialise(matrix, objective)
         order, first_rows = self._order_by_task()
@@ -293,6 +295,25 @@ class Growth:
         self._table = None
         self._train = weakref.ref(matrix)
 
+    def _make_loss(self) -> _core.Loss:
+        n_outputs = self.settings.n_classes or self._labels.shape[1]
+        if self._labels.size == 0:
+            raise DataError("The training matrix has no labels: give it label=.")
+        try:
+            loss = _core.Loss(
+                self.settings.objective, n_outputs=n_outputs, **self.settings.objective_options
+            )
+        except ValueError as error:
+            raise UnsupportedError(
+                f"objective={self.settings.objective!r} is not supported with TaskSplit: {error}. "
+                "Pass a function of your own as obj."
+            ) from None
+        try:
+            loss.check_labels(self._labels)
+        except ValueError as error:
+            raise DataError(str(error)) from None
+        return loss
+
     def _initialise(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         """Let XGBoost make what it makes in its first round: cuts and the start score."""
         scratch = self.stock.copy()
@@ -308,8 +329,9 @@ class Growth:
             self._n_outputs = assemble.outputs_of(self._frame)
 
     def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
-        """Storage order of rows and first stored row of each task (cpp/core/split/task_rows.hpp)."""
-        if self.tasks is None:
+        """Storage order of rows, first stored row of each task (cpp/core/split/task_rows.hpp)."""
+        if self.tasks is None or self._score is None:
+            # XGBoost's own order: sums of doubles depend on it in the last bit.
             return np.empty(0, np.uint32), None
         first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)
         if bool((np.diff(self.tasks.codes) >= 0).all()):
@@ -332,7 +354,7 @@ class GrowingBooster(xgboost.Booster):
         pass  # the handle belongs to another booster
 
     @property
-    def handle(self) -> Any:
+    def handle(self) -> Any:  # type: ignore[override]  # an attribute in Booster
         return self.trained().handle
 
     def trained(self) -> xgboost.Booster:

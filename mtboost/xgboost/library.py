@@ -26,7 +26,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.errors import MissingDependencyError, UnsupportedError
+from mtboost.errors import MissingDependencyError, ParameterError, UnsupportedError
 
 _OBJECTIVE_PARAMETERS = (
     "scale_pos_weight",
@@ -35,6 +35,8 @@ _OBJECTIVE_PARAMETERS = (
     "quantile_alpha",
     "num_parallel_tree",
 )
+# Those that a loss of the core takes.
+_LOSS_OPTIONS = ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power")
 #: Other names of parameters. Where both are set XGBoost silently takes the second, in any order.
 ALIASES = {
     "eta": "learning_rate",
@@ -93,7 +95,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
         key: float(value)
         for group in objective.values()
         for key, value in group.items()
-        if key != "num_class"
+        if key in _LOSS_OPTIONS
     }
     return Settings(
         grow=_core.GrowParams(
@@ -113,7 +115,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
             colsample_bylevel=float(tree["colsample_bylevel"]),
             colsample_bynode=float(tree["colsample_bynode"]),
             monotone_constraints=_parse_monotone(tree["monotone_constraints"]),
-            interaction_constraints=json.loads(tree["interaction_constraints"] or "[]"),
+            interaction_constraints=_parse_interactions(tree["interaction_constraints"]),
             seed=int(generic["seed"]) % 2**64,
         ),
         n_threads=default_n_threads(int(generic["nthread"])),
@@ -216,3 +218,13 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
 def _parse_monotone(text: str) -> list[int]:
     """Parse XGBoost's ``"(1,0,-1)"``."""
     return [int(part) for part in text.strip("()").split(",") if part.strip()]
+
+
+def _parse_interactions(text: str) -> list[list[int]]:
+    """Parse XGBoost's ``"[[0,1],[2]]"``."""
+    try:
+        return [[int(feature) for feature in group] for group in json.loads(text or "[]")]
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"interaction_constraints must be a list of lists of features, found {text!r}."
+        ) from None

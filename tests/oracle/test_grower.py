@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C++ grower grows the naive twin's trees: any score, ties, missing values, absent tasks.
 
-Gradients are multiples of 1/8 and small, so that every float64 sum is exact whatever its order; what
-remains is the rounding of S itself, which the kernel sums up over tasks in another way.
+Gradients are multiples of 1/8 and small, so that every float64 sum is exact whatever its order;
+what remains is the rounding of S itself, which the kernel sums up over tasks in another way.
 """
 
 from __future__ import annotations
@@ -168,9 +168,7 @@ SCORES = {
     "variance": (lambda: _core.variance_score(0.01), naive.variance(0.01)),
     "deviation": (
         _core.deviation_score,
-        lambda s, gains: (
-            s - np.sqrt(len(gains) * np.var(gains, ddof=1)) if len(gains) > 1 else s
-        ),
+        lambda s, gains: s - np.sqrt(len(gains) * np.var(gains, ddof=1)) if len(gains) > 1 else s,
     ),
     "callable": (
         lambda: _core.callable_score(lambda s, gains: s - np.abs(gains).max(axis=1) / 2),
