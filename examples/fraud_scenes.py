@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def fit_mtboost(
-    train: Rows, valid: Rows, split_score: Literal["plain", "entropy", "variance"]
+    train: Rows, valid: Rows, split_score: Literal["entropy", "variance"]
 ) -> mtboost.MultiTaskModel:
     """A common model of all tasks, and a specific one that continues it for each task."""
     return mtboost.fit(

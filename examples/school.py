@@ -22,7 +22,7 @@ import xgboost
 import mtboost
 
 PARAMS = {"max_depth": 4, "eta": 0.1, "min_child_weight": 20.0, "subsample": 0.7}
-ROUNDS, PATIENCE = 200, 20
+ROUNDS, PATIENCE = 200, 10
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.integer]

@@ -2,7 +2,7 @@
 """What README.md and docs/ show, works.
 
 A Python block after the line ``<!-- runnable -->`` is run. The blocks of a page share their names,
-as a reader would type them one after the other.
+as if a reader typed them one after the other.
 """
 
 import re
@@ -20,23 +20,23 @@ def name(page):
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if RUNNABLE.search(p.read_text("utf-8"))], ids=name
-)
+def snippets(page):
+    return list(RUNNABLE.finditer(page.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=name)
 def test_snippets_run_in_the_order_of_the_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = page.read_text("utf-8")
     names = {}
-    for block in RUNNABLE.finditer(text):
-        n_lines_above = text.count("\n", 0, block.start(1))
+    for block in snippets(page):
+        n_lines_above = block.string.count("\n", 0, block.start(1))
         # Empty lines in front, so that a traceback names the line of the page.
         exec(compile("\n" * n_lines_above + block[1], page, "exec"), names)
 
 
 def test_every_mark_is_followed_by_a_python_block():
     for page in PAGES:
-        text = page.read_text("utf-8")
-        assert text.count("<!-- runnable -->") == len(RUNNABLE.findall(text)), page
+        assert page.read_text("utf-8").count("<!-- runnable -->") == len(snippets(page)), page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
