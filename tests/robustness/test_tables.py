@@ -56,6 +56,7 @@ ARRAYS = {
     "csr_matrix": sp.csr_matrix(NUMBERS),
 }
 FRAMES = {"pandas": pandas_table(), "polars": polars_table(), "pyarrow": pyarrow_table()}
+FRAMES["arrow from pandas"] = pa.Table.from_pandas(FRAMES["pandas"])  # masked categories
 FRAMES["chunked"] = pa.concat_tables([FRAMES["pyarrow"][:1], FRAMES["pyarrow"][1:]])
 # Its dictionaries are marked as able to hold nulls, which XGBoost 3.2 does not read.
 FRAMES["pyarrow of pandas"] = pa.Table.from_pandas(pandas_table(), preserve_index=False)
@@ -154,6 +155,13 @@ def test_codes_in_xgboost_are_positions_in_categories(X):
     codes = codes_in_xgboost(table)[:, 3]
     assert [categories[int(code)] for code in codes[[0, 1, 3]]] == ["red", "blue", "red"]
     assert np.isnan(codes[2])
+
+
+def test_a_null_among_the_categories_of_arrow_is_a_missing_value():
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0]), pa.array(["red", None, "blue"]))
+    table = as_table(pa.table({"a": NUMBERS[:, 0], "color": column}))
+    assert table.categories("color") == ["red", "blue"]
+    np.testing.assert_array_equal(codes_in_xgboost(table)[:, 1], [0, np.nan, 1, 0])
 
 
 @pytest.mark.parametrize("position", [0, 2])
