@@ -60,7 +60,7 @@ _UNROUTED = {"unknown_task": UNUSED}
 class _MultiTaskEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What classifier and regressor share; described at :class:`MultiTaskClassifier`."""
 
-    pass
+    __metadata_request__predict: ClassVar = _UNROUTED
 
     model_: MultiTaskModel
 

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,6 +39,17 @@ FloatArray = npt.NDArray[np.float32]
 UnknownTask = Literal["error", "common"]
 
 _FORMAT = 1
+# What zipfile, json and XGBoost raise when bytes of a file have been changed or lost.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    KeyError,
+    ValueError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    xgboost.core.XGBoostError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,7 +508,9 @@ def load_model(path: str | os.PathLike[str]) -> MultiTaskModel:
                 for number, entry in enumerate(meta["tasks"])
             }
             common = _load_booster(archive.read("common.ubj"))
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, xgboost.core.XGBoostError) as error:
+    except (FileNotFoundError, ModelFormatError):
+        raise
+    except _DAMAGE as error:
         raise ModelFormatError(
             f"{os.fspath(path)} is no mtboost model, or is damaged ({error})."
         ) from error

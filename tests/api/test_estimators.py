@@ -190,7 +190,7 @@ def test_each_parameter_reaches_fit(parameters, arguments):
 
 def test_data_beside_x_reach_fit():
     margin, weight = VALUES / 2, np.arange(N_ROWS) % 5
-    valid = (NUMBERS[::2], VALUES[::2], SHOP[::2], weight[::2] + 1)
+    valid = (NUMBERS[::2], VALUES[::2], SHOP[::2], weight[::2] + 1, margin[::2])
     model = mtboost.fit(
         NUMBERS, VALUES, task=SHOP, weight=weight, base_margin=margin, eval_set=valid, **FAST_FIT
     )
