@@ -151,15 +151,19 @@ class TwoStages:
         # The largest task first: it would otherwise be waited for at the end.
         tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
         n_parallel = min(self.n_threads, len(tasks))
+        n_threads = self.n_threads // n_parallel
+        stop = _Stop()
+
+        def fit_one(task: TaskName) -> SpecificModel:
+            fixed = None if n_rounds is None else n_rounds[task]
+            return self._fit_task(task, data, margins, valid, valid_margins, fixed, n_threads, stop)
+
         with ThreadPoolExecutor(n_parallel) as executor:
-
-            def fit_one(task: TaskName) -> SpecificModel:
-                fixed = None if n_rounds is None else n_rounds[task]
-                return self._fit_task(
-                    task, data, margins, valid, valid_margins, fixed, self.n_threads // n_parallel
-                )
-
-            found = dict(zip(tasks, executor.map(fit_one, tasks), strict=True))
+            try:
+                found = dict(zip(tasks, executor.map(fit_one, tasks), strict=True))
+            except BaseException:  # Ctrl-C; the executor waits for tasks that are being trained
+                stop.is_set = True
+                raise
         return {task: found[task] for task in data.tasks}
 
     def _fit_task(
@@ -171,6 +175,7 @@ class TwoStages:
         valid_margins: Margins | None,
         n_rounds: int | None,
         n_threads: int,
+        stop: _Stop,
     ) -> SpecificModel:
         table = data.task_table(task)
         params = own_parameters(
@@ -183,7 +188,7 @@ class TwoStages:
         max_bin = params.get("max_bin")
         matrix = self._task_matrix(table, data, task, margins, n_threads, max_bin)
         if n_rounds is not None:
-            booster = self._train_specific(params, matrix, n_rounds, ())
+            booster = self._train_specific(params, matrix, n_rounds, (stop,))
             return SpecificModel(booster, n_rounds, np.empty(0), "")
         if valid is None or valid_margins is None or task not in valid.tasks:
             return _no_model("no validation rows")
@@ -197,7 +202,7 @@ class TwoStages:
             patience=self.patience,
             min_delta=self.min_delta,
         )
-        booster = self._train_specific(params, matrix, self.specific_rounds, (quitting,))
+        booster = self._train_specific(params, matrix, self.specific_rounds, (quitting, stop))
         ((_, history),) = quitting.history.items()
         best = next(iter(quitting.quit_round.values()), None)
         if best is None:
@@ -244,6 +249,15 @@ class TwoStages:
             n_threads=n_threads,
             ref=ref,
         )
+
+
+class _Stop(xgboost.callback.TrainingCallback):
+    """Ends the trainings it is given to, in whatever thread, after the round they are in."""
+
+    is_set = False
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return self.is_set
 
 
 def common_margins(
