@@ -429,11 +429,11 @@ class MultiTaskModel:
         path = os.fspath(path)
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("mtboost.json", json.dumps(self._metadata(), indent=1))
-            archive.writestr("common.ubj", bytes(self.common.save_raw("ubj")))
+            _add(archive, "mtboost.json", json.dumps(self._metadata(), indent=1).encode())
+            _add(archive, "common.ubj", bytes(self.common.save_raw("ubj")))
             for number, booster in enumerate(self.specific.values()):
                 if booster is not None:
-                    archive.writestr(f"specific/{number}.ubj", bytes(booster.save_raw("ubj")))
+                    _add(archive, f"specific/{number}.ubj", bytes(booster.save_raw("ubj")))
         folder = os.path.dirname(os.path.abspath(path))
         handle, temporary = tempfile.mkstemp(dir=folder, prefix=".mtboost-")
         try:
@@ -543,6 +543,11 @@ def _sum_of_scores(boosters: Sequence[xgboost.Booster], importance_type: str) ->
         for name, score in booster.get_score(importance_type=importance_type).items():
             sums[name] = sums.get(name, 0.0) + float(np.ravel(score)[0])
     return sums
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    """Add a member without the time of day, so that equal models are equal files."""
+    archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
 def _load_booster(raw: bytes) -> xgboost.Booster:
