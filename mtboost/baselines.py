@@ -65,12 +65,18 @@ def _predictions(
     """Predictions for the validation rows on the scale of the labels."""
     table = data.common if task is None else data.task_table(task)
     other = valid.common if task is None else valid.task_table(task)
-    params = dict(stages.params) if task is None else own_parameters(
-        dict(stages.params), data.common, table
+    params = (
+        dict(stages.params)
+        if task is None
+        else own_parameters(dict(stages.params), data.common, table)
     )
     matrix = _matrix(table, data, codes and codes[0], None, stages)
     valid_matrix = _matrix(
-        align(other, table.feature_names, table.n_features), valid, codes and codes[1], matrix, stages
+        align(other, table.feature_names, table.n_features),
+        valid,
+        codes and codes[1],
+        matrix,
+        stages,
     )
     stopping = TaskQuitting(
         valid_matrix,
@@ -80,13 +86,20 @@ def _predictions(
         min_delta=stages.min_delta,
     )
     booster = xgboost.train(
-        params, matrix, stages.rounds, obj=stages.objective, verbose_eval=False, callbacks=[stopping]
+        params,
+        matrix,
+        stages.rounds,
+        obj=stages.objective,
+        verbose_eval=False,
+        callbacks=[stopping],
     )
     # Without a usable metric there is no best round: all rounds then. iteration_range (0, 0) would
     # mean all as well.
     best = max(1, next(iter(stopping.quit_round.values()), stages.rounds))
     margins = booster.predict(
-        valid_matrix, output_margin=True, iteration_range=(0, min(best, booster.num_boosted_rounds()))
+        valid_matrix,
+        output_margin=True,
+        iteration_range=(0, min(best, booster.num_boosted_rounds())),
     )
     return inverse_link(stages.objective or stages.params["objective"], margins)
 
@@ -98,7 +111,7 @@ def _matrix(
     ref: xgboost.DMatrix | None,
     stages: TwoStages,
 ) -> xgboost.DMatrix:
-    options = {
+    options: dict[str, Any] = {
         "label": data.labels(),
         "weight": data.weight,
         "base_margin": data.base_margin,

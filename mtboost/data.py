@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +145,8 @@ class Table:
                 native = self.native.iloc[:, positions]
             case "pyarrow":
                 native = self.native.select(positions)
+            case "numpy" if self.native.dtype.kind == "O":
+                native = _as_numbers(self.native[:, positions])
             case "numpy" if positions == list(range(positions[0], positions[-1] + 1)):
                 native = self.native[:, positions[0] : positions[-1] + 1]  # neighbours: a view
             case _:
@@ -225,7 +227,8 @@ def as_table(
     feature_names : sequence of str, optional
         Names for the columns of an array.
     task_column : str or int, optional
-        A column that will be dropped and so may hold anything.
+        A column that will be dropped and so may hold anything; an array that holds it may be one of
+        objects.
     argument : str
         What messages call the table.
 
@@ -242,7 +245,7 @@ def as_table(
     TypeError
         X is no table of a known kind.
     """
-    native, library = _recognise(X, argument)
+    native, library = _recognise(X, argument, may_hold_objects=task_column is not None)
     for length, what in zip(native.shape, ("rows", "columns"), strict=True):
         if length == 0:
             raise DataError(f"{argument} has no {what}: its shape is {tuple(native.shape)}.")
@@ -260,6 +263,11 @@ def as_table(
                 f"row: drop it."
             )
     return table
+
+
+def is_mapping(X: Any) -> TypeGuard[Mapping[TaskName, Any]]:
+    """Whether X holds one table a task. A DOK matrix of SciPy is one table, though a dict too."""
+    return isinstance(X, Mapping) and not scipy.sparse.issparse(X)
 
 
 def align(table: Table, feature_names: Sequence[str] | None, n_features: int) -> Table:
@@ -551,7 +559,7 @@ def as_base_margin(
     return margins
 
 
-def _recognise(X: Any, argument: str) -> tuple[Any, Library]:
+def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tuple[Any, Library]:
     """The table as XGBoost can read it, and where it comes from."""
     for cls in type(X).__mro__:
         library = _TABLE_CLASSES.get((cls.__module__.partition(".")[0], cls.__name__))
@@ -570,7 +578,7 @@ def _recognise(X: Any, argument: str) -> tuple[Any, Library]:
             array = np.asarray(X)
         except ValueError as error:
             raise DataError(f"{argument} is no rectangular table of numbers: {error}") from error
-        _check_array(array, argument)
+        _check_array(array, argument, may_hold_objects)
         return array, "numpy"
     raise TypeError(
         f"{argument} is a {type(X).__module__}.{type(X).__name__}; give a NumPy array, a SciPy "
@@ -578,13 +586,13 @@ def _recognise(X: Any, argument: str) -> tuple[Any, Library]:
     )
 
 
-def _check_array(array: Any, argument: str) -> None:
+def _check_array(array: Any, argument: str, may_hold_objects: bool = False) -> None:
     if array.ndim != 2:
         raise DataError(
             f"{argument} has shape {array.shape}, but a table has rows and columns. Reshape one "
             f"column by reshape(-1, 1), one row by reshape(1, -1)."
         )
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in ("biufO" if may_hold_objects else "biuf"):
         raise DataError(
             f"{argument} has dtype {array.dtype}: an array must hold numbers. Convert it by "
             f"X.astype(float), or use a DataFrame with category columns for strings."
@@ -594,6 +602,16 @@ def _check_array(array: Any, argument: str) -> None:
             f"{argument} has foreign byte order ({array.dtype.str}): convert it by "
             f"X.astype(X.dtype.newbyteorder('='))."
         )
+
+
+def _as_numbers(objects: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
+    try:
+        return objects.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"X holds objects that are no numbers ({error}): besides the task column an array must "
+            f"hold numbers; use a DataFrame with category columns for strings."
+        ) from error
 
 
 def _as_compressed(X: Any) -> Any:

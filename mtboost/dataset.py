@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,25 @@ from mtboost.data import (
     as_table,
     as_weights,
     from_mapping,
+    is_mapping,
 )
 from mtboost.errors import DataError
 from mtboost.tasks import TaskName, TaskSet
+
+
+def is_column(task: Any) -> TypeGuard[str | int]:
+    """Whether `task` names a column of X rather than giving one label a row."""
+    return isinstance(task, (str, int)) and not isinstance(task, bool)
+
+
+def split_task_column(
+    X: Any, task: Any, *, feature_names: Sequence[str] | None = None
+) -> tuple[Table, Any]:
+    """Features and task labels of `X`; the column that `task` may name is taken out."""
+    if not is_column(task):
+        return as_table(X, feature_names=feature_names), task
+    table = as_table(X, feature_names=feature_names, task_column=task)
+    return table.drop(task), table.column(task)
 
 
 class Dataset:
@@ -27,8 +43,8 @@ class Dataset:
     Parameters
     ----------
     X : table of shape (n_rows, n_features), or mapping of task name to table
-        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table. Tables of a mapping
-        may have different columns; the common model uses those that every task has.
+        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table. Tables of a
+        mapping may have different columns; the common model uses those that every task has.
     y : array-like of shape (n_rows,), or mapping of task name to array-like
         Labels; class numbers 0, 1, ... for classification.
     task : array-like of shape (n_rows,), or str or int, optional
@@ -60,7 +76,7 @@ class Dataset:
         feature_names: Any = None,
         common_features: Sequence[str] | None = None,
     ) -> None:
-        if isinstance(X, Mapping):
+        if is_mapping(X):
             if task is not None:
                 raise DataError("X is a mapping whose keys are the tasks: leave out task.")
             given = from_mapping(
@@ -78,10 +94,7 @@ class Dataset:
             self._tables: dict[TaskName, Table] | None = given.tables
             self._table: Table | None = None
             return
-        column = task if isinstance(task, (str, int)) and not isinstance(task, bool) else None
-        table = as_table(X, feature_names=feature_names, task_column=column)
-        labels = task if column is None else table.column(column)
-        table = table if column is None else table.drop(column)
+        table, labels = split_task_column(X, task, feature_names=feature_names)
         n_rows = table.n_rows
         self.tasks = TaskSet.from_labels(labels, n_rows)
         self.y = None if y is None else as_labels(y, n_rows)
@@ -146,7 +159,7 @@ class Dataset:
 
 def _n_columns(base_margin: Any) -> int:
     """Outputs that a base margin, or the first of a mapping, is meant for."""
-    if isinstance(base_margin, Mapping):
+    if is_mapping(base_margin):
         base_margin = next(iter(base_margin.values()), None)
     shape = np.shape(base_margin)
     return int(shape[1]) if len(shape) == 2 else 1

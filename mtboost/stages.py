@@ -109,9 +109,7 @@ class TwoStages:
         n_rounds: int,
         callbacks: tuple[xgboost.callback.TrainingCallback, ...],
     ) -> xgboost.Booster:
-        split = TaskSplit(
-            data.tasks, score=self.score, beta=self.beta, table=data.common.native
-        )
+        split = TaskSplit(data.tasks, score=self.score, beta=self.beta, table=data.common.native)
         return xgboost.train(
             dict(self.params),
             matrix,
@@ -149,9 +147,7 @@ class TwoStages:
             reason = "no validation rows" if valid is None else "specific_rounds is 0"
             return {task: _no_model(reason) for task in data.tasks}
         margins = common_margins(common.booster, data, common.quit_round)
-        valid_margins = (
-            common_margins(common.booster, valid, common.quit_round) if valid else None
-        )
+        valid_margins = common_margins(common.booster, valid, common.quit_round) if valid else None
         # The largest task first: it would otherwise be waited for at the end.
         tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
         n_parallel = min(self.n_threads, len(tasks))

@@ -14,8 +14,8 @@ import numpy as np
 import xgboost
 
 from mtboost.baselines import baseline_scores
-from mtboost.data import FloatArray, Table, align, check_task_keys
-from mtboost.dataset import Dataset
+from mtboost.data import FloatArray, Table, align, check_task_keys, is_mapping
+from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import Metric, default_metric, get_metric
@@ -24,7 +24,7 @@ from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName, did_you_mean, listed
 from mtboost.xgboost.callbacks import TaskSplit
-from mtboost.xgboost.library import default_n_threads, known_parameters
+from mtboost.xgboost.library import ALIASES, default_n_threads, known_parameters
 from mtboost.xgboost.matrices import quantile_matrix
 
 # Parameters of XGBoost that are arguments of fit().
@@ -53,7 +53,7 @@ def train(
     xgb_model: Any = None,
     callbacks: Sequence[xgboost.callback.TrainingCallback] = (),
 ) -> xgboost.Booster:
-    """Train the common model of all tasks: ``xgboost.train`` with :class:`~mtboost.xgboost.TaskSplit`.
+    """Train the common model: ``xgboost.train`` with :class:`~mtboost.xgboost.TaskSplit`.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ def train(
     params = dict(params)
     score: Score = params.pop("split_score", "entropy")
     beta: Beta = params.pop("beta", "auto")
-    _checked(params)
-    n_threads = params.get("nthread") or params.get("n_jobs")
+    params = _checked(params)
+    n_threads = params.get("nthread")
 
     def matrix_of(table: Table, part: Dataset, ref: xgboost.DMatrix | None) -> xgboost.DMatrix:
         return quantile_matrix(
@@ -244,6 +244,7 @@ def fit(
     )
     make_split_score(split_score, beta)
     data.weight = _task_weights(data, task_weight)
+    valid: Dataset | None
     if eval_set is not None:
         if refit:
             raise ParameterError(
@@ -280,7 +281,7 @@ def fit(
         task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
         objective=settings["objective"],
         metric=stages.metric.name,
-        task_column=task if _is_column(task) else None,
+        task_column=task if is_column(task) else None,
         reports=_reports(train_rows, valid, common, found, scores, settings["objective"]),
     )
 
@@ -332,26 +333,35 @@ def _check_outputs(data: Dataset, settings: Mapping[str, Any]) -> None:
 
 def _check_datasets(data: object, evals: Sequence[object]) -> None:
     if not isinstance(data, Dataset):
-        raise TypeError(f"data is a {type(data).__name__}: make it mtboost.Dataset(X, y, task=...).")
+        raise TypeError(
+            f"data is a {type(data).__name__}: make it mtboost.Dataset(X, y, task=...)."
+        )
     for number, pair in enumerate(evals):
-        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Dataset)):
+        if not (
+            isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Dataset)
+        ):
             raise TypeError(f"evals[{number}] must be a pair (mtboost.Dataset, name).")
 
 
 def _checked(
     params: Mapping[str, Any], argument: str = "params", elsewhere: Mapping[str, str] = {}
 ) -> dict[str, Any]:
-    """Refuse parameters that XGBoost does not know; it would only warn.
+    """XGBoost's parameters without aliases: mappings that are merged must call one thing alike.
 
-    `elsewhere` has parameters that belong into another argument of :func:`fit`.
+    Names that XGBoost does not know are refused; it would only warn. `elsewhere` has parameters
+    that belong into another argument of :func:`fit`.
     """
     known = known_parameters()
-    for name in params:
+    checked: dict[str, Any] = {}
+    for name, value in params.items():
         if name not in known:
             raise TypeError(f"{argument} has an unknown name {name!r}.{did_you_mean(name, known)}")
         if name in elsewhere:
             raise ParameterError(f"Pass {elsewhere[name]}= to fit(), not {name!r} in {argument}.")
-    return dict(params)
+        if ALIASES.get(name, name) in checked:
+            raise ParameterError(f"{argument} has {ALIASES.get(name, name)!r} under two names.")
+        checked[ALIASES.get(name, name)] = value
+    return checked
 
 
 def _metric(eval_metric: str | Metric | None, params: Mapping[str, Any]) -> Metric:
@@ -369,10 +379,6 @@ def _at_least(least: int, value: Any, name: str) -> int:
     if not (is_number and value >= least and float(value).is_integer()):
         raise ParameterError(f"{name} must be an integer >= {least}, found {value!r}.")
     return int(value)
-
-
-def _is_column(task: Any) -> bool:
-    return isinstance(task, (str, int)) and not isinstance(task, bool)
 
 
 def _task_weights(data: Dataset, task_weight: TaskWeight) -> FloatArray | None:
@@ -394,9 +400,7 @@ def _task_weights(data: Dataset, task_weight: TaskWeight) -> FloatArray | None:
                 f"task_weight must hold finite numbers >= 0, found {dict(task_weight)}."
             )
     else:
-        raise ParameterError(
-            f"task_weight must be a mapping or 'balanced', found {task_weight!r}."
-        )
+        raise ParameterError(f"task_weight must be a mapping or 'balanced', found {task_weight!r}.")
     weights: FloatArray = own * factors[data.tasks.codes]
     return weights
 
@@ -411,17 +415,16 @@ def _validation_data(
             "weight and base_margin."
         )
     X, y, own_task, weight, base_margin = [*eval_set, None, None, None][:5]
-    if own_task is None and _is_column(task):
+    if own_task is None and is_column(task):
         own_task = task
     if (base_margin is None) != (data.base_margin is None):
         raise DataError(
             "base_margin must be given for training and validation rows, or for neither: "
             "eval_set=(X, y, task, weight, base_margin)."
         )
-    is_mapping = isinstance(X, Mapping)
-    if own_task is None and not is_mapping and data.tasks.n_tasks > 1:
+    if own_task is None and not is_mapping(X) and data.tasks.n_tasks > 1:
         raise DataError("eval_set lacks the tasks of its rows: pass (X, y, task).")
-    if is_mapping and feature_names is not None:
+    if is_mapping(X) and feature_names is not None:
         feature_names = {name: names for name, names in feature_names.items() if name in X}
     try:
         valid = Dataset(
@@ -448,7 +451,9 @@ def _hold_out(
     if fraction == "auto":
         fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
     if not (isinstance(fraction, (int, float)) and 0 <= fraction < 1):
-        raise ParameterError(f"validation_fraction must be in [0, 1) or 'auto', found {fraction!r}.")
+        raise ParameterError(
+            f"validation_fraction must be in [0, 1) or 'auto', found {fraction!r}."
+        )
     groups = data.tasks.codes.astype(np.int64)
     if classes:
         labels = np.unique(data.labels(), return_inverse=True)[1]

@@ -19,7 +19,7 @@ def bin_matrix(
     *,
     storage_order: npt.NDArray[np.uint32],
     n_threads: int,
-    table: object = None,
+    table: Any = None,
 ) -> _core.BinnedMatrix:
     """Bin a matrix whose cuts XGBoost has already made.
 
@@ -42,16 +42,17 @@ def bin_matrix(
     """
     is_dense = matrix.num_nonmissing() == matrix.num_row() * matrix.num_col()
     n_features = matrix.num_col()
-    values_here = (
+    if not (
         isinstance(table, np.ndarray)
         and table.dtype in (np.dtype(np.float32), np.dtype(np.float64))
         and table.shape == (matrix.num_row(), n_features)
         and table.dtype.isnative
         and _count_nan(table) == matrix.num_row() * n_features - matrix.num_nonmissing()
-    )
+    ):
+        table = None
     if is_dense:
         may_be_missing = np.zeros(n_features, np.uint8)
-    elif values_here:
+    elif table is not None:
         may_be_missing = _core.columns_with_missing(table, n_threads=n_threads)
     else:
         may_be_missing = np.ones(n_features, np.uint8)
@@ -61,7 +62,7 @@ def bin_matrix(
         may_be_missing=may_be_missing,
         storage_order=storage_order,
     )
-    if values_here:
+    if table is not None:
         builder.add(table, n_threads=n_threads)
     else:
         for block in _stored_values(matrix):
@@ -104,7 +105,7 @@ def _cuts(matrix: xgboost.DMatrix) -> dict[str, npt.NDArray[Any]]:
 
 
 def _stored_values(matrix: xgboost.DMatrix) -> Any:
-    """Yield the values of a matrix as CSR blocks; a DMatrix is sliced, so that the copy is small."""
+    """Yield the values as CSR blocks; a DMatrix is sliced, so that the copy is small."""
     if isinstance(matrix, xgboost.QuantileDMatrix):
         yield matrix.get_data()
         return

@@ -1,10 +1,10 @@
 """Our trees inside XGBoost's own training loop.
 
 ``xgboost.train`` asks its booster for three things a round: ``update``, ``eval_set``, and now and
-then an attribute or parameter. :class:`GrowingBooster` is the stock booster with these replaced; the
-stock object keeps the parameters, metrics and attributes, but no tree ever enters it. Whatever else
-asks for the model (saving, slicing, SHAP, a user's callback) is given a genuine booster, assembled
-when needed.
+then an attribute or parameter. :class:`GrowingBooster` is the stock booster with these replaced;
+the stock object keeps the parameters, metrics and attributes, but no tree ever enters it. Whatever
+else asks for the model (saving, slicing, SHAP, a user's callback) is given a genuine booster,
+assembled when needed.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ class Growth:
 
     # ---- one round --------------------------------------------------------------------------
 
-    def update(
-        self, matrix: xgboost.DMatrix, iteration: int, objective: Objective | None
-    ) -> None:
+    def update(self, matrix: xgboost.DMatrix, iteration: int, objective: Objective | None) -> None:
         """Grow one tree per output from the gradients at the current margins."""
         if self._grower is None:
             self._start(matrix, objective)
@@ -331,7 +329,7 @@ class Growth:
             self._n_outputs = assemble.outputs_of(self._frame)
 
     def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
-        """Storage order of rows and first stored row of each task (cpp/core/split/task_rows.hpp)."""
+        """Storage order of rows, first stored row of each task (cpp/core/split/task_rows.hpp)."""
         if self.tasks is None or self._score is None:
             # XGBoost's own order: sums of doubles depend on it in the last bit.
             return np.empty(0, np.uint32), None
@@ -356,7 +354,7 @@ class GrowingBooster(xgboost.Booster):
         pass  # the handle belongs to another booster
 
     @property
-    def handle(self) -> Any:
+    def handle(self) -> Any:  # type: ignore[override]  # an attribute in Booster
         return self.trained().handle
 
     def trained(self) -> xgboost.Booster:

@@ -37,16 +37,16 @@ _OBJECTIVE_PARAMETERS = (
 )
 # Those that a loss of the core takes.
 _LOSS_OPTIONS = ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power")
-_ALIASES = (
-    "eta",
-    "gamma",
-    "lambda",
-    "alpha",
-    "min_split_loss",
-    "n_jobs",
-    "nthread",
-    "random_state",
-    "seed",
+#: Other names of parameters. Where both are set XGBoost silently takes the second, in any order.
+ALIASES = {
+    "eta": "learning_rate",
+    "gamma": "min_split_loss",
+    "lambda": "reg_lambda",
+    "alpha": "reg_alpha",
+    "n_jobs": "nthread",
+    "random_state": "seed",
+}
+_GENERAL_PARAMETERS = (
     "verbosity",
     "device",
     "validate_parameters",
@@ -132,7 +132,8 @@ def known_parameters() -> frozenset[str]:
     matrix = xgboost.DMatrix(np.zeros((1, 1)), label=[0])
     booster = xgboost.Booster(cache=[matrix])
     config = json.loads(booster.save_config())
-    names = {"num_class", "eval_metric", "base_score", *_OBJECTIVE_PARAMETERS, *_ALIASES}
+    names = {"num_class", "eval_metric", "base_score", *_OBJECTIVE_PARAMETERS, *_GENERAL_PARAMETERS}
+    names |= {*ALIASES, *ALIASES.values()}
     pending: list[object] = [config["learner"]]
     while pending:
         part = pending.pop()

@@ -24,9 +24,9 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     """Watch every task's own validation metric and let tasks quit.
 
     After each round the metric is evaluated on each task's validation rows. A task without
-    improvement by more than `min_delta` for `patience` rounds in a row quits: its training rows take
-    no part in later trees. Training ends when every task has quit. A task without validation rows
-    on which the metric is defined never quits.
+    improvement by more than `min_delta` for `patience` rounds in a row quits: its training rows
+    take no part in later trees. Training ends when every task has quit. A task without validation
+    rows on which the metric is defined never quits.
 
     Several tasks need :class:`TaskSplit` beside it, which knows the tasks of the training rows and
     leaves out those that have quit; a single task may be trained by stock XGBoost alone.
@@ -35,8 +35,8 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     ----------
     valid : DMatrix
         Validation rows with labels, and weights if any.
-    task : array-like of shape (n_valid_rows,)
-        Their tasks.
+    task : array-like of shape (n_valid_rows,), optional
+        Their tasks; None is a single task.
     metric : str or Metric, optional
         See :func:`mtboost.metrics.get_metric`; by default the objective's.
     patience : int, default=20
@@ -62,7 +62,7 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     def __init__(
         self,
         valid: xgboost.DMatrix,
-        task: npt.ArrayLike | TaskSet,
+        task: Any = None,
         *,
         metric: str | Metric | None = None,
         patience: int = 20,

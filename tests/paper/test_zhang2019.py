@@ -228,9 +228,7 @@ def test_rows_of_a_task_that_has_quit_take_no_part(score, params):
     )
     split = TaskSplit(TASK[~rows], score=score)
     alone = xgboost.train(params, others, 3, callbacks=[split])
-    for number, (found, expected) in enumerate(
-        zip(trees(booster)[3:], trees(alone), strict=True)
-    ):
+    for number, (found, expected) in enumerate(zip(trees(booster)[3:], trees(alone), strict=True)):
         assert {**found, "id": number} == expected
 
 
@@ -392,7 +390,11 @@ def category_frame(X, seed):
 
 
 FRAME, FRAME_VALID = category_frame(X, 1), category_frame(X_VALID, 2)
-OWN_COLUMNS = {"a": ["p", "q", "r", "color"], "b": ["shop", "q", "p"], "c": ["p", "s", "q", "color"]}
+OWN_COLUMNS = {
+    "a": ["p", "q", "r", "color"],
+    "b": ["shop", "q", "p"],
+    "c": ["p", "s", "q", "color"],
+}
 
 
 def by_task(frame, task):
@@ -558,9 +560,7 @@ def test_validation_rows_may_code_their_categories_otherwise():
     assert_same_models(found, expected)
     for name in expected.tasks:
         for stage in ("common", "specific"):
-            np.testing.assert_array_equal(
-                found.history[name][stage], expected.history[name][stage]
-            )
+            np.testing.assert_array_equal(found.history[name][stage], expected.history[name][stage])
 
 
 def test_columns_are_known_by_their_names_not_by_their_order():
@@ -700,9 +700,7 @@ def test_refitting_lets_a_task_leave_after_the_round_found():
 
 
 def rules_of(model, patience):
-    return {
-        name: quit_by_rule(model.history[name]["common"], patience) for name in model.tasks
-    }
+    return {name: quit_by_rule(model.history[name]["common"], patience) for name in model.tasks}
 
 
 def test_refitting_needs_rows_held_out_by_fit_itself():

@@ -423,7 +423,12 @@ WRAPPERS = {
 def test_wrappers_take_the_callback(wrapper, labels, stopping):
     def fit(callbacks):
         estimator = wrapper(
-            n_estimators=12, max_depth=3, learning_rate=0.8, n_jobs=1, callbacks=callbacks, **stopping
+            n_estimators=12,
+            max_depth=3,
+            learning_rate=0.8,
+            n_jobs=1,
+            callbacks=callbacks,
+            **stopping,
         )
         eval_set = [(X[N_TRAIN:], labels[N_TRAIN:])]
         return estimator.fit(X[:N_TRAIN], labels[:N_TRAIN], eval_set=eval_set, verbose=False)
@@ -473,7 +478,9 @@ def test_the_cover_of_a_node_is_that_of_its_children(finished):
         inner = left >= 0
         assert inner.any()
         # float32 roundings of double sums
-        np.testing.assert_allclose(cover[inner], cover[left[inner]] + cover[right[inner]], rtol=1e-6)
+        np.testing.assert_allclose(
+            cover[inner], cover[left[inner]] + cover[right[inner]], rtol=1e-6
+        )
 
 
 def test_shap_values_add_up_to_the_margin(finished):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import threadpoolctl
 import xgboost
+from model_documents import assert_same_model
 
 import mtboost
-from model_documents import assert_same_model
 from mtboost.metrics import Metric
 from mtboost.xgboost import TaskSplit
 
@@ -52,9 +52,7 @@ def matrix():
 
 def train(n_rounds, *callbacks, n_threads=1):
     split = TaskSplit(TASK)
-    return xgboost.train(
-        {"nthread": n_threads}, matrix(), n_rounds, callbacks=[split, *callbacks]
-    )
+    return xgboost.train({"nthread": n_threads}, matrix(), n_rounds, callbacks=[split, *callbacks])
 
 
 class PressAfter(xgboost.callback.TrainingCallback):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.stats
 import xgboost
-
 from model_documents import trees
+
 from mtboost.xgboost import TaskSplit
 
 FALSE_ALARM = 1e-7
@@ -98,9 +98,7 @@ def columns_of_splits(tree):
         tree["left_children"],
         tree["right_children"],
     )
-    return tuple(
-        feature[node] if left[node] >= 0 else None for node in (0, left[0], right[0])
-    )
+    return tuple(feature[node] if left[node] >= 0 else None for node in (0, left[0], right[0]))
 
 
 COLUMNS = {
@@ -123,9 +121,7 @@ def test_columns_are_drawn_without_replacement(options, stock):
     params = {f"colsample_{how}": options.get(how, 1.0) for how in ("bytree", "bylevel", "bynode")}
     weights = options.get("weights")
     matrix_options = {} if weights is None else {"feature_weights": weights}
-    found = Counter(
-        columns_of_splits(tree) for tree in grow(params, stock=stock, **matrix_options)
-    )
+    found = Counter(columns_of_splits(tree) for tree in grow(params, stock=stock, **matrix_options))
     assert_follows(found, split_law(**options))
 
 
@@ -175,7 +171,7 @@ def test_each_row_is_kept_with_the_same_probability_whatever_the_others(score):
     kept = []
     for tree in grown:
         weight, n_kept = tree["base_weights"][0], tree["sum_hessian"][0]
-        kept.append(int(round(weight * n_kept)) if n_kept else 0)
+        kept.append(round(weight * n_kept) if n_kept else 0)
     masks = (np.array(kept)[:, None] >> np.arange(n_rows)) & 1
     law = {0: 0.6, 1: 0.4}
     for row in range(n_rows):

@@ -1,0 +1,45 @@
+"""XGBoost's parameters mean in mtboost what they mean in XGBoost, by whatever name."""
+
+import numpy as np
+import pytest
+
+import mtboost
+from mtboost.errors import ParameterError
+
+NUMBERS = np.random.default_rng(0).normal(size=(120, 3))
+LABELS = NUMBERS @ [1.0, -2.0, 0.5]
+TASKS = np.arange(120) % 2
+
+
+def fitted(**kwargs):
+    return mtboost.fit(NUMBERS, LABELS, task=TASKS, num_boost_round=5, specific_rounds=5, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name", "value", "other"),
+    [
+        ("eta", "learning_rate", 0.05, 0.5),
+        ("gamma", "min_split_loss", 8.0, 1.0),
+        ("lambda", "reg_lambda", 40.0, 4.0),
+        ("alpha", "reg_alpha", 3.0, 1.0),
+    ],
+)
+def test_specific_params_win_over_params_whatever_the_alias(alias, name, value, other):
+    # XGBoost itself prefers `name` over `alias` when both are set, in whatever order.
+    expected = fitted(params={name: other}, specific_params={name: value})
+    assert any(report.specific_rounds for report in expected.reports.values())
+    for first, second in ((name, alias), (alias, name), (alias, alias)):
+        model = fitted(params={first: other}, specific_params={second: value})
+        for task in (0, 1):
+            assert model.booster(task).save_raw() == expected.booster(task).save_raw()
+
+
+def test_a_parameter_under_two_names_is_refused():
+    with pytest.raises(ParameterError, match="'learning_rate' under two names"):
+        fitted(params={"eta": 0.1, "learning_rate": 0.2})
+
+
+@pytest.mark.parametrize("name", ["n_jobs", "nthread", "seed", "random_state", "objective"])
+def test_parameters_that_fit_has_itself_are_refused_in_params(name):
+    with pytest.raises(ParameterError, match=r"Pass (n_threads|seed|objective)= to fit\(\)"):
+        fitted(params={name: 1})
