@@ -7,7 +7,7 @@ import numpy.typing as npt
 import scipy.special
 
 from mtboost import _core
-from mtboost.errors import DataError
+from mtboost.errors import DataError, UnsupportedError
 
 FloatArray = npt.NDArray[np.floating]
 
@@ -41,10 +41,19 @@ def inverse_link(objective: object, margins: FloatArray) -> FloatArray:
     return margins
 
 
-def check_labels(objective: str, labels: FloatArray, n_outputs: int = 1) -> None:
-    """Raise DataError if a label, shape (n_rows,), is outside the domain of a built-in objective."""
-    loss = _core.Loss(objective, n_outputs=n_outputs)
+def make_loss(objective: str, n_outputs: int = 1, **options: float) -> _core.Loss:
+    """Loss of the core for an objective of XGBoost; UnsupportedError if there is none."""
     try:
-        loss.check_labels(np.ascontiguousarray(labels, np.float32).reshape(-1, 1))
+        return _core.Loss(objective, n_outputs=n_outputs, **options)
+    except ValueError as error:
+        raise UnsupportedError(
+            f"objective={objective!r} is not supported: {error}. A function of your own is."
+        ) from None
+
+
+def check_labels(loss: _core.Loss, labels: FloatArray) -> None:
+    """Raise DataError if a label, shape (n_rows,) or (n_rows, n_outputs), is outside its domain."""
+    try:
+        loss.check_labels(np.ascontiguousarray(labels, np.float32).reshape(len(labels), -1))
     except ValueError as error:
         raise DataError(str(error)) from None

@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,17 +39,6 @@ FloatArray = npt.NDArray[np.float32]
 UnknownTask = Literal["error", "common"]
 
 _FORMAT = 1
-# What zipfile, json and XGBoost raise when bytes of a file have been changed or lost.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    KeyError,
-    ValueError,
-    EOFError,
-    OSError,
-    NotImplementedError,
-    xgboost.core.XGBoostError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,15 +418,14 @@ class MultiTaskModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file (docs/model_file.md), replacing an existing one at once."""
         path = os.fspath(path)
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            _add(archive, "mtboost.json", json.dumps(self._metadata(), indent=1).encode())
-            _add(archive, "common.ubj", bytes(self.common.save_raw("ubj")))
-            for number, booster in enumerate(self.specific.values()):
-                if booster is not None:
-                    _add(archive, f"specific/{number}.ubj", bytes(booster.save_raw("ubj")))
-        folder = os.path.dirname(os.path.abspath(path))
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".mtboost-")
+        parts = {
+            "mtboost.json": json.dumps(self._metadata(), indent=1).encode(),
+            "common.ubj": bytes(self.common.save_raw("ubj")),
+        }
+        for number, booster in enumerate(self.specific.values()):
+            if booster is not None:
+                parts[f"specific/{number}.ubj"] = bytes(booster.save_raw("ubj"))
+        temporary = f"{path}.{secrets.token_hex(4)}.tmp"
         try:
             with open(temporary, "xb") as file:
                 with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -505,25 +492,17 @@ def load_model(path: str | os.PathLike[str]) -> MultiTaskModel:
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             meta = json.loads(archive.read("mtboost.json"))
-            if meta["format"] > _FORMAT:
-                raise ModelFormatError(
-                    f"{os.fspath(path)} has format {meta['format']}; this mtboost reads up to "
-                    f"{_FORMAT}: upgrade mtboost."
-                )
-            members = set(archive.namelist())
-            specific = {
-                entry["name"]: _load_booster(archive.read(f"specific/{number}.ubj"))
-                if f"specific/{number}.ubj" in members
-                else None
-                for number, entry in enumerate(meta["tasks"])
-            }
-            common = _load_booster(archive.read("common.ubj"))
-    except (FileNotFoundError, ModelFormatError):
-        raise
-    except _DAMAGE as error:
-        raise ModelFormatError(
-            f"{os.fspath(path)} is no mtboost model, or is damaged ({error})."
-        ) from error
+            if meta["format"] <= _FORMAT:
+                return _read_model(archive, meta)
+    except Exception as error:  # of whatever kind: the content is to blame
+        raise ModelFormatError(f"{name} is no mtboost model, or is damaged ({error}).") from error
+    raise ModelFormatError(
+        f"{name} has format {meta['format']}; this mtboost reads up to {_FORMAT}: upgrade mtboost."
+    )
+
+
+def _read_model(archive: zipfile.ZipFile, meta: dict[str, Any]) -> MultiTaskModel:
+    members = set(archive.namelist())
     return MultiTaskModel(
         common=_load_booster(archive.read("common.ubj")),
         specific={
@@ -558,11 +537,6 @@ def _sum_of_scores(boosters: Sequence[xgboost.Booster], importance_type: str) ->
         for name, score in booster.get_score(importance_type=importance_type).items():
             sums[name] = sums.get(name, 0.0) + float(np.ravel(score)[0])
     return sums
-
-
-def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    """Add a member without the time of day, so that equal models are equal files."""
-    archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
 def _load_booster(raw: bytes) -> xgboost.Booster:

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 import threadpoolctl
 import xgboost
+from model_documents import assert_same_model
 
 import mtboost
-from model_documents import assert_same_model
 from mtboost.errors import ModelFormatError
 from mtboost.models import MultiTaskModel
 from mtboost.xgboost import TaskSplit
@@ -47,7 +47,7 @@ def fit(X=X, y=Y, task=CODES, **options):
 
 
 def own_columns(code):
-    return FRAME.loc[CODES == code, ["p", "q", ["r", "color", "r"][code]]]
+    return FRAME.loc[code == CODES, ["p", "q", ["r", "color", "r"][code]]]
 
 
 # name: (model, arguments of predict)
@@ -68,7 +68,7 @@ MODELS = {
     "different columns": lambda: (
         fit(
             {code: own_columns(code) for code in range(3)},
-            {code: Y[CODES == code] for code in range(3)},
+            {code: Y[code == CODES] for code in range(3)},
             task=None,
         ),
         ({code: own_columns(code) for code in range(3)}, None),
@@ -88,9 +88,7 @@ def assert_equal_models(found, expected, rows, task):
         assert (found.specific[name] is None) == (expected.specific[name] is None)
         assert_same_model(found.booster(name), expected.booster(name))
         for stage in ("common", "specific"):
-            np.testing.assert_array_equal(
-                found.history[name][stage], expected.history[name][stage]
-            )
+            np.testing.assert_array_equal(found.history[name][stage], expected.history[name][stage])
     pd.testing.assert_frame_equal(found.report(), expected.report())
     margins, same = (model.predict_margin(rows, task=task) for model in (expected, found))
     if isinstance(margins, dict):
@@ -155,12 +153,12 @@ def test_others_may_read_the_file_if_they_may_read_any_other(tmp_path):
 # ---- a failed save --------------------------------------------------------------------------
 
 
-class DiskFull(OSError):
+class DiskFullError(OSError):
     pass
 
 
 def fail(*_, **__):
-    raise DiskFull("no space left on device")
+    raise DiskFullError("no space left on device")
 
 
 def interrupt(*_, **__):
@@ -168,10 +166,10 @@ def interrupt(*_, **__):
 
 
 FAILURES = {
-    "the disk is full while writing": (os, "fsync", fail, DiskFull),
-    "the file cannot be moved": (os, "replace", fail, DiskFull),
+    "the disk is full while writing": (os, "fsync", fail, DiskFullError),
+    "the file cannot be moved": (os, "replace", fail, DiskFullError),
     "interrupted": (os, "fsync", interrupt, KeyboardInterrupt),
-    "a booster cannot be written": (xgboost.Booster, "save_raw", fail, DiskFull),
+    "a booster cannot be written": (xgboost.Booster, "save_raw", fail, DiskFullError),
 }
 
 
@@ -211,7 +209,9 @@ def test_a_truncated_file_is_refused(raw, tmp_path):
     path = tmp_path / "model.mtb"
     for length in (0, 1, 100, len(raw) // 2, *range(len(raw) - 40, len(raw))):
         path.write_bytes(raw[:length])
-        with pytest.raises(ModelFormatError, match=r"model\.mtb is no mtboost model, or is damaged"):
+        with pytest.raises(
+            ModelFormatError, match=r"model\.mtb is no mtboost model, or is damaged"
+        ):
             mtboost.load_model(path)
 
 
@@ -316,9 +316,7 @@ def test_a_dataset_trains_the_same_model_twice_and_is_left_as_it_was():
     copies = [each.copy() for each in (X, Y, weight, start)]
 
     def train():
-        return mtboost.train(
-            {"nthread": 1}, data, 4, evals=[(data, "train")], verbose_eval=False
-        )
+        return mtboost.train({"nthread": 1}, data, 4, evals=[(data, "train")], verbose_eval=False)
 
     assert_same_model(train(), train())
     for array, before in zip((X, Y, weight, start), copies, strict=True):
