@@ -157,9 +157,12 @@ class Growth:
         """Gradient pairs of shape (n_rows, n_outputs, 2)."""
         if objective is None:
             assert self._loss is not None
-            return self._loss.gradients(
-                margins, self._labels, self._weights, n_threads=self.settings.n_threads
-            )
+            try:
+                return self._loss.gradients(
+                    margins, self._labels, self._weights, n_threads=self.settings.n_threads
+                )
+            except ValueError as error:
+                raise TrainingError(f"Round {iteration}: {error}") from None
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
         pair = call_objective(objective, iteration, prediction.copy(), matrix)
         gradients = np.empty((*margins.shape, 2), np.float32)
