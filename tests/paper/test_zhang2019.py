@@ -529,7 +529,7 @@ def test_boosters_give_the_margins_in_a_process_that_has_only_xgboost(tmp_path):
         "    numpy.testing.assert_array_equal(margins, numpy.load(path + '.npy'))\n"
         "assert 'mtboost' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", script, *names], check=True)
+    subprocess.run([sys.executable, "-P", "-c", script, *names], check=True)
 
 
 def recoded(frame):

@@ -516,7 +516,7 @@ def test_a_saved_booster_loads_in_a_process_without_mtboost(finished, tmp_path, 
         f"numpy.save({str(margins)!r}, booster.predict(matrix, output_margin=True))\n"
         "assert 'mtboost' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    subprocess.run([sys.executable, "-P", "-c", script], check=True)
     expected = finished.predict(xgboost.DMatrix(X), output_margin=True)
     np.testing.assert_array_equal(np.load(margins), expected)
 

@@ -69,7 +69,7 @@ def test_fit_works_in_forked_workers_where_openmp_starts_no_threads():
     # GNU OpenMP library cannot be used on both sides of a fork. Ours are started anew by each call.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT],
+        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", SCRIPT],
         check=True,
         env=environment,
         timeout=TIMEOUT,

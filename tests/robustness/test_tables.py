@@ -79,7 +79,7 @@ def codes_in_xgboost(table):
 def test_polars_is_not_imported_for_users_without_it():
     # XGBoost itself looks for pandas.
     script = "import sys, mtboost; assert not {'polars', 'lightgbm'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", script], check=True)
+    subprocess.run([sys.executable, "-P", "-c", script], check=True)
 
 
 @every_array
@@ -247,7 +247,8 @@ POLARS_DTYPES += [pl.Decimal(9, 2), pl.String]
 POLARS_COLUMNS = [pl.Series([0, 1]).cast(dtype) for dtype in POLARS_DTYPES]
 POLARS_COLUMNS += [pl.Series(["a", "b"], dtype=pl.Categorical), pl.Series([None]), pl.Series([[1]])]
 POLARS_COLUMNS += [pl.Series(["a", "b"], dtype=pl.Enum(["b", "a", "c"]))]
-ARROW_TYPES = [pa.int8(), pa.uint64(), pa.float64(), pa.float32(), pa.float16(), pa.date32()]
+# Not float16: whether XGBoost reads it depends on how its wheel was built.
+ARROW_TYPES = [pa.int8(), pa.uint64(), pa.float64(), pa.float32(), pa.date32()]
 ARROW_COLUMNS = [pa.array([0, 1], dtype) for dtype in ARROW_TYPES]
 ARROW_COLUMNS += [pa.array([True, None]), pa.array(["a", "b"]), pa.nulls(2)]
 ARROW_COLUMNS += [pa.array(["a", "b"]).dictionary_encode(), pa.array([5, 6]).dictionary_encode()]
