@@ -6,6 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
+from mtboost import _core
+from mtboost.errors import DataError, UnsupportedError
+
 FloatArray = npt.NDArray[np.floating]
 
 _LOGISTIC = ("binary:logistic", "reg:logistic", "binary:logitraw")
@@ -36,3 +39,21 @@ def inverse_link(objective: object, margins: FloatArray) -> FloatArray:
     if objective in _SOFTMAX:
         return np.asarray(scipy.special.softmax(margins, axis=1))
     return margins
+
+
+def make_loss(objective: str, n_outputs: int = 1, **options: float) -> _core.Loss:
+    """Loss of the core for an objective of XGBoost; UnsupportedError if there is none."""
+    try:
+        return _core.Loss(objective, n_outputs=n_outputs, **options)
+    except ValueError as error:
+        raise UnsupportedError(
+            f"objective={objective!r} is not supported: {error}. A function of your own is."
+        ) from None
+
+
+def check_labels(loss: _core.Loss, labels: FloatArray) -> None:
+    """Raise DataError if a label, shape (n_rows,) or (n_rows, n_outputs), is outside its domain."""
+    try:
+        loss.check_labels(np.ascontiguousarray(labels, np.float32).reshape(len(labels), -1))
+    except ValueError as error:
+        raise DataError(str(error)) from None

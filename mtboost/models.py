@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,17 +39,6 @@ FloatArray = npt.NDArray[np.float32]
 UnknownTask = Literal["error", "common"]
 
 _FORMAT = 1
-# What zipfile, json and XGBoost raise when bytes of a file have been changed or lost.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    KeyError,
-    ValueError,
-    EOFError,
-    OSError,
-    NotImplementedError,
-    xgboost.core.XGBoostError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +248,8 @@ class MultiTaskModel:
         return np.array(rounds)[codes]
 
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> FloatArray:
+        if table.feature_names is None and task in self.task_columns:
+            table = self.task_columns[task].align(table)  # now with the names it had in training
         rounds = self.quit_round.get(task, max(self.quit_round.values()))
         margins = self._common_margins(table, rounds, self._start(base_margin, table.n_rows))
         booster = self.specific.get(task)
@@ -427,23 +418,26 @@ class MultiTaskModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file (docs/model_file.md), replacing an existing one at once."""
         path = os.fspath(path)
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            _add(archive, "mtboost.json", json.dumps(self._metadata(), indent=1).encode())
-            _add(archive, "common.ubj", bytes(self.common.save_raw("ubj")))
-            for number, booster in enumerate(self.specific.values()):
-                if booster is not None:
-                    _add(archive, f"specific/{number}.ubj", bytes(booster.save_raw("ubj")))
-        folder = os.path.dirname(os.path.abspath(path))
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".mtboost-")
+        parts = {
+            "mtboost.json": json.dumps(self._metadata(), indent=1).encode(),
+            "common.ubj": bytes(self.common.save_raw("ubj")),
+        }
+        for number, booster in enumerate(self.specific.values()):
+            if booster is not None:
+                parts[f"specific/{number}.ubj"] = bytes(booster.save_raw("ubj"))
+        temporary = f"{path}.{secrets.token_hex(4)}.tmp"
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(buffer.getvalue())
+            with open(temporary, "xb") as file:
+                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                    for name, content in parts.items():
+                        # A ZipInfo of its own has no date: equal models give equal bytes.
+                        archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
-            os.unlink(temporary)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
             raise
 
     def _metadata(self) -> dict[str, Any]:
@@ -492,31 +486,31 @@ def load_model(path: str | os.PathLike[str]) -> MultiTaskModel:
     FileNotFoundError
         There is no such file.
     """
+    name = os.fspath(path)
+    with open(path, "rb") as file:
+        raw = file.read()
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             meta = json.loads(archive.read("mtboost.json"))
-            if meta["format"] > _FORMAT:
-                raise ModelFormatError(
-                    f"{os.fspath(path)} has format {meta['format']}; this mtboost reads up to "
-                    f"{_FORMAT}: upgrade mtboost."
-                )
-            members = set(archive.namelist())
-            specific = {
-                entry["name"]: _load_booster(archive.read(f"specific/{number}.ubj"))
-                if f"specific/{number}.ubj" in members
-                else None
-                for number, entry in enumerate(meta["tasks"])
-            }
-            common = _load_booster(archive.read("common.ubj"))
-    except (FileNotFoundError, ModelFormatError):
-        raise
-    except _DAMAGE as error:
-        raise ModelFormatError(
-            f"{os.fspath(path)} is no mtboost model, or is damaged ({error})."
-        ) from error
+            if meta["format"] <= _FORMAT:
+                return _read_model(archive, meta)
+    except Exception as error:  # of whatever kind: the content is to blame
+        raise ModelFormatError(f"{name} is no mtboost model, or is damaged ({error}).") from error
+    raise ModelFormatError(
+        f"{name} has format {meta['format']}; this mtboost reads up to {_FORMAT}: upgrade mtboost."
+    )
+
+
+def _read_model(archive: zipfile.ZipFile, meta: dict[str, Any]) -> MultiTaskModel:
+    members = set(archive.namelist())
     return MultiTaskModel(
-        common=common,
-        specific=specific,
+        common=_load_booster(archive.read("common.ubj")),
+        specific={
+            entry["name"]: _load_booster(archive.read(f"specific/{number}.ubj"))
+            if f"specific/{number}.ubj" in members
+            else None
+            for number, entry in enumerate(meta["tasks"])
+        },
         quit_round={entry["name"]: entry["quit_round"] for entry in meta["tasks"]},
         common_columns=_columns_from_json(meta["common_columns"]),
         task_columns={e["name"]: _columns_from_json(e["columns"]) for e in meta["tasks"]},
@@ -543,11 +537,6 @@ def _sum_of_scores(boosters: Sequence[xgboost.Booster], importance_type: str) ->
         for name, score in booster.get_score(importance_type=importance_type).items():
             sums[name] = sums.get(name, 0.0) + float(np.ravel(score)[0])
     return sums
-
-
-def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    """Add a member without the time of day, so that equal models are equal files."""
-    archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
 def _load_booster(raw: bytes) -> xgboost.Booster:

@@ -17,7 +17,7 @@ from mtboost.baselines import baseline_scores
 from mtboost.data import FloatArray, Table, align, check_task_keys, is_mapping
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
-from mtboost.losses import is_classification, is_multiclass
+from mtboost.losses import check_labels, is_classification, is_multiclass, make_loss
 from mtboost.metrics import Metric, default_metric, get_metric
 from mtboost.models import Columns, MultiTaskModel, TaskReport
 from mtboost.scores import Beta, Score, make_split_score
@@ -225,7 +225,6 @@ def fit(
         common_features=common_features,
     )
     settings = _parameters(params, objective, data, n_threads, seed)
-    _check_outputs(data, settings)
     stages = TwoStages(
         params=settings,
         objective=objective if callable(objective) else None,
@@ -243,6 +242,7 @@ def fit(
         verbose=verbose,
     )
     make_split_score(split_score, beta)
+    _check_rows(data, objective, settings)
     data.weight = _task_weights(data, task_weight)
     valid: Dataset | None
     if eval_set is not None:
@@ -252,6 +252,7 @@ def fit(
                 "or append its rows to X."
             )
         train_rows, valid = data, _validation_data(data, eval_set, task, feature_names)
+        _check_rows(valid, objective, settings, "eval_set: ")
     else:
         classes = is_classification(settings["objective"])
         train_rows, valid = _hold_out(data, validation_fraction, classes, seed)
@@ -320,14 +321,25 @@ def _count_classes(labels: FloatArray) -> int:
     return max(2, len(classes))
 
 
-def _check_outputs(data: Dataset, settings: Mapping[str, Any]) -> None:
+def _check_rows(
+    data: Dataset,
+    objective: str | Callable[..., Any],
+    settings: Mapping[str, Any],
+    where: str = "",
+) -> None:
+    """Demand labels that the objective is defined on, and one base margin per output."""
     n_outputs = int(settings.get("num_class", 1))
+    if isinstance(objective, str):
+        try:
+            check_labels(make_loss(objective, n_outputs), data.labels())
+        except DataError as error:
+            raise DataError(f"{where}{error}") from None
     margins = data.base_margin
     n_found = 1 if margins is None or margins.ndim == 1 else margins.shape[1]
     if margins is not None and n_found != n_outputs:
         raise DataError(
-            f"base_margin has {n_found} columns, but {settings['objective']} has {n_outputs} "
-            "margins a row."
+            f"{where}base_margin has {n_found} columns, but {settings['objective']} has "
+            f"{n_outputs} margins a row."
         )
 
 

@@ -22,7 +22,8 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.errors import DataError, TrainingError, UnsupportedError
+from mtboost.errors import DataError, TrainingError
+from mtboost.losses import check_labels, make_loss
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
@@ -156,9 +157,12 @@ class Growth:
         """Gradient pairs of shape (n_rows, n_outputs, 2)."""
         if objective is None:
             assert self._loss is not None
-            return self._loss.gradients(
-                margins, self._labels, self._weights, n_threads=self.settings.n_threads
-            )
+            try:
+                return self._loss.gradients(
+                    margins, self._labels, self._weights, n_threads=self.settings.n_threads
+                )
+            except ValueError as error:
+                raise TrainingError(f"Round {iteration}: {error}") from None
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
         pair = call_objective(objective, iteration, prediction.copy(), matrix)
         gradients = np.empty((*margins.shape, 2), np.float32)
@@ -299,19 +303,8 @@ class Growth:
         n_outputs = self.settings.n_classes or self._labels.shape[1]
         if self._labels.size == 0:
             raise DataError("The training matrix has no labels: give it label=.")
-        try:
-            loss = _core.Loss(
-                self.settings.objective, n_outputs=n_outputs, **self.settings.objective_options
-            )
-        except ValueError as error:
-            raise UnsupportedError(
-                f"objective={self.settings.objective!r} is not supported with TaskSplit: {error}. "
-                "Pass a function of your own as obj."
-            ) from None
-        try:
-            loss.check_labels(self._labels)
-        except ValueError as error:
-            raise DataError(str(error)) from None
+        loss = make_loss(self.settings.objective, n_outputs, **self.settings.objective_options)
+        check_labels(loss, self._labels)
         return loss
 
     def _initialise(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:

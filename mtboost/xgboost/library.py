@@ -209,7 +209,12 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
             f"multi_strategy={train['multi_strategy']!r} is not supported with TaskSplit: "
             "use 'one_output_per_tree'."
         )
-    if booster["tree_train_param"]["sampling_method"] != "uniform":
+    tree = booster["tree_train_param"]
+    if int(tree["max_depth"]) == 0 and int(tree["max_leaves"]) == 0:
+        raise UnsupportedError(
+            "max_depth=0 and max_leaves=0 leave the size of a tree without limit: set one of them."
+        )
+    if tree["sampling_method"] != "uniform":
         raise UnsupportedError("sampling_method must be 'uniform' on the CPU.")
     if xgboost.collective.get_world_size() > 1:
         raise UnsupportedError("TaskSplit does not train on several machines yet.")

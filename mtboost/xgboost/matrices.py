@@ -93,11 +93,11 @@ def _infinity_named(table: Table) -> Iterator[None]:
             name = table.feature_names[position] if table.feature_names else position
             values = table.column(name)
             if values.dtype.kind == "f":
-                rows = np.flatnonzero(np.abs(values) > np.finfo(np.float32).max)
-                if rows.size:
+                is_infinite = np.abs(values) > np.finfo(np.float32).max
+                if is_infinite.any():
                     raise DataError(
-                        f"X is {values[rows[0]]:g} in column {name!r}, first at row {rows[0]}: "
-                        "values must be finite and fit in float32. NaN is a missing value."
+                        f"X is {values[is_infinite][0]:g} in column {name!r}: values must be "
+                        "finite and fit in float32. NaN is a missing value."
                     ) from None
         raise
 

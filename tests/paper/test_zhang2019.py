@@ -259,6 +259,57 @@ def test_a_specific_model_has_parameters_of_its_own():
     assert max(len(tree["left_children"]) for tree in trees(model.common)) > 3
 
 
+def test_bins_of_a_specific_model_are_its_own():
+    model = fit(specific_params={"max_bin": 8})
+    cuts = {
+        cut
+        for name in model.tasks
+        for tree in trees(model.specific[name])
+        for cut, left, feature in zip(
+            tree["split_conditions"], tree["left_children"], tree["split_indices"], strict=True
+        )
+        if left >= 0 and feature == 0
+    }
+    assert 0 < len(cuts) <= 3 * 8
+
+
+CONSTRAINTS = {
+    "monotone by place": ({"monotone_constraints": (0, -1)}, {"monotone_constraints": {"q": -1}}),
+    "monotone by name": (
+        {"monotone_constraints": {"q": -1}},
+        {"monotone_constraints": {"q": -1}},
+    ),
+    "interactions by place": (
+        {"interaction_constraints": "[[0], [1]]"},
+        {"interaction_constraints": [["p"], ["q"]]},
+    ),
+    "interactions by name": (
+        {"interaction_constraints": [["p"], ["q"]]},
+        {"interaction_constraints": [["p"], ["q"]]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "by_name"), CONSTRAINTS.values(), ids=CONSTRAINTS)
+def test_constraints_hold_for_the_same_columns_in_a_table_of_other_columns(given, by_name):
+    # Common columns are p, q; task 'b' has shop, q, p.
+    model = fit_mapping(params={**PARAMS, **given})
+    assert model.specific["b"].feature_names == ["shop", "q", "p"]
+    frame = FRAME.loc[TASK == "b"]
+    margins = model.common.predict(
+        dmatrix(frame[["p", "q"]]),
+        output_margin=True,
+        iteration_range=(0, model.quit_round["b"]),
+    )
+    matrix = xgboost.QuantileDMatrix(
+        frame[OWN_COLUMNS["b"]], Y[TASK == "b"], base_margin=margins, enable_categorical=True
+    )
+    n_rounds = model.reports["b"].specific_rounds
+    stock = xgboost.train({**PARAMS, **by_name, "nthread": 1}, matrix, n_rounds)
+    assert trees(model.specific["b"]) == trees(stock)
+    assert trees(stock) != trees(xgboost.train({**PARAMS, "nthread": 1}, matrix, n_rounds))
+
+
 def test_specific_rounds_stop_where_the_validation_metric_is_best():
     model = fit(specific_rounds=40, patience=3)
     for name in model.tasks:
@@ -409,13 +460,13 @@ def as_classes(y):
     return np.digitize(y, [-0.7, 0.7])
 
 
-def fit_mapping():
+def fit_mapping(params=PARAMS):
     """Tables with different columns in different orders; p and q are common."""
     return mtboost.fit(
         by_task(FRAME, TASK),
         labels_by_task(Y, TASK),
         eval_set=(by_task(FRAME_VALID, TASK_VALID), labels_by_task(Y_VALID, TASK_VALID)),
-        params=PARAMS,
+        params=params,
         num_boost_round=15,
         specific_rounds=10,
         patience=4,
@@ -635,6 +686,25 @@ def test_a_base_margin_is_where_both_stages_start():
         error = np.sqrt(np.mean((margins[rows] - Y_VALID[rows] - start_valid[rows]) ** 2))
         # float32 predictions, float64 mean
         assert model.reports[name].scores["final"] == pytest.approx(error, rel=1e-6)
+
+
+def test_base_margins_of_several_classes():
+    start, start_valid = (
+        np.random.default_rng(seed).normal(size=(len(rows), 3))
+        for seed, rows in ((5, X), (6, X_VALID))
+    )
+    model = fit(
+        y=as_classes(Y),
+        objective="multi:softprob",
+        base_margin=start,
+        eval_set=(X_VALID, as_classes(Y_VALID), TASK_VALID, None, start_valid),
+    )
+    margins = model.predict_margin(X_VALID, task=TASK_VALID, base_margin=start_valid)
+    for name in model.tasks:
+        rows = name == TASK_VALID
+        matrix = xgboost.DMatrix(X_VALID[rows], base_margin=start_valid[rows])
+        found = model.booster(name).predict(matrix, output_margin=True)
+        np.testing.assert_array_equal(found, margins[rows])
 
 
 def test_unknown_tasks_are_refused_or_follow_the_common_model():

@@ -52,6 +52,8 @@ N_TRAIN = 400
 def make_labels(objective):
     if objective.startswith("binary"):
         return Y > 0
+    if objective.startswith("count"):
+        return np.round(np.abs(Y))
     return np.digitize(Y, [-1, 1]) if objective.startswith("multi") else Y
 
 
@@ -305,7 +307,63 @@ def test_a_users_objective_and_metric(metric):
 def test_a_users_metric_gets_responses_of_a_built_in_objective():
     _, results = train([task_split()], custom_metric=share_above)
     assert set(results["valid"]["above0"]) == {1.0}, "probabilities are positive"
-    assert_parity(custom_metric=share_above)
+
+
+RESPONSES = {
+    "binary:logistic": {},
+    "binary:logitraw": {},
+    "reg:squarederror": {},
+    "reg:absoluteerror": {},
+    "count:poisson": {},
+    "multi:softprob": {"num_class": 3},
+    "multi:softmax": {"num_class": 3},
+}
+
+
+@pytest.mark.parametrize("objective", RESPONSES)
+def test_a_users_metric_gets_the_responses_of_every_round(objective):
+    # Not those of the start, which XGBoost remembers by matrix.
+    params = {"objective": objective, "eval_metric": [], **RESPONSES[objective]}
+    assert_parity(params=params, custom_metric=share_above, n_rounds=4)
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "multi:softprob"])
+def test_metrics_of_rows_with_base_margins(objective):
+    n_classes = {"binary:logistic": 1, "multi:softprob": 3}[objective]
+    start = np.random.default_rng(1).normal(size=(len(Y), n_classes))
+    labels = make_labels(objective)
+    params = {"objective": objective, "nthread": 1}
+    params |= {"num_class": 3} if n_classes > 1 else {}
+
+    def train_from_margins(callbacks):
+        train_rows, valid = (
+            xgboost.DMatrix(X[part], labels[part], base_margin=start[part])
+            for part in (slice(0, N_TRAIN), slice(N_TRAIN, None))
+        )
+        results = {}
+        booster = xgboost.train(
+            params,
+            train_rows,
+            4,
+            evals=[(train_rows, "train"), (valid, "valid")],
+            evals_result=results,
+            custom_metric=share_above,
+            callbacks=callbacks,
+            verbose_eval=False,
+        )
+        np.testing.assert_array_equal(
+            valid.get_base_margin().reshape(-1, n_classes), start[N_TRAIN:].astype(np.float32)
+        )
+        return booster, results
+
+    (found, results), (expected, expected_results) = map(train_from_margins, ([task_split()], []))
+    assert_same_model(found, expected)
+    assert results == expected_results
+
+
+@pytest.mark.parametrize("n_rounds", [0, 1])
+def test_no_round_or_one(n_rounds):
+    assert_parity(n_rounds=n_rounds)
 
 
 def test_a_users_objective_of_several_classes():
@@ -539,6 +597,7 @@ REFUSED = {
     "updater": ({"updater": "grow_colmaker,prune"}, "updater='grow_colmaker,prune'"),
     "update": ({"process_type": "update", "updater": "refresh"}, "updater='refresh'"),
     "forest": ({"num_parallel_tree": 3}, "num_parallel_tree.*use 1"),
+    "no limit of size": ({"max_depth": 0}, "max_depth=0.*max_leaves=0.*set one"),
     "vector leaves": (
         {"multi_strategy": "multi_output_tree"},
         "multi_strategy='multi_output_tree'.*use 'one_output_per_tree'",

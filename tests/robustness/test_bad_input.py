@@ -1,0 +1,614 @@
+"""Bad input gets one clear error before any training; odd but legal input trains.
+
+Reading of tables, labels, weights and task labels has tests of its own (test_tables.py,
+test_task_labels.py); here everything goes through the functions a user calls.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import threadpoolctl
+import xgboost
+from model_documents import assert_same_model, trees
+
+import mtboost
+from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
+from mtboost.metrics import Metric
+from mtboost.xgboost import TaskSplit
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_unless_asked():
+    # By default XGBoost starts one thread per core even for tiny jobs: ten times slower here
+    # wherever the cores are busy. A parameter nthread still counts.
+    with threadpoolctl.threadpool_limits(1, "openmp"):
+        yield
+
+
+RNG = np.random.default_rng(0)
+N = 200
+X = RNG.normal(size=(N, 3))
+Y = X[:, 0] + RNG.normal(size=N)
+TASK = RNG.integers(0, 2, N)
+FRAME = pd.DataFrame(X, columns=["p", "q", "r"])
+SMALL = {"num_boost_round": 4, "specific_rounds": 3, "n_threads": 1}
+
+
+class Watch(xgboost.callback.TrainingCallback):
+    """Counts trainings begun and trees grown."""
+
+    def __init__(self):
+        super().__init__()
+        self.n_begun = self.n_trees = 0
+
+    def before_training(self, model):
+        self.n_begun += 1
+        return model
+
+    def after_iteration(self, model, epoch, evals_log):
+        self.n_trees += 1
+        return False
+
+
+def fit(**changes):
+    options = {"X": X, "y": Y, "task": TASK, **SMALL, **changes}
+    return mtboost.fit(options.pop("X"), options.pop("y"), **options)
+
+
+def planted(values, row, value):
+    values = np.array(values, dtype=object if isinstance(value, str) else float)
+    values[row] = value
+    return values
+
+
+# ---- fit: refused before training -----------------------------------------------------------
+
+CLASSES = np.arange(N) % 3
+BAD_DATA = {
+    "no rows": ({"X": X[:0], "y": Y[:0], "task": TASK[:0]}, r"X has no rows.*\(0, 3\)"),
+    "no columns": ({"X": X[:, :0]}, r"X has no columns.*\(200, 0\)"),
+    "one axis": ({"X": X[:, 0]}, r"X has shape \(200,\).*reshape\(-1, 1\)"),
+    "text": ({"X": X.astype(str)}, r"X has dtype <U.*numbers"),
+    "objects": ({"X": FRAME.assign(q="a")}, "column 'q' of dtype .*categor"),
+    "infinite": ({"X": planted(X, (7, 1), np.inf)}, "X is inf in column 1: .*finite"),
+    "too large": (
+        {"X": FRAME.assign(r=1e300)},
+        r"X is 1e\+300 in column 'r': .*float32",
+    ),
+    "names twice": ({"X": FRAME.set_axis(["p", "p", "r"], axis=1)}, "2 columns named 'p'"),
+    "no labels": ({"y": None}, "y is missing"),
+    "too few labels": ({"y": Y[:5]}, r"y has shape \(5,\).*200 rows"),
+    "two labels a row": ({"y": np.column_stack([Y, Y])}, r"y has shape \(200, 2\)"),
+    "NaN label": ({"y": planted(Y, 3, np.nan)}, "y is nan at row 3.*finite"),
+    "infinite label": ({"y": planted(Y, 4, -np.inf)}, "y is -inf at row 4.*finite"),
+    "text label": ({"y": planted(Y, 5, "a")}, "y is 'a' at row 5.*number"),
+    "labels 1 and 2": (
+        {"y": CLASSES % 2 + 1, "objective": "binary:logistic"},
+        "binary:logistic needs labels from 0 to 1, but 67 labels.*row 1 .*value 2",
+    ),
+    "negative count": ({"y": Y, "objective": "count:poisson"}, "count:poisson needs labels.*0 or"),
+    "zero for gamma": (
+        {"y": planted(np.abs(Y) + 1, 9, 0.0), "objective": "reg:gamma"},
+        "reg:gamma needs positive labels, but 1 label is not: row 9",
+    ),
+    "gap in the classes": (
+        {"y": CLASSES * 2, "objective": "multi:softprob"},
+        "y must hold the classes 0, 1, .*found labels 0.0, 2.0, 4.0.*num_class",
+    ),
+    "huge class": (
+        {"y": planted(CLASSES, 0, 1e9), "objective": "multi:softprob"},
+        "y must hold the classes 0, 1",
+    ),
+    "no class number": (
+        {"y": CLASSES + 0.5, "objective": "multi:softmax"},
+        "y must hold the classes 0, 1, .*0.5, 1.5",
+    ),
+    "class beyond num_class": (
+        {"y": CLASSES, "objective": "multi:softprob", "params": {"num_class": 2}},
+        "multi:softprob needs labels that are classes, 0 to 1",
+    ),
+    "too few tasks": ({"task": TASK[:9]}, "task has 9 labels, but X has 200 rows"),
+    "missing task": ({"task": planted(TASK, 6, np.nan)}, "task has no label at row 6"),
+    "mixed tasks": ({"task": ["a", 1] * 100}, r"str \(row 0: 'a'\) and int \(row 1: 1\)"),
+    "unknown task column": ({"X": FRAME, "task": "shop"}, "X has no column 'shop'"),
+    "task column alone": ({"X": FRAME[["p"]], "task": "p"}, "No column of X is left"),
+    "mapping and task": ({"X": {0: X}, "y": {0: Y}}, "mapping whose keys are the tasks.*task"),
+    "labels of another task": (
+        {"X": {0: X}, "y": {1: Y}, "task": None},
+        "y lacks task 0 and has unknown task 1",
+    ),
+    "negative weight": ({"weight": planted(np.ones(N), 8, -1)}, "weight is -1 at row 8"),
+    "NaN weight": ({"weight": planted(np.ones(N), 8, np.nan)}, "weight is nan at row 8"),
+    "no weight at all": ({"weight": np.zeros(N)}, "weight is zero in every row"),
+    "no weight in training": (
+        {"weight": TASK == 0, "task_weight": {0: 0, 1: 1}},
+        "weight, times task_weight, is zero in every training row",
+    ),
+    "too few weights": ({"weight": np.ones(3)}, r"weight has shape \(3,\).*200 rows"),
+    "too few margins": ({"base_margin": np.ones(3)}, r"base_margin has shape \(3,\).*200 rows"),
+    "two margins a row": ({"base_margin": np.ones((N, 2))}, "base_margin has 2 columns.* 1 margin"),
+    "one margin for classes": (
+        {"y": CLASSES, "objective": "multi:softprob", "base_margin": np.ones(N)},
+        "base_margin has 1 columns, but multi:softprob has 3 margins",
+    ),
+    "too few names": ({"feature_names": ["p"]}, "feature_names has 1 names, X has 3 columns"),
+    "common without names": ({"common_features": ["p"]}, "no column 'p'.*no names"),
+    "common unknown": ({"X": FRAME, "common_features": ["P"]}, "no column 'P'"),
+    "task weights lack a task": ({"task_weight": {0: 1}}, "task_weight lacks task 1"),
+    "validation of other tasks": (
+        {"eval_set": (X, Y, TASK + 1)},
+        "eval_set: task 2 is unknown. Known: tasks 0, 1",
+    ),
+    "validation without tasks": ({"eval_set": (X, Y)}, "eval_set lacks the tasks of its rows"),
+    "validation of other columns": (
+        {"eval_set": (X[:, :2], Y, TASK)},
+        "eval_set: X has 2 columns, but the model was trained on 3",
+    ),
+    "validation renamed": (
+        {"X": FRAME, "eval_set": (FRAME.rename(columns={"q": "Q"}), Y, TASK)},
+        "eval_set: X has no column 'q'",
+    ),
+    "validation without rows": (
+        {"eval_set": (X[:0], Y[:0], TASK[:0])},
+        "eval_set: X has no rows",
+    ),
+    "validation label": (
+        {"y": TASK, "objective": "binary:logistic", "eval_set": (X, planted(TASK, 3, 2), TASK)},
+        "eval_set: binary:logistic needs labels from 0 to 1, but 1 label is not: row 3",
+    ),
+    "validation without labels": ({"eval_set": (X, None, TASK)}, "y is missing"),
+    "validation as a list of sets": ({"eval_set": [(X, Y, TASK)]}, "eval_set has 1 parts"),
+    "validation without margins": (
+        {"base_margin": Y, "eval_set": (X, Y, TASK)},
+        "base_margin must be given for training and validation rows",
+    ),
+    "infinite validation": (
+        {"eval_set": (planted(X, (1, 2), -np.inf), Y, TASK)},
+        "X is -inf in column 2: .*finite",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_DATA.values(), ids=BAD_DATA)
+def test_fit_refuses_bad_data_before_the_first_tree(changes, message):
+    watch = Watch()
+    with pytest.raises(DataError, match=message):
+        fit(callbacks=[watch], **changes)
+    assert watch.n_trees == 0
+
+
+BAD_PARAMETERS = {
+    "objective": ({"objective": "reg:squareerror"}, "'reg:squareerror'.*'reg:squarederror'"),
+    "num_boost_round": ({"num_boost_round": 0}, "num_boost_round must be an integer >= 1, found 0"),
+    "num_boost_round, type": ({"num_boost_round": "9"}, "num_boost_round must be .*found '9'"),
+    "num_boost_round, part": ({"num_boost_round": 2.5}, "num_boost_round must be .*found 2.5"),
+    "patience": ({"patience": 0}, "patience must be an integer >= 1, found 0"),
+    "patience, type": ({"patience": None}, "patience must be an integer >= 1, found None"),
+    "min_delta": ({"min_delta": -1}, "min_delta must be a number >= 0, found -1"),
+    "min_delta, type": ({"min_delta": "a"}, "min_delta must be a number >= 0, found 'a'"),
+    "specific_rounds": ({"specific_rounds": -1}, "specific_rounds must be .*>= 0, found -1"),
+    "validation_fraction": ({"validation_fraction": 1.0}, r"validation_fraction.*\[0, 1\).*1.0"),
+    "validation_fraction, type": ({"validation_fraction": "half"}, "validation_fraction.*'half'"),
+    "seed": ({"seed": -1}, "seed must be an integer >= 0, found -1"),
+    "seed, type": ({"seed": "a"}, "seed must be an integer >= 0, found 'a'"),
+    "n_threads, type": ({"n_threads": "all"}, "n_threads must be None or an integer, found 'all'"),
+    "split_score": ({"split_score": "entrop"}, "'plain', 'entropy', 'variance'.*found 'entrop'"),
+    "beta": ({"split_score": "variance", "beta": -1}, "beta must be 'auto' or .*found -1"),
+    "beta, type": ({"beta": "big"}, "beta must be 'auto' or .*found 'big'"),
+    "eval_metric": ({"eval_metric": "rmsee"}, "metric 'rmsee' is unknown. Did you mean 'rmse'"),
+    "task_weight": ({"task_weight": {0: 1, 1: -1}}, "task_weight must hold .*>= 0.*-1"),
+    "task_weight, value": ({"task_weight": {0: "a", 1: 1}}, "task_weight must hold .*'a'"),
+    "task_weight, type": ({"task_weight": "equal"}, "task_weight must be .*'balanced'.*'equal'"),
+    "objective in params": ({"params": {"objective": "x"}}, "Pass objective= to fit"),
+    "threads in params": ({"params": {"n_jobs": 2}}, "Pass n_threads= to fit.*'n_jobs' in params"),
+    "seed in params": ({"params": {"random_state": 2}}, "Pass seed= .*'random_state' in params"),
+    "metric in params": ({"params": {"eval_metric": "mae"}}, "Pass eval_metric= to fit"),
+    "objective of a stage": (
+        {"specific_params": {"objective": "binary:logistic"}},
+        "Pass objective= to fit.*in specific_params",
+    ),
+    "interactions": ({"params": {"interaction_constraints": "[[0,"}}, "interaction_constraints"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_PARAMETERS.values(), ids=BAD_PARAMETERS)
+def test_fit_refuses_bad_parameters_before_the_first_tree(changes, message):
+    watch = Watch()
+    with pytest.raises(ParameterError, match=message):
+        fit(callbacks=[watch], **changes)
+    assert watch.n_trees == 0
+
+
+WRONG_TYPES = {
+    "X is text": ({"X": "table.csv"}, "X is a builtins.str"),
+    "unknown argument": ({"max_depth": 3}, "unexpected keyword argument 'max_depth'"),
+    "unknown parameter": (
+        {"params": {"max_dept": 3}},
+        "params has an unknown name 'max_dept'. Did you mean 'max_depth'",
+    ),
+    "unknown specific parameter": (
+        {"specific_params": {"lamda": 3}},
+        "specific_params has an unknown name 'lamda'. Did you mean 'lambda'",
+    ),
+    "metric without direction": (
+        {"eval_metric": lambda y, p: 0.0},
+        "pass the name of a metric, or mtboost.metrics.Metric",
+    ),
+    "no callback": ({"callbacks": [3]}, "callback must be an instance of"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG_TYPES.values(), ids=WRONG_TYPES)
+def test_fit_refuses_wrong_types(changes, message):
+    with pytest.raises(TypeError, match=message):
+        fit(**changes)
+
+
+# XGBoost's own checks of its parameters name them already.
+RANGES = {
+    "max_depth": -3,
+    "learning_rate": -1,
+    "gamma": "x",
+    "reg_lambda": -1,
+    "subsample": 2,
+    "colsample_bytree": 1.5,
+    "grow_policy": "sideways",
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_values_out_of_range_are_refused_by_xgboost(name):
+    watch = Watch()
+    text = {"gamma": "min_split_loss", "grow_policy": "sideways"}.get(name, name)
+    with pytest.raises(xgboost.core.XGBoostError, match=text):
+        fit(params={name: RANGES[name]}, callbacks=[watch])
+    assert watch.n_begun == 0
+
+
+UNSUPPORTED = {
+    "dart": {"booster": "dart"},
+    "approx": {"tree_method": "approx"},
+    "forest": {"num_parallel_tree": 4},
+}
+
+
+@pytest.mark.parametrize("params", UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_fit_refuses_trees_only_xgboost_grows(params):
+    watch = Watch()
+    (name,) = params
+    with pytest.raises(UnsupportedError, match=name):
+        fit(params=params, callbacks=[watch])
+    assert watch.n_trees == 0
+
+
+def test_what_a_users_function_raises_is_handed_on():
+    def broken(*_, **__):
+        raise ZeroDivisionError("in the user's code")
+
+    with pytest.raises(ZeroDivisionError, match="in the user's code"):
+        fit(objective=broken)
+    with pytest.raises(ZeroDivisionError, match="in the user's code"):
+        fit(split_score=broken)
+    with pytest.raises(ZeroDivisionError, match="in the user's code") as caught:
+        fit(eval_metric=Metric("broken", broken, greater_is_better=True))
+    assert any("Metric 'broken' failed on task number 0" in note for note in caught.value.__notes__)
+
+
+SCORES = {
+    "one number": lambda s, task_gains: s[:1],
+    "NaN": lambda s, task_gains: s * np.nan,
+    "text": lambda s, task_gains: "high",
+    "nothing": lambda s, task_gains: None,
+}
+
+
+@pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+def test_a_users_score_must_be_a_finite_number_per_cut(score):
+    with pytest.raises(ValueError, match="split score (must return|returned)"):
+        fit(split_score=score)
+
+
+def test_gradients_that_are_not_finite_end_training():
+    with pytest.raises(TrainingError, match="not finite in round 0, first at row 0"):
+        fit(objective=lambda margins, matrix: (margins * np.nan, np.ones_like(margins)))
+
+
+# ---- train and Dataset ----------------------------------------------------------------------
+
+
+def train(params=None, data=None, *, evals=(), **options):
+    data = mtboost.Dataset(X, Y, task=TASK) if data is None else data
+    params = {"nthread": 1, **(params or {})}
+    return mtboost.train(params, data, 3, evals=evals, verbose_eval=False, **options)
+
+
+BAD_TRAIN = {
+    "array": (TypeError, {"data": X}, r"data is a ndarray: make it mtboost\.Dataset"),
+    "matrix": (
+        TypeError,
+        {"evals": [(xgboost.DMatrix(X, Y), "valid")]},
+        r"evals\[0\] must be a pair \(mtboost\.Dataset, name\)",
+    ),
+    "no pair": (
+        TypeError,
+        {"evals": [mtboost.Dataset(X, Y, task=TASK)]},
+        r"evals\[0\] must be a pair",
+    ),
+    "unknown parameter": (TypeError, {"params": {"split_scor": "entropy"}}, "'split_scor'"),
+    "no labels": (DataError, {"data": mtboost.Dataset(X, task=TASK)}, "y is missing"),
+    "other columns": (
+        DataError,
+        {"evals": [(mtboost.Dataset(X[:, :2], Y, task=TASK), "valid")]},
+        "X has 2 columns, but the model was trained on 3",
+    ),
+    "score": (ParameterError, {"params": {"split_score": "gini"}}, "found 'gini'"),
+    "beta": (ParameterError, {"params": {"beta": float("nan")}}, "beta must be .*found nan"),
+    "two splits": (UnsupportedError, {"callbacks": [TaskSplit(TASK)]}, "one TaskSplit, not two"),
+}
+
+
+@pytest.mark.parametrize(("error", "changes", "message"), BAD_TRAIN.values(), ids=BAD_TRAIN)
+def test_train_refuses(error, changes, message):
+    with pytest.raises(error, match=message):
+        train(**changes)
+
+
+# ---- TaskSplit ------------------------------------------------------------------------------
+
+UNKNOWN_OBJECTIVES = {
+    "reg:quantileerror": {"quantile_alpha": 0.3},
+    "reg:squaredlogerror": {},
+    "binary:hinge": {},
+    "rank:ndcg": {},
+}
+
+
+@pytest.mark.parametrize("objective", UNKNOWN_OBJECTIVES)
+def test_task_split_names_the_objectives_it_knows(objective):
+    options = {"qid": np.zeros(N)} if objective == "rank:ndcg" else {}
+    matrix = xgboost.DMatrix(X, TASK, **options)
+    params = {"objective": objective, **UNKNOWN_OBJECTIVES[objective]}
+    watch = Watch()
+    with pytest.raises(UnsupportedError, match=f"'{objective}' is not supported.*reg:squarederror"):
+        xgboost.train(params, matrix, 2, callbacks=[TaskSplit(TASK), watch])
+    assert watch.n_trees == 0
+
+
+BAD_TASKS = {
+    "missing": ([0, None], "task has no label at row 1"),
+    "two columns": (np.zeros((3, 2)), r"task must be one label a row.*\(3, 2\)"),
+    "mixed": (["a", 1], "str .* and int"),
+    "dates": (np.zeros(3, "datetime64[D]"), "dtype datetime64.*int, str or bool"),
+}
+
+
+@pytest.mark.parametrize(("task", "message"), BAD_TASKS.values(), ids=BAD_TASKS)
+def test_task_split_refuses_bad_labels_when_it_is_made(task, message):
+    with pytest.raises(DataError, match=message):
+        TaskSplit(task)
+
+
+def test_task_split_needs_labels():
+    with pytest.raises(DataError, match="no labels"):
+        xgboost.train({}, xgboost.DMatrix(X), 2, callbacks=[TaskSplit(TASK)])
+
+
+def test_a_table_whose_missing_values_are_not_nan_is_not_used():
+    table = np.where(X > 1, -999.0, X)
+    matrix = xgboost.QuantileDMatrix(table, Y, missing=-999.0)
+    split = TaskSplit(TASK, score="plain", table=table)
+    assert_same_model(xgboost.train({}, matrix, 3, callbacks=[split]), xgboost.train({}, matrix, 3))
+
+
+def test_external_memory_is_refused(tmp_path):
+    class Iterator(xgboost.DataIter):
+        def __init__(self):
+            self.is_done = False
+            super().__init__(cache_prefix=str(tmp_path / "cache"))
+
+        def next(self, input_data):
+            if self.is_done:
+                return False
+            input_data(data=X, label=Y)
+            self.is_done = True
+            return True
+
+        def reset(self):
+            self.is_done = False
+
+    with pytest.raises(UnsupportedError, match="external memory.*QuantileDMatrix"):
+        xgboost.train({}, xgboost.DMatrix(Iterator()), 2, callbacks=[TaskSplit(TASK)])
+
+
+# ---- predict --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {
+        "array": fit(),
+        "frame": fit(X=FRAME),
+        "classes": fit(y=CLASSES, objective="multi:softprob"),
+    }
+
+
+BAD_PREDICT = {
+    "no task": ("array", {"X": X}, "task is missing.*Known: tasks 0, 1"),
+    "too few tasks": ("array", {"X": X, "task": TASK[:3]}, "task has 3 labels, but X has 200"),
+    "unknown task": ("array", {"X": X, "task": TASK + 1}, "task label 2 at row .* is unknown"),
+    "text tasks": ("array", {"X": X, "task": TASK.astype(str)}, "Did you mean [01]"),
+    "unknown in mapping": ("array", {"X": {7: X}}, "X has unknown task 7. Known: tasks 0, 1"),
+    "fewer columns": ("array", {"X": X[:, :2], "task": TASK}, "X has 2 columns.*trained on 3"),
+    "missing column": ("frame", {"X": FRAME[["p", "q"]], "task": TASK}, "X lacks column 'r'"),
+    "renamed column": (
+        "frame",
+        {"X": FRAME.rename(columns={"p": "pp"}), "task": TASK},
+        "X lacks column 'p'.*Did you mean 'pp'",
+    ),
+    "no rows": ("array", {"X": X[:0], "task": TASK[:0]}, "X has no rows"),
+    "infinite": ("array", {"X": planted(X, (2, 0), np.inf), "task": TASK}, "X is inf in column 0"),
+    "too few margins": (
+        "array",
+        {"X": X, "task": TASK, "base_margin": np.zeros(3)},
+        r"base_margin has shape \(3,\)",
+    ),
+    "too many margins": (
+        "array",
+        {"X": X, "task": TASK, "base_margin": np.zeros(N + 3)},
+        r"base_margin has shape \(203,\)",
+    ),
+    "NaN margin": (
+        "array",
+        {"X": X, "task": TASK, "base_margin": planted(Y, 3, np.nan)},
+        "base_margin is nan at row 3",
+    ),
+    "one margin for classes": (
+        "classes",
+        {"X": X, "task": TASK, "base_margin": Y},
+        r"base_margin has shape \(200,\), but must have \(200, 3\)",
+    ),
+    "margins of another task": (
+        "array",
+        {"X": {0: X}, "base_margin": {1: Y}},
+        "base_margin lacks task 0 and has unknown task 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments", "message"), BAD_PREDICT.values(), ids=BAD_PREDICT)
+def test_predict_refuses(models, name, arguments, message):
+    for method in (models[name].predict, models[name].predict_margin):
+        with pytest.raises(DataError, match=message):
+            method(**arguments)
+
+
+def test_predict_refuses_more(models):
+    with pytest.raises(ParameterError, match="unknown_task must be .*found 'ignore'"):
+        models["array"].predict(X, task=TASK, unknown_task="ignore")
+    with pytest.raises(DataError, match=r"needs a classifier.*reg:squarederror"):
+        models["array"].predict_proba(X, task=TASK)
+
+
+# ---- odd, but trains ------------------------------------------------------------------------
+
+ODD_TABLES = {
+    "read-only": lambda X: (X := X.copy(), X.setflags(write=False))[0],
+    "Fortran order": np.asfortranarray,
+    "every second row and column": lambda X: np.repeat(np.repeat(X, 2, 0), 2, 1)[::2, ::2],
+    "backwards": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
+    "list of lists": lambda X: X.tolist(),
+    "pandas": pd.DataFrame,
+    "CSR": scipy.sparse.csr_array,
+    "CSC": scipy.sparse.csc_array,
+}
+
+
+@pytest.mark.parametrize("convert", ODD_TABLES.values(), ids=ODD_TABLES)
+def test_the_same_numbers_give_the_same_trees_in_any_container(convert):
+    # No zeros, which a sparse matrix would take for missing.
+    expected, found = fit(), fit(X=convert(X))
+    assert trees(found.common) == trees(expected.common)
+    for name in expected.tasks:
+        assert trees(found.booster(name)) == trees(expected.booster(name))
+    np.testing.assert_array_equal(
+        found.predict(convert(X), task=TASK), expected.predict(X, task=TASK)
+    )
+
+
+def test_numbers_of_another_type_are_those_of_float32():
+    halves = np.round(X * 4) / 2
+    expected = fit(X=halves.astype(np.float32))
+    for dtype in (np.float16, np.float64, np.longdouble):
+        assert trees(fit(X=halves.astype(dtype)).common) == trees(expected.common)
+    whole = np.round(X * 4)
+    expected = fit(X=whole.astype(np.float32))
+    for dtype in (np.int8, np.int32, np.int64):
+        assert trees(fit(X=whole.astype(dtype)).common) == trees(expected.common)
+
+
+def test_read_only_vectors_and_views_are_left_alone():
+    def frozen(values):
+        wide = np.repeat(values, 2)
+        wide.setflags(write=False)
+        return wide[::2]
+
+    weight = RNG.random(N)
+    expected = fit(weight=weight, base_margin=Y / 2)
+    found = fit(y=frozen(Y), task=frozen(TASK), weight=frozen(weight), base_margin=frozen(Y / 2))
+    assert trees(found.common) == trees(expected.common)
+
+
+HUGE = np.array([2**62, -(2**62), 2**53 + 1])
+ODD = {
+    "one row": {"X": X[:1], "y": Y[:1], "task": TASK[:1]},
+    "one row, no task": {"X": X[:1], "y": Y[:1], "task": None},
+    "one row a task": {"X": X[:5], "y": Y[:5], "task": list("abcde")},
+    "one task": {"task": None},
+    "a task of one row": {"task": np.where(np.arange(N) == 0, 7, TASK)},
+    "huge integers": {"X": (X * 2.0**60).astype(np.int64)},
+    "largest unsigned": {"X": np.full((N, 2), 2**64 - 1, np.uint64)},
+    "huge task names": {"task": HUGE[np.arange(N) % 3]},
+    "constant features": {"X": np.ones((N, 2))},
+    "all missing": {"X": np.full((N, 2), np.nan)},
+    "one column all missing": {"X": np.column_stack([X, np.full(N, np.nan)])},
+    "empty CSR": {"X": scipy.sparse.csr_array((N, 3))},
+    "constant label": {"y": np.ones(N)},
+    "large label": {"y": Y * 1e30},
+    "one class": {"y": np.ones(N), "objective": "binary:logistic"},
+    "one class of several": {"y": np.zeros(N), "objective": "multi:softprob"},
+    "one class in a task": {"y": TASK, "objective": "binary:logistic"},
+    "more classes than seen": {
+        "y": CLASSES,
+        "objective": "multi:softprob",
+        "params": {"num_class": 5},
+    },
+    "a task without weight": {"weight": TASK},
+    "weights of many sizes": {"weight": np.exp(8 * RNG.normal(size=N))},
+    "nearly no weight": {"weight": np.where(np.arange(N) < 20, 1.0, 0.0)},
+    "a task without validation rows": {"eval_set": (X[TASK == 0], Y[TASK == 0], TASK[TASK == 0])},
+    "one validation row": {"eval_set": (X[:1], Y[:1], TASK[:1])},
+    "no validation rows": {"validation_fraction": 0},
+    "metric undefined": {"eval_metric": "auc", "y": np.ones(N), "objective": "binary:logistic"},
+    "names for arrays": {"feature_names": list("abc"), "eval_set": (X, Y, TASK)},
+    "a mapping with names": {
+        "X": {0: X[:90], 1: X[90:, :2]},
+        "y": {0: Y[:90], 1: Y[90:]},
+        "task": None,
+        "feature_names": {0: list("abc"), 1: list("ca")},
+        "eval_set": ({1: X[:90, :2]}, {1: Y[:90]}),
+    },
+    "margins of classes": {
+        "y": CLASSES,
+        "objective": "multi:softprob",
+        "base_margin": RNG.normal(size=(N, 3)),
+    },
+    "baselines of a task without weight": {"weight": TASK, "baselines": True},
+    "specific bins": {"specific_params": {"max_bin": 16}},
+}
+
+
+@pytest.mark.parametrize("changes", ODD.values(), ids=ODD)
+def test_odd_input_trains_and_predicts(changes):
+    model = fit(**changes)
+    rows = changes.get("X", X)
+    task = changes.get("task", TASK)
+    options = {} if isinstance(rows, dict) else {"task": task}
+    prediction = model.predict(rows, **options)
+    parts = prediction.values() if isinstance(prediction, dict) else [prediction]
+    for part in parts:
+        assert np.isfinite(part).all()
+    assert len(model.report()) == len(model.tasks)
+
+
+def test_a_task_without_weight_has_no_specific_model():
+    model = fit(weight=TASK, validation_fraction=0.3)
+    assert model.specific[0] is None
+    assert model.reports[0].why_no_specific == "no row has weight"
+    # The common model is that of the rows with weight.
+    assert model.common.num_boosted_rounds() > 0
+
+
+def test_a_constant_label_is_predicted_as_it_is():
+    model = fit(y=np.full(N, 3.5))
+    np.testing.assert_array_equal(model.predict(X, task=TASK), np.float32(3.5))

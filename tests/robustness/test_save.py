@@ -1,0 +1,348 @@
+"""A model file is whole or was never written; what is read back is the same model."""
+
+import copy
+import io
+import json
+import os
+import pickle
+import stat
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import threadpoolctl
+import xgboost
+from model_documents import assert_same_model
+
+import mtboost
+from mtboost.errors import ModelFormatError
+from mtboost.models import MultiTaskModel
+from mtboost.xgboost import TaskSplit
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_unless_asked():
+    # By default XGBoost starts one thread per core even for tiny jobs: ten times slower here
+    # wherever the cores are busy. A parameter nthread still counts.
+    with threadpoolctl.threadpool_limits(1, "openmp"):
+        yield
+
+
+RNG = np.random.default_rng(0)
+N = 300
+X = np.where(RNG.random((N, 3)) < 0.1, np.nan, RNG.normal(size=(N, 3)))
+Y = np.nan_to_num(X[:, 0]) + RNG.normal(size=N)
+CODES = RNG.integers(0, 3, N)
+FRAME = pd.DataFrame(X, columns=["p", "q", "r"]).assign(
+    color=pd.Categorical(RNG.choice(["red", "green", "blue"], N))
+)
+
+
+def fit(X=X, y=Y, task=CODES, **options):
+    options = {"num_boost_round": 6, "specific_rounds": 4, "n_threads": 1, **options}
+    return mtboost.fit(X, y, task=task, **options)
+
+
+def own_columns(code):
+    return FRAME.loc[code == CODES, ["p", "q", ["r", "color", "r"][code]]]
+
+
+# name: (model, arguments of predict)
+MODELS = {
+    "int tasks": lambda: (fit(), (X, CODES)),
+    "str tasks": lambda: (fit(task=CODES.astype(str)), (X, CODES.astype(str))),
+    "bool tasks": lambda: (fit(task=CODES > 0), (X, CODES > 0)),
+    "one task": lambda: (fit(task=None), (X, None)),
+    "task column": lambda: (
+        fit(FRAME.assign(shop=CODES), task="shop"),
+        (FRAME.assign(shop=CODES), None),
+    ),
+    "categories": lambda: (fit(FRAME), (FRAME, CODES)),
+    "classes": lambda: (
+        fit(y=np.digitize(Y, [-1, 1]), objective="multi:softprob"),
+        (X, CODES),
+    ),
+    "different columns": lambda: (
+        fit(
+            {code: own_columns(code) for code in range(3)},
+            {code: Y[code == CODES] for code in range(3)},
+            task=None,
+        ),
+        ({code: own_columns(code) for code in range(3)}, None),
+    ),
+    "no specific models": lambda: (fit(specific_rounds=0), (X, CODES)),
+}
+
+
+def assert_equal_models(found, expected, rows, task):
+    assert type(found) is MultiTaskModel
+    assert found.quit_round == expected.quit_round
+    assert list(map(type, found.tasks)) == list(map(type, expected.tasks))
+    for name in ("objective", "metric", "task_column", "common_columns", "task_columns"):
+        assert getattr(found, name) == getattr(expected, name)
+    assert_same_model(found.common, expected.common)
+    for name in expected.tasks:
+        assert (found.specific[name] is None) == (expected.specific[name] is None)
+        assert_same_model(found.booster(name), expected.booster(name))
+        for stage in ("common", "specific"):
+            np.testing.assert_array_equal(found.history[name][stage], expected.history[name][stage])
+    pd.testing.assert_frame_equal(found.report(), expected.report())
+    margins, same = (model.predict_margin(rows, task=task) for model in (expected, found))
+    if isinstance(margins, dict):
+        assert list(margins) == list(same)
+        margins, same = (np.concatenate(list(each.values())) for each in (margins, same))
+    np.testing.assert_array_equal(same, margins)
+
+
+COPIES = {
+    "pickle": lambda model, path: pickle.loads(pickle.dumps(model)),
+    "deepcopy": lambda model, path: copy.deepcopy(model),
+    "copy": lambda model, path: copy.copy(model),
+    "file": lambda model, path: (model.save(path), mtboost.load_model(path))[1],
+    "file of a file": lambda model, path: (
+        model.save(path),
+        mtboost.load_model(path).save(str(path)),
+        mtboost.load_model(str(path)),
+    )[2],
+}
+
+
+@pytest.mark.parametrize("make_copy", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_a_copy_is_the_same_model(make, make_copy, tmp_path):
+    model, (rows, task) = make()
+    assert_equal_models(make_copy(model, tmp_path / "model.mtb"), model, rows, task)
+
+
+def test_a_saved_model_is_read_in_another_process(tmp_path):
+    model = fit()
+    model.save(tmp_path / "model.mtb")
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "task.npy", CODES)
+    np.save(tmp_path / "margins.npy", model.predict_margin(X, task=CODES))
+    script = (
+        "import numpy, mtboost\n"
+        "X, task, margins = (numpy.load(f'{name}.npy') for name in ('X', 'task', 'margins'))\n"
+        "found = mtboost.load_model('model.mtb').predict_margin(X, task=task)\n"
+        "numpy.testing.assert_array_equal(found, margins)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment)
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    # Also at another time of day: a file holds no date.
+    fit().save(tmp_path / "one.mtb")
+    fit().save(tmp_path / "two.mtb")
+    assert (tmp_path / "one.mtb").read_bytes() == (tmp_path / "two.mtb").read_bytes()
+    with zipfile.ZipFile(tmp_path / "one.mtb") as archive:
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_others_may_read_the_file_if_they_may_read_any_other(tmp_path):
+    fit().save(tmp_path / "model.mtb")
+    (tmp_path / "other").write_bytes(b"")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(modes) == 1
+
+
+# ---- a failed save --------------------------------------------------------------------------
+
+
+class DiskFullError(OSError):
+    pass
+
+
+def fail(*_, **__):
+    raise DiskFullError("no space left on device")
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+FAILURES = {
+    "the disk is full while writing": (os, "fsync", fail, DiskFullError),
+    "the file cannot be moved": (os, "replace", fail, DiskFullError),
+    "interrupted": (os, "fsync", interrupt, KeyboardInterrupt),
+    "a booster cannot be written": (xgboost.Booster, "save_raw", fail, DiskFullError),
+}
+
+
+@pytest.mark.parametrize(("owner", "name", "replacement", "error"), FAILURES.values(), ids=FAILURES)
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(
+    tmp_path, monkeypatch, owner, name, replacement, error
+):
+    path = tmp_path / "model.mtb"
+    fit().save(path)
+    before = path.read_bytes()
+    other = fit(num_boost_round=2)
+    monkeypatch.setattr(owner, name, replacement)
+    with pytest.raises(error):
+        other.save(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["model.mtb"]
+
+
+def test_a_folder_that_does_not_exist_is_not_made(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        fit().save(tmp_path / "nowhere" / "model.mtb")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- damaged and foreign files --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "model.mtb"
+    fit().save(path)
+    return path.read_bytes()
+
+
+def test_a_truncated_file_is_refused(raw, tmp_path):
+    path = tmp_path / "model.mtb"
+    for length in (0, 1, 100, len(raw) // 2, *range(len(raw) - 40, len(raw))):
+        path.write_bytes(raw[:length])
+        with pytest.raises(
+            ModelFormatError, match=r"model\.mtb is no mtboost model, or is damaged"
+        ):
+            mtboost.load_model(path)
+
+
+def test_a_damaged_byte_is_noticed_or_has_no_effect(raw, tmp_path):
+    path = tmp_path / "model.mtb"
+    path.write_bytes(raw)
+    expected = mtboost.load_model(path).predict_margin(X, task=CODES)
+    rng = np.random.default_rng(1)
+    n_noticed = 0
+    for position in rng.integers(0, len(raw), 150):
+        damaged = bytearray(raw)
+        damaged[position] ^= rng.integers(1, 256)
+        path.write_bytes(damaged)
+        try:
+            found = mtboost.load_model(path)
+        except ModelFormatError:
+            n_noticed += 1
+        else:
+            np.testing.assert_array_equal(found.predict_margin(X, task=CODES), expected)
+    assert n_noticed > 100
+
+
+def changed(raw, change):
+    """The file with another content of mtboost.json; None leaves it out."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "mtboost.json":
+                content = change(json.loads(content))
+            if content is not None:
+                new.writestr(name, content)
+    return buffer.getvalue()
+
+
+def without(*names):
+    def change(meta):
+        part = meta
+        for name in names[:-1]:
+            part = part[name]
+        del part[names[-1]]
+        return json.dumps(meta)
+
+    return change
+
+
+FOREIGN = {
+    "no mtboost.json": lambda meta: None,
+    "no JSON": lambda meta: "{",
+    "other JSON": lambda meta: "[1, 2]",
+    "no format": without("format"),
+    "format is text": lambda meta: json.dumps({**meta, "format": "one"}),
+    "no tasks": without("tasks"),
+    "a task without quit round": without("tasks", 0, "quit_round"),
+    "a task without report": without("tasks", 0, "report"),
+    "a report without scores": without("tasks", 0, "report", "scores"),
+    "no columns": without("common_columns"),
+    "an unknown entry in a report": lambda meta: json.dumps(
+        {**meta, "tasks": [{**meta["tasks"][0], "report": {"other": 1}}]}
+    ),
+}
+
+
+@pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
+def test_an_archive_of_another_content_is_refused(raw, tmp_path, change):
+    path = tmp_path / "model.mtb"
+    path.write_bytes(changed(raw, change))
+    with pytest.raises(ModelFormatError, match=r"model\.mtb is no mtboost model, or is damaged"):
+        mtboost.load_model(path)
+
+
+def test_files_of_other_programs_are_refused(tmp_path):
+    booster = xgboost.train({}, xgboost.DMatrix(X, Y), 2)
+    booster.save_model(tmp_path / "booster.ubj")
+    booster.save_model(tmp_path / "booster.json")
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "pickle").write_bytes(pickle.dumps(booster))
+    for path in list(tmp_path.iterdir()):
+        with pytest.raises(ModelFormatError, match=f"{path.name} is no mtboost model"):
+            mtboost.load_model(path)
+
+
+def test_a_file_of_a_newer_version_is_refused(raw, tmp_path):
+    path = tmp_path / "model.mtb"
+    path.write_bytes(changed(raw, lambda meta: json.dumps({**meta, "format": 1000})))
+    with pytest.raises(ModelFormatError, match=r"format 1000.*upgrade mtboost"):
+        mtboost.load_model(path)
+
+
+def test_a_missing_file_is_a_file_not_found_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        mtboost.load_model(tmp_path / "model.mtb")
+
+
+# ---- used twice -----------------------------------------------------------------------------
+
+
+def test_a_dataset_trains_the_same_model_twice_and_is_left_as_it_was():
+    weight, start = RNG.random(N), RNG.normal(size=N)
+    data = mtboost.Dataset(X, Y, task=CODES, weight=weight, base_margin=start)
+    copies = [each.copy() for each in (X, Y, weight, start)]
+
+    def train():
+        return mtboost.train({"nthread": 1}, data, 4, evals=[(data, "train")], verbose_eval=False)
+
+    assert_same_model(train(), train())
+    for array, before in zip((X, Y, weight, start), copies, strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+def test_one_task_split_serves_matrices_of_the_same_rows():
+    split = TaskSplit(CODES)
+    one, other = (
+        xgboost.train({"nthread": 1}, kind(X, Y), 4, callbacks=[split])
+        for kind in (xgboost.QuantileDMatrix, xgboost.DMatrix)
+    )
+    fresh = xgboost.train({"nthread": 1}, xgboost.DMatrix(X, Y), 4, callbacks=[TaskSplit(CODES)])
+    assert_same_model(other, fresh)
+    assert_same_model(one, fresh)
+
+
+def test_a_callback_of_fit_serves_twice():
+    history = []
+
+    class Count(xgboost.callback.TrainingCallback):
+        def after_iteration(self, model, epoch, evals_log):
+            history.append(epoch)
+            return False
+
+    count = Count()
+    one, other = (fit(callbacks=[count]) for _ in range(2))
+    assert_equal_models(other, one, X, CODES)
+    assert history == 2 * list(range(one.common.num_boosted_rounds()))
