@@ -1,0 +1,606 @@
+"""scikit-learn estimators: parameters in, :func:`mtboost.fit`, attributes out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+import xgboost
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from mtboost.data import Table, as_table, check_task_keys, is_mapping
+from mtboost.errors import DataError, ParameterError
+from mtboost.losses import inverse_link, is_classification, is_multiclass
+from mtboost.metrics import Metric
+from mtboost.models import MultiTaskModel, UnknownTask
+from mtboost.scores import Beta, Score
+from mtboost.tasks import TaskName
+from mtboost.training import TaskWeight, fit
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import pandas as pd
+
+Objective = str | Callable[..., Any]
+
+# Parameters that XGBoost knows by the same name.
+_XGBOOST_PARAMETERS = (
+    "learning_rate",
+    "max_depth",
+    "max_leaves",
+    "grow_policy",
+    "min_child_weight",
+    "gamma",
+    "reg_lambda",
+    "reg_alpha",
+    "max_delta_step",
+    "subsample",
+    "colsample_bytree",
+    "colsample_bylevel",
+    "colsample_bynode",
+    "max_bin",
+    "monotone_constraints",
+    "interaction_constraints",
+)
+# Says how to predict and nothing about rows, which is what scikit-learn routes.
+_UNROUTED = {"unknown_task": UNUSED}
+
+
+class _MultiTaskEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What classifier and regressor share; described at :class:`MultiTaskClassifier`."""
+
+    __metadata_request__predict: ClassVar = _UNROUTED
+
+    model_: MultiTaskModel
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 0.3,
+        max_depth: int = 6,
+        max_leaves: int = 0,
+        grow_policy: Literal["depthwise", "lossguide"] = "depthwise",
+        min_child_weight: float = 1.0,
+        gamma: float = 0.0,
+        reg_lambda: float = 1.0,
+        reg_alpha: float = 0.0,
+        max_delta_step: float | None = None,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bylevel: float = 1.0,
+        colsample_bynode: float = 1.0,
+        max_bin: int = 256,
+        monotone_constraints: Any = None,
+        interaction_constraints: Any = None,
+        objective: Objective | None = None,
+        params: Mapping[str, Any] | None = None,
+        split_score: Score = "entropy",
+        beta: Beta = "auto",
+        task: str | int | None = None,
+        patience: int = 20,
+        min_delta: float = 0.0,
+        eval_metric: str | Metric | None = None,
+        validation_fraction: float | Literal["auto"] = "auto",
+        specific_params: Mapping[str, Any] | None = None,
+        specific_rounds: int = 500,
+        task_weight: TaskWeight = None,
+        refit: bool = False,
+        common_features: Sequence[str] | None = None,
+        callbacks: Sequence[xgboost.callback.TrainingCallback] | None = None,
+        verbose: bool | int = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.max_leaves = max_leaves
+        self.grow_policy = grow_policy
+        self.min_child_weight = min_child_weight
+        self.gamma = gamma
+        self.reg_lambda = reg_lambda
+        self.reg_alpha = reg_alpha
+        self.max_delta_step = max_delta_step
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bylevel = colsample_bylevel
+        self.colsample_bynode = colsample_bynode
+        self.max_bin = max_bin
+        self.monotone_constraints = monotone_constraints
+        self.interaction_constraints = interaction_constraints
+        self.objective = objective
+        self.params = params
+        self.split_score = split_score
+        self.beta = beta
+        self.task = task
+        self.patience = patience
+        self.min_delta = min_delta
+        self.eval_metric = eval_metric
+        self.validation_fraction = validation_fraction
+        self.specific_params = specific_params
+        self.specific_rounds = specific_rounds
+        self.task_weight = task_weight
+        self.refit = refit
+        self.common_features = common_features
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ---- fit --------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        sample_weight: Any = None,
+        base_margin: Any = None,
+        eval_set: Sequence[Any] | None = None,
+    ) -> Self:
+        """Fit a common model of all tasks and a specific model of each; see :func:`mtboost.fit`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table; NaN means
+            missing. Tables of a mapping may have different columns; `y`, `sample_weight` and
+            `base_margin` are mappings then, too.
+        y : array-like of shape (n_rows,)
+            Labels: numbers, or classes of any type for a classifier.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
+            Without both there is a single task.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+        base_margin : array-like of shape (n_rows,), optional
+            Margin that each row starts from; ``predict`` needs it as well.
+        eval_set : (X, y) or (X, y, task) or (X, y, task, weight), optional
+            Validation rows, instead of a part of `X`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError, ValueError, TypeError
+            Before any training, if something does not fit together.
+        """
+        if task is not None and self.task is not None:
+            raise ParameterError(
+                f"The task is given twice, by fit(task=...) and as column {self.task!r} of X: "
+                f"leave one of them out."
+            )
+        # Should this fit fail, an earlier model would have the wrong classes and columns.
+        self.__dict__.pop("model_", None)
+        table = None
+        if is_mapping(X):
+            check_task_keys("y", y, X)
+            y = {name: validate_data(self, y=labels) for name, labels in y.items()}
+        else:
+            y = validate_data(self, y=y)
+            table = as_table(self._check_table(X, reset=True), task_column=self.task)
+            if sample_weight is not None:
+                sample_weight = _check_sample_weight(sample_weight, table.native)
+        objective = self._learn_labels(y)
+        if eval_set is not None and len(eval_set) > 1:
+            eval_set = (eval_set[0], self._encode(eval_set[1]), *eval_set[2:])
+        # Callbacks keep what they have seen, which must not reach another fit.
+        self.callbacks_ = tuple(copy.deepcopy(self.callbacks or ()))
+        self.model_ = fit(
+            X if table is None else table.native,
+            self._encode(y),
+            task=self.task if task is None else task,
+            objective=objective,
+            split_score=self.split_score,
+            beta=self.beta,
+            params=self._xgboost_parameters(),
+            num_boost_round=self.n_estimators,
+            patience=self.patience,
+            min_delta=self.min_delta,
+            eval_metric=self.eval_metric,
+            eval_set=eval_set,
+            validation_fraction=self.validation_fraction,
+            specific_params=self.specific_params,
+            specific_rounds=self.specific_rounds,
+            weight=sample_weight,
+            base_margin=base_margin,
+            task_weight=self.task_weight,
+            common_features=self.common_features,
+            refit=self.refit,
+            callbacks=self.callbacks_,
+            verbose=self.verbose,
+            n_threads=None if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs),
+            seed=_seed(self.random_state),
+        )
+        self.tasks_ = self.model_.tasks
+        self.quit_round_ = self.model_.quit_round
+        self._remember_columns(table)
+        return self
+
+    def _learn_labels(self, y: Any) -> Objective:
+        """The objective for these labels."""
+        raise NotImplementedError
+
+    def _encode(self, y: Any) -> Any:
+        """Labels as the numbers that are trained on."""
+        raise NotImplementedError
+
+    def _xgboost_parameters(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in _XGBOOST_PARAMETERS}
+        further = dict(self.params or {})
+        for name in own.keys() & further.keys():
+            raise ParameterError(
+                f"params holds {name!r}, which {type(self).__name__} has itself: pass {name}=."
+            )
+        return {name: value for name, value in own.items() if value is not None} | further
+
+    def _check_table(self, X: Any, *, reset: bool) -> Any:
+        """Check X by scikit-learn's rules; a data frame stays as it is."""
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            skip_check_array=hasattr(type(X), "columns"),
+            accept_sparse=("csr", "csc"),
+            # One column of an array of objects may hold the names of the tasks.
+            dtype="numeric" if self.task is None else None,
+            ensure_all_finite="allow-nan",
+        )
+
+    def _remember_columns(self, table: Table | None) -> None:
+        """Where in X each feature of the model stands; None is a mapping of tables."""
+        columns = list(self.model_.task_columns.values())
+        self._tables_differ = len(set(columns)) > 1
+        names: tuple[str, ...] | None
+        if table is not None:
+            names, self.n_features_in_ = table.feature_names, table.n_features
+        elif columns[0].names is None:
+            names, self.n_features_in_ = None, columns[0].n
+        else:
+            names = tuple(dict.fromkeys(chain(*(own.names or () for own in columns))))
+            self.n_features_in_ = len(names)
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if names is None:  # XGBoost calls them f0, f1, ..., and the task column is none of them
+            places = [n for n in range(self.n_features_in_) if n != self.model_.task_column]
+            self._place_of = {f"f{number}": place for number, place in enumerate(places)}
+        else:
+            self._place_of = {name: place for place, name in enumerate(names)}
+
+    # ---- predictions ------------------------------------------------------------------------
+
+    def _margins(self, X: Any, **options: Any) -> Any:
+        X = self._fitted_table(X)
+        return self.model_.predict_margin(X, **options)
+
+    def _fitted_table(self, X: Any) -> Any:
+        """Check X against the columns seen in fit; those of a mapping the model checks itself."""
+        check_is_fitted(self, "model_")
+        if is_mapping(X) or self._tables_differ:
+            return X
+        return self._check_table(X, reset=False)
+
+    # ---- the model --------------------------------------------------------------------------
+
+    @property
+    def feature_importances_(self) -> npt.NDArray[np.float64]:
+        """Mean gain of the splits on each column of `X`, of shape (n_features_in_,).
+
+        Computed as XGBoost's estimators do from the booster of each task (both stages, sum 1), then
+        averaged over the tasks that split at all. The task column has 0.
+        :meth:`MultiTaskModel.importance` offers other kinds, for one task.
+        """
+        check_is_fitted(self, "model_")
+        importances = np.zeros(self.n_features_in_)
+        for task in self.tasks_:
+            gains = self.model_.importance(task)
+            total = sum(gains.values())
+            for name, gain in gains.items():
+                importances[self._place_of[name]] += gain / total
+        return importances / (importances.sum() or 1.0)
+
+    def booster(self, task: TaskName) -> xgboost.Booster:
+        """One ordinary booster for a task; see :meth:`MultiTaskModel.booster`."""
+        check_is_fitted(self, "model_")
+        return self.model_.booster(task)
+
+    def report(self) -> pd.DataFrame:
+        """One row per task; see :meth:`MultiTaskModel.report`."""
+        check_is_fitted(self, "model_")
+        return self.model_.report()
+
+    def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """Validation metric of each task over rounds; see :meth:`MultiTaskModel.plot_history`."""
+        check_is_fitted(self, "model_")
+        return self.model_.plot_history(ax=ax)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore[misc]
+    """Classifier for related tasks: a common model, and a specific continuation for each task.
+
+    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Most rounds of the common model.
+    learning_rate, max_depth, max_leaves, grow_policy, max_bin
+    min_child_weight, gamma, reg_lambda, reg_alpha
+    subsample, colsample_bytree, colsample_bylevel, colsample_bynode
+        As in XGBoost, with its defaults.
+    max_delta_step : float, optional
+        As in XGBoost: by default 0, or 0.7 for ``count:poisson``.
+    monotone_constraints, interaction_constraints : optional
+        As in XGBoost, by name or by position; the task column has none.
+    objective : str, optional
+        Name of an XGBoost objective for classes; by default ``"binary:logistic"``, or
+        ``"multi:softprob"`` for more than two classes.
+    params : mapping, optional
+        Further parameters of XGBoost, such as ``scale_pos_weight`` and ``max_cat_to_onehot``.
+    split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
+    beta : float or "auto", default="auto"
+        See :func:`mtboost.make_split_score`.
+    task : str or int, optional
+        Column of `X` that holds the task of each row: its name, or its position in an array. It is
+        no feature. scikit-learn's scorers cannot pass the tasks to ``predict``, so this is the form
+        for ``cross_val_score``, ``GridSearchCV`` and the like.
+    patience : int, default=20
+        Rounds without improvement of its validation metric after which a task quits the common
+        model, and a specific model ends.
+    min_delta : float, default=0.0
+        Smaller improvements do not count.
+    eval_metric : str or Metric, optional
+        By default the objective's; see :func:`mtboost.metrics.get_metric`.
+    validation_fraction : float in [0, 1) or "auto", default="auto"
+        Part of the rows of each task and class that is held out, unless ``fit`` gets `eval_set`.
+        ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of the common
+        model and none gets a specific one.
+    specific_params : mapping, optional
+        Parameters of XGBoost that differ in the specific models.
+    specific_rounds : int, default=500
+        Most rounds of a specific model; 0 for none.
+    task_weight : mapping of task name to float, or "balanced", optional
+        Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
+    refit : bool, default=False
+        Train both stages again on all rows of `X`, with the rounds found on those held out.
+    common_features : sequence of str, optional
+        Columns of the common model; by default those that every task has.
+    callbacks : sequence of xgboost.callback.TrainingCallback, optional
+        For the common model. Each fit uses copies, which it leaves in ``callbacks_``.
+    verbose : bool or int, default=False
+        Print progress every so many rounds.
+    n_jobs : int, optional
+        Threads of ``fit``; -1 or None are the cores this process may use. The model does not depend
+        on it.
+    random_state : int, RandomState instance or None, default=None
+        Of the validation rows and all sampling. An int makes each fit the same.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels of all tasks. A task may lack some.
+    model_ : MultiTaskModel
+        The fitted model; it knows the classes as 0, 1, ...
+    tasks_ : tuple of task names
+        ``("all",)`` without a task.
+    quit_round_ : dict of task name to int
+        Rounds of the common model that each task uses.
+    callbacks_ : tuple of TrainingCallback
+    n_features_in_ : int
+        Columns of `X`, the task column among them; different columns of a mapping's tables.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    Examples
+    --------
+    >>> model = MultiTaskClassifier(task="merchant").fit(X, y)  # doctest: +SKIP
+    >>> cross_val_score(model, X, y, scoring="roc_auc")  # doctest: +SKIP
+
+    References
+    ----------
+    zhang2019, section 3 (key in docs/papers.md).
+    """
+
+    __metadata_request__predict_proba: ClassVar = _UNROUTED
+    __metadata_request__decision_function: ClassVar = _UNROUTED
+
+    def decision_function(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Margins: log-odds of ``classes_[1]``, or one margin per class.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        base_margin : array-like of shape (n_rows,), optional
+            Margin that each row starts from, if ``fit`` had one.
+        unknown_task : {"error", "common"}, default="error"
+            What to do with rows of a task that was not trained: refuse them, or predict them with
+            the common model.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows,) or (n_rows, n_classes); for a mapping, a dict of them
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        """
+        return self._margins(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
+
+    def predict_proba(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Probability of each class, shape (n_rows, n_classes); as :meth:`decision_function`."""
+        margins = self._margins(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
+        return _each(self._probabilities, margins)
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """The most probable class of each row, shape (n_rows,); as :meth:`decision_function`."""
+        margins = self._margins(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
+        return _each(self._most_probable, margins)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
+        """Accuracy of :meth:`predict`."""
+        return float(accuracy_score(y, self.predict(X, task=task), sample_weight=sample_weight))
+
+    def _learn_labels(self, y: Any) -> Objective:
+        labels = np.concatenate(list(y.values())) if isinstance(y, Mapping) else y
+        check_classification_targets(labels)
+        self.classes_ = LabelEncoder().fit(labels).classes_
+        n_classes = len(self.classes_)
+        if n_classes < 2:
+            raise DataError(
+                f"y has one class only, {self.classes_.tolist()[0]!r}: a classifier needs two."
+            )
+        objective = self.objective or ("binary:logistic" if n_classes == 2 else "multi:softprob")
+        if not is_classification(objective):
+            raise ParameterError(
+                f"objective={objective!r} gives no probabilities of classes: choose "
+                f"'binary:logistic' or 'multi:softprob', or train it by mtboost.fit."
+            )
+        if n_classes > 2 and not is_multiclass(objective):
+            raise ParameterError(
+                f"objective={objective!r} is for two classes, but y has {n_classes}: choose "
+                f"'multi:softprob'."
+            )
+        return objective
+
+    def _encode(self, y: Any) -> Any:
+        encoder = LabelEncoder()
+        encoder.classes_ = self.classes_
+        return _each(encoder.transform, y)
+
+    def _probabilities(self, margins: npt.NDArray[np.float32]) -> npt.NDArray[np.floating[Any]]:
+        probabilities = inverse_link(self.model_.objective, margins)
+        if probabilities.ndim == 1:
+            return np.column_stack([1 - probabilities, probabilities])
+        return probabilities
+
+    def _most_probable(self, margins: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+        number = margins > 0 if margins.ndim == 1 else margins.argmax(axis=1)
+        classes: npt.NDArray[Any] = self.classes_[number.astype(np.intp)]
+        return classes
+
+
+class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[misc]
+    """Regressor for related tasks: a common model, and a specific continuation for each task.
+
+    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``.
+
+    Parameters
+    ----------
+    objective : str or callable, optional
+        Name of an XGBoost objective, by default ``"reg:squarederror"``, or a function ``(margins,
+        DMatrix) -> gradient, hessian``.
+
+    All others, and the attributes except ``classes_``, are those of :class:`MultiTaskClassifier`.
+
+    Examples
+    --------
+    >>> model = MultiTaskRegressor(task="school", specific_rounds=100)  # doctest: +SKIP
+    >>> cross_val_score(model, X, y)  # doctest: +SKIP
+
+    References
+    ----------
+    zhang2019, section 3 (key in docs/papers.md).
+    """
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Predictions on the scale of the labels.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        base_margin : array-like of shape (n_rows,), optional
+            Margin that each row starts from, if ``fit`` had one.
+        unknown_task : {"error", "common"}, default="error"
+            What to do with rows of a task that was not trained: refuse them, or predict them with
+            the common model.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows,); for a mapping, a dict of them
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        """
+        X = self._fitted_table(X)
+        return self.model_.predict(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
+        """Coefficient of determination of :meth:`predict`."""
+        return float(r2_score(y, self.predict(X, task=task), sample_weight=sample_weight))
+
+    def _learn_labels(self, y: Any) -> Objective:
+        return self.objective or "reg:squarederror"
+
+    def _encode(self, y: Any) -> Any:
+        return y
+
+
+def _each(function: Callable[[Any], Any], values: Any) -> Any:
+    """Apply a function to an array, or to each task's."""
+    if isinstance(values, Mapping):
+        return {task: function(part) for task, part in values.items()}
+    return function(values)
+
+
+def _seed(random_state: int | np.random.RandomState | None) -> int:
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
