@@ -10,8 +10,8 @@ import xgboost
 
 from mtboost.data import Table, align
 from mtboost.dataset import Dataset
-from mtboost.metrics import evaluate_by_task
 from mtboost.losses import inverse_link
+from mtboost.metrics import evaluate_by_task
 from mtboost.stages import TwoStages, own_parameters
 from mtboost.tasks import TaskName
 from mtboost.xgboost.matrices import quantile_matrix, quantile_matrix_with_category
@@ -37,8 +37,11 @@ def baseline_scores(
     with_task = _predictions(stages, data, valid, (data.tasks.codes, codes))
     alone = np.empty_like(pooled)
     for task in valid.tasks:
-        rows = data.tasks.rows(task), valid.tasks.rows(task)
-        alone[rows[1]] = _predictions(stages, data.take(rows[0]), valid.take(rows[1]), task=task)
+        own, own_valid = (part.take(part.tasks.rows(task)) for part in (data, valid))
+        has_weight = own.weight is None or own.weight.any()
+        alone[valid.tasks.rows(task)] = (
+            _predictions(stages, own, own_valid, task=task) if has_weight else np.nan
+        )
     scores = {}
     for name, predictions in (
         ("pooled", pooled),
@@ -62,12 +65,18 @@ def _predictions(
     """Predictions for the validation rows on the scale of the labels."""
     table = data.common if task is None else data.task_table(task)
     other = valid.common if task is None else valid.task_table(task)
-    params = dict(stages.params) if task is None else own_parameters(
-        dict(stages.params), data.common, table
+    params = (
+        dict(stages.params)
+        if task is None
+        else own_parameters(dict(stages.params), data.common, table)
     )
     matrix = _matrix(table, data, codes and codes[0], None, stages)
     valid_matrix = _matrix(
-        align(other, table.feature_names, table.n_features), valid, codes and codes[1], matrix, stages
+        align(other, table.feature_names, table.n_features),
+        valid,
+        codes and codes[1],
+        matrix,
+        stages,
     )
     stopping = TaskQuitting(
         valid_matrix,
@@ -77,13 +86,20 @@ def _predictions(
         min_delta=stages.min_delta,
     )
     booster = xgboost.train(
-        params, matrix, stages.rounds, obj=stages.objective, verbose_eval=False, callbacks=[stopping]
+        params,
+        matrix,
+        stages.rounds,
+        obj=stages.objective,
+        verbose_eval=False,
+        callbacks=[stopping],
     )
     # Without a usable metric there is no best round: all rounds then. iteration_range (0, 0) would
     # mean all as well.
     best = max(1, next(iter(stopping.quit_round.values()), stages.rounds))
     margins = booster.predict(
-        valid_matrix, output_margin=True, iteration_range=(0, min(best, booster.num_boosted_rounds()))
+        valid_matrix,
+        output_margin=True,
+        iteration_range=(0, min(best, booster.num_boosted_rounds())),
     )
     return inverse_link(stages.objective or stages.params["objective"], margins)
 
@@ -95,7 +111,7 @@ def _matrix(
     ref: xgboost.DMatrix | None,
     stages: TwoStages,
 ) -> xgboost.DMatrix:
-    options = {
+    options: dict[str, Any] = {
         "label": data.labels(),
         "weight": data.weight,
         "base_margin": data.base_margin,

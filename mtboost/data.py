@@ -695,8 +695,8 @@ def _with_fixed_codes(table: Table) -> Table:
     """A table whose subsets all give a category the same code, as those of pandas do by themselves.
 
     polars numbers the categories of each subset anew, except those of an Enum; arrow may have
-    another dictionary in each chunk, and pandas gives it one with a mask, which XGBoost 3.2 asserts
-    to be absent.
+    another dictionary in each chunk. XGBoost 3.2 reads no dictionary that could hold nulls, such as
+    those pyarrow makes of pandas' categories.
     """
     if table.library == "polars":
         found = {
@@ -707,12 +707,12 @@ def _with_fixed_codes(table: Table) -> Table:
         return table._with_categories(found) if found else table
     if table.library == "pyarrow":
         table = Table(table.native.unify_dictionaries(), "pyarrow", table.feature_names)
-        masked = {
+        nullable = {
             name: [label for label in table.categories(name) if label is not None]
             for name in table.categorical_features
             if table.native.column(name).chunk(0).dictionary.buffers()[0] is not None
         }
-        return table._with_categories(masked) if masked else table
+        return table._with_categories(nullable) if nullable else table
     return table
 
 

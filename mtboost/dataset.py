@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +22,29 @@ from mtboost.errors import DataError
 from mtboost.tasks import TaskName, TaskSet
 
 
+def is_column(task: Any) -> TypeGuard[str | int]:
+    """Whether `task` names a column of X rather than giving one label a row."""
+    return isinstance(task, (str, int)) and not isinstance(task, bool)
+
+
+def split_task_column(
+    X: Any, task: Any, *, feature_names: Sequence[str] | None = None
+) -> tuple[Table, Any]:
+    """Features and task labels of `X`; the column that `task` may name is taken out."""
+    if not is_column(task):
+        return as_table(X, feature_names=feature_names), task
+    table = as_table(X, feature_names=feature_names, task_column=task)
+    return table.drop(task), table.column(task)
+
+
 class Dataset:
     """Rows, labels and tasks.
 
     Parameters
     ----------
     X : table of shape (n_rows, n_features), or mapping of task name to table
-        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table. Tables of a mapping
-        may have different columns; the common model uses those that every task has.
+        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table. Tables of a
+        mapping may have different columns; the common model uses those that every task has.
     y : array-like of shape (n_rows,), or mapping of task name to array-like
         Labels; class numbers 0, 1, ... for classification.
     task : array-like of shape (n_rows,), or str or int, optional
@@ -38,7 +53,7 @@ class Dataset:
     weight : like `y`, optional
         Row weights >= 0.
     base_margin : like `y`, optional
-        Margin that each row starts from.
+        Margin that each row starts from; one column per class for several classes.
     feature_names : sequence of str, or mapping of task name to sequence, optional
         Names for the columns of arrays.
     common_features : sequence of str, optional
@@ -71,6 +86,7 @@ class Dataset:
                 base_margin=base_margin,
                 feature_names=feature_names,
                 common_features=common_features,
+                n_outputs=_n_columns(base_margin),
             )
             self.y, self.weight, self.base_margin = given.y, given.weight, given.base_margin
             self.tasks = TaskSet.from_labels(given.task_labels, len(given.task_labels))
@@ -78,15 +94,16 @@ class Dataset:
             self._tables: dict[TaskName, Table] | None = given.tables
             self._table: Table | None = None
             return
-        column = task if isinstance(task, (str, int)) and not isinstance(task, bool) else None
-        table = as_table(X, feature_names=feature_names, task_column=column)
-        labels = task if column is None else table.column(column)
-        table = table if column is None else table.drop(column)
+        table, labels = split_task_column(X, task, feature_names=feature_names)
         n_rows = table.n_rows
         self.tasks = TaskSet.from_labels(labels, n_rows)
         self.y = None if y is None else as_labels(y, n_rows)
         self.weight = None if weight is None else as_weights(weight, n_rows)
-        self.base_margin = None if base_margin is None else as_base_margin(base_margin, n_rows)
+        self.base_margin = (
+            None
+            if base_margin is None
+            else as_base_margin(base_margin, n_rows, _n_columns(base_margin))
+        )
         self.common = table if common_features is None else table.select(list(common_features))
         self._tables = None
         self._table = table
@@ -138,3 +155,11 @@ class Dataset:
                 places = np.searchsorted(self.tasks.rows(task), kept)
                 part._tables[task] = self._tables[task].take(places)
         return part
+
+
+def _n_columns(base_margin: Any) -> int:
+    """Outputs that a base margin, or the first of a mapping, is meant for."""
+    if is_mapping(base_margin):
+        base_margin = next(iter(base_margin.values()), None)
+    shape = np.shape(base_margin)
+    return int(shape[1]) if len(shape) == 2 else 1

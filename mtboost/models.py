@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,8 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.data import Table, align, as_table, is_mapping
-from mtboost.dataset import Dataset
+from mtboost.data import (
+    Table,
+    align,
+    as_base_margin,
+    as_table,
+    check_task_keys,
+    is_mapping,
+)
+from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, ParameterError
 from mtboost.losses import inverse_link, is_classification
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
@@ -31,6 +39,17 @@ FloatArray = npt.NDArray[np.float32]
 UnknownTask = Literal["error", "common"]
 
 _FORMAT = 1
+# What zipfile, json and XGBoost raise when bytes of a file have been changed or lost.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    KeyError,
+    ValueError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    xgboost.core.XGBoostError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +145,7 @@ class MultiTaskModel:
             Columns as in training, by name if they have names; further columns are ignored.
         task : array-like of shape (n_rows,), or str or int, optional
             Task of each row, or the column of `X` that holds it; by default as in training.
-        base_margin : array-like of shape (n_rows,), optional
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
             Margin that each row starts from.
         unknown_task : {"error", "common"}
             What to do with rows of a task that was not trained: refuse them, or predict them with
@@ -153,6 +172,8 @@ class MultiTaskModel:
                     f"X has unknown {listed(unknown, 'task')}. Known: "
                     f"{listed(self.tasks, 'task')}.{did_you_mean(unknown[0], self.tasks)}"
                 )
+            if base_margin is not None:
+                check_task_keys("base_margin", base_margin, X)
             return {
                 name: self._task_margins(
                     as_table(table, argument=f"X[{name!r}]"),
@@ -161,17 +182,13 @@ class MultiTaskModel:
                 )
                 for name, table in X.items()
             }
-        column = self.task_column if task is None else task
-        is_column = isinstance(column, (str, int)) and not isinstance(column, bool)
-        table = as_table(X, task_column=column if is_column else None)
-        labels = table.column(column) if is_column else column
-        table = table.drop(column) if is_column else table
+        table, labels = split_task_column(X, self.task_column if task is None else task)
         known = TaskSet(self.tasks, np.empty(0, np.int32))
         codes = known.encode(
             labels, table.n_rows, unknown="keep" if unknown_task == "common" else "error"
         )
         margins: FloatArray | None = None
-        start = None if base_margin is None else np.asarray(base_margin, np.float32)
+        start = self._start(base_margin, table.n_rows)
         for rounds in np.unique(self._rounds_of(codes)):
             rows = np.flatnonzero(self._rounds_of(codes) == rounds)
             part = self._common_margins(
@@ -219,7 +236,7 @@ class MultiTaskModel:
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """Probability of each class, shape (n_rows, n_classes); parameters as :meth:`predict_margin`.
+        """Probability of each class, (n_rows, n_classes); parameters as :meth:`predict_margin`.
 
         Raises
         ------
@@ -227,7 +244,9 @@ class MultiTaskModel:
             The objective is not that of a classifier.
         """
         if not is_classification(self.objective):
-            raise DataError(f"predict_proba needs a classifier; the objective is {self.objective!r}.")
+            raise DataError(
+                f"predict_proba needs a classifier; the objective is {self.objective!r}."
+            )
         margins = self.predict_margin(
             X, task=task, base_margin=base_margin, unknown_task=unknown_task
         )
@@ -241,7 +260,7 @@ class MultiTaskModel:
 
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> FloatArray:
         rounds = self.quit_round.get(task, max(self.quit_round.values()))
-        margins = self._common_margins(table, rounds, base_margin)
+        margins = self._common_margins(table, rounds, self._start(base_margin, table.n_rows))
         booster = self.specific.get(task)
         if booster is None:
             return margins
@@ -252,12 +271,21 @@ class MultiTaskModel:
         matrix = plain_matrix(self.common_columns.align(table), base_margin=base_margin)
         return np.asarray(self._first_rounds(rounds).predict(matrix, output_margin=True))
 
-    def _first_rounds(self, rounds: int) -> xgboost.Booster:
+    def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
+        if base_margin is None:
+            return None
+        return as_base_margin(base_margin, n_rows, assemble.outputs_of(self._document()))
+
+    def _document(self) -> assemble.Document:
         if "document" not in self._cache:
             self._cache["document"] = assemble.read_document(self.common)
+        document: assemble.Document = self._cache["document"]
+        return document
+
+    def _first_rounds(self, rounds: int) -> xgboost.Booster:
         key = f"rounds {rounds}"
         if key not in self._cache:
-            self._cache[key] = assemble.first_rounds(self._cache["document"], rounds)
+            self._cache[key] = assemble.first_rounds(self._document(), rounds)
         booster: xgboost.Booster = self._cache[key]
         return booster
 
@@ -266,9 +294,7 @@ class MultiTaskModel:
         empty = np.full((len(margins), self.common_columns.n), np.nan, np.float32)
         table = Table(empty, "numpy", self.common_columns.names)
         matrix = plain_matrix(table, base_margin=margins)
-        return np.asarray(
-            self._first_rounds(0).predict(matrix, validate_features=False)
-        )
+        return np.asarray(self._first_rounds(0).predict(matrix, validate_features=False))
 
     # ---- single tasks -----------------------------------------------------------------------
 
@@ -284,9 +310,7 @@ class MultiTaskModel:
     def importance(
         self,
         task: TaskName,
-        importance_type: Literal[
-            "gain", "total_gain", "weight", "cover", "total_cover"
-        ] = "gain",
+        importance_type: Literal["gain", "total_gain", "weight", "cover", "total_cover"] = "gain",
     ) -> dict[str, float]:
         """Importance of each feature that the task's trees use, over both stages.
 
@@ -326,17 +350,11 @@ class MultiTaskModel:
                 name: self._task_contributions(as_table(table, argument=f"X[{name!r}]"), name)
                 for name, table in X.items()
             }
-        column = self.task_column if task is None else task
-        is_column = isinstance(column, (str, int)) and not isinstance(column, bool)
-        table = as_table(X, task_column=column if is_column else None)
-        labels = table.column(column) if is_column else column
-        table = table.drop(column) if is_column else table
+        table, labels = split_task_column(X, self.task_column if task is None else task)
         codes = TaskSet(self.tasks, np.empty(0, np.int32)).encode(labels, table.n_rows)
         widths = {self.task_columns[self.tasks[code]] for code in np.unique(codes)}
         if len(widths) > 1:
-            raise DataError(
-                "The tasks have different columns: pass X as a mapping {task: table}."
-            )
+            raise DataError("The tasks have different columns: pass X as a mapping {task: table}.")
         result: FloatArray | None = None
         for code in np.unique(codes):
             rows = np.flatnonzero(codes == code)
@@ -407,15 +425,15 @@ class MultiTaskModel:
     # ---- files ------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file (docs/model_file.md); an existing file is replaced at once."""
+        """Write the model to one file (docs/model_file.md), replacing an existing one at once."""
         path = os.fspath(path)
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("mtboost.json", json.dumps(self._metadata(), indent=1))
-            archive.writestr("common.ubj", bytes(self.common.save_raw("ubj")))
+            _add(archive, "mtboost.json", json.dumps(self._metadata(), indent=1).encode())
+            _add(archive, "common.ubj", bytes(self.common.save_raw("ubj")))
             for number, booster in enumerate(self.specific.values()):
                 if booster is not None:
-                    archive.writestr(f"specific/{number}.ubj", bytes(booster.save_raw("ubj")))
+                    _add(archive, f"specific/{number}.ubj", bytes(booster.save_raw("ubj")))
         folder = os.path.dirname(os.path.abspath(path))
         handle, temporary = tempfile.mkstemp(dir=folder, prefix=".mtboost-")
         try:
@@ -490,7 +508,9 @@ def load_model(path: str | os.PathLike[str]) -> MultiTaskModel:
                 for number, entry in enumerate(meta["tasks"])
             }
             common = _load_booster(archive.read("common.ubj"))
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, xgboost.core.XGBoostError) as error:
+    except (FileNotFoundError, ModelFormatError):
+        raise
+    except _DAMAGE as error:
         raise ModelFormatError(
             f"{os.fspath(path)} is no mtboost model, or is damaged ({error})."
         ) from error
@@ -523,6 +543,11 @@ def _sum_of_scores(boosters: Sequence[xgboost.Booster], importance_type: str) ->
         for name, score in booster.get_score(importance_type=importance_type).items():
             sums[name] = sums.get(name, 0.0) + float(np.ravel(score)[0])
     return sums
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    """Add a member without the time of day, so that equal models are equal files."""
+    archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
 def _load_booster(raw: bytes) -> xgboost.Booster:

@@ -13,7 +13,8 @@ from mtboost import _core
 from mtboost.errors import ParameterError
 
 ScoreFunction = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32]], npt.ArrayLike]
-Score = Literal["plain", "entropy", "variance"] | ScoreFunction | _core.SplitScore
+Name = Literal["plain", "entropy", "variance"]
+Score = Name | ScoreFunction | _core.SplitScore
 Beta = float | Literal["auto"]
 
 _NAMES = ("plain", "entropy", "variance")
@@ -45,16 +46,17 @@ def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | No
         isinstance(beta, (int, float)) and math.isfinite(beta) and beta >= 0
     ):
         raise ParameterError(f"beta must be 'auto' or a finite number >= 0, found {beta!r}.")
+    match score:
+        case "plain":
+            return None
+        case "entropy":
+            return _core.entropy_score()
+        case "variance":
+            return _core.deviation_score() if beta == "auto" else _core.variance_score(float(beta))
     if isinstance(score, _core.SplitScore):
         return score
     if callable(score):
         return _core.callable_score(score)
-    if score == "plain":
-        return None
-    if score == "entropy":
-        return _core.entropy_score()
-    if score == "variance":
-        return _core.deviation_score() if beta == "auto" else _core.variance_score(float(beta))
     raise ParameterError(
         f"split_score must be one of {', '.join(map(repr, _NAMES))} or a callable, found {score!r}."
     )

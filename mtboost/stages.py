@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -109,9 +109,7 @@ class TwoStages:
         n_rounds: int,
         callbacks: tuple[xgboost.callback.TrainingCallback, ...],
     ) -> xgboost.Booster:
-        split = TaskSplit(
-            data.tasks, score=self.score, beta=self.beta, table=data.common.native
-        )
+        split = TaskSplit(data.tasks, score=self.score, beta=self.beta, table=data.common.native)
         return xgboost.train(
             dict(self.params),
             matrix,
@@ -149,21 +147,23 @@ class TwoStages:
             reason = "no validation rows" if valid is None else "specific_rounds is 0"
             return {task: _no_model(reason) for task in data.tasks}
         margins = common_margins(common.booster, data, common.quit_round)
-        valid_margins = (
-            common_margins(common.booster, valid, common.quit_round) if valid else None
-        )
+        valid_margins = common_margins(common.booster, valid, common.quit_round) if valid else None
         # The largest task first: it would otherwise be waited for at the end.
         tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
         n_parallel = min(self.n_threads, len(tasks))
+        n_threads = self.n_threads // n_parallel
+        stop = _Stop()
+
+        def fit_one(task: TaskName) -> SpecificModel:
+            fixed = None if n_rounds is None else n_rounds[task]
+            return self._fit_task(task, data, margins, valid, valid_margins, fixed, n_threads, stop)
+
         with ThreadPoolExecutor(n_parallel) as executor:
-
-            def fit_one(task: TaskName) -> SpecificModel:
-                fixed = None if n_rounds is None else n_rounds[task]
-                return self._fit_task(
-                    task, data, margins, valid, valid_margins, fixed, self.n_threads // n_parallel
-                )
-
-            found = dict(zip(tasks, executor.map(fit_one, tasks), strict=True))
+            try:
+                found = dict(zip(tasks, executor.map(fit_one, tasks), strict=True))
+            except BaseException:  # Ctrl-C; the executor waits for tasks that are being trained
+                stop.is_set = True
+                raise
         return {task: found[task] for task in data.tasks}
 
     def _fit_task(
@@ -175,6 +175,7 @@ class TwoStages:
         valid_margins: Margins | None,
         n_rounds: int | None,
         n_threads: int,
+        stop: _Stop,
     ) -> SpecificModel:
         table = data.task_table(task)
         params = own_parameters(
@@ -182,28 +183,35 @@ class TwoStages:
         )
         if n_rounds == 0:
             return _no_model("as found before refitting")
-        matrix = self._task_matrix(table, data, task, margins, n_threads)
+        if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
+            return _no_model("no row has weight")
+        max_bin = params.get("max_bin")
+        matrix = self._task_matrix(table, data, task, margins, n_threads, max_bin)
         if n_rounds is not None:
-            booster = self._train_specific(params, matrix, n_rounds, ())
+            booster = self._train_specific(params, matrix, n_rounds, (stop,))
             return SpecificModel(booster, n_rounds, np.empty(0), "")
         if valid is None or valid_margins is None or task not in valid.tasks:
             return _no_model("no validation rows")
         valid_table = align(valid.task_table(task), table.feature_names, table.n_features)
         quitting = TaskQuitting(
-            self._task_matrix(valid_table, valid, task, valid_margins, n_threads, ref=matrix),
+            self._task_matrix(
+                valid_table, valid, task, valid_margins, n_threads, max_bin, ref=matrix
+            ),
             None,
             metric=self.metric,
             patience=self.patience,
             min_delta=self.min_delta,
         )
-        booster = self._train_specific(params, matrix, self.specific_rounds, (quitting,))
+        booster = self._train_specific(params, matrix, self.specific_rounds, (quitting, stop))
         ((_, history),) = quitting.history.items()
         best = next(iter(quitting.quit_round.values()), None)
         if best is None:
             return _no_model(f"{self.metric.name} is undefined on its validation rows", history)
         if best == 0:
             return _no_model("no improvement on its validation rows", history)
-        return SpecificModel(booster[:best], best, history, "")
+        # XGBoost 3.2 loses the names of categories when it slices.
+        first = assemble.first_rounds(assemble.read_document(booster), best)
+        return SpecificModel(first, best, history, "")
 
     def _train_specific(
         self,
@@ -228,6 +236,7 @@ class TwoStages:
         task: TaskName,
         margins: Margins,
         n_threads: int,
+        max_bin: int | None,
         ref: xgboost.DMatrix | None = None,
     ) -> xgboost.DMatrix:
         rows = data.tasks.rows(task)
@@ -236,10 +245,19 @@ class TwoStages:
             label=data.labels()[rows],
             weight=None if data.weight is None else data.weight[rows],
             base_margin=margins[rows],
-            max_bin=self.params.get("max_bin"),
+            max_bin=max_bin,
             n_threads=n_threads,
             ref=ref,
         )
+
+
+class _Stop(xgboost.callback.TrainingCallback):
+    """Ends the trainings it is given to, in whatever thread, after the round they are in."""
+
+    is_set = False
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return self.is_set
 
 
 def common_margins(
@@ -269,6 +287,11 @@ def own_parameters(params: dict[str, Any], common: Table, own: Table) -> dict[st
         return params
     assert common.feature_names is not None
     assert own.feature_names is not None
+    interactions = params.get("interaction_constraints")
+    if isinstance(interactions, str):
+        groups = json.loads(interactions)
+        names = [[common.feature_names[feature] for feature in group] for group in groups]
+        params = {**params, "interaction_constraints": names}
     monotone = params.get("monotone_constraints")
     if monotone is not None and not isinstance(monotone, Mapping):
         signs = monotone.strip("()").split(",") if isinstance(monotone, str) else monotone

@@ -14,19 +14,28 @@ import numpy as np
 import xgboost
 
 from mtboost.baselines import baseline_scores
-from mtboost.data import FloatArray, Table, align, check_task_keys
-from mtboost.dataset import Dataset
+from mtboost.data import FloatArray, Table, align, check_task_keys, is_mapping
+from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import Metric, default_metric, get_metric
 from mtboost.models import Columns, MultiTaskModel, TaskReport
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
-from mtboost.tasks import TaskName, did_you_mean
+from mtboost.tasks import TaskName, did_you_mean, listed
 from mtboost.xgboost.callbacks import TaskSplit
 from mtboost.xgboost.library import ALIASES, default_n_threads, known_parameters
 from mtboost.xgboost.matrices import quantile_matrix
 
+# Parameters of XGBoost that are arguments of fit().
+_ARGUMENTS = {
+    "objective": "objective",
+    "eval_metric": "eval_metric",
+    "nthread": "n_threads",
+    "n_jobs": "n_threads",
+    "seed": "seed",
+    "random_state": "seed",
+}
 TaskWeight = Mapping[TaskName, float] | Literal["balanced"] | None
 
 
@@ -44,7 +53,7 @@ def train(
     xgb_model: Any = None,
     callbacks: Sequence[xgboost.callback.TrainingCallback] = (),
 ) -> xgboost.Booster:
-    """Train the common model of all tasks: ``xgboost.train`` with :class:`~mtboost.xgboost.TaskSplit`.
+    """Train the common model: ``xgboost.train`` with :class:`~mtboost.xgboost.TaskSplit`.
 
     Parameters
     ----------
@@ -66,12 +75,13 @@ def train(
     Raises
     ------
     TypeError
-        A parameter is unknown.
+        A parameter is unknown, or data or evals hold no Dataset.
 
     References
     ----------
     zhang2019, section 3.2.
     """
+    _check_datasets(data, evals)
     params = dict(params)
     score: Score = params.pop("split_score", "entropy")
     beta: Beta = params.pop("beta", "auto")
@@ -164,8 +174,9 @@ def fit(
         Smaller improvements do not count.
     eval_metric : str or Metric, optional
         By default the objective's; see :func:`mtboost.metrics.get_metric`.
-    eval_set : (X, y) or (X, y, task) or (X, y, task, weight), optional
-        Validation rows; tasks without any never quit and get no specific model.
+    eval_set : (X, y[, task[, weight[, base_margin]]]), optional
+        Validation rows; tasks without any never quit and get no specific model. They need a base
+        margin if the training rows have one.
     validation_fraction : float in [0, 1) or "auto", default="auto"
         Without `eval_set`, the part of each task's rows (of each class, for a classifier) that is
         held out. ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of
@@ -178,6 +189,7 @@ def fit(
         Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
     refit : bool, default=False
         Train both stages again on training and validation rows together, with the rounds found.
+        Not with `eval_set`.
     baselines : bool, default=False
         Also train what one would do without mtboost (pooled, one model each, task as a category),
         to be compared in :meth:`MultiTaskModel.report`.
@@ -213,6 +225,7 @@ def fit(
         common_features=common_features,
     )
     settings = _parameters(params, objective, data, n_threads, seed)
+    _check_outputs(data, settings)
     stages = TwoStages(
         params=settings,
         objective=objective if callable(objective) else None,
@@ -222,18 +235,31 @@ def fit(
         rounds=_at_least(1, num_boost_round, "num_boost_round"),
         patience=_at_least(1, patience, "patience"),
         min_delta=min_delta,
-        specific_params=_checked(specific_params or {}),
+        specific_params=_checked(
+            specific_params or {}, "specific_params", {**_ARGUMENTS, "num_class": "params"}
+        ),
         specific_rounds=_at_least(0, specific_rounds, "specific_rounds"),
         n_threads=settings["nthread"],
         verbose=verbose,
     )
     make_split_score(split_score, beta)
     data.weight = _task_weights(data, task_weight)
+    valid: Dataset | None
     if eval_set is not None:
-        train_rows, valid = data, _validation_data(data, eval_set, task)
+        if refit:
+            raise ParameterError(
+                "refit=True needs validation rows that fit() itself holds out: leave out eval_set, "
+                "or append its rows to X."
+            )
+        train_rows, valid = data, _validation_data(data, eval_set, task, feature_names)
     else:
         classes = is_classification(settings["objective"])
         train_rows, valid = _hold_out(data, validation_fraction, classes, seed)
+    if train_rows.weight is not None and not train_rows.weight.any():
+        raise DataError(
+            "weight, times task_weight, is zero in every training row: at least one must count. "
+            "Rows held out for validation (validation_fraction) are no training rows."
+        )
 
     common = stages.fit_common(train_rows, valid, tuple(callbacks))
     specific = stages.fit_specific(train_rows, valid, common)
@@ -243,7 +269,7 @@ def fit(
             for name_of_task, value in values.items():
                 scores[name_of_task][name] = value
     found = specific
-    if refit and valid is not None and eval_set is None:
+    if refit and valid is not None:
         common = stages.refit_common(data, common)
         rounds = {name: model.n_rounds for name, model in specific.items()}
         specific = stages.fit_specific(data, None, common, rounds)
@@ -255,7 +281,7 @@ def fit(
         task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
         objective=settings["objective"],
         metric=stages.metric.name,
-        task_column=task if _is_column(task) else None,
+        task_column=task if is_column(task) else None,
         reports=_reports(train_rows, valid, common, found, scores, settings["objective"]),
     )
 
@@ -268,34 +294,72 @@ def _parameters(
     seed: int,
 ) -> dict[str, Any]:
     """XGBoost's parameters of both stages."""
-    own = _checked(params or {})
-    for name, keyword in (("objective", "objective"), ("nthread", "n_threads"), ("seed", "seed")):
-        if name in own:
-            raise ParameterError(f"Pass {keyword}= to fit(), not {name!r} in params.")
+    own = _checked(params or {}, "params", _ARGUMENTS)
+    if not isinstance(n_threads, int | np.integer | None):
+        raise ParameterError(f"n_threads must be None or an integer, found {n_threads!r}.")
     labels = data.labels()
     settings = {
         **own,
         "objective": "reg:squarederror" if callable(objective) else objective,
         "nthread": default_n_threads(n_threads),
-        "seed": seed,
+        "seed": _at_least(0, seed, "seed"),
     }
     if is_multiclass(objective) and "num_class" not in settings:
-        settings["num_class"] = int(labels.max()) + 1
+        settings["num_class"] = _count_classes(labels)
     return settings
 
 
-def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """XGBoost's parameters, without aliases: two mappings that are merged must call one thing alike.
+def _count_classes(labels: FloatArray) -> int:
+    classes = np.unique(labels)
+    if not np.array_equal(classes, np.arange(len(classes))):
+        raise DataError(
+            f"y must hold the classes 0, 1, ... without a gap, found "
+            f"{listed(classes.tolist(), 'label')}: recode them, or pass their number in "
+            "params={'num_class': ...}."
+        )
+    return max(2, len(classes))
 
-    Names that XGBoost does not know are refused; it would only warn.
+
+def _check_outputs(data: Dataset, settings: Mapping[str, Any]) -> None:
+    n_outputs = int(settings.get("num_class", 1))
+    margins = data.base_margin
+    n_found = 1 if margins is None or margins.ndim == 1 else margins.shape[1]
+    if margins is not None and n_found != n_outputs:
+        raise DataError(
+            f"base_margin has {n_found} columns, but {settings['objective']} has {n_outputs} "
+            "margins a row."
+        )
+
+
+def _check_datasets(data: object, evals: Sequence[object]) -> None:
+    if not isinstance(data, Dataset):
+        raise TypeError(
+            f"data is a {type(data).__name__}: make it mtboost.Dataset(X, y, task=...)."
+        )
+    for number, pair in enumerate(evals):
+        if not (
+            isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Dataset)
+        ):
+            raise TypeError(f"evals[{number}] must be a pair (mtboost.Dataset, name).")
+
+
+def _checked(
+    params: Mapping[str, Any], argument: str = "params", elsewhere: Mapping[str, str] = {}
+) -> dict[str, Any]:
+    """XGBoost's parameters without aliases: mappings that are merged must call one thing alike.
+
+    Names that XGBoost does not know are refused; it would only warn. `elsewhere` has parameters
+    that belong into another argument of :func:`fit`.
     """
     known = known_parameters()
     checked: dict[str, Any] = {}
     for name, value in params.items():
         if name not in known:
-            raise TypeError(f"params has an unknown name {name!r}.{did_you_mean(name, known)}")
+            raise TypeError(f"{argument} has an unknown name {name!r}.{did_you_mean(name, known)}")
+        if name in elsewhere:
+            raise ParameterError(f"Pass {elsewhere[name]}= to fit(), not {name!r} in {argument}.")
         if ALIASES.get(name, name) in checked:
-            raise ParameterError(f"params has {ALIASES.get(name, name)!r} under two names.")
+            raise ParameterError(f"{argument} has {ALIASES.get(name, name)!r} under two names.")
         checked[ALIASES.get(name, name)] = value
     return checked
 
@@ -310,14 +374,11 @@ def _metric(eval_metric: str | Metric | None, params: Mapping[str, Any]) -> Metr
     )
 
 
-def _at_least(least: int, value: int, name: str) -> int:
-    if value < least or int(value) != value:
+def _at_least(least: int, value: Any, name: str) -> int:
+    is_number = isinstance(value, int | float | np.number)
+    if not (is_number and value >= least and float(value).is_integer()):
         raise ParameterError(f"{name} must be an integer >= {least}, found {value!r}.")
     return int(value)
-
-
-def _is_column(task: Any) -> bool:
-    return isinstance(task, (str, int)) and not isinstance(task, bool)
 
 
 def _task_weights(data: Dataset, task_weight: TaskWeight) -> FloatArray | None:
@@ -330,30 +391,56 @@ def _task_weights(data: Dataset, task_weight: TaskWeight) -> FloatArray | None:
         factors = own.sum() / (data.tasks.n_tasks * np.where(totals > 0, totals, 1.0))
     elif isinstance(task_weight, Mapping):
         check_task_keys("task_weight", task_weight, data.tasks.names)
-        factors = np.array([float(task_weight[name]) for name in data.tasks])
+        try:
+            factors = np.array([float(task_weight[name]) for name in data.tasks])
+        except (TypeError, ValueError):
+            factors = np.array([np.nan])
         if not (np.isfinite(factors).all() and (factors >= 0).all()):
-            raise ParameterError("task_weight must hold finite numbers >= 0.")
+            raise ParameterError(
+                f"task_weight must hold finite numbers >= 0, found {dict(task_weight)}."
+            )
     else:
-        raise ParameterError(
-            f"task_weight must be a mapping or 'balanced', found {task_weight!r}."
-        )
+        raise ParameterError(f"task_weight must be a mapping or 'balanced', found {task_weight!r}.")
     weights: FloatArray = own * factors[data.tasks.codes]
     return weights
 
 
-def _validation_data(data: Dataset, eval_set: Sequence[Any], task: Any) -> Dataset:
+def _validation_data(
+    data: Dataset, eval_set: Sequence[Any], task: Any, feature_names: Any
+) -> Dataset:
     """Validation rows as the user gave them, columns as in training."""
-    if not 2 <= len(eval_set) <= 4:
-        raise DataError("eval_set must be (X, y), (X, y, task) or (X, y, task, weight).")
-    X, y, own_task, weight = [*eval_set, None, None][:4]
-    if own_task is None and _is_column(task):
+    if not 2 <= len(eval_set) <= 5:
+        raise DataError(
+            f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed by task, "
+            "weight and base_margin."
+        )
+    X, y, own_task, weight, base_margin = [*eval_set, None, None, None][:5]
+    if own_task is None and is_column(task):
         own_task = task
-    valid = Dataset(
-        X, y, task=own_task, weight=weight, common_features=data.common.feature_names
-    )
-    for name in valid.tasks:
-        data.tasks.code(name)
-    valid.common = align(valid.common, data.common.feature_names, data.common.n_features)
+    if (base_margin is None) != (data.base_margin is None):
+        raise DataError(
+            "base_margin must be given for training and validation rows, or for neither: "
+            "eval_set=(X, y, task, weight, base_margin)."
+        )
+    if own_task is None and not is_mapping(X) and data.tasks.n_tasks > 1:
+        raise DataError("eval_set lacks the tasks of its rows: pass (X, y, task).")
+    if is_mapping(X) and feature_names is not None:
+        feature_names = {name: names for name, names in feature_names.items() if name in X}
+    try:
+        valid = Dataset(
+            X,
+            y,
+            task=own_task,
+            weight=weight,
+            base_margin=base_margin,
+            feature_names=feature_names,
+            common_features=data.common.feature_names,
+        )
+        for name in valid.tasks:
+            data.tasks.code(name)
+        valid.common = align(valid.common, data.common.feature_names, data.common.n_features)
+    except DataError as error:
+        raise DataError(f"eval_set: {error}") from None
     return valid
 
 
@@ -364,7 +451,9 @@ def _hold_out(
     if fraction == "auto":
         fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
     if not (isinstance(fraction, (int, float)) and 0 <= fraction < 1):
-        raise ParameterError(f"validation_fraction must be in [0, 1) or 'auto', found {fraction!r}.")
+        raise ParameterError(
+            f"validation_fraction must be in [0, 1) or 'auto', found {fraction!r}."
+        )
     groups = data.tasks.codes.astype(np.int64)
     if classes:
         labels = np.unique(data.labels(), return_inverse=True)[1]

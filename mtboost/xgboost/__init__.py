@@ -2,5 +2,6 @@
 
 from mtboost.xgboost.assemble import combine
 from mtboost.xgboost.callbacks import TaskSplit
+from mtboost.xgboost.quitting import TaskQuitting
 
-__all__ = ["TaskSplit", "combine"]
+__all__ = ["TaskQuitting", "TaskSplit", "combine"]

@@ -105,9 +105,7 @@ def first_rounds(document: Document, n_rounds: int) -> xgboost.Booster:
 def with_trees(frame: Document, trees: Sequence[Document], *, n_outputs: int) -> Document:
     """Document like `frame` with these trees; tree i of a round belongs to output i."""
     if len(trees) % n_outputs:
-        raise ModelFormatError(
-            f"{len(trees)} trees do not make whole rounds of {n_outputs} trees."
-        )
+        raise ModelFormatError(f"{len(trees)} trees do not make whole rounds of {n_outputs} trees.")
     document: Document = {**frame, "learner": {**frame["learner"]}}
     booster = document["learner"]["gradient_booster"] = {**frame["learner"]["gradient_booster"]}
     booster["model"] = {
@@ -196,7 +194,9 @@ def _union_of_features(
     learner = frame["learner"] = copy.copy(first["learner"])
     names, own_names = first["learner"]["feature_names"], second["learner"]["feature_names"]
     if bool(names) != bool(own_names):
-        raise DataError("One booster has feature names and the other has none: name both or neither.")
+        raise DataError(
+            "One booster has feature names and the other has none: name both or neither."
+        )
     if not names:
         n_first, n_second = _n_features(first), _n_features(second)
         if n_first != n_second:
@@ -267,7 +267,9 @@ def _model(document: Document) -> Document:
     try:
         model: Document = document["learner"]["gradient_booster"]["model"]
     except KeyError:
-        raise ModelFormatError("Only gbtree boosters can be read; this one is of another kind.") from None
+        raise ModelFormatError(
+            "Only gbtree boosters can be read; this one is of another kind."
+        ) from None
     return model
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
+from mtboost.errors import UnsupportedError
 
 _ROWS_PER_BLOCK = 1 << 16
 
@@ -18,7 +19,7 @@ def bin_matrix(
     *,
     storage_order: npt.NDArray[np.uint32],
     n_threads: int,
-    table: object = None,
+    table: Any = None,
 ) -> _core.BinnedMatrix:
     """Bin a matrix whose cuts XGBoost has already made.
 
@@ -33,18 +34,25 @@ def bin_matrix(
     table : array-like, optional
         What `matrix` was made from. A float NumPy array is binned where it lies; without it, or for
         other kinds, the values are read back from `matrix`.
+
+    Raises
+    ------
+    UnsupportedError
+        The matrix lies in external memory.
     """
     is_dense = matrix.num_nonmissing() == matrix.num_row() * matrix.num_col()
     n_features = matrix.num_col()
-    values_here = (
+    if not (
         isinstance(table, np.ndarray)
         and table.dtype in (np.dtype(np.float32), np.dtype(np.float64))
         and table.shape == (matrix.num_row(), n_features)
         and table.dtype.isnative
-    )
+        and _count_nan(table) == matrix.num_row() * n_features - matrix.num_nonmissing()
+    ):
+        table = None
     if is_dense:
         may_be_missing = np.zeros(n_features, np.uint8)
-    elif values_here:
+    elif table is not None:
         may_be_missing = _core.columns_with_missing(table, n_threads=n_threads)
     else:
         may_be_missing = np.ones(n_features, np.uint8)
@@ -54,7 +62,7 @@ def bin_matrix(
         may_be_missing=may_be_missing,
         storage_order=storage_order,
     )
-    if values_here:
+    if table is not None:
         builder.add(table, n_threads=n_threads)
     else:
         for block in _stored_values(matrix):
@@ -65,6 +73,14 @@ def bin_matrix(
                 n_threads=n_threads,
             )
     return builder.build()
+
+
+def _count_nan(table: npt.NDArray[np.floating[Any]]) -> int:
+    """Missing values, unless the matrix was made with another ``missing`` than NaN."""
+    return sum(
+        int(np.count_nonzero(np.isnan(table[start : start + _ROWS_PER_BLOCK])))
+        for start in range(0, len(table), _ROWS_PER_BLOCK)
+    )
 
 
 def _cuts(matrix: xgboost.DMatrix) -> dict[str, npt.NDArray[Any]]:
@@ -89,10 +105,19 @@ def _cuts(matrix: xgboost.DMatrix) -> dict[str, npt.NDArray[Any]]:
 
 
 def _stored_values(matrix: xgboost.DMatrix) -> Any:
-    """Yield the values of a matrix as CSR blocks; a DMatrix is sliced, so that the copy is small."""
+    """Yield the values as CSR blocks; a DMatrix is sliced, so that the copy is small."""
     if isinstance(matrix, xgboost.QuantileDMatrix):
         yield matrix.get_data()
         return
     for start in range(0, matrix.num_row(), _ROWS_PER_BLOCK):
         rows = np.arange(start, min(start + _ROWS_PER_BLOCK, matrix.num_row()), dtype=np.int32)
-        yield matrix.slice(rows, allow_groups=True).get_data()
+        try:
+            part = matrix.slice(rows, allow_groups=True)
+        except xgboost.core.XGBoostError as error:
+            if "external memory" not in str(error):
+                raise
+            raise UnsupportedError(
+                "TaskSplit cannot read a matrix in external memory: give xgboost.train a "
+                "QuantileDMatrix."
+            ) from None
+        yield part.get_data()

@@ -1,10 +1,10 @@
 """Our trees inside XGBoost's own training loop.
 
 ``xgboost.train`` asks its booster for three things a round: ``update``, ``eval_set``, and now and
-then an attribute or parameter. :class:`GrowingBooster` is the stock booster with these replaced; the
-stock object keeps the parameters, metrics and attributes, but no tree ever enters it. Whatever else
-asks for the model (saving, slicing, SHAP, a user's callback) is given a genuine booster, assembled
-when needed.
+then an attribute or parameter. :class:`GrowingBooster` is the stock booster with these replaced;
+the stock object keeps the parameters, metrics and attributes, but no tree ever enters it. Whatever
+else asks for the model (saving, slicing, SHAP, a user's callback) is given a genuine booster,
+assembled when needed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.errors import DataError, TrainingError
+from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
-from mtboost.xgboost.library import Settings, read_settings
+from mtboost.xgboost.library import Settings, call_objective, read_settings
 
 FloatArray = npt.NDArray[np.float32]
 _SERIAL_ROWS = 20_000
@@ -95,9 +96,7 @@ class Growth:
 
     # ---- one round --------------------------------------------------------------------------
 
-    def update(
-        self, matrix: xgboost.DMatrix, iteration: int, objective: Objective | None
-    ) -> None:
+    def update(self, matrix: xgboost.DMatrix, iteration: int, objective: Objective | None) -> None:
         """Grow one tree per output from the gradients at the current margins."""
         if self._grower is None:
             self._start(matrix, objective)
@@ -106,6 +105,8 @@ class Growth:
             raise DataError("TaskSplit trains on one matrix; update() was given another one.")
         margins = self.margins(matrix)
         gradients = self._gradients(matrix, margins, iteration, objective)
+        left_out = self._rows_without_gradient()
+        gradients[left_out] = 0.0
         grown = [
             self._grower.grow(
                 self.settings.grow,
@@ -118,6 +119,7 @@ class Growth:
         ]
         updated = margins.copy()
         for output, (tree, leaves) in enumerate(grown):
+            leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
             if self._loss is not None and self._loss.refits_leaves:
                 tree["value"] = self._loss.refit_leaf_values(
                     tree["value"],
@@ -136,7 +138,13 @@ class Growth:
         self._margins[matrix] = (len(self._trees), updated)
 
     def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
-        return None if self._is_active.all() else self._is_active
+        return None if self._score is None or self._is_active.all() else self._is_active
+
+    def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
+        """Rows of tasks that have quit, where the grower knows no tasks."""
+        if self._score is not None or self.tasks is None or self._is_active.all():
+            return np.empty(0, np.int64)
+        return np.flatnonzero(self._is_active[self.tasks.codes] == 0)
 
     def _gradients(
         self,
@@ -152,13 +160,15 @@ class Growth:
                 margins, self._labels, self._weights, n_threads=self.settings.n_threads
             )
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
-        if isinstance(objective, getattr(xgboost.objective, "Objective", ())):
-            pair = objective(iteration, prediction.copy(), matrix)
-        else:
-            pair = objective(prediction.copy(), matrix)
+        pair = call_objective(objective, iteration, prediction.copy(), matrix)
         gradients = np.empty((*margins.shape, 2), np.float32)
-        for part, values in enumerate(pair):
-            gradients[:, :, part] = np.asarray(values).reshape(margins.shape)
+        for part, values in enumerate(map(np.asarray, pair)):
+            if values.size != prediction.size:
+                raise DataError(
+                    f"The objective returned an array of shape {values.shape}: gradient and "
+                    f"hessian must have the shape of the margins, {prediction.shape}."
+                )
+            gradients[:, :, part] = values.reshape(margins.shape)
         if not np.isfinite(gradients).all():
             row = int(np.argwhere(~np.isfinite(gradients))[0, 0])
             raise TrainingError(
@@ -195,15 +205,20 @@ class Growth:
 
     @cached_property
     def _without_trees(self) -> xgboost.Booster:
-        return assemble.first_rounds(self._document([]), 0)
+        booster = assemble.first_rounds(self._document([]), 0)
+        booster.set_param({"nthread": self.settings.n_threads})
+        return booster
 
     def predict(self, matrix: xgboost.DMatrix, *, output_margin: bool) -> FloatArray:
         margins = self.margins(matrix)
         flat = margins[:, 0].copy() if self._n_outputs == 1 else margins.copy()
         if output_margin:
             return flat
-        with _base_margin(matrix, flat):
-            return cast(FloatArray, self._without_trees.predict(matrix))
+        # XGBoost remembers predictions by matrix, whatever its base margin: hence a matrix of its
+        # own for the inverse link, without values.
+        values = scipy.sparse.csr_array((len(flat), matrix.num_col()), dtype=np.float32)
+        rows = xgboost.DMatrix(values, base_margin=flat)
+        return cast(FloatArray, self._without_trees.predict(rows, validate_features=False))
 
     def evaluate(
         self,
@@ -261,12 +276,7 @@ class Growth:
         if objective is None:
             self._labels = matrix.get_label().reshape(n_rows, -1)
             self._weights = matrix.get_weight() if matrix.get_weight().size else None
-            self._loss = _core.Loss(
-                self.settings.objective,
-                n_outputs=self.settings.n_classes or self._labels.shape[1],
-                **self.settings.objective_options,
-            )
-            self._loss.check_labels(self._labels)
+            self._loss = self._make_loss()
         self._objective = objective
         self._initialise(matrix, objective)
         order, first_rows = self._order_by_task()
@@ -285,6 +295,25 @@ class Growth:
         self._table = None
         self._train = weakref.ref(matrix)
 
+    def _make_loss(self) -> _core.Loss:
+        n_outputs = self.settings.n_classes or self._labels.shape[1]
+        if self._labels.size == 0:
+            raise DataError("The training matrix has no labels: give it label=.")
+        try:
+            loss = _core.Loss(
+                self.settings.objective, n_outputs=n_outputs, **self.settings.objective_options
+            )
+        except ValueError as error:
+            raise UnsupportedError(
+                f"objective={self.settings.objective!r} is not supported with TaskSplit: {error}. "
+                "Pass a function of your own as obj."
+            ) from None
+        try:
+            loss.check_labels(self._labels)
+        except ValueError as error:
+            raise DataError(str(error)) from None
+        return loss
+
     def _initialise(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         """Let XGBoost make what it makes in its first round: cuts and the start score."""
         scratch = self.stock.copy()
@@ -300,8 +329,9 @@ class Growth:
             self._n_outputs = assemble.outputs_of(self._frame)
 
     def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
-        """Storage order of rows and first stored row of each task (cpp/core/split/task_rows.hpp)."""
-        if self.tasks is None:
+        """Storage order of rows, first stored row of each task (cpp/core/split/task_rows.hpp)."""
+        if self.tasks is None or self._score is None:
+            # XGBoost's own order: sums of doubles depend on it in the last bit.
             return np.empty(0, np.uint32), None
         first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)
         if bool((np.diff(self.tasks.codes) >= 0).all()):
@@ -324,7 +354,7 @@ class GrowingBooster(xgboost.Booster):
         pass  # the handle belongs to another booster
 
     @property
-    def handle(self) -> Any:
+    def handle(self) -> Any:  # type: ignore[override]  # an attribute in Booster
         return self.trained().handle
 
     def trained(self) -> xgboost.Booster:
@@ -364,9 +394,8 @@ class GrowingBooster(xgboost.Booster):
         **kwargs: Any,
     ) -> npt.NDArray[np.float32]:
         if kwargs:
-            return cast(
-                FloatArray, self.trained().predict(data, output_margin, training=training, **kwargs)
-            )
+            options = {"output_margin": output_margin, "training": training, **kwargs}
+            return cast(FloatArray, self.trained().predict(data, **options))
         return self.growth.predict(data, output_margin=output_margin)
 
     def num_boosted_rounds(self) -> int:
@@ -403,8 +432,9 @@ class GrowingBooster(xgboost.Booster):
     def copy(self) -> xgboost.Booster:
         return self.trained().copy()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.trained().__reduce_ex__(protocol)
+    def __reduce__(self) -> Any:
+        # copy.copy hands back what it is given; a function of ours would be needed to unpickle.
+        return copy.copy, (self.trained(),)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
 import xgboost
 
 from mtboost.errors import UnsupportedError
@@ -17,10 +16,10 @@ from mtboost.xgboost.library import check_version
 class TaskSplit(xgboost.callback.TrainingCallback):
     """Grow the trees of ``xgboost.train`` with a split score over tasks.
 
-    The loop, bins, gradients, metrics, early stopping and printing stay XGBoost's, and the result is
-    an ordinary ``xgboost.Booster``. With ``score="plain"`` it equals that of stock training bit for
-    bit, unless rows or columns are sampled (the law of the draws is XGBoost's, the draws are not).
-
+    The loop, bins, gradients, metrics, early stopping and printing stay XGBoost's, and the result
+    is an ordinary ``xgboost.Booster``. With ``score="plain"`` it equals that of stock training bit
+    for bit, unless rows or columns are sampled (the law of the draws is XGBoost's, the draws are
+    not).
     Parameters
     ----------
     task : array-like of shape (n_rows,)
@@ -31,7 +30,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         Weight of the variance in ``score="variance"``.
     table : ndarray, optional
         The array that the training matrix was made from. With it a ``QuantileDMatrix`` is read
-        without a temporary copy of its values (8 bytes each).
+        without a temporary copy of its values (8 bytes each). It is not used where `missing` of the
+        matrix was another number than NaN.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
 
     def __init__(
         self,
-        task: npt.ArrayLike,
+        task: Any,
         *,
         score: Score = "entropy",
         beta: Beta = "auto",
@@ -71,9 +71,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
             )
         if isinstance(model, GrowingBooster):
             raise UnsupportedError("Give xgboost.train one TaskSplit, not two.")
-        return GrowingBooster(
-            Growth(model, tasks=self.tasks, score=self._score, table=self._table)
-        )
+        return GrowingBooster(Growth(model, tasks=self.tasks, score=self._score, table=self._table))
 
     def after_training(self, model: Any) -> Any:
         # A callback before this one, such as EarlyStopping(save_best=True), may have cut out a

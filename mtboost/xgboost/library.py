@@ -7,22 +7,26 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
   (:func:`read_settings`).
 * ``xgboost.train`` calls ``before_training``, then ``update`` and ``eval_set`` each round, then
   ``after_training`` (booster.py).
+* A user's objective is called with margins and matrix; an object of one of the classes of XGBoost
+  3.2 with the round before them (:func:`call_objective`).
 * A model document may be assembled by hand (assemble.py).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import joblib
 import numpy as np
+import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.errors import MissingDependencyError, UnsupportedError
+from mtboost.errors import MissingDependencyError, ParameterError, UnsupportedError
 
 _OBJECTIVE_PARAMETERS = (
     "scale_pos_weight",
@@ -31,6 +35,8 @@ _OBJECTIVE_PARAMETERS = (
     "quantile_alpha",
     "num_parallel_tree",
 )
+# Those that a loss of the core takes.
+_LOSS_OPTIONS = ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power")
 #: Other names of parameters. Where both are set XGBoost silently takes the second, in any order.
 ALIASES = {
     "eta": "learning_rate",
@@ -89,7 +95,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
         key: float(value)
         for group in objective.values()
         for key, value in group.items()
-        if key != "num_class"
+        if key in _LOSS_OPTIONS
     }
     return Settings(
         grow=_core.GrowParams(
@@ -109,7 +115,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
             colsample_bylevel=float(tree["colsample_bylevel"]),
             colsample_bynode=float(tree["colsample_bynode"]),
             monotone_constraints=_parse_monotone(tree["monotone_constraints"]),
-            interaction_constraints=json.loads(tree["interaction_constraints"] or "[]"),
+            interaction_constraints=_parse_interactions(tree["interaction_constraints"]),
             seed=int(generic["seed"]) % 2**64,
         ),
         n_threads=default_n_threads(int(generic["nthread"])),
@@ -149,6 +155,34 @@ def default_n_threads(n_threads: int | None) -> int:
     return int(joblib.effective_n_jobs(-1))
 
 
+def call_objective(
+    objective: Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]],
+    iteration: int,
+    margins: npt.NDArray[np.float32],
+    matrix: xgboost.DMatrix,
+) -> tuple[npt.ArrayLike, npt.ArrayLike]:
+    """Gradient and hessian of a user's objective.
+
+    Raises
+    ------
+    UnsupportedError
+        It finds the structure of a tree with other gradients than its leaf values.
+    """
+    classes = getattr(xgboost, "objective", None)  # from XGBoost 3.2 on
+    if classes is None or not isinstance(objective, classes.Objective):
+        gradient, hessian = objective(margins, matrix)
+        return gradient, hessian
+    gradient, hessian = objective(iteration, margins, matrix)
+    if isinstance(objective, classes.TreeObjective):
+        split_gradient = objective.split_grad(iteration, gradient, hessian)
+        if split_gradient is not None:
+            raise UnsupportedError(
+                f"split_grad of {type(objective).__name__} returned gradients, which TaskSplit "
+                "cannot use: let it return None, or train without TaskSplit."
+            )
+    return gradient, hessian
+
+
 def _refuse_unsupported(learner: dict[str, Any]) -> None:
     train = learner["learner_train_param"]
     booster = learner["gradient_booster"]
@@ -184,3 +218,13 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
 def _parse_monotone(text: str) -> list[int]:
     """Parse XGBoost's ``"(1,0,-1)"``."""
     return [int(part) for part in text.strip("()").split(",") if part.strip()]
+
+
+def _parse_interactions(text: str) -> list[list[int]]:
+    """Parse XGBoost's ``"[[0,1],[2]]"``."""
+    try:
+        return [[int(feature) for feature in group] for group in json.loads(text or "[]")]
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"interaction_constraints must be a list of lists of features, found {text!r}."
+        ) from None

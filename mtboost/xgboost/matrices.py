@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost.data import FloatArray, Table
+from mtboost.errors import DataError
 
 
 def quantile_matrix(
@@ -23,16 +26,17 @@ def quantile_matrix(
     ref: xgboost.DMatrix | None = None,
 ) -> xgboost.QuantileDMatrix:
     """Binned matrix for training, or for validation against the bins of `ref`."""
-    return xgboost.QuantileDMatrix(
-        table.native,
-        label=label,
-        weight=weight,
-        base_margin=base_margin,
-        max_bin=max_bin,
-        nthread=n_threads,
-        ref=ref,
-        **_columns(table),
-    )
+    with _infinity_named(table):
+        return xgboost.QuantileDMatrix(
+            table.native,
+            label=label,
+            weight=weight,
+            base_margin=base_margin,
+            max_bin=max_bin,
+            nthread=n_threads,
+            ref=ref,
+            **_columns(table),
+        )
 
 
 def quantile_matrix_with_category(
@@ -71,9 +75,31 @@ def plain_matrix(
     table: Table, *, base_margin: FloatArray | None = None, n_threads: int | None = None
 ) -> xgboost.DMatrix:
     """Matrix to predict from."""
-    return xgboost.DMatrix(
-        table.native, base_margin=base_margin, nthread=n_threads, **_columns(table)
-    )
+    with _infinity_named(table):
+        return xgboost.DMatrix(
+            table.native, base_margin=base_margin, nthread=n_threads, **_columns(table)
+        )
+
+
+@contextmanager
+def _infinity_named(table: Table) -> Iterator[None]:
+    """Say where the infinite value is that XGBoost refuses."""
+    try:
+        yield
+    except xgboost.core.XGBoostError as error:
+        if "`inf`" not in str(error):
+            raise
+        for position in range(table.n_features):
+            name = table.feature_names[position] if table.feature_names else position
+            values = table.column(name)
+            if values.dtype.kind == "f":
+                rows = np.flatnonzero(np.abs(values) > np.finfo(np.float32).max)
+                if rows.size:
+                    raise DataError(
+                        f"X is {values[rows[0]]:g} in column {name!r}, first at row {rows[0]}: "
+                        "values must be finite and fit in float32. NaN is a missing value."
+                    ) from None
+        raise
 
 
 def _columns(table: Table) -> dict[str, Any]:

@@ -24,9 +24,9 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     """Watch every task's own validation metric and let tasks quit.
 
     After each round the metric is evaluated on each task's validation rows. A task without
-    improvement by more than `min_delta` for `patience` rounds in a row quits: its training rows take
-    no part in later trees. Training ends when every task has quit. A task without validation rows
-    on which the metric is defined never quits.
+    improvement by more than `min_delta` for `patience` rounds in a row quits: its training rows
+    take no part in later trees. Training ends when every task has quit. A task without validation
+    rows on which the metric is defined never quits.
 
     Several tasks need :class:`TaskSplit` beside it, which knows the tasks of the training rows and
     leaves out those that have quit; a single task may be trained by stock XGBoost alone.
@@ -35,8 +35,8 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     ----------
     valid : DMatrix
         Validation rows with labels, and weights if any.
-    task : array-like of shape (n_valid_rows,)
-        Their tasks.
+    task : array-like of shape (n_valid_rows,), optional
+        Their tasks; None is a single task.
     metric : str or Metric, optional
         See :func:`mtboost.metrics.get_metric`; by default the objective's.
     patience : int, default=20
@@ -62,7 +62,7 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     def __init__(
         self,
         valid: xgboost.DMatrix,
-        task: npt.ArrayLike | TaskSet,
+        task: Any = None,
         *,
         metric: str | Metric | None = None,
         patience: int = 20,
@@ -71,10 +71,8 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         logger: Callable[[str], None] = xgboost.collective.communicator_print,
     ) -> None:
         super().__init__()
-        if patience < 1:
-            raise ParameterError(f"patience must be at least 1 round, found {patience}.")
-        if not min_delta >= 0:
-            raise ParameterError(f"min_delta must be >= 0, found {min_delta}.")
+        _check_at_least(1, patience, "patience")
+        _check_at_least(0, min_delta, "min_delta")
         self._valid = valid
         self._valid_tasks = (
             task if isinstance(task, TaskSet) else TaskSet.from_labels(task, valid.num_row())
@@ -187,6 +185,11 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         active = [str(self._tasks.names[code]) for code in np.flatnonzero(self._is_active)]
         shown = ", ".join(active[:_N_SHOWN]) + (", ..." if len(active) > _N_SHOWN else "")
         return f"[{epoch}]{''.join(parts)}\tactive {len(active)}/{self._tasks.n_tasks}: {shown}\n"
+
+
+def _check_at_least(least: int, value: Any, name: str) -> None:
+    if not (isinstance(value, int | float | np.number) and value >= least):
+        raise ParameterError(f"{name} must be a number >= {least}, found {value!r}.")
 
 
 def _margins(model: xgboost.Booster, matrix: xgboost.DMatrix) -> npt.NDArray[np.float32]:

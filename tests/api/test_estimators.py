@@ -190,7 +190,7 @@ def test_each_parameter_reaches_fit(parameters, arguments):
 
 def test_data_beside_x_reach_fit():
     margin, weight = VALUES / 2, np.arange(N_ROWS) % 5
-    valid = (NUMBERS[::2], VALUES[::2], SHOP[::2], weight[::2] + 1)
+    valid = (NUMBERS[::2], VALUES[::2], SHOP[::2], weight[::2] + 1, margin[::2])
     model = mtboost.fit(
         NUMBERS, VALUES, task=SHOP, weight=weight, base_margin=margin, eval_set=valid, **FAST_FIT
     )
@@ -548,7 +548,9 @@ def dumped(estimator):
 
 @every_estimator
 @pytest.mark.parametrize(
-    "copied", [lambda e: pickle.loads(pickle.dumps(e)), dumped, copy.deepcopy], ids=str
+    "copied",
+    [lambda e: pickle.loads(pickle.dumps(e)), dumped, copy.deepcopy],
+    ids=["pickle", "joblib", "deepcopy"],
 )
 def test_a_copy_predicts_the_same(estimator, y, copied):
     original = clone(estimator).set_params(task="shop").fit(FRAME, y)

@@ -35,18 +35,33 @@ void for_row_blocks(std::size_t n_rows, int n_threads, const Body& body) {
   });
 }
 
-// The bin of a value that is present. Without branches: values of neighbouring rows are independent, so their searches
-// overlap in the processor.
-bin_t find_bin(std::span<const float> edges, bool is_categorical, float value) noexcept {
-  const auto lies_below = [&](float edge) { return is_categorical ? edge < value : edge <= value; };
+// The bin of a value: n_bins if it is missing. Without branches: values of neighbouring rows are independent, so their
+// searches overlap in the processor.
+template <bool kIsCategorical>
+bin_t find_bin(std::span<const float> edges, float value) noexcept {
+  const auto lies_below = [&](float edge) { return kIsCategorical ? edge < value : edge <= value; };
   const float* first = edges.data();
   for (std::size_t length = edges.size(); length > 1;) {
     const std::size_t half = length / 2;
     first += lies_below(first[half - 1]) ? half : 0;
     length -= half;
   }
-  const auto bin = static_cast<bin_t>(first - edges.data()) + (lies_below(*first) ? 1 : 0);
-  return std::min(bin, static_cast<bin_t>(edges.size()) - 1);  // above the last cut: the last bin
+  const auto n_bins = static_cast<bin_t>(edges.size());
+  const bin_t bin = static_cast<bin_t>(first - edges.data()) + (lies_below(*first) ? 1 : 0);
+  return std::isnan(value) ? n_bins : std::min(bin, n_bins - 1);  // above the last cut: the last bin
+}
+
+// Stores the values of one feature, value(i) for i in [0, n_rows), in the rows row(i).
+template <typename Bin, bool kIsCategorical, typename Value, typename Row>
+bool store_values(std::span<const float> edges, std::size_t n_rows, const Value& value, const Row& row) noexcept {
+  bool has_missing = false;
+  for (std::size_t i = 0; i < n_rows; ++i) {
+    const float x = value(i);
+    has_missing |= std::isnan(x);
+    const auto bin = static_cast<Bin>(find_bin<kIsCategorical>(edges, x));
+    std::memcpy(row(i), &bin, sizeof bin);
+  }
+  return has_missing;
 }
 
 }  // namespace
@@ -85,25 +100,31 @@ std::uint8_t* BinnedMatrixBuilder::reserve_row(std::size_t row_in_block) noexcep
   return matrix_.data_.data() + (stored_rows_.empty() ? row : stored_rows_[row]) * matrix_.row_bytes_;
 }
 
-BinnedMatrixBuilder::Feature BinnedMatrixBuilder::feature(feature_t number) const noexcept {
+template <typename Value, typename Row>
+void BinnedMatrixBuilder::store(feature_t feature, std::size_t n_rows, const Value& value, const Row& row) const {
+  static constexpr float kNoEdge = std::numeric_limits<float>::infinity();
   const Cuts& cuts = matrix_.cuts_;
-  return {number, cuts.values(number), cuts.is_categorical(number), matrix_.may_be_missing(number), matrix_.column(number)};
+  const BinnedMatrix::Column at = matrix_.column(feature);
+  // A feature without bins is missing everywhere; it has one slot, 0.
+  const auto edges = cuts.n_bins(feature) == 0 ? std::span(&kNoEdge, 1) : cuts.values(feature);
+  const auto target = [&](std::size_t i) { return row(i) + at.offset; };
+  bool has_missing;
+  if (cuts.n_bins(feature) == 0) {
+    store_values<std::uint8_t, false>(edges, n_rows, [](std::size_t) { return -kNoEdge; }, target);
+    has_missing = true;
+  } else if (cuts.is_categorical(feature)) {
+    has_missing = at.bytes_per_bin == 1 ? store_values<std::uint8_t, true>(edges, n_rows, value, target)
+                                        : store_values<std::uint16_t, true>(edges, n_rows, value, target);
+  } else {
+    has_missing = at.bytes_per_bin == 1 ? store_values<std::uint8_t, false>(edges, n_rows, value, target)
+                                        : store_values<std::uint16_t, false>(edges, n_rows, value, target);
+  }
+  require(!has_missing || matrix_.may_be_missing(feature),
+          "feature " + std::to_string(feature) + " holds a missing value");
 }
 
-void BinnedMatrixBuilder::Feature::store(std::uint8_t* row, float value) const {
-  auto bin = static_cast<bin_t>(edges.size());
-  if (std::isnan(value))
-    require(may_be_missing, "feature " + std::to_string(number) + " holds a missing value");
-  else if (!edges.empty())
-    bin = find_bin(edges, is_categorical, value);
-  else
-    require(may_be_missing, "feature " + std::to_string(number) + " has a value but no bins");
-  if (at.bytes_per_bin == 1) {
-    row[at.offset] = static_cast<std::uint8_t>(bin);
-  } else {
-    const auto wide = static_cast<std::uint16_t>(bin);
-    std::memcpy(row + at.offset, &wide, sizeof wide);
-  }
+void BinnedMatrixBuilder::store_one(feature_t feature, float value, std::uint8_t* row) const {
+  store(feature, 1, [value](std::size_t) { return value; }, [row](std::size_t) { return row; });
 }
 
 void BinnedMatrixBuilder::start_block(std::size_t n_rows, std::size_t n_columns) const {
@@ -116,11 +137,9 @@ template <typename T>
 void BinnedMatrixBuilder::add(const MatrixView<T>& block, int n_threads) {
   start_block(block.n_rows, block.n_columns);
   for_row_blocks(block.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
-    for (feature_t number = 0; number < matrix_.n_features(); ++number) {
-      const Feature target = feature(number);
-      for (std::size_t row = begin; row < end; ++row)
-        target.store(reserve_row(row), static_cast<float>(block(row, number)));
-    }
+    for (feature_t feature = 0; feature < matrix_.n_features(); ++feature)
+      store(feature, end - begin, [&](std::size_t i) { return static_cast<float>(block(begin + i, feature)); },
+            [&](std::size_t i) { return reserve_row(begin + i); });
   });
   n_added_ += block.n_rows;
 }
@@ -134,12 +153,13 @@ void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads
       std::uint8_t* target = reserve_row(row);
       const auto n_stored = static_cast<std::size_t>(block.indptr[row + 1] - block.indptr[row]);
       if (n_stored < matrix_.n_features())
-        for (feature_t number = 0; number < matrix_.n_features(); ++number) feature(number).store(target, kMissing);
+        for (feature_t feature = 0; feature < matrix_.n_features(); ++feature)
+          if (matrix_.may_be_missing(feature)) store_one(feature, kMissing, target);
       for (auto i = block.indptr[row]; i < block.indptr[row + 1]; ++i) {
         const auto entry = static_cast<std::size_t>(i);
-        const auto number = static_cast<feature_t>(block.indices[entry]);
-        require(number < matrix_.n_features(), "column index " + std::to_string(number) + " is out of range");
-        feature(number).store(target, block.values[entry]);
+        const auto feature = static_cast<feature_t>(block.indices[entry]);
+        require(feature < matrix_.n_features(), "column index " + std::to_string(feature) + " is out of range");
+        store_one(feature, block.values[entry], target);
       }
     }
   });

@@ -103,15 +103,9 @@ class BinnedMatrixBuilder {
 
  private:
   std::uint8_t* reserve_row(std::size_t row_in_block) noexcept;
-  struct Feature {  // what storing a value needs to know
-    feature_t number;
-    std::span<const float> edges;
-    bool is_categorical;
-    bool may_be_missing;
-    BinnedMatrix::Column at;
-    void store(std::uint8_t* row, float value) const;
-  };
-  Feature feature(feature_t number) const noexcept;
+  template <typename Value, typename Row>
+  void store(feature_t feature, std::size_t n_rows, const Value& value, const Row& row) const;
+  void store_one(feature_t feature, float value, std::uint8_t* row) const;
   void start_block(std::size_t n_rows, std::size_t n_columns) const;
 
   BinnedMatrix matrix_;

@@ -27,9 +27,7 @@ class XgboostArithmetic {
         reg_alpha_(params.reg_alpha),
         max_delta_step_(params.max_delta_step),
         min_child_weight_(params.min_child_weight),
-        is_boxed_(params.max_delta_step != 0.0f ||
-                  std::any_of(params.monotone_constraints.begin(), params.monotone_constraints.end(),
-                              [](int sign) { return sign != 0; })) {}
+        is_boxed_(params.max_delta_step != 0.0f || !params.monotone_constraints.empty()) {}
 
   // w = -T(G)/(H + λ), T: soft threshold at α; 0 below min_child_weight; clipped to max_delta_step.
   float weight(const GradientSums& sums) const noexcept {
@@ -43,7 +41,8 @@ class XgboostArithmetic {
     return std::clamp(weight(sums), bounds.lower, bounds.upper);
   }
 
-  // T(G)²/(H + λ), or -(2Gw + (H + λ)w²) where a limit on w may bind.
+  // T(G)²/(H + λ), or -(2Gw + (H + λ)w²) where a limit on w may bind. XGBoost 3.2 decides that from the parameters
+  // alone: a list of monotone constraints counts even if all are 0.
   float gain(const GradientSums& sums, const WeightBounds& bounds) const noexcept {
     return is_boxed_ ? gain_of_weight(sums, weight(sums, bounds)) : free_gain(sums);
   }

@@ -118,9 +118,9 @@ void SplitFinder::find_by_score(std::span<const NodeToSplit> nodes, std::span<co
       if (splits[at].is_found()) search.features.push_back(at);
     if (search.features.empty()) return;
     search.tasks = present_tasks(*tasks_, nodes[node].rows, gradients, XgboostArithmetic(params_));
-    if (search.tasks.size() < score_->min_tasks()) {  // one task: ranked by the gain alone
+    if (search.tasks.size() < score_->min_tasks()) {
       for (Split& split : splits) {
-        split.score = 0.0f;
+        split.score = static_cast<float>(score_->score_of_one_task(split.gain));
         if (is_better(split, search.best)) search.best = std::move(split);
       }
       search.features.clear();

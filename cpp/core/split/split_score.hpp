@@ -40,8 +40,9 @@ class SplitScore {
     return std::numeric_limits<double>::infinity();
   }
 
-  // With fewer tasks than this in a node the cuts are ranked by the pooled gain.
+  // In a node with fewer tasks than this, S follows from s alone and rises with it: see score_of_one_task().
   virtual task_t min_tasks() const { return 2; }
+  virtual double score_of_one_task(float pooled_gain) const { return pooled_gain; }
 
   virtual bool needs_every_task_gain() const { return false; }
   // task_gains(cut, i) is the gain of the i-th task present.
@@ -56,6 +57,7 @@ class EntropyScore final : public SplitScore {
  public:
   double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
   double upper_bound(float pooled_gain, task_t n_present) const override;
+  double score_of_one_task(float) const override { return 0.0; }
 };
 
 // S = s − β v, v the sample variance of s^t (eq. 6). β has the unit 1 / loss.

@@ -12,7 +12,6 @@
 
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
-#include "split/split.hpp"
 
 namespace mtboost {
 

@@ -1,0 +1,134 @@
+"""How fast does the common model grow, against XGBoost and LightGBM on the same rows pooled?
+
+Two shapes: few large tasks (1.17 M rows x 44 columns, 2 tasks) and many tasks (1 M x 50, 1000
+tasks, Zipf sizes). Every library trains in a process of its own, so that its peak memory is its
+own; the processes take turns, and ratios are of runs of the same turn.
+
+    python benchmarks/common_stage.py [--rounds 100] [--turns 5] [--shape few many] [--threads 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+SHAPES = {"few": (1_173_000, 44, 2), "many": (1_000_000, 50, 1000)}
+METHODS = ("xgboost", "lightgbm", "plain", "entropy", "variance", "variance_1e-3")
+MAX_DEPTH, LEARNING_RATE = 6, 0.1
+
+
+def make_data(shape: str, folder: Path) -> None:
+    """A logistic problem whose tasks share some effects and differ in others."""
+    n_rows, n_features, n_tasks = SHAPES[shape]
+    rng = np.random.default_rng(0)
+    sizes = 1 / np.arange(1, n_tasks + 1) if n_tasks > 2 else np.array([0.836, 0.164])
+    task = rng.choice(n_tasks, n_rows, p=sizes / sizes.sum()).astype(np.int32)
+    X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
+    for column in range(0, n_features, 4):  # counts: few distinct values, heavy tail
+        X[:, column] = np.round(np.exp(X[:, column]) * 3)
+    own = rng.standard_normal((n_tasks, 4)).astype(np.float32)[task]
+    margin = X[:, 1] - 0.7 * X[:, 2] + np.sin(2 * X[:, 9]) + (X[:, 10] > 0) * (X[:, 11] > 1) - 2
+    margin += 0.5 * (own * X[:, 13:17]).sum(axis=1)
+    y = rng.random(n_rows) < 1 / (1 + np.exp(-margin))
+    for name, array in (("X", X), ("y", y.astype(np.float32)), ("task", task)):
+        np.save(folder / f"{name}.npy", array)
+
+
+def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[str, float]:
+    X, y, task = (np.load(folder / f"{name}.npy") for name in ("X", "y", "task"))
+    start = time.perf_counter()
+    if method == "lightgbm":
+        import lightgbm
+
+        params = {
+            "objective": "binary",
+            "num_leaves": 2**MAX_DEPTH - 1,
+            "max_depth": MAX_DEPTH,
+            "learning_rate": LEARNING_RATE,
+            "num_threads": n_threads,
+            "verbose": -1,
+        }
+        data = lightgbm.Dataset(X, y, params=params)
+        data.construct()
+        ready = time.perf_counter()
+        lightgbm.train(params, data, rounds)
+    else:
+        import xgboost
+
+        params = {
+            "objective": "binary:logistic",
+            "max_depth": MAX_DEPTH,
+            "learning_rate": LEARNING_RATE,
+            "nthread": n_threads,
+        }
+        matrix = xgboost.QuantileDMatrix(X, y, nthread=n_threads)
+        callbacks = []
+        if method != "xgboost":
+            from mtboost.xgboost import TaskSplit
+
+            score, _, beta = method.partition("_")
+            beta_value = float(beta) if beta else "auto"
+            callbacks = [TaskSplit(task, score=score, beta=beta_value, table=X)]
+        ready = time.perf_counter()
+        xgboost.train(params, matrix, rounds, callbacks=callbacks)
+    end = time.perf_counter()
+    return {
+        "prepare": ready - start,
+        "train": end - ready,
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--child", nargs=2, metavar=("METHOD", "FOLDER"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        method, folder = args.child
+        print(json.dumps(run_method(method, Path(folder), args.rounds, args.threads)))
+        return
+    machine = platform.processor() or platform.machine()
+    print(f"{machine}, {args.threads} threads, {args.rounds} rounds")
+    for shape in args.shape:
+        with tempfile.TemporaryDirectory() as folder:
+            make_data(shape, Path(folder))
+            results: dict[str, list[dict[str, float]]] = {method: [] for method in args.method}
+            for _ in range(args.turns):
+                for method in args.method:
+                    command = [sys.executable, __file__, "--child", method, folder]
+                    command += ["--rounds", str(args.rounds), "--threads", str(args.threads)]
+                    output = subprocess.run(command, check=True, capture_output=True, text=True)
+                    results[method].append(json.loads(output.stdout.splitlines()[-1]))
+        n_rows, n_features, n_tasks = SHAPES[shape]
+        print(f"\n{n_rows} rows, {n_features} features, {n_tasks} tasks; {args.turns} turns")
+        columns = ("train s", "/ xgboost", "min", "max", "MB", "/ xgboost")
+        print(f"{'medians':14}" + "".join(map("{:>10}".format, columns)))
+        for method, runs in results.items():
+            base = results.get("xgboost", runs)
+            ratio = [a["train"] / b["train"] for a, b in zip(runs, base, strict=True)]
+            memory = statistics.median(run["memory"] for run in runs)
+            base_memory = statistics.median(run["memory"] for run in base)
+            print(
+                f"{method:14}{statistics.median(run['train'] for run in runs):10.2f}"
+                f"{statistics.median(ratio):10.2f}{min(ratio):10.2f}{max(ratio):10.2f}"
+                f"{memory:10.0f}{memory / base_memory:10.2f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "loss/make_loss.hpp"
+
+namespace mtboost {
+namespace {
+
+using OptionalWeights = std::optional<Contiguous<float>>;
+
+std::unique_ptr<Loss> make(const std::string& name, std::size_t n_outputs, float scale_pos_weight, float huber_slope,
+                           float max_delta_step, float tweedie_variance_power) {
+  return make_loss(name, n_outputs, {scale_pos_weight, huber_slope, max_delta_step, tweedie_variance_power});
+}
+
+// (n_rows, n_columns), or (n_rows,) where there is one column.
+std::span<const float> as_rows(const Contiguous<float>& array, std::size_t n_columns, const char* name) {
+  const bool is_matrix = array.ndim() == 2 && static_cast<std::size_t>(array.shape(1)) == n_columns;
+  require(is_matrix || (array.ndim() == 1 && n_columns == 1),
+          std::string(name) + " must have shape " +
+              (n_columns == 1 ? "(n_rows,)" : "(n_rows, " + std::to_string(n_columns) + ")"));
+  return {array.data(), static_cast<std::size_t>(array.size())};
+}
+
+LossRows as_loss_rows(const Loss& loss, const Contiguous<float>& margins, const Contiguous<float>& labels,
+                      const OptionalWeights& weights) {
+  LossRows rows{as_rows(margins, loss.n_outputs(), "margins"), as_rows(labels, loss.n_labels(), "labels"), {}};
+  if (weights) {
+    rows.weights = as_span(*weights, "weights");
+    // An empty span means "no weights", so that an empty array for some rows has to be refused here.
+    require(!rows.weights.empty() || rows.margins.empty(), "weights must have shape (n_rows,), found 0 weights");
+  }
+  return rows;
+}
+
+Contiguous<float> gradients(const Loss& loss, const Contiguous<float>& margins, const Contiguous<float>& labels,
+                            const OptionalWeights& weights, int n_threads, std::optional<Contiguous<float>> out) {
+  const LossRows rows = as_loss_rows(loss, margins, labels, weights);
+  const std::vector<py::ssize_t> shape{margins.shape(0), static_cast<py::ssize_t>(loss.n_outputs()), 2};
+  if (!out) out.emplace(shape);
+  require(out->ndim() == 3 && std::equal(shape.begin(), shape.end(), out->shape()),
+          "out must have shape (n_rows, n_outputs, 2)");
+  static_assert(sizeof(GradientPair) == 2 * sizeof(float));
+  const std::span pairs(reinterpret_cast<GradientPair*>(out->mutable_data()), rows.margins.size());
+  {
+    py::gil_scoped_release release;
+    ThreadPool pool(n_threads);
+    loss.gradients(rows, pool, pairs);
+  }
+  return *out;
+}
+
+py::array_t<float> refit_leaf_values(const Loss& loss, const Contiguous<float>& leaf_values,
+                                     const Contiguous<node_t>& leaves, const Contiguous<float>& margins,
+                                     const Contiguous<float>& labels, const OptionalWeights& weights,
+                                     std::size_t output, float learning_rate, int n_threads) {
+  const LossRows rows = as_loss_rows(loss, margins, labels, weights);
+  const auto leaf_of_row = as_span(leaves, "leaves");
+  auto values = as_vector(leaf_values, "leaf_values");
+  {
+    py::gil_scoped_release release;
+    ThreadPool pool(n_threads);
+    loss.refit_leaf_values(leaf_of_row, rows, output, learning_rate, pool, values);
+  }
+  return to_array(std::move(values));
+}
+
+}  // namespace
+
+void bind_loss(py::module_& module) {
+  const LossParams defaults;
+  py::class_<Loss>(module, "Loss", "A loss by XGBoost's name of its objective; gradients are XGBoost's bit for bit.")
+      .def(py::init(&make), py::arg("name"), py::arg("n_outputs") = 1, py::kw_only(),
+           py::arg("scale_pos_weight") = defaults.scale_pos_weight, py::arg("huber_slope") = defaults.huber_slope,
+           py::arg("max_delta_step") = defaults.max_delta_step,
+           py::arg("tweedie_variance_power") = defaults.tweedie_variance_power)
+      .def_property_readonly("name", &Loss::name)
+      .def_property_readonly("n_outputs", &Loss::n_outputs)
+      .def_property_readonly("refits_leaves", &Loss::refits_leaves)
+      .def(
+          "check_labels",
+          [](const Loss& loss, const Contiguous<float>& labels) {
+            loss.check_labels(as_rows(labels, loss.n_labels(), "labels"));
+          },
+          py::arg("labels").noconvert())
+      .def("gradients", &gradients, py::arg("margins").noconvert(), py::arg("labels").noconvert(),
+           py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("n_threads") = 1,
+           py::arg("out").noconvert().none(true) = py::none())
+      .def("refit_leaf_values", &refit_leaf_values, py::arg("leaf_values").noconvert(), py::arg("leaves").noconvert(),
+           py::arg("margins").noconvert(), py::arg("labels").noconvert(),
+           py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("output") = 0,
+           py::arg("learning_rate"), py::arg("n_threads") = 1);
+}
+
+}  // namespace mtboost

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loss/make_loss.hpp"
+
+#include <cmath>
+
+#include "base/require.hpp"
+#include "loss/absolute_error_loss.hpp"
+#include "loss/log_link_loss.hpp"
+#include "loss/logistic_loss.hpp"
+#include "loss/pseudo_huber_loss.hpp"
+#include "loss/softmax_loss.hpp"
+#include "loss/squared_error_loss.hpp"
+
+namespace mtboost {
+namespace {
+
+void check(const LossParams& params) {
+  const auto [scale, slope, step, power] = params;
+  const auto is_at_least_0 = [](float value) { return std::isfinite(value) && value >= 0.0f; };
+  require(is_at_least_0(scale), "scale_pos_weight must be 0 or positive, found " + std::to_string(scale));
+  require(is_at_least_0(step), "max_delta_step must be 0 or positive, found " + std::to_string(step));
+  require(std::isfinite(slope) && slope > 0.0f, "huber_slope must be positive, found " + std::to_string(slope));
+  require(power >= 1.0f && power <= 2.0f,
+          "tweedie_variance_power must lie between 1 and 2, found " + std::to_string(power));
+}
+
+}  // namespace
+
+std::unique_ptr<Loss> make_loss(const std::string& name, std::size_t n_outputs, const LossParams& params) {
+  check(params);
+  require(n_outputs >= 1, "n_outputs must be at least 1");
+  const PositiveFactor positive_factor(params.scale_pos_weight);
+  if (name == "reg:squarederror")
+    return std::make_unique<SquaredErrorLoss>(name, n_outputs, SquaredError{positive_factor});
+  if (name == "reg:absoluteerror") return std::make_unique<AbsoluteErrorLoss>(name, n_outputs, AbsoluteError{});
+  if (name == "reg:pseudohubererror")
+    return std::make_unique<PseudoHuberLoss>(name, n_outputs, PseudoHuber{params.huber_slope});
+  if (name == "binary:logistic" || name == "reg:logistic" || name == "binary:logitraw")
+    return std::make_unique<LogisticLoss>(name, n_outputs, Logistic{positive_factor});
+  if (name == "count:poisson") return std::make_unique<PoissonLoss>(name, n_outputs, Poisson{params.max_delta_step});
+  if (name == "reg:gamma") return std::make_unique<GammaLoss>(name, n_outputs, Gamma{positive_factor});
+  if (name == "reg:tweedie")
+    return std::make_unique<TweedieLoss>(name, n_outputs, Tweedie{params.tweedie_variance_power});
+  if (name == "multi:softprob" || name == "multi:softmax") {
+    require(n_outputs >= 2, name + " needs n_outputs of at least 2, one per class");
+    return std::make_unique<SoftmaxLoss>(name, n_outputs);
+  }
+  throw std::invalid_argument(
+      "no loss is called '" + name +
+      "'; known are reg:squarederror, reg:absoluteerror, reg:pseudohubererror, binary:logistic, reg:logistic, "
+      "binary:logitraw, count:poisson, reg:gamma, reg:tweedie, multi:softprob, multi:softmax");
+}
+
+}  // namespace mtboost

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "binning/binned_matrix.hpp"
+#include "check.hpp"
+#include "tables.hpp"
+
+namespace mtboost::test {
+namespace {
+
+bool have_same_bytes(const BinnedMatrix& a, const BinnedMatrix& b) {
+  return a.n_rows() == b.n_rows() && a.row_bytes() == b.row_bytes() &&
+         std::equal(a.row_data(0), a.row_data(0) + a.n_rows() * a.row_bytes(), b.row_data(0));
+}
+
+bin_t expected_bin(const Table& table, row_t row, feature_t feature) {
+  const float value = table.view()(row, feature);
+  return std::isnan(value) ? table.features[feature].n_bins : static_cast<bin_t>(value);
+}
+
+// Nine features or more, so that there is more than one group; one of them needs two bytes.
+Table mixed_table(row_t n_rows) {
+  std::vector<Feature> features(11, Feature{20, 0.1});
+  features[3] = {5, 0.2, true};
+  features[8] = {300, 0.1};
+  return random_table(n_rows, features, 1);
+}
+
+}  // namespace
+
+TEST(a_cut_belongs_to_the_bin_above_it) {
+  const Table table{{{3}}, 6, {-7.0f, 0.999f, 1.0f, 2.5f, 3.0f, 1e30f}};  // cuts at 1, 2, 3
+  const auto matrix = make_matrix(table);
+  for (row_t row = 0; row < table.n_rows; ++row) check(matrix->bin(row, 0) == std::vector<bin_t>{0, 0, 1, 2, 2, 2}[row]);
+}
+
+TEST(every_value_lies_in_its_bin) {
+  const Table table = mixed_table(500);
+  const auto matrix = make_matrix(table);
+  for (row_t row = 0; row < table.n_rows; ++row)
+    for (feature_t feature = 0; feature < table.features.size(); ++feature)
+      check(matrix->bin(row, feature) == expected_bin(table, row, feature));
+}
+
+TEST(rows_are_stored_in_the_order_asked_for) {
+  const Table table = mixed_table(500);
+  std::vector<row_t> order = all_rows(table.n_rows);
+  std::ranges::reverse(order);
+  std::swap(order[3], order[77]);
+  const auto matrix = make_matrix(table, order);
+  check(std::ranges::equal(matrix->caller_rows(), order));
+  for (row_t row = 0; row < table.n_rows; ++row)
+    for (feature_t feature = 0; feature < table.features.size(); ++feature)
+      check(matrix->bin(row, feature) == expected_bin(table, order[row], feature));
+}
+
+TEST(more_than_256_slots_take_two_bytes_in_their_group_only) {
+  const auto bytes_per_bin = [](const std::vector<Feature>& features) {
+    const auto matrix = make_matrix(random_table(1, features, 1));
+    std::vector<std::uint32_t> bytes;
+    for (const auto& group : matrix->groups()) bytes.push_back(group.bytes_per_bin);
+    return bytes;
+  };
+  std::vector<Feature> features(17, Feature{256});
+  check(bytes_per_bin(features) == std::vector<std::uint32_t>{1, 1, 1});
+  features[9].n_bins = 257;
+  check(bytes_per_bin(features) == std::vector<std::uint32_t>{1, 2, 1});
+  features[0].missing_share = 0.5;  // the slot of missing values counts
+  check(bytes_per_bin(features) == std::vector<std::uint32_t>{2, 2, 1});
+}
+
+TEST(the_form_of_the_table_does_not_matter) {
+  const Table table = mixed_table(5000);  // enough rows for several threads
+  const auto matrix = make_matrix(table);
+  const std::size_t n_columns = table.features.size();
+  check(have_same_bytes(*make_matrix(table, {}, 7), *matrix));
+
+  // Double, rows from last to first, columns one after another.
+  std::vector<double> turned(table.values.size());
+  for (row_t row = 0; row < table.n_rows; ++row)
+    for (std::size_t column = 0; column < n_columns; ++column)
+      turned[column * table.n_rows + (table.n_rows - 1 - row)] = static_cast<double>(table.view()(row, column));
+  auto from_turned = make_builder(table);
+  from_turned.add(MatrixView<double>{turned.data() + table.n_rows - 1, table.n_rows, n_columns, -1,
+                                     static_cast<std::ptrdiff_t>(table.n_rows)}, 2);
+  check(have_same_bytes(std::move(from_turned).build(), *matrix));
+
+  // Sparse, without the missing values, in two blocks.
+  auto from_sparse = make_builder(table);
+  for (const auto& [begin, end] : {std::pair<row_t, row_t>{0, 13}, {13, table.n_rows}}) {
+    std::vector<std::int64_t> indptr{0};
+    std::vector<std::int32_t> indices;
+    std::vector<float> values;
+    for (row_t row = begin; row < end; ++row) {
+      for (std::size_t column = 0; column < n_columns; ++column)
+        if (const float value = table.view()(row, column); !std::isnan(value)) {
+          indices.push_back(static_cast<std::int32_t>(column));
+          values.push_back(value);
+        }
+      indptr.push_back(static_cast<std::int64_t>(indices.size()));
+    }
+    from_sparse.add(CsrView<std::int64_t, std::int32_t>{indptr, indices, values}, 2);
+  }
+  check(have_same_bytes(std::move(from_sparse).build(), *matrix));
+}
+
+TEST(columns_with_missing_values_are_found_by_any_number_of_threads) {
+  Table table = random_table(5000, std::vector<Feature>(3, Feature{4}), 1);
+  table.values[4567 * 3 + 1] = kMissing;
+  for (const int n_threads : {1, 7})
+    check(columns_with_missing(table.view(), n_threads) == std::vector<std::uint8_t>{0, 1, 0});
+}
+
+TEST(wrong_tables_are_refused) {
+  using Error = std::invalid_argument;
+  const Table table = random_table(4, {{3}, {3}}, 1);
+  check_throws<Error>("feature 1 holds a missing value", [] { make_matrix({{{3}, {3}}, 1, {0.0f, kMissing}}); });
+  check_throws<Error>("must be a permutation", [&] { make_matrix(table, {0, 1, 1, 2}); });
+  check_throws<Error>("must be a permutation", [&] { make_matrix(table, {0, 1, 2, 4}); });
+  check_throws<Error>("one entry per row", [&] { make_matrix(table, {0, 1, 2}); });
+  check_throws<Error>("4 rows, but 0 were added", [&] { make_builder(table).build(); });
+  check_throws<Error>("more rows were added", [&] {
+    auto builder = make_builder(table);
+    builder.add(table.view(), 1);
+    builder.add(table.view(), 1);
+  });
+  check_throws<Error>("the block has 1 columns, the cuts 2", [&] {
+    make_builder(table).add(MatrixView<float>{table.values.data(), 4, 1, 2, 1}, 1);
+  });
+  for (const std::int32_t column : {-1, 2})
+    check_throws<Error>("is out of range", [&] {
+      const std::vector<std::int64_t> indptr{0, 2};
+      const std::vector<std::int32_t> indices{0, column};
+      const std::vector<float> values{0.0f, 0.0f};
+      make_builder(table).add(CsrView<std::int64_t, std::int32_t>{indptr, indices, values}, 1);
+    });
+  check_throws<Error>("at most 65535 are supported", [] { make_builder({{{65536, 0.5}}, 1, {}}); });
+  check_throws<Error>("must not decrease", [] { Cuts({0, 2, 1, 2}, {1.0f, 2.0f}, {0.0f, 0.0f, 0.0f}, {0, 0, 0}); });
+}
+
+}  // namespace mtboost::test

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "check.hpp"
+#include "grow/tree_grower.hpp"
+#include "tables.hpp"
+
+namespace mtboost::test {
+namespace {
+
+constexpr row_t kRows = 20000;
+
+bool are_equal(const Tree& a, const Tree& b) {
+  return a.left == b.left && a.right == b.right && a.parent == b.parent && a.feature == b.feature &&
+         a.threshold == b.threshold && a.default_left == b.default_left && a.gain == b.gain && a.score == b.score &&
+         a.hessian == b.hessian && a.base_weight == b.base_weight && a.value == b.value && a.right_bins == b.right_bins;
+}
+
+bool are_equal(const std::vector<TreeGrower::Grown>& a, const std::vector<TreeGrower::Grown>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
+    return are_equal(one.tree, other.tree) && one.leaves == other.leaves;
+  });
+}
+
+// Numeric and categorical features, one and two bytes a bin, missing values.
+Table mixed_table() {
+  std::vector<Feature> features(12, Feature{20, 0.1});
+  features[2] = {3, 0.0, true};
+  features[5] = {12, 0.2, true};
+  features[9] = {300, 0.1};
+  return random_table(kRows, features, 5);
+}
+
+// Rows of five tasks, one of them tiny, not stored in the caller's order.
+const std::vector<row_t> kFirstRows{0, 9000, 9003, 15000, 18000, kRows};
+std::vector<row_t> storage_order() {
+  std::vector<row_t> order(kRows);
+  for (row_t place = 0; place < kRows; ++place) order[place] = (place * 7) % kRows;  // 7 does not divide kRows
+  return order;
+}
+
+std::vector<GradientPair> gradients() {
+  auto stream = test_stream(6);
+  std::vector<GradientPair> pairs(kRows);
+  for (GradientPair& pair : pairs) pair = {static_cast<float>(stream.uniform() - 0.5), static_cast<float>(stream.uniform())};
+  return pairs;
+}
+
+TreeGrower make_grower(const std::shared_ptr<const SplitScore>& score) {
+  std::optional<TaskRows> tasks;
+  if (score != nullptr) tasks.emplace(kFirstRows);
+  return {make_matrix(mixed_table(), storage_order()), score, tasks, {}};
+}
+
+std::vector<TreeGrower::Grown> grow_trees(TreeGrower& grower, const GrowParams& params, int n_threads,
+                                          const std::vector<std::uint8_t>& is_active = {}) {
+  std::vector<TreeGrower::Grown> trees;
+  for (std::uint64_t number = 0; number < 2; ++number)
+    trees.push_back(grower.grow(params, gradients(), is_active, number, n_threads, {}));
+  return trees;
+}
+
+GrowParams sampling() {
+  GrowParams params;
+  params.subsample = 0.7;
+  params.colsample_bytree = 0.9;
+  params.colsample_bynode = 0.5;
+  params.seed = 11;
+  return params;
+}
+
+GrowParams loss_guided() {
+  GrowParams params;
+  params.loss_guided = true;
+  params.max_depth = 0;
+  params.max_leaves = 40;
+  params.monotone_constraints = {1, -1};
+  params.interaction_constraints = {{0, 1, 2, 5}, {3, 4, 9}};
+  return params;
+}
+
+}  // namespace
+
+TEST(trees_have_the_same_bytes_for_any_number_of_threads) {
+  const std::vector<std::shared_ptr<const SplitScore>> scores{
+      nullptr, std::make_shared<EntropyScore>(), std::make_shared<DeviationScore>(),
+      std::make_shared<CallableScore>([](std::span<const float> gains, const MatrixView<float>& task_gains,
+                                         std::span<double> result) {
+        for (std::size_t cut = 0; cut < gains.size(); ++cut)
+          result[cut] = static_cast<double>(gains[cut]) + static_cast<double>(task_gains(cut, 0));
+      })};
+  for (const auto& score : scores)
+    for (const GrowParams& params : {GrowParams{}, sampling(), loss_guided()}) {
+      TreeGrower serial = make_grower(score);
+      const auto expected = grow_trees(serial, params, 1);
+      check(expected.front().tree.n_nodes() > 20);
+      check(!are_equal(expected.front().tree, expected.back().tree) || params.subsample == 1.0);
+      for (const int n_threads : {2, 7}) {
+        TreeGrower parallel = make_grower(score);
+        check(are_equal(grow_trees(parallel, params, n_threads), expected));
+      }
+    }
+}
+
+TEST(rows_of_a_task_that_has_quit_take_no_part) {
+  TreeGrower grower = make_grower(std::make_shared<EntropyScore>());
+  const auto serial = grow_trees(grower, {}, 1, {1, 1, 0, 1, 1});
+  check(are_equal(grow_trees(grower, {}, 7, {1, 1, 0, 1, 1}), serial));
+  const auto caller_rows = grower.matrix().caller_rows();
+  for (row_t row = 0; row < kRows; ++row) {
+    const bool has_quit = row >= kFirstRows[2] && row < kFirstRows[3];
+    check((serial.front().leaves[caller_rows[row]] < 0) == has_quit);
+  }
+}
+
+TEST(a_grower_that_was_interrupted_grows_the_same_tree_afterwards) {
+  TreeGrower grower = make_grower(std::make_shared<EntropyScore>());
+  const auto expected = grow_trees(grower, {}, 2);
+  for (int n_steps = 0; n_steps < 3; ++n_steps)
+    check_throws<std::runtime_error>("interrupt", [&] {
+      int step = 0;
+      grower.grow({}, gradients(), {}, 0, 2, [&] {
+        if (step++ == n_steps) throw std::runtime_error("interrupt");
+      });
+    });
+  check(are_equal(grow_trees(grower, {}, 2), expected));
+}
+
+TEST(an_error_in_a_score_comes_home_from_its_thread) {
+  TreeGrower grower = make_grower(std::make_shared<CallableScore>(
+      [](std::span<const float>, const MatrixView<float>&, std::span<double> scores) { scores[0] = std::nan(""); }));
+  check_throws<std::invalid_argument>("not finite", [&] { grower.grow({}, gradients(), {}, 0, 7, {}); });
+}
+
+// ---- weird input: a root that stays a leaf --------------------------------------------------------------------------
+
+namespace {
+
+// The root's leaf value, learning rate included, of a table that cannot be cut.
+float only_leaf(const Table& table, const std::vector<GradientPair>& pairs, const GrowParams& params) {
+  TreeGrower grower(make_matrix(table), std::make_shared<EntropyScore>(), TaskRows({0, 1, table.n_rows}), {});
+  const auto grown = grower.grow(params, pairs, {}, 0, 2, {});
+  check(grown.tree.n_nodes() == 1);
+  check(grown.leaves == std::vector<node_t>(table.n_rows, 0));
+  return grown.tree.value.front();
+}
+
+}  // namespace
+
+TEST(one_row_makes_one_leaf) {
+  check(only_leaf({{{3}, {3}}, 1, {0.0f, 1.0f}}, {{2.0f, 1.0f}}, {}) == -2.0f / (1.0f + 1.0f) * 0.3f);
+}
+
+TEST(one_bin_makes_one_leaf) {
+  check(only_leaf({{{1}}, 3, {0.0f, 0.0f, 0.0f}}, {{2.0f, 1.0f}, {-4.0f, 1.0f}, {3.0f, 1.0f}}, {}) ==
+        -1.0f / (3.0f + 1.0f) * 0.3f);
+}
+
+TEST(missing_values_alone_make_one_leaf) {
+  for (const bin_t n_bins : {0, 1, 3})
+    check(only_leaf({{{n_bins, 1.0}}, 3, {kMissing, kMissing, kMissing}}, {{2.0f, 1.0f}, {-4.0f, 1.0f}, {3.0f, 1.0f}}, {}) ==
+          -1.0f / (3.0f + 1.0f) * 0.3f);
+}
+
+TEST(zero_hessians_make_one_leaf_of_value_zero) {
+  const Table table{{{3}}, 3, {0.0f, 1.0f, 2.0f}};
+  GrowParams unregularised;
+  unregularised.min_child_weight = unregularised.reg_lambda = 0.0f;
+  for (const GrowParams& params : {GrowParams{}, unregularised})
+    check(only_leaf(table, {{2.0f, 0.0f}, {-4.0f, 0.0f}, {3.0f, 0.0f}}, params) == 0.0f);
+}
+
+TEST(a_child_without_hessian_is_not_cut_off) {
+  GrowParams params;
+  params.min_child_weight = params.reg_lambda = 0.0f;
+  const Table table{{{3}}, 3, {0.0f, 1.0f, 2.0f}};
+  TreeGrower grower(make_matrix(table), nullptr, std::nullopt, {});
+  const std::vector<GradientPair> pairs{{-1.0f, 0.0f}, {-4.0f, 1.0f}, {3.0f, 1.0f}};
+  const Tree tree = grower.grow(params, pairs, {}, 0, 1, {}).tree;
+  check(tree.n_nodes() == 3);
+  check(tree.threshold.front() == 2.0f);
+  check(tree.value[1] == 5.0f / 1.0f * 0.3f);
+  check(tree.value[2] == -3.0f / 1.0f * 0.3f);
+}
+
+TEST(wrong_calls_are_refused) {
+  using Error = std::invalid_argument;
+  const auto matrix = make_matrix(random_table(3, {{3}}, 1));
+  TreeGrower grower(matrix, nullptr, std::nullopt, {});
+  const std::vector<GradientPair> pairs(3, GradientPair{1.0f, 1.0f});
+  GrowParams endless;
+  endless.max_depth = 0;
+  check_throws<Error>("a tree never ends", [&] { grower.grow(endless, pairs, {}, 0, 1, {}); });
+  check_throws<Error>("gradients have 2 rows, the data 3", [&] { grower.grow({}, std::span(pairs).first(2), {}, 0, 1, {}); });
+  const std::vector<std::uint8_t> flags{1, 1};
+  check_throws<Error>("one flag per task", [&] { grower.grow({}, pairs, flags, 0, 1, {}); });
+  check_throws<Error>("needs tasks", [&] { TreeGrower(matrix, std::make_shared<EntropyScore>(), std::nullopt, {}); });
+  check_throws<Error>("cover all rows", [&] { TreeGrower(matrix, nullptr, TaskRows({0, 2}), {}); });
+  check_throws<Error>("one weight per feature", [&] { TreeGrower(matrix, nullptr, std::nullopt, {1.0f, 1.0f}); });
+}
+
+}  // namespace mtboost::test

@@ -1,0 +1,163 @@
+# Types of the extension; what a call does is written at its definition in cpp/core.
+# Arrays must be C-contiguous and of exactly these types; tables may have any strides.
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+class _Pybind11Type(type): ...
+
+# ---- binning: cpp/core/binning -------------------------------------------------------------------
+
+class BinnedMatrix(metaclass=_Pybind11Type):
+    # Raises TypeError: made by BinnedMatrixBuilder.build().
+    def __init__(self, *args: object, **kwargs: object) -> None: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def is_dense(self) -> bool: ...
+    @property
+    def n_bytes(self) -> int: ...
+
+class BinnedMatrixBuilder(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        offsets: NDArray[np.uint32],
+        values: NDArray[np.float32],
+        min_values: NDArray[np.float32],
+        is_categorical: NDArray[np.uint8],
+        n_rows: int,
+        may_be_missing: NDArray[np.uint8],
+        storage_order: NDArray[np.uint32],
+    ) -> None: ...
+    def add(self, block: NDArray[np.float32] | NDArray[np.float64], *, n_threads: int) -> None: ...
+    def add_csr(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        values: NDArray[np.float32],
+        *,
+        n_threads: int,
+    ) -> None: ...
+    def build(self) -> BinnedMatrix: ...
+
+def columns_with_missing(
+    table: NDArray[np.float32] | NDArray[np.float64], *, n_threads: int
+) -> NDArray[np.uint8]: ...
+
+# ---- losses: cpp/core/loss -----------------------------------------------------------------------
+
+class Loss(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        name: str,
+        n_outputs: int = 1,
+        *,
+        scale_pos_weight: float = 1.0,
+        huber_slope: float = 1.0,
+        max_delta_step: float = 0.7,
+        tweedie_variance_power: float = 1.5,
+    ) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def n_outputs(self) -> int: ...
+    @property
+    def refits_leaves(self) -> bool: ...
+    def check_labels(self, labels: NDArray[np.float32]) -> None: ...
+    def gradients(
+        self,
+        margins: NDArray[np.float32],
+        labels: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_threads: int = 1,
+        out: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]: ...
+    def refit_leaf_values(
+        self,
+        leaf_values: NDArray[np.float32],
+        leaves: NDArray[np.int32],
+        margins: NDArray[np.float32],
+        labels: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        output: int = 0,
+        learning_rate: float,
+        n_threads: int = 1,
+    ) -> NDArray[np.float32]: ...
+
+# ---- split scores: cpp/core/split/split_score.hpp ------------------------------------------------
+
+class SplitScore(metaclass=_Pybind11Type):
+    # Raises TypeError: made by the functions below.
+    def __init__(self, *args: object, **kwargs: object) -> None: ...
+
+def entropy_score() -> SplitScore: ...
+def variance_score(beta: float) -> SplitScore: ...
+def deviation_score() -> SplitScore: ...
+def callable_score(
+    function: Callable[[NDArray[np.float32], NDArray[np.float32]], ArrayLike],
+) -> SplitScore: ...
+
+# ---- trees: cpp/core/grow ------------------------------------------------------------------------
+
+class GrowParams(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        learning_rate: float = 0.3,
+        max_depth: int = 6,
+        max_leaves: int = 0,
+        loss_guided: bool = False,
+        min_split_loss: float = 0.0,
+        min_child_weight: float = 1.0,
+        reg_lambda: float = 1.0,
+        reg_alpha: float = 0.0,
+        max_delta_step: float = 0.0,
+        max_cat_to_onehot: int = 4,
+        max_cat_threshold: int = 64,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bylevel: float = 1.0,
+        colsample_bynode: float = 1.0,
+        monotone_constraints: Sequence[int] = [],
+        interaction_constraints: Sequence[Sequence[int]] = [],
+        seed: int = 0,
+    ) -> None: ...
+    @property
+    def learning_rate(self) -> float: ...
+
+class TreeGrower(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        *,
+        score: SplitScore | None = None,
+        first_rows: NDArray[np.uint32] | None = None,
+        feature_weights: NDArray[np.float32] | None = None,
+    ) -> None: ...
+    # The arrays of a tree by name, and the leaf of every row (~leaf if the row took no part).
+    def grow(
+        self,
+        params: GrowParams,
+        gradients: NDArray[np.float32],
+        *,
+        is_active: NDArray[np.uint8] | None = None,
+        tree_number: int = 0,
+        n_threads: int = 1,
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int32]]: ...
+
+def add_leaf_values(
+    values: NDArray[np.float32],
+    leaves: NDArray[np.int32],
+    margins: NDArray[np.float32],
+    *,
+    output: int,
+    n_threads: int,
+) -> None: ...

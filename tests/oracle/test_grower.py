@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ grower grows the naive twin's trees: any score, ties, missing values, absent tasks.
+
+Gradients are multiples of 1/8 and small, so that every float64 sum is exact whatever its order;
+what remains is the rounding of S itself, which the kernel sums up over tasks in another way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from oracle import naive
+
+from mtboost import _core
+
+# Entropy is ln R - (Σ r ln r)/R in the kernel, −Σ P ln P in the twin: each side is right to some
+# 1e-15 relative to its terms, which float32 S hides but for the last place; two for good measure.
+SCORE_ULPS = 2
+
+
+@dataclass(frozen=True)
+class Problem:
+    bins: np.ndarray  # -1 is missing
+    cuts: list[naive.Cuts]
+    gradients: np.ndarray
+    task: np.ndarray
+    n_tasks: int
+    params: naive.Params
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_rows = draw(st.integers(2, 150))
+    n_tasks = draw(st.integers(1, 6))
+    n_bins = draw(st.lists(st.integers(1, 14), min_size=1, max_size=4))
+    missing = draw(st.sampled_from([0.0, 0.0, 0.2, 0.9]))
+    cuts, columns = [], []
+    for bins in n_bins:
+        is_categorical = draw(st.booleans())
+        first = 0 if is_categorical else 1
+        edges = np.arange(first, first + bins, dtype=np.float32)
+        cuts.append(naive.Cuts(edges, np.float32(-1), is_categorical))
+        column = np.minimum(rng.integers(0, bins, n_rows), rng.integers(0, bins, n_rows))
+        columns.append(np.where(rng.random(n_rows) < missing, -1, column))
+    weights = rng.random(n_tasks) ** 3 + 1e-3  # some tasks are rare, or absent
+    task = rng.choice(n_tasks, n_rows, p=weights / weights.sum())
+    effect = rng.integers(-3, 4, (n_tasks, len(columns)))
+    gradient = (effect[task] * (np.column_stack(columns) > 2)).sum(axis=1)
+    gradient = gradient + rng.integers(-4, 5, n_rows) / 8
+    hessian = rng.integers(draw(st.integers(0, 1)), 5, n_rows) / 4
+    params = naive.Params(
+        learning_rate=0.5,
+        max_depth=3,
+        max_leaves=draw(st.sampled_from([0, 5])),
+        grow_policy=draw(st.sampled_from(["depthwise", "lossguide"])),
+        reg_lambda=draw(st.sampled_from([0.0, 1.0])),
+        reg_alpha=draw(st.sampled_from([0.0, 0.5])),
+        gamma=draw(st.sampled_from([0.0, 1.0])),
+        min_child_weight=draw(st.sampled_from([0.0, 1.0])),
+        max_cat_to_onehot=draw(st.sampled_from([1, 4, 100])),
+        max_cat_threshold=draw(st.sampled_from([3, 64])),
+    )
+    return Problem(
+        np.column_stack(columns),
+        cuts,
+        np.column_stack([gradient, hessian]).astype(np.float32),
+        task,
+        n_tasks,
+        params,
+    )
+
+
+def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -> dict:
+    """The kernel's tree, with the leaf of every row."""
+    X = problem.bins.astype(np.float32)  # value b of a numerical feature lies in bin b
+    X[problem.bins < 0] = np.nan
+    order = np.argsort(problem.task, kind="stable").astype(np.uint32)
+    counts = np.bincount(problem.task, minlength=problem.n_tasks)
+    builder = _core.BinnedMatrixBuilder(
+        offsets=np.cumsum([0, *(cut.n_bins for cut in problem.cuts)]).astype(np.uint32),
+        values=np.concatenate([cut.edges for cut in problem.cuts]),
+        min_values=np.array([cut.minimum for cut in problem.cuts], np.float32),
+        is_categorical=np.array([cut.is_categorical for cut in problem.cuts], np.uint8),
+        n_rows=len(X),
+        may_be_missing=np.full(X.shape[1], np.isnan(X).any(), np.uint8),
+        storage_order=order,
+    )
+    builder.add(X, n_threads=1)
+    grower = _core.TreeGrower(
+        builder.build(),
+        score=score,
+        first_rows=np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
+    )
+    p = problem.params
+    params = _core.GrowParams(
+        learning_rate=p.learning_rate,
+        max_depth=p.max_depth,
+        max_leaves=p.max_leaves,
+        loss_guided=p.grow_policy == "lossguide",
+        min_split_loss=p.gamma,
+        min_child_weight=p.min_child_weight,
+        reg_lambda=p.reg_lambda,
+        reg_alpha=p.reg_alpha,
+        max_cat_to_onehot=p.max_cat_to_onehot,
+        max_cat_threshold=p.max_cat_threshold,
+    )
+    tree, leaves = grower.grow(params, problem.gradients, n_threads=n_threads)
+    return {**tree, "leaf_of_row": leaves}
+
+
+def twin(problem: Problem, score: naive.Score) -> naive.Tree:
+    return naive.grow_tree(
+        problem.bins,
+        problem.cuts,
+        problem.gradients[:, 0],
+        problem.gradients[:, 1],
+        problem.params,
+        task=problem.task,
+        score=score,
+    )
+
+
+def assert_same_tree(kernel: dict, expected: naive.Tree) -> None:
+    """Equal, or they part at a node where both claim the same S but for its last places.
+
+    Loss-guided growth may also part where two leaves are as urgent as each other but for those.
+    """
+    for node in range(min(len(kernel["left"]), len(expected.left))):
+        is_inner = expected.left[node] >= 0
+        same = (kernel["left"][node] >= 0) == is_inner and (
+            not is_inner
+            or (
+                kernel["feature"][node] == expected.feature[node]
+                and kernel["threshold"][node] == expected.threshold[node]
+                and kernel["default_left"][node] == expected.default_left[node]
+                and kernel["gain"][node] == expected.gain[node]
+            )
+        )
+        if not same:
+            a, b = kernel["score"][node], expected.score[node]
+            assert abs(a - b) <= SCORE_ULPS * np.spacing(max(abs(a), abs(b))), (node, a, b)
+            return
+    parted = np.flatnonzero(kernel["left"] != expected.left)
+    if len(parted):
+        a, b = np.sort(kernel["score"]), np.sort(expected.score)
+        assert np.all(np.abs(a - b) <= SCORE_ULPS * np.spacing(np.maximum(np.abs(a), np.abs(b))))
+        return
+    assert_array_equal(kernel["right"], expected.right)
+    assert_array_equal(kernel["value"][expected.left < 0], expected.value[expected.left < 0])
+    assert_array_equal(kernel["hessian"], expected.hessian)
+    assert_array_equal(kernel["base_weight"], expected.base_weight)
+    assert_array_equal(kernel["leaf_of_row"], expected.leaf_of_row)
+    starts = kernel["category_starts"]
+    for number, node in enumerate(kernel["categorical_nodes"]):
+        categories = kernel["categories"][starts[number] : starts[number + 1]]
+        assert_array_equal(categories, expected.categories[int(node)])
+
+
+SCORES = {
+    "plain": (lambda: None, naive.plain),
+    "entropy": (_core.entropy_score, naive.entropy),
+    "variance": (lambda: _core.variance_score(0.01), naive.variance(0.01)),
+    "deviation": (
+        _core.deviation_score,
+        lambda s, gains: s - np.sqrt(len(gains) * np.var(gains, ddof=1)) if len(gains) > 1 else s,
+    ),
+    "callable": (
+        lambda: _core.callable_score(lambda s, gains: s - np.abs(gains).max(axis=1) / 2),
+        lambda s, gains: s - np.abs(gains).max() / 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+@given(problem=problems())
+@settings(max_examples=400, deadline=None)
+def test_kernel_grows_the_twins_tree(name: str, problem: Problem) -> None:
+    make, score = SCORES[name]
+    assert_same_tree(grow(problem, make()), twin(problem, score))
+
+
+@pytest.mark.parametrize("name", ["entropy", "variance", "deviation"])
+@given(problem=problems())
+@settings(max_examples=50, deadline=None)
+def test_one_task_grows_the_plain_tree(name: str, problem: Problem) -> None:
+    single = Problem(
+        problem.bins,
+        problem.cuts,
+        problem.gradients,
+        np.zeros_like(problem.task),
+        1,
+        problem.params,
+    )
+    kernel, plain = grow(single, SCORES[name][0]()), grow(single, None)
+    for field in set(plain) - {"score"}:
+        assert_array_equal(kernel[field], plain[field])
+
+
+@given(problem=problems())
+@settings(max_examples=50, deadline=None)
+def test_variance_without_beta_grows_the_plain_tree(problem: Problem) -> None:
+    kernel, plain = grow(problem, _core.variance_score(0.0)), grow(problem, None)
+    for field in plain:
+        assert_array_equal(kernel[field], plain[field])
+
+
+@given(problem=problems(), n_threads=st.sampled_from([2, 7]))
+@settings(max_examples=50, deadline=None)
+def test_threads_change_nothing(problem: Problem, n_threads: int) -> None:
+    one, many = (grow(problem, _core.entropy_score(), n) for n in (1, n_threads))
+    for field in one:
+        assert_array_equal(one[field], many[field])

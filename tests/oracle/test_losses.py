@@ -1,0 +1,424 @@
+"""Each loss against its definition in NumPy float64, and the rules every loss keeps."""
+
+import numpy as np
+import pytest
+
+from mtboost import _core
+
+HUBER_SLOPE, MAX_DELTA_STEP, POWER = 0.3, 0.2, 1.23
+
+
+def naive_logistic(margin, label):
+    return np.logaddexp(0.0, margin) - label * margin
+
+
+def naive_pseudo_huber(margin, label):
+    return HUBER_SLOPE**2 * (np.sqrt(1 + ((margin - label) / HUBER_SLOPE) ** 2) - 1)
+
+
+def naive_tweedie(margin, label):
+    mean = np.exp(margin)
+    return mean ** (2 - POWER) / (2 - POWER) - label * mean ** (1 - POWER) / (1 - POWER)
+
+
+# name: options, loss of one row, range of labels, hessian as a multiple of the second derivative
+DEFINITIONS = {
+    "reg:squarederror": ({}, lambda m, y: (m - y) ** 2 / 2, (-3, 3), 1.0),
+    "reg:pseudohubererror": ({"huber_slope": HUBER_SLOPE}, naive_pseudo_huber, (-3, 3), 1.0),
+    "binary:logistic": ({}, naive_logistic, (0, 1), 1.0),
+    "reg:logistic": ({}, naive_logistic, (0, 1), 1.0),
+    "binary:logitraw": ({}, naive_logistic, (0, 1), 1.0),
+    "count:poisson": (
+        {"max_delta_step": MAX_DELTA_STEP},
+        lambda m, y: np.exp(m) - y * m,
+        (0, 4),
+        np.exp(MAX_DELTA_STEP),
+    ),
+    "reg:gamma": ({}, lambda m, y: y * np.exp(-m) + m, (0.2, 4), 1.0),
+    "reg:tweedie": ({"tweedie_variance_power": POWER}, naive_tweedie, (0, 4), 1.0),
+}
+OTHERS = {"reg:absoluteerror": 1, "multi:softprob": 3, "multi:softmax": 3}  # n_outputs
+ALL = [(name, 1) for name in DEFINITIONS] + list(OTHERS.items())
+each_loss = pytest.mark.parametrize(("name", "n_outputs"), ALL)
+
+
+def float32(*values):
+    return np.array(values, dtype=np.float32)
+
+
+def make_rows(name, n_outputs, n_rows, seed=0):
+    """Margins, and labels in the loss's domain."""
+    rng = np.random.default_rng(seed)
+    margins = rng.uniform(-3, 3, size=(n_rows, n_outputs)).astype(np.float32)
+    if name.startswith("multi:"):
+        return margins, rng.integers(0, n_outputs, size=n_rows).astype(np.float32)
+    low, high = DEFINITIONS[name][2] if name in DEFINITIONS else (-3, 3)
+    return margins, rng.uniform(low, high, size=(n_rows, n_outputs)).astype(np.float32)
+
+
+def derivatives(loss_of_margin, margins):
+    """Central differences of a float64 function.
+
+    The losses and their first four derivatives stay below 1e2 here. So, with steps of 1e-3, the
+    formulas are off by less than 1e-6 · 1e2 / 6, and rounding adds 4 · 1e-16 · 1e2 / 1e-6 at most:
+    5e-5 bounds the sum. The float32 kernels add a few units of 6e-8, relative.
+    """
+    step = 1e-3
+    below, at, above = (loss_of_margin(margins + shift) for shift in (-step, 0.0, step))
+    return (above - below) / (2 * step), (above - 2 * at + below) / step**2
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_gradient_and_hessian_are_the_derivatives_of_the_loss(name):
+    options, loss_of_row, _, hessian_factor = DEFINITIONS[name]
+    margins, labels = make_rows(name, 1, n_rows=500)
+    margins64, labels64 = margins.astype(np.float64), labels.astype(np.float64)
+    slope, curvature = derivatives(lambda m: loss_of_row(m, labels64), margins64)
+
+    pairs = _core.Loss(name, **options).gradients(margins, labels)
+
+    np.testing.assert_allclose(pairs[..., 0], slope, rtol=1e-5, atol=5e-5)
+    np.testing.assert_allclose(pairs[..., 1], curvature * hessian_factor, rtol=1e-5, atol=5e-5)
+
+
+def test_softmax_hessian_is_twice_the_second_derivative():
+    n_classes = 3
+    margins, labels = make_rows("multi:softprob", n_classes, n_rows=300)
+    classes = labels.astype(int)
+
+    def cross_entropy(shifted):
+        return np.logaddexp.reduce(shifted, axis=1) - shifted[np.arange(len(classes)), classes]
+
+    pairs = _core.Loss("multi:softprob", n_classes).gradients(margins, labels)
+
+    for k in range(n_classes):
+        along_k = np.eye(n_classes)[k]
+        slope, curvature = derivatives(
+            lambda shift, along_k=along_k: cross_entropy(margins + shift * along_k), 0.0
+        )
+        np.testing.assert_allclose(pairs[:, k, 0], slope, atol=5e-5)
+        np.testing.assert_allclose(pairs[:, k, 1], 2 * curvature, atol=1e-4)  # 2 · 5e-5
+
+
+def test_absolute_error_has_the_sign_as_gradient_and_the_weight_as_hessian():
+    pairs = _core.Loss("reg:absoluteerror").gradients(
+        float32(1, 2, 3), float32(2, 2, 2), float32(1, 5, 0.5)
+    )
+    np.testing.assert_array_equal(pairs[:, 0], [[-1, 1], [0, 5], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize("name", ["binary:logistic", "reg:squarederror", "reg:gamma"])
+def test_scale_pos_weight_is_a_weight_on_labels_equal_to_one(name):
+    margins = np.random.default_rng(1).normal(size=200).astype(np.float32)
+    labels = np.tile(float32(1, 0.5), 100)
+    np.testing.assert_array_equal(
+        _core.Loss(name, scale_pos_weight=2.5).gradients(margins, labels),
+        _core.Loss(name).gradients(margins, labels, np.where(labels == 1, 2.5, 1).astype("f4")),
+    )
+
+
+@pytest.mark.parametrize("name", ["binary:logistic", "reg:logistic", "binary:logitraw"])
+def test_a_saturated_row_keeps_a_hessian(name):
+    margins = float32(-np.inf, -1e4, 1e4, np.inf)
+    pairs = _core.Loss(name).gradients(margins, float32(0, 1, 1, 0))
+    assert (pairs[..., 1] == np.float32(1e-16)).all()
+    # exp(88.7) is the largest that XGBoost asks for: p never falls below 3e-39
+    np.testing.assert_allclose(pairs[:, 0, 0], [0, -1, 0, 1], atol=4e-39)
+
+
+# Rules of every loss
+
+
+@each_loss
+def test_pairs_are_proportional_to_the_weight(name, n_outputs):
+    margins, labels = make_rows(name, n_outputs, n_rows=100)
+    loss = _core.Loss(name, n_outputs)
+    weights = np.full(100, 4, dtype=np.float32)  # a power of two: products are exact
+    np.testing.assert_array_equal(
+        loss.gradients(margins, labels, weights), 4 * loss.gradients(margins, labels)
+    )
+
+
+@each_loss
+def test_a_row_of_weight_zero_has_no_gradient(name, n_outputs):
+    margins, labels = make_rows(name, n_outputs, n_rows=50)
+    pairs = _core.Loss(name, n_outputs).gradients(margins, labels, np.zeros(50, dtype=np.float32))
+    assert (pairs[..., 0] == 0).all()
+    smallest_hessian = np.float32(1e-16) if name.startswith("multi:") else 0  # as in XGBoost
+    assert (pairs[..., 1] == smallest_hessian).all()
+
+
+@pytest.mark.parametrize("name", [*DEFINITIONS, "reg:absoluteerror"])
+def test_outputs_of_an_elementwise_loss_do_not_see_each_other(name):
+    margins, labels = make_rows(name, 4, n_rows=60)
+    weights = np.random.default_rng(2).uniform(size=60).astype(np.float32)
+    together = _core.Loss(name, 4).gradients(margins, labels, weights)
+    for output in range(4):
+        alone = _core.Loss(name).gradients(
+            margins[:, output].copy(), labels[:, output].copy(), weights
+        )
+        np.testing.assert_array_equal(together[:, [output]], alone)
+
+
+@each_loss
+def test_bits_do_not_depend_on_the_number_of_threads(name, n_outputs):
+    margins, labels = make_rows(name, n_outputs, n_rows=20_000)
+    loss = _core.Loss(name, n_outputs)
+    one = loss.gradients(margins, labels)
+    for n_threads in (2, 7):
+        np.testing.assert_array_equal(loss.gradients(margins, labels, n_threads=n_threads), one)
+    np.testing.assert_array_equal(loss.gradients(margins[:1], labels[:1]), one[:1])
+
+
+@each_loss
+def test_no_rows_give_no_pairs(name, n_outputs):
+    margins, labels = make_rows(name, n_outputs, n_rows=0)
+    loss = _core.Loss(name, n_outputs)
+    loss.check_labels(labels)
+    assert loss.gradients(margins, labels).shape == (0, n_outputs, 2)
+    assert loss.gradients(margins, labels, float32()).shape == (0, n_outputs, 2)
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "domain"),
+    [
+        ("reg:squarederror", [-1e30, 0], [np.nan, np.inf, -np.inf], "finite labels"),
+        ("reg:absoluteerror", [-1e30, 0], [np.nan, np.inf], "finite labels"),
+        ("reg:pseudohubererror", [-1e30, 0], [np.nan, np.inf], "finite labels"),
+        ("binary:logistic", [0, 0.5, 1], [np.nan, -0.1, 1.0000001, 2], "labels from 0 to 1"),
+        ("reg:logistic", [0, 0.5, 1], [np.nan, -0.1, 1.0000001], "labels from 0 to 1"),
+        ("binary:logitraw", [0, 0.5, 1], [np.nan, -0.1, 2], "labels from 0 to 1"),
+        ("count:poisson", [0, 0.5, 7], [np.nan, np.inf, -0.1], "labels that are 0 or positive"),
+        ("reg:tweedie", [0, 0.5, 7], [np.nan, np.inf, -0.1], "labels that are 0 or positive"),
+        ("reg:gamma", [0.5, 7], [np.nan, np.inf, 0, -0.1], "positive labels"),
+        ("multi:softprob", [0, 1, 2], [np.nan, -1, 0.5, 3], "labels that are classes, 0 to 2"),
+        ("multi:softmax", [0, 1, 2], [np.nan, -1, 0.5, 3], "labels that are classes, 0 to 2"),
+    ],
+)
+def test_labels_outside_the_domain_are_refused_and_labels_at_its_edge_are_not(
+    name, good, bad, domain
+):
+    loss = _core.Loss(name, 3 if name.startswith("multi:") else 1)
+    loss.check_labels(float32(*good))
+    for label in bad:
+        with pytest.raises(ValueError, match=f"^{name} needs {domain}, but 1 label is not: row 1 "):
+            loss.check_labels(float32(good[0], label, good[-1]))
+
+
+def test_the_message_counts_bad_labels_and_shows_the_first():
+    loss = _core.Loss("binary:logistic")
+    with pytest.raises(ValueError, match=r"2 labels are not, .* row 2 \(value -0.5\)"):
+        loss.check_labels(float32(0, 1, -0.5, 3))
+
+
+def test_the_message_names_the_output_where_there_are_several():
+    labels = np.zeros((4, 3), dtype=np.float32)
+    labels[2, 1] = 1.5
+    with pytest.raises(ValueError, match=r"row 2, output 1 \(value 1.5\)"):
+        _core.Loss("binary:logistic", 3).check_labels(labels)
+
+
+# Gradients that are not finite
+
+
+@pytest.mark.parametrize(
+    ("name", "margin", "label", "weight"),
+    [
+        ("reg:squarederror", np.nan, 0, 1),
+        ("reg:pseudohubererror", np.inf, 0, 1),
+        ("binary:logistic", np.nan, 0, 1),
+        ("binary:logistic", 0, 1, np.inf),
+        ("count:poisson", 89, 1, 1),  # exp(88.73) is beyond float
+        ("reg:gamma", -100, 1, 1),
+        ("reg:tweedie", 200, 1, 1),
+        ("reg:absoluteerror", 0, 1, np.nan),
+    ],
+)
+def test_the_first_row_without_a_finite_gradient_is_named(name, margin, label, weight):
+    margins, labels = make_rows(name, 1, n_rows=20_000)
+    weights = np.ones(20_000, dtype=np.float32)
+    for row in (17_000, 9_001):  # in two blocks: the lower row is named, whichever thread is first
+        margins[row], labels[row], weights[row] = margin, label, weight
+    with pytest.raises(RuntimeError, match=rf"{name} is not finite at row 9001 \(margin"):
+        _core.Loss(name).gradients(margins, labels, weights, n_threads=2)
+
+
+def test_softmax_fails_loudly_where_all_margins_are_far_below_zero():
+    # XGBoost's maximum starts at 0, so that exp underflows for every class.
+    margins = np.zeros((3, 2), dtype=np.float32)
+    margins[1] = -200
+    with pytest.raises(RuntimeError, match=r"row 1, output 0 \(margin -200, label 1"):
+        _core.Loss("multi:softprob", 2).gradients(margins, float32(0, 1, 0))
+
+
+# Leaf values after a tree
+
+
+def residual_loss(residuals, weights, value):
+    return np.sum(weights * np.abs(residuals - value))
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 8, 9])
+def test_an_unweighted_leaf_takes_the_median_residual(n_rows):
+    # Eighths, so that differences and halves of them are exact.
+    residuals = np.random.default_rng(n_rows).integers(-40, 40, size=n_rows).astype(np.float32) / 8
+    margins = np.full(n_rows, 0.5, dtype=np.float32)
+    values = _core.Loss("reg:absoluteerror").refit_leaf_values(
+        float32(7), np.zeros(n_rows, dtype=np.int32), margins, residuals + margins,
+        learning_rate=0.25,
+    )  # fmt: skip
+    np.testing.assert_array_equal(values, [np.median(residuals) * 0.25])
+
+
+def test_a_weighted_leaf_takes_the_first_residual_that_reaches_half_the_weight():
+    def refit(*weights):
+        return _core.Loss("reg:absoluteerror").refit_leaf_values(
+            float32(0), np.zeros(3, dtype=np.int32), float32(0, 0, 0), float32(30, 10, 20),
+            float32(*weights), learning_rate=1,
+        )[0]  # fmt: skip
+
+    assert refit(1, 1, 1) == 20
+    assert refit(1, 1.5, 1) == 20
+    assert refit(1, 2, 1) == 10  # half is reached exactly: no interpolation
+    assert refit(9, 1, 1) == 30
+    assert refit(1, 0, 0) == 30
+
+
+def test_no_other_leaf_value_has_a_smaller_absolute_error():
+    rng = np.random.default_rng(3)
+    n_rows, n_nodes = 5000, 31
+    margins, labels = (rng.normal(size=n_rows).astype(np.float32) for _ in range(2))
+    weights = rng.uniform(size=n_rows).astype(np.float32)
+    leaves = rng.integers(0, n_nodes, size=n_rows).astype(np.int32)
+    loss = _core.Loss("reg:absoluteerror")
+    for given in (None, weights):
+        arguments = (np.zeros(n_nodes, dtype=np.float32), leaves, margins, labels, given)
+        values = loss.refit_leaf_values(*arguments, learning_rate=1)
+        for node in range(n_nodes):
+            residuals = (labels - margins)[leaves == node].astype(np.float64)
+            row_weights = np.ones_like(residuals) if given is None else weights[leaves == node]
+            best = min(residual_loss(residuals, row_weights, value) for value in residuals)
+            # The median of an even number of rows is rounded to float: the loss moves by 6e-8.
+            assert residual_loss(residuals, row_weights, values[node]) <= best * (1 + 1e-6)
+        for n_threads in (2, 7):
+            again = loss.refit_leaf_values(*arguments, learning_rate=1, n_threads=n_threads)
+            np.testing.assert_array_equal(again, values)
+
+
+def test_rows_that_took_no_part_do_not_move_a_leaf():
+    # Sampled out (negative leaf) and of weight 0; node 2 has no other rows and keeps its value.
+    leaves = np.array([1, 1, 1, -1, -2, 1, 2, -1], dtype=np.int32)
+    labels = float32(1, 2, 3, 100, 100, 100, 100, 100)
+    weights = float32(1, 1, 1, 1, 1, 0, 0, 1)
+    values = _core.Loss("reg:absoluteerror").refit_leaf_values(
+        float32(10, 11, 12), leaves, np.zeros(8, dtype=np.float32), labels, weights,
+        learning_rate=1,
+    )  # fmt: skip
+    np.testing.assert_array_equal(values, [10, 2, 12])
+
+
+def test_each_output_is_refitted_from_its_own_residuals():
+    labels = np.array([[1, 40], [2, 50], [3, 60]], dtype=np.float32)
+    loss = _core.Loss("reg:absoluteerror", 2)
+    for output, expected in ((0, 2), (1, 50)):
+        values = loss.refit_leaf_values(
+            float32(0), np.zeros(3, dtype=np.int32), np.zeros_like(labels), labels,
+            output=output, learning_rate=1,
+        )  # fmt: skip
+        np.testing.assert_array_equal(values, [expected])
+
+
+@each_loss
+def test_only_absolute_error_refits_leaves(name, n_outputs):
+    loss = _core.Loss(name, n_outputs)
+    margins, labels = make_rows(name, n_outputs, n_rows=20)
+    values = loss.refit_leaf_values(
+        float32(9, 10), np.ones(20, dtype=np.int32), margins, labels, learning_rate=1
+    )
+    assert loss.refits_leaves == (values[1] != 10) == (name == "reg:absoluteerror")
+    assert values[0] == 9
+
+
+def test_a_residual_that_is_not_finite_is_named():
+    with pytest.raises(RuntimeError, match="residual of row 2 is not finite"):
+        _core.Loss("reg:absoluteerror").refit_leaf_values(
+            float32(0), np.zeros(3, dtype=np.int32), float32(0, 0, np.nan), float32(1, 2, 3),
+            learning_rate=1,
+        )  # fmt: skip
+
+
+def test_a_leaf_beyond_the_tree_is_refused():
+    with pytest.raises(ValueError, match="node beyond the 2 of leaf_values"):
+        _core.Loss("reg:absoluteerror").refit_leaf_values(
+            float32(0, 0), np.array([2], dtype=np.int32), float32(0), float32(1), learning_rate=1
+        )
+
+
+# Parameters and arrays
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"'reg:squared'; known are .*reg:squarederror.*softmax"):
+        _core.Loss("reg:squared")
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("binary:logistic", "scale_pos_weight", -1),
+        ("binary:logistic", "scale_pos_weight", np.nan),
+        ("reg:pseudohubererror", "huber_slope", 0),
+        ("count:poisson", "max_delta_step", -0.1),
+        ("reg:tweedie", "tweedie_variance_power", 2.5),
+        ("reg:tweedie", "tweedie_variance_power", 0.5),
+        ("reg:squarederror", "n_outputs", 0),
+        ("multi:softprob", "n_outputs", 1),
+    ],
+)
+def test_a_parameter_outside_its_range_is_named(name, option, value):
+    with pytest.raises(ValueError, match=option):
+        _core.Loss(name, **{option: value})
+
+
+def test_out_is_filled_and_returned():
+    margins, labels = make_rows("binary:logistic", 1, n_rows=10)
+    loss = _core.Loss("binary:logistic")
+    out = np.empty((10, 1, 2), dtype=np.float32)
+    assert loss.gradients(margins, labels, out=out) is out
+    np.testing.assert_array_equal(out, loss.gradients(margins, labels))
+
+
+@pytest.mark.parametrize("shape", [(10, 2), (9, 1, 2), (10, 2, 1), (1, 10, 2)])
+def test_out_of_another_shape_is_refused(shape):
+    margins, labels = make_rows("binary:logistic", 1, n_rows=10)
+    with pytest.raises(ValueError, match="out must have shape"):
+        _core.Loss("binary:logistic").gradients(margins, labels, out=np.empty(shape, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("margins", "labels", "weights", "named"),
+    [
+        ((5, 3), (5,), None, "labels"),
+        ((5, 2), (5, 3), None, "margins"),
+        ((5,), (5, 3), None, "margins"),
+        ((5, 3), (4, 3), None, "labels"),
+        ((5, 3), (5, 3), (4,), "weights"),
+        ((5, 3), (5, 3), (0,), "weights"),
+        ((5, 3), (5, 3), (5, 1), "weights"),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(margins, labels, weights, named):
+    loss = _core.Loss("reg:squarederror", 3)
+    weights = None if weights is None else np.zeros(weights, np.float32)
+    with pytest.raises(ValueError, match=f"^{named} must"):
+        loss.gradients(np.zeros(margins, np.float32), np.zeros(labels, np.float32), weights)
+
+
+def test_arrays_that_would_need_a_copy_are_refused():
+    ones = np.ones(4, dtype=np.float32)
+    for margins in (ones.astype(np.float64), np.ones(8, dtype=np.float32)[::2]):
+        with pytest.raises(TypeError):
+            _core.Loss("reg:squarederror").gradients(margins, ones)
