@@ -166,9 +166,9 @@ class _MultiTaskEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             Without both there is a single task.
         sample_weight : array-like of shape (n_rows,), optional
             Row weights >= 0.
-        base_margin : array-like of shape (n_rows,), optional
-            Margin that each row starts from; ``predict`` needs it as well.
-        eval_set : (X, y) or (X, y, task) or (X, y, task, weight), optional
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins that each row starts from; ``predict`` needs them as well.
+        eval_set : (X, y[, task[, weight[, base_margin]]]), optional
             Validation rows, instead of a part of `X`.
 
         Returns
@@ -391,8 +391,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     verbose : bool or int, default=False
         Print progress every so many rounds.
     n_jobs : int, optional
-        Threads of ``fit``; -1 or None are the cores this process may use. The model does not depend
-        on it.
+        Threads of ``fit``, by default the cores this process may use, or one for a small table; -1
+        are all cores. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Of the validation rows and all sampling. An int makes each fit the same.
 
@@ -441,8 +441,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
             Columns as in ``fit``.
         task : array-like of shape (n_rows,), optional
             Task of each row, if ``fit`` had it.
-        base_margin : array-like of shape (n_rows,), optional
-            Margin that each row starts from, if ``fit`` had one.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins that each row starts from, if ``fit`` had them.
         unknown_task : {"error", "common"}, default="error"
             What to do with rows of a task that was not trained: refuse them, or predict them with
             the common model.

@@ -29,6 +29,7 @@ from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, 
 from mtboost.losses import inverse_link, is_classification
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
 from mtboost.xgboost import assemble
+from mtboost.xgboost.library import openmp_threads
 from mtboost.xgboost.matrices import plain_matrix
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ FloatArray = npt.NDArray[np.float32]
 UnknownTask = Literal["error", "common"]
 
 _FORMAT = 1
+# One thread visits so many pairs of a row and a round in about a millisecond.
+_SERIAL_VISITS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +195,8 @@ class MultiTaskModel:
             booster = self.specific[name]
             if booster is not None:
                 rows = np.flatnonzero(codes == code)
-                matrix = plain_matrix(
-                    self.task_columns[name].align(table.take(rows)), base_margin=margins[rows]
-                )
-                margins[rows] = booster.predict(matrix, output_margin=True)
+                own = self.task_columns[name].align(table.take(rows))
+                margins[rows] = _predict(booster, own, margins[rows], output_margin=True)
         return margins
 
     def predict(
@@ -255,12 +256,12 @@ class MultiTaskModel:
         booster = self.specific.get(task)
         if booster is None:
             return margins
-        matrix = plain_matrix(self.task_columns[task].align(table), base_margin=margins)
-        return np.asarray(booster.predict(matrix, output_margin=True))
+        own = self.task_columns[task].align(table)
+        return _predict(booster, own, margins, output_margin=True)
 
     def _common_margins(self, table: Table, rounds: int, base_margin: Any) -> FloatArray:
-        matrix = plain_matrix(self.common_columns.align(table), base_margin=base_margin)
-        return np.asarray(self._first_rounds(rounds).predict(matrix, output_margin=True))
+        common = self.common_columns.align(table)
+        return _predict(self._first_rounds(rounds), common, base_margin, output_margin=True)
 
     def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
         if base_margin is None:
@@ -284,8 +285,7 @@ class MultiTaskModel:
         """XGBoost's own inverse link, from a booster without trees."""
         empty = np.full((len(margins), self.common_columns.n), np.nan, np.float32)
         table = Table(empty, "numpy", self.common_columns.names)
-        matrix = plain_matrix(table, base_margin=margins)
-        return np.asarray(self._first_rounds(0).predict(matrix, validate_features=False))
+        return _predict(self._first_rounds(0), table, margins, validate_features=False)
 
     # ---- single tasks -----------------------------------------------------------------------
 
@@ -543,6 +543,15 @@ def _load_booster(raw: bytes) -> xgboost.Booster:
     booster = xgboost.Booster()
     booster.load_model(bytearray(raw))
     return booster
+
+
+def _predict(
+    booster: xgboost.Booster, table: Table, base_margin: FloatArray | None, **options: Any
+) -> FloatArray:
+    is_small = table.n_rows * (1 + booster.num_boosted_rounds()) < _SERIAL_VISITS
+    with openmp_threads(1 if is_small else None):
+        matrix = plain_matrix(table, base_margin=base_margin)
+        return np.asarray(booster.predict(matrix, **options))
 
 
 def _columns_to_json(columns: Columns) -> dict[str, Any]:

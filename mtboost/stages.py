@@ -19,6 +19,7 @@ from mtboost.scores import Beta, Score
 from mtboost.tasks import TaskName
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import TaskSplit
+from mtboost.xgboost.library import openmp_threads
 from mtboost.xgboost.matrices import plain_matrix, quantile_matrix
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 
@@ -156,7 +157,10 @@ class TwoStages:
 
         def fit_one(task: TaskName) -> SpecificModel:
             fixed = None if n_rounds is None else n_rounds[task]
-            return self._fit_task(task, data, margins, valid, valid_margins, fixed, n_threads, stop)
+            with openmp_threads(n_threads):
+                return self._fit_task(
+                    task, data, margins, valid, valid_margins, fixed, n_threads, stop
+                )
 
         with ThreadPoolExecutor(n_parallel) as executor:
             try:

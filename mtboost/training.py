@@ -24,7 +24,12 @@ from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName, did_you_mean, listed
 from mtboost.xgboost.callbacks import TaskSplit
-from mtboost.xgboost.library import ALIASES, default_n_threads, known_parameters
+from mtboost.xgboost.library import (
+    ALIASES,
+    default_n_threads,
+    known_parameters,
+    openmp_threads,
+)
 from mtboost.xgboost.matrices import quantile_matrix
 
 # Parameters of XGBoost that are arguments of fit().
@@ -198,7 +203,7 @@ def fit(
     verbose : bool or int, default=False
         Print progress every so many rounds.
     n_threads : int, optional
-        By default the cores this process may use.
+        By default the cores this process may use, or one for a small table.
     seed : int, default=0
         Of the validation split and all sampling.
 
@@ -262,18 +267,19 @@ def fit(
             "Rows held out for validation (validation_fraction) are no training rows."
         )
 
-    common = stages.fit_common(train_rows, valid, tuple(callbacks))
-    specific = stages.fit_specific(train_rows, valid, common)
-    scores = _scores(stages, valid, common, specific, data)
-    if baselines and valid is not None:
-        for name, values in baseline_scores(stages, train_rows, valid).items():
-            for name_of_task, value in values.items():
-                scores[name_of_task][name] = value
-    found = specific
-    if refit and valid is not None:
-        common = stages.refit_common(data, common)
-        rounds = {name: model.n_rounds for name, model in specific.items()}
-        specific = stages.fit_specific(data, None, common, rounds)
+    with openmp_threads(stages.n_threads):
+        common = stages.fit_common(train_rows, valid, tuple(callbacks))
+        specific = stages.fit_specific(train_rows, valid, common)
+        scores = _scores(stages, valid, common, specific, data)
+        if baselines and valid is not None:
+            for name, values in baseline_scores(stages, train_rows, valid).items():
+                for name_of_task, value in values.items():
+                    scores[name_of_task][name] = value
+        found = specific
+        if refit and valid is not None:
+            common = stages.refit_common(data, common)
+            rounds = {name: model.n_rounds for name, model in specific.items()}
+            specific = stages.fit_specific(data, None, common, rounds)
     return MultiTaskModel(
         common=common.booster,
         specific={name: model.booster for name, model in specific.items()},
@@ -302,7 +308,7 @@ def _parameters(
     settings = {
         **own,
         "objective": "reg:squarederror" if callable(objective) else objective,
-        "nthread": default_n_threads(n_threads),
+        "nthread": default_n_threads(n_threads, data.n_rows * data.common.n_features),
         "seed": _at_least(0, seed, "seed"),
     }
     if is_multiclass(objective) and "num_class" not in settings:

@@ -204,6 +204,24 @@ def test_data_beside_x_reach_fit():
     )
 
 
+def test_a_row_may_start_from_a_margin_of_each_class():
+    margins = np.random.default_rng(1).normal(size=(N_ROWS, 3))
+    estimator = MultiTaskClassifier(**FAST)
+    estimator.fit(NUMBERS, THREE_CLASSES, task=SHOP, base_margin=margins)
+    model = mtboost.fit(
+        NUMBERS,
+        THREE_CLASSES,
+        task=SHOP,
+        objective="multi:softprob",
+        base_margin=margins,
+        **FAST_FIT,
+    )
+    np.testing.assert_array_equal(
+        estimator.decision_function(NUMBERS, task=SHOP, base_margin=margins),
+        model.predict_margin(NUMBERS, task=SHOP, base_margin=margins),
+    )
+
+
 def test_a_classifier_encodes_the_labels_of_validation_rows_as_well():
     valid = (NUMBERS[::2], CLASSES[::2], SHOP[::2])
     estimator = MultiTaskClassifier(**FAST).fit(NUMBERS, CLASSES, task=SHOP, eval_set=valid)

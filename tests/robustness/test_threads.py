@@ -1,0 +1,104 @@
+"""mtboost and the XGBoost below it use the threads they are given, and leave the caller's alone."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import threadpoolctl
+import xgboost
+
+import mtboost
+from mtboost.metrics import Metric
+from mtboost.xgboost.library import default_n_threads, openmp_threads
+
+_rng = np.random.default_rng(0)
+NUMBERS = _rng.normal(size=(300, 4))
+TASKS = np.arange(300) % 3
+VALUES = NUMBERS[:, 0] + TASKS * NUMBERS[:, 1] + _rng.normal(size=300)
+LARGE = 10**9  # cells of a table for which all cores are used
+
+
+def openmp_limit():
+    """Threads that an OpenMP loop of the calling thread would get."""
+    return max(
+        library["num_threads"]
+        for library in threadpoolctl.threadpool_info()
+        if library["user_api"] == "openmp"
+    )
+
+
+def test_threads_are_as_asked_else_the_cores_or_one_for_a_small_table():
+    assert default_n_threads(3, n_cells=10) == default_n_threads(3, LARGE) == 3
+    assert default_n_threads(None, n_cells=10) == 1
+    assert 1 <= default_n_threads(None, LARGE) <= (os.cpu_count() or 1)
+
+
+def test_the_default_heeds_the_limits_of_openmp():
+    with threadpoolctl.threadpool_limits(1, user_api="openmp"):
+        assert default_n_threads(None, LARGE) == 1
+    script = "from mtboost.xgboost.library import default_n_threads; print(default_n_threads(None))"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "1"
+
+
+def test_a_limit_ends_with_its_block_and_none_is_no_limit():
+    before = openmp_limit()
+    with openmp_threads(1):
+        assert openmp_limit() == 1
+        with openmp_threads(None):
+            assert openmp_limit() == 1
+        with openmp_threads(3):  # never more than before
+            assert openmp_limit() == 1
+        assert openmp_limit() == 1
+    assert openmp_limit() == before
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_both_stages_of_fit_keep_to_their_threads(n_threads):
+    limits = {"common": set(), "specific": set()}
+
+    def watched(y_true, y_pred, sample_weight=None):
+        is_common = threading.current_thread() is threading.main_thread()
+        limits["common" if is_common else "specific"].add(openmp_limit())
+        return float(np.abs(y_true - y_pred).mean())
+
+    before = openmp_limit()
+    model = mtboost.fit(
+        NUMBERS,
+        VALUES,
+        task=TASKS,
+        num_boost_round=5,
+        specific_rounds=5,
+        eval_metric=Metric("watched", watched, greater_is_better=False),
+        n_threads=n_threads,
+    )
+    assert any(model.specific.values())
+    assert limits["common"] == {min(n_threads, before)}
+    assert limits["specific"] == {1}  # three tasks share the threads
+    assert openmp_limit() == before
+
+
+def test_few_rows_are_predicted_by_one_thread_and_many_by_all(monkeypatch):
+    limits = []
+
+    class Watched(xgboost.DMatrix):
+        def __init__(self, *args, **kwargs):
+            limits.append(openmp_limit())
+            super().__init__(*args, **kwargs)
+
+    model = mtboost.fit(NUMBERS, VALUES, num_boost_round=10)
+    monkeypatch.setattr("mtboost.xgboost.matrices.xgboost.DMatrix", Watched)
+    few = model.predict_margin(NUMBERS)
+    many = model.predict_margin(np.tile(NUMBERS, (100, 1)))
+    assert limits == [1, openmp_limit()]
+    np.testing.assert_array_equal(many, np.tile(few, 100))
