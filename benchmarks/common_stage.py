@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import scipy.special
 
 SHAPES = {"few": (1_173_000, 44, 2), "many": (1_000_000, 50, 1000)}
 METHODS = ("xgboost", "lightgbm", "plain", "entropy", "variance", "variance_1e-3")
@@ -39,7 +40,7 @@ def make_data(shape: str, folder: Path) -> None:
     own = rng.standard_normal((n_tasks, 4)).astype(np.float32)[task]
     margin = X[:, 1] - 0.7 * X[:, 2] + np.sin(2 * X[:, 9]) + (X[:, 10] > 0) * (X[:, 11] > 1) - 2
     margin += 0.5 * (own * X[:, 13:17]).sum(axis=1)
-    y = rng.random(n_rows) < 1 / (1 + np.exp(-margin))
+    y = rng.random(n_rows) < scipy.special.expit(margin)
     for name, array in (("X", X), ("y", y.astype(np.float32)), ("task", task)):
         np.save(folder / f"{name}.npy", array)
 
@@ -72,6 +73,7 @@ def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[s
             "nthread": n_threads,
         }
         matrix = xgboost.QuantileDMatrix(X, y, nthread=n_threads)
+        ready = time.perf_counter()
         callbacks = []
         if method != "xgboost":
             from mtboost.xgboost import TaskSplit
@@ -79,7 +81,6 @@ def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[s
             score, _, beta = method.partition("_")
             beta_value = float(beta) if beta else "auto"
             callbacks = [TaskSplit(task, score=score, beta=beta_value, table=X)]
-        ready = time.perf_counter()
         xgboost.train(params, matrix, rounds, callbacks=callbacks)
     end = time.perf_counter()
     return {

@@ -21,6 +21,8 @@ class BinnedMatrix(metaclass=_Pybind11Type):
     @property
     def is_dense(self) -> bool: ...
     @property
+    def is_sparse(self) -> bool: ...
+    @property
     def n_bytes(self) -> int: ...
 
 class BinnedMatrixBuilder(metaclass=_Pybind11Type):
@@ -34,6 +36,7 @@ class BinnedMatrixBuilder(metaclass=_Pybind11Type):
         n_rows: int,
         may_be_missing: NDArray[np.uint8],
         storage_order: NDArray[np.uint32],
+        is_sparse: bool = False,
     ) -> None: ...
     def add(self, block: NDArray[np.float32] | NDArray[np.float64], *, n_threads: int) -> None: ...
     def add_csr(

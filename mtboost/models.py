@@ -27,6 +27,7 @@ from mtboost.data import (
 from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, ParameterError
 from mtboost.losses import inverse_link, is_classification
+from mtboost.reports import TaskReport
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
 from mtboost.xgboost import assemble
 from mtboost.xgboost.library import openmp_threads
@@ -57,21 +58,6 @@ class Columns:
 
     def align(self, table: Table) -> Table:
         return align(table, self.names, self.n)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskReport:
-    """What happened to one task during fit."""
-
-    n_rows: int
-    n_valid_rows: int
-    n_positives: int | None
-    quit_round: int
-    specific_rounds: int
-    why_no_specific: str
-    scores: dict[str, float]
-    common_history: npt.NDArray[np.float64]
-    specific_history: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

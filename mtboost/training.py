@@ -10,38 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import xgboost
 
+from mtboost.arguments import (
+    ARGUMENTS,
+    TaskWeight,
+    at_least,
+    check_rows,
+    common_parameters,
+    metric_of,
+    weights_with_tasks,
+    xgboost_parameters,
+)
 from mtboost.baselines import baseline_scores
-from mtboost.data import FloatArray, Table, align, check_task_keys, is_mapping
+from mtboost.data import Table, align
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
-from mtboost.losses import check_labels, is_classification, is_multiclass, make_loss
-from mtboost.metrics import Metric, default_metric, get_metric
-from mtboost.models import Columns, MultiTaskModel, TaskReport
+from mtboost.losses import is_classification
+from mtboost.metrics import Metric
+from mtboost.models import Columns, MultiTaskModel
+from mtboost.reports import task_reports, validation_scores
 from mtboost.scores import Beta, Score, make_split_score
-from mtboost.stages import CommonModel, SpecificModel, TwoStages
-from mtboost.tasks import TaskName, did_you_mean, listed
+from mtboost.stages import TwoStages
+from mtboost.validation import hold_out, validation_data
 from mtboost.xgboost.callbacks import TaskSplit
-from mtboost.xgboost.library import (
-    ALIASES,
-    default_n_threads,
-    known_parameters,
-    openmp_threads,
-)
+from mtboost.xgboost.library import openmp_threads
 from mtboost.xgboost.matrices import quantile_matrix
-
-# Parameters of XGBoost that are arguments of fit().
-_ARGUMENTS = {
-    "objective": "objective",
-    "eval_metric": "eval_metric",
-    "nthread": "n_threads",
-    "n_jobs": "n_threads",
-    "seed": "seed",
-    "random_state": "seed",
-}
-TaskWeight = Mapping[TaskName, float] | Literal["balanced"] | None
 
 
 def train(
@@ -90,7 +84,7 @@ def train(
     params = dict(params)
     score: Score = params.pop("split_score", "entropy")
     beta: Beta = params.pop("beta", "auto")
-    params = _checked(params)
+    params = xgboost_parameters(params, others=("split_score", "beta"))
     n_threads = params.get("nthread")
 
     def matrix_of(table: Table, part: Dataset, ref: xgboost.DMatrix | None) -> xgboost.DMatrix:
@@ -229,26 +223,28 @@ def fit(
         feature_names=feature_names,
         common_features=common_features,
     )
-    settings = _parameters(params, objective, data, n_threads, seed)
+    settings = common_parameters(params, objective, data, n_threads, seed)
     stages = TwoStages(
         params=settings,
         objective=objective if callable(objective) else None,
-        metric=_metric(eval_metric, settings),
+        metric=metric_of(eval_metric, settings),
         score=split_score,
         beta=beta,
-        rounds=_at_least(1, num_boost_round, "num_boost_round"),
-        patience=_at_least(1, patience, "patience"),
+        rounds=at_least(1, num_boost_round, "num_boost_round"),
+        patience=at_least(1, patience, "patience"),
         min_delta=min_delta,
-        specific_params=_checked(
-            specific_params or {}, "specific_params", {**_ARGUMENTS, "num_class": "params"}
+        specific_params=xgboost_parameters(
+            specific_params or {},
+            "specific_params",
+            elsewhere={**ARGUMENTS, "num_class": "params"},
         ),
-        specific_rounds=_at_least(0, specific_rounds, "specific_rounds"),
+        specific_rounds=at_least(0, specific_rounds, "specific_rounds"),
         n_threads=settings["nthread"],
         verbose=verbose,
     )
     make_split_score(split_score, beta)
-    _check_rows(data, objective, settings)
-    data.weight = _task_weights(data, task_weight)
+    check_rows(data, objective, settings)
+    data.weight = weights_with_tasks(data, task_weight)
     valid: Dataset | None
     if eval_set is not None:
         if refit:
@@ -256,11 +252,11 @@ def fit(
                 "refit=True needs validation rows that fit() itself holds out: leave out eval_set, "
                 "or append its rows to X."
             )
-        train_rows, valid = data, _validation_data(data, eval_set, task, feature_names)
-        _check_rows(valid, objective, settings, "eval_set: ")
+        train_rows, valid = data, validation_data(data, eval_set, task, feature_names)
+        check_rows(valid, objective, settings, "eval_set: ")
     else:
         classes = is_classification(settings["objective"])
-        train_rows, valid = _hold_out(data, validation_fraction, classes, seed)
+        train_rows, valid = hold_out(data, validation_fraction, classes, seed)
     if train_rows.weight is not None and not train_rows.weight.any():
         raise DataError(
             "weight, times task_weight, is zero in every training row: at least one must count. "
@@ -270,7 +266,7 @@ def fit(
     with openmp_threads(stages.n_threads):
         common = stages.fit_common(train_rows, valid, tuple(callbacks))
         specific = stages.fit_specific(train_rows, valid, common)
-        scores = _scores(stages, valid, common, specific, data)
+        scores = validation_scores(data, valid, common, specific)
         if baselines and valid is not None:
             for name, values in baseline_scores(stages, train_rows, valid).items():
                 for name_of_task, value in values.items():
@@ -289,64 +285,8 @@ def fit(
         objective=settings["objective"],
         metric=stages.metric.name,
         task_column=task if is_column(task) else None,
-        reports=_reports(train_rows, valid, common, found, scores, settings["objective"]),
+        reports=task_reports(train_rows, valid, common, found, scores, settings["objective"]),
     )
-
-
-def _parameters(
-    params: Mapping[str, Any] | None,
-    objective: str | Callable[..., Any],
-    data: Dataset,
-    n_threads: int | None,
-    seed: int,
-) -> dict[str, Any]:
-    """XGBoost's parameters of both stages."""
-    own = _checked(params or {}, "params", _ARGUMENTS)
-    if not isinstance(n_threads, int | np.integer | None):
-        raise ParameterError(f"n_threads must be None or an integer, found {n_threads!r}.")
-    labels = data.labels()
-    settings = {
-        **own,
-        "objective": "reg:squarederror" if callable(objective) else objective,
-        "nthread": default_n_threads(n_threads, data.n_rows * data.common.n_features),
-        "seed": _at_least(0, seed, "seed"),
-    }
-    if is_multiclass(objective) and "num_class" not in settings:
-        settings["num_class"] = _count_classes(labels)
-    return settings
-
-
-def _count_classes(labels: FloatArray) -> int:
-    classes = np.unique(labels)
-    if not np.array_equal(classes, np.arange(len(classes))):
-        raise DataError(
-            f"y must hold the classes 0, 1, ... without a gap, found "
-            f"{listed(classes.tolist(), 'label')}: recode them, or pass their number in "
-            "params={'num_class': ...}."
-        )
-    return max(2, len(classes))
-
-
-def _check_rows(
-    data: Dataset,
-    objective: str | Callable[..., Any],
-    settings: Mapping[str, Any],
-    where: str = "",
-) -> None:
-    """Demand labels that the objective is defined on, and one base margin per output."""
-    n_outputs = int(settings.get("num_class", 1))
-    if isinstance(objective, str):
-        try:
-            check_labels(make_loss(objective, n_outputs), data.labels())
-        except DataError as error:
-            raise DataError(f"{where}{error}") from None
-    margins = data.base_margin
-    n_found = 1 if margins is None or margins.ndim == 1 else margins.shape[1]
-    if margins is not None and n_found != n_outputs:
-        raise DataError(
-            f"{where}base_margin has {n_found} columns, but {settings['objective']} has "
-            f"{n_outputs} margins a row."
-        )
 
 
 def _check_datasets(data: object, evals: Sequence[object]) -> None:
@@ -359,181 +299,3 @@ def _check_datasets(data: object, evals: Sequence[object]) -> None:
             isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Dataset)
         ):
             raise TypeError(f"evals[{number}] must be a pair (mtboost.Dataset, name).")
-
-
-def _checked(
-    params: Mapping[str, Any], argument: str = "params", elsewhere: Mapping[str, str] = {}
-) -> dict[str, Any]:
-    """XGBoost's parameters without aliases: mappings that are merged must call one thing alike.
-
-    Names that XGBoost does not know are refused; it would only warn. `elsewhere` has parameters
-    that belong into another argument of :func:`fit`.
-    """
-    known = known_parameters()
-    checked: dict[str, Any] = {}
-    for name, value in params.items():
-        if name not in known:
-            raise TypeError(f"{argument} has an unknown name {name!r}.{did_you_mean(name, known)}")
-        if name in elsewhere:
-            raise ParameterError(f"Pass {elsewhere[name]}= to fit(), not {name!r} in {argument}.")
-        if ALIASES.get(name, name) in checked:
-            raise ParameterError(f"{argument} has {ALIASES.get(name, name)!r} under two names.")
-        checked[ALIASES.get(name, name)] = value
-    return checked
-
-
-def _metric(eval_metric: str | Metric | None, params: Mapping[str, Any]) -> Metric:
-    if eval_metric is not None:
-        return get_metric(eval_metric)
-    return default_metric(
-        params["objective"],
-        tweedie_variance_power=float(params.get("tweedie_variance_power", 1.5)),
-        huber_slope=float(params.get("huber_slope", 1.0)),
-    )
-
-
-def _at_least(least: int, value: Any, name: str) -> int:
-    is_number = isinstance(value, int | float | np.number)
-    if not (is_number and value >= least and float(value).is_integer()):
-        raise ParameterError(f"{name} must be an integer >= {least}, found {value!r}.")
-    return int(value)
-
-
-def _task_weights(data: Dataset, task_weight: TaskWeight) -> FloatArray | None:
-    """Row weights times the weight of the row's task."""
-    if task_weight is None:
-        return data.weight
-    own = np.ones(data.n_rows) if data.weight is None else np.asarray(data.weight, np.float64)
-    if task_weight == "balanced":
-        totals = np.bincount(data.tasks.codes, own, minlength=data.tasks.n_tasks)
-        factors = own.sum() / (data.tasks.n_tasks * np.where(totals > 0, totals, 1.0))
-    elif isinstance(task_weight, Mapping):
-        check_task_keys("task_weight", task_weight, data.tasks.names)
-        try:
-            factors = np.array([float(task_weight[name]) for name in data.tasks])
-        except (TypeError, ValueError):
-            factors = np.array([np.nan])
-        if not (np.isfinite(factors).all() and (factors >= 0).all()):
-            raise ParameterError(
-                f"task_weight must hold finite numbers >= 0, found {dict(task_weight)}."
-            )
-    else:
-        raise ParameterError(f"task_weight must be a mapping or 'balanced', found {task_weight!r}.")
-    weights: FloatArray = own * factors[data.tasks.codes]
-    return weights
-
-
-def _validation_data(
-    data: Dataset, eval_set: Sequence[Any], task: Any, feature_names: Any
-) -> Dataset:
-    """Validation rows as the user gave them, columns as in training."""
-    if not 2 <= len(eval_set) <= 5:
-        raise DataError(
-            f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed by task, "
-            "weight and base_margin."
-        )
-    X, y, own_task, weight, base_margin = [*eval_set, None, None, None][:5]
-    if own_task is None and is_column(task):
-        own_task = task
-    if (base_margin is None) != (data.base_margin is None):
-        raise DataError(
-            "base_margin must be given for training and validation rows, or for neither: "
-            "eval_set=(X, y, task, weight, base_margin)."
-        )
-    if own_task is None and not is_mapping(X) and data.tasks.n_tasks > 1:
-        raise DataError("eval_set lacks the tasks of its rows: pass (X, y, task).")
-    if is_mapping(X) and feature_names is not None:
-        feature_names = {name: names for name, names in feature_names.items() if name in X}
-    try:
-        valid = Dataset(
-            X,
-            y,
-            task=own_task,
-            weight=weight,
-            base_margin=base_margin,
-            feature_names=feature_names,
-            common_features=data.common.feature_names,
-        )
-        for name in valid.tasks:
-            data.tasks.code(name)
-        valid.common = align(valid.common, data.common.feature_names, data.common.n_features)
-    except DataError as error:
-        raise DataError(f"eval_set: {error}") from None
-    return valid
-
-
-def _hold_out(
-    data: Dataset, fraction: float | Literal["auto"], classes: bool, seed: int
-) -> tuple[Dataset, Dataset | None]:
-    """Hold out the same part of each task, and of each class in it."""
-    if fraction == "auto":
-        fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
-    if not (isinstance(fraction, (int, float)) and 0 <= fraction < 1):
-        raise ParameterError(
-            f"validation_fraction must be in [0, 1) or 'auto', found {fraction!r}."
-        )
-    groups = data.tasks.codes.astype(np.int64)
-    if classes:
-        labels = np.unique(data.labels(), return_inverse=True)[1]
-        groups = groups * (int(labels.max()) + 1) + labels
-    groups = np.unique(groups, return_inverse=True)[1]
-    counts = np.bincount(groups)
-    # Rank of each row within its group under a random order.
-    order = np.lexsort((np.random.default_rng(seed).random(data.n_rows), groups))
-    rank = np.empty(data.n_rows, np.int64)
-    rank[order] = np.arange(data.n_rows) - np.repeat(np.cumsum(counts) - counts, counts)
-    held_out = rank < np.round(fraction * counts)[groups]
-    if not held_out.any():
-        return data, None
-    return data.take(np.flatnonzero(~held_out)), data.take(np.flatnonzero(held_out))
-
-
-def _scores(
-    stages: TwoStages,
-    valid: Dataset | None,
-    common: CommonModel,
-    specific: Mapping[TaskName, SpecificModel],
-    data: Dataset,
-) -> dict[TaskName, dict[str, float]]:
-    """Validation metric of each task after stage one and after stage two."""
-    scores: dict[TaskName, dict[str, float]] = {name: {} for name in data.tasks}
-    if valid is None:
-        return scores
-    for name in data.tasks:
-        history = common.history.get(name)
-        if history is None or not history.size:
-            continue
-        scores[name]["common"] = float(history[common.quit_round[name]])
-        model = specific[name]
-        scores[name]["final"] = (
-            float(model.history[model.n_rounds]) if model.n_rounds else scores[name]["common"]
-        )
-    return scores
-
-
-def _reports(
-    data: Dataset,
-    valid: Dataset | None,
-    common: CommonModel,
-    specific: Mapping[TaskName, SpecificModel],
-    scores: Mapping[TaskName, dict[str, float]],
-    objective: str,
-) -> dict[TaskName, TaskReport]:
-    labels = data.labels()
-    is_binary = is_classification(objective) and not is_multiclass(objective)
-    reports = {}
-    for name in data.tasks:
-        rows = data.tasks.rows(name)
-        n_valid = len(valid.tasks.rows(name)) if valid is not None and name in valid.tasks else 0
-        reports[name] = TaskReport(
-            n_rows=len(rows),
-            n_valid_rows=n_valid,
-            n_positives=int((labels[rows] > 0).sum()) if is_binary else None,
-            quit_round=common.quit_round[name],
-            specific_rounds=specific[name].n_rounds,
-            why_no_specific=specific[name].reason,
-            scores=scores[name],
-            common_history=common.history.get(name, np.empty(0)),
-            specific_history=specific[name].history,
-        )
-    return reports

@@ -9,11 +9,11 @@ namespace {
 BinnedMatrixBuilder make_builder(const Contiguous<std::uint32_t>& offsets, const Contiguous<float>& values,
                                  const Contiguous<float>& min_values, const Contiguous<std::uint8_t>& is_categorical,
                                  row_t n_rows, const Contiguous<std::uint8_t>& may_be_missing,
-                                 const Contiguous<row_t>& storage_order) {
+                                 const Contiguous<row_t>& storage_order, bool is_sparse) {
   return BinnedMatrixBuilder(Cuts(as_vector(offsets, "offsets"), as_vector(values, "values"),
                                   as_vector(min_values, "min_values"), as_vector(is_categorical, "is_categorical")),
                              n_rows, as_vector(may_be_missing, "may_be_missing"),
-                             as_vector(storage_order, "storage_order"));
+                             as_vector(storage_order, "storage_order"), is_sparse);
 }
 
 template <typename T>
@@ -55,12 +55,14 @@ void bind_binning(py::module_& module) {
       .def_property_readonly("n_rows", &BinnedMatrix::n_rows)
       .def_property_readonly("n_features", &BinnedMatrix::n_features)
       .def_property_readonly("is_dense", &BinnedMatrix::is_dense)
-      .def_property_readonly("n_bytes", [](const BinnedMatrix& matrix) { return matrix.row_bytes() * matrix.n_rows(); });
+      .def_property_readonly("is_sparse", &BinnedMatrix::is_sparse)
+      .def_property_readonly("n_bytes", &BinnedMatrix::n_bytes);
 
   py::class_<BinnedMatrixBuilder>(module, "BinnedMatrixBuilder", "Fills a BinnedMatrix block by block.")
       .def(py::init(&make_builder), py::kw_only(), py::arg("offsets").noconvert(), py::arg("values").noconvert(),
            py::arg("min_values").noconvert(), py::arg("is_categorical").noconvert(), py::arg("n_rows"),
-           py::arg("may_be_missing").noconvert(), py::arg("storage_order").noconvert())
+           py::arg("may_be_missing").noconvert(), py::arg("storage_order").noconvert(),
+           py::arg("is_sparse") = false)
       .def("add", &add_dense<float>, py::arg("block").noconvert(), py::kw_only(), py::arg("n_threads"))
       .def("add", &add_dense<double>, py::arg("block").noconvert(), py::kw_only(), py::arg("n_threads"))
       .def("add_csr", &add_csr, py::arg("indptr").noconvert(), py::arg("indices").noconvert(),

@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "binning/binned_matrix.hpp"
+#include "binning/sparse_column.hpp"
 #include "check.hpp"
 #include "tables.hpp"
 
 namespace mtboost::test {
 namespace {
+
+constexpr bool kIsSparse = true;
 
 bool have_same_bytes(const BinnedMatrix& a, const BinnedMatrix& b) {
   return a.n_rows() == b.n_rows() && a.row_bytes() == b.row_bytes() &&
@@ -40,10 +43,54 @@ TEST(a_cut_belongs_to_the_bin_above_it) {
 
 TEST(every_value_lies_in_its_bin) {
   const Table table = mixed_table(500);
-  const auto matrix = make_matrix(table);
-  for (row_t row = 0; row < table.n_rows; ++row)
+  for (const bool is_sparse : {false, true}) {
+    const auto matrix = make_matrix(table, {}, 1, is_sparse);
+    for (row_t row = 0; row < table.n_rows; ++row)
+      for (feature_t feature = 0; feature < table.features.size(); ++feature)
+        check(matrix->bin(row, feature) == expected_bin(table, row, feature));
+  }
+}
+
+TEST(a_sparse_matrix_holds_the_values_that_are_there_by_row_and_by_feature) {
+  const Table table = mixed_table(5000);
+  const auto matrix = make_matrix(table, {}, 7, kIsSparse);
+  for (row_t row = 0; row < table.n_rows; ++row) {
+    std::vector<slot_t> expected;
     for (feature_t feature = 0; feature < table.features.size(); ++feature)
-      check(matrix->bin(row, feature) == expected_bin(table, row, feature));
+      if (!std::isnan(table.view()(row, feature)))
+        expected.push_back(static_cast<slot_t>(matrix->slot_offset(feature) + expected_bin(table, row, feature)));
+    check(std::ranges::equal(matrix->row_slots(row), expected));
+  }
+  for (feature_t feature = 0; feature < table.features.size(); ++feature) {
+    std::vector<row_t> rows;
+    std::vector<std::uint16_t> bins;
+    for (row_t row = 0; row < table.n_rows; ++row)
+      if (!std::isnan(table.view()(row, feature))) {
+        rows.push_back(row);
+        bins.push_back(static_cast<std::uint16_t>(expected_bin(table, row, feature)));
+      }
+    check(std::ranges::equal(matrix->sparse_column(feature).rows, rows));
+    check(std::ranges::equal(matrix->sparse_column(feature).bins, bins));
+  }
+}
+
+TEST(values_of_some_rows_are_found_however_the_two_lists_of_rows_lie) {
+  auto stream = test_stream(4);
+  for (int trial = 0; trial < 300; ++trial) {
+    const double share_of_column = stream.uniform(), share_of_rows = stream.uniform();
+    std::vector<row_t> column_rows, rows;
+    std::vector<std::uint16_t> bins;
+    std::vector<std::pair<std::size_t, bin_t>> expected, found;
+    for (row_t row = 0; row < 200; ++row) {
+      const bool is_in_column = stream.uniform() < share_of_column * share_of_column;
+      const bool is_in_rows = stream.uniform() < share_of_rows * share_of_rows;
+      if (is_in_column && is_in_rows) expected.emplace_back(rows.size(), row % 7);
+      if (is_in_column) column_rows.push_back(row), bins.push_back(static_cast<std::uint16_t>(row % 7));
+      if (is_in_rows) rows.push_back(row);
+    }
+    for_each_value({column_rows, bins}, rows, [&](std::size_t position, bin_t bin) { found.emplace_back(position, bin); });
+    check(found == expected);
+  }
 }
 
 TEST(rows_are_stored_in_the_order_asked_for) {
@@ -51,11 +98,13 @@ TEST(rows_are_stored_in_the_order_asked_for) {
   std::vector<row_t> order = all_rows(table.n_rows);
   std::ranges::reverse(order);
   std::swap(order[3], order[77]);
-  const auto matrix = make_matrix(table, order);
-  check(std::ranges::equal(matrix->caller_rows(), order));
-  for (row_t row = 0; row < table.n_rows; ++row)
-    for (feature_t feature = 0; feature < table.features.size(); ++feature)
-      check(matrix->bin(row, feature) == expected_bin(table, order[row], feature));
+  for (const bool is_sparse : {false, true}) {
+    const auto matrix = make_matrix(table, order, 1, is_sparse);
+    check(std::ranges::equal(matrix->caller_rows(), order));
+    for (row_t row = 0; row < table.n_rows; ++row)
+      for (feature_t feature = 0; feature < table.features.size(); ++feature)
+        check(matrix->bin(row, feature) == expected_bin(table, order[row], feature));
+  }
 }
 
 TEST(more_than_256_slots_take_two_bytes_in_their_group_only) {
@@ -89,8 +138,8 @@ TEST(the_form_of_the_table_does_not_matter) {
                                      static_cast<std::ptrdiff_t>(table.n_rows)}, 2);
   check(have_same_bytes(std::move(from_turned).build(), *matrix));
 
-  // Sparse, without the missing values, in two blocks.
-  auto from_sparse = make_builder(table);
+  // Sparse, without the missing values, in two blocks, for either layout.
+  auto from_sparse = make_builder(table), to_sparse = make_builder(table, {}, kIsSparse);
   for (const auto& [begin, end] : {std::pair<row_t, row_t>{0, 13}, {13, table.n_rows}}) {
     std::vector<std::int64_t> indptr{0};
     std::vector<std::int32_t> indices;
@@ -104,8 +153,12 @@ TEST(the_form_of_the_table_does_not_matter) {
       indptr.push_back(static_cast<std::int64_t>(indices.size()));
     }
     from_sparse.add(CsrView<std::int64_t, std::int32_t>{indptr, indices, values}, 2);
+    to_sparse.add(CsrView<std::int64_t, std::int32_t>{indptr, indices, values}, 2);
   }
   check(have_same_bytes(std::move(from_sparse).build(), *matrix));
+  const auto sparse = std::move(to_sparse).build();
+  for (row_t row = 0; row < table.n_rows; ++row)
+    for (feature_t feature = 0; feature < n_columns; ++feature) check(sparse.bin(row, feature) == matrix->bin(row, feature));
 }
 
 TEST(columns_with_missing_values_are_found_by_any_number_of_threads) {
@@ -119,6 +172,8 @@ TEST(wrong_tables_are_refused) {
   using Error = std::invalid_argument;
   const Table table = random_table(4, {{3}, {3}}, 1);
   check_throws<Error>("feature 1 holds a missing value", [] { make_matrix({{{3}, {3}}, 1, {0.0f, kMissing}}); });
+  check_throws<Error>("feature 1 holds a missing value",
+                      [] { make_matrix({{{3}, {3}}, 1, {0.0f, kMissing}}, {}, 1, kIsSparse); });
   check_throws<Error>("must be a permutation", [&] { make_matrix(table, {0, 1, 1, 2}); });
   check_throws<Error>("must be a permutation", [&] { make_matrix(table, {0, 1, 2, 4}); });
   check_throws<Error>("one entry per row", [&] { make_matrix(table, {0, 1, 2}); });

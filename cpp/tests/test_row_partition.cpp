@@ -29,10 +29,10 @@ Table table() {
 }  // namespace
 
 TEST(a_partition_is_stable_and_the_same_for_any_number_of_threads) {
-  const auto matrix = make_matrix(table());
   std::vector<row_t> rows = all_rows(kRows);
   std::erase_if(rows, [](row_t row) { return row % 7 == 0; });
   for (const int n_threads : {1, 2, 7}) {
+    const auto matrix = make_matrix(table(), {}, 1, /*is_sparse=*/n_threads == 2);
     ThreadPool pool(n_threads);
     RowPartition partition;
     partition.start(all_rows(10));  // what an earlier tree leaves behind does not matter

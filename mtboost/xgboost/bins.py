@@ -12,6 +12,8 @@ from mtboost import _core
 from mtboost.errors import UnsupportedError
 
 _ROWS_PER_BLOCK = 1 << 16
+# Bytes that the sparse layout takes for a value, and the dense layout for a cell.
+_SPARSE_BYTES, _DENSE_BYTES = 10, 1
 
 
 def bin_matrix(
@@ -40,17 +42,17 @@ def bin_matrix(
     UnsupportedError
         The matrix lies in external memory.
     """
-    is_dense = matrix.num_nonmissing() == matrix.num_row() * matrix.num_col()
-    n_features = matrix.num_col()
+    n_features, n_values = matrix.num_col(), matrix.num_nonmissing()
+    n_cells = matrix.num_row() * n_features
     if not (
         isinstance(table, np.ndarray)
         and table.dtype in (np.dtype(np.float32), np.dtype(np.float64))
         and table.shape == (matrix.num_row(), n_features)
         and table.dtype.isnative
-        and _count_nan(table) == matrix.num_row() * n_features - matrix.num_nonmissing()
+        and _count_nan(table) == n_cells - n_values
     ):
         table = None
-    if is_dense:
+    if n_values == n_cells:
         may_be_missing = np.zeros(n_features, np.uint8)
     elif table is not None:
         may_be_missing = _core.columns_with_missing(table, n_threads=n_threads)
@@ -61,6 +63,7 @@ def bin_matrix(
         n_rows=matrix.num_row(),
         may_be_missing=may_be_missing,
         storage_order=storage_order,
+        is_sparse=_SPARSE_BYTES * n_values < _DENSE_BYTES * n_cells,
     )
     if table is not None:
         builder.add(table, n_threads=n_threads)

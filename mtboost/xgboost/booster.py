@@ -204,8 +204,12 @@ class Growth:
 
     def start_margins(self, matrix: xgboost.DMatrix) -> FloatArray:
         """Margins before the first tree, shape (n_rows, n_outputs)."""
-        margins = self._without_trees.predict(matrix, output_margin=True)
-        return cast(FloatArray, margins.reshape(matrix.num_row(), -1).astype(np.float32, copy=True))
+        own = matrix.get_base_margin()
+        if own.size:
+            return cast(FloatArray, own.reshape(matrix.num_row(), -1).astype(np.float32, copy=True))
+        row = xgboost.DMatrix(scipy.sparse.csr_array((1, matrix.num_col()), dtype=np.float32))
+        start = self._without_trees.predict(row, output_margin=True, validate_features=False)
+        return np.tile(start.reshape(1, -1), (matrix.num_row(), 1))
 
     @cached_property
     def _without_trees(self) -> xgboost.Booster:

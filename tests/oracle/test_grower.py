@@ -31,6 +31,7 @@ class Problem:
     task: np.ndarray
     n_tasks: int
     params: naive.Params
+    is_sparse: bool
 
 
 @st.composite
@@ -73,6 +74,7 @@ def problems(draw: st.DrawFn) -> Problem:
         task,
         n_tasks,
         params,
+        is_sparse=draw(st.booleans()),
     )
 
 
@@ -90,6 +92,7 @@ def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -
         n_rows=len(X),
         may_be_missing=np.full(X.shape[1], np.isnan(X).any(), np.uint8),
         storage_order=order,
+        is_sparse=problem.is_sparse and bool(np.isnan(X).any()),
     )
     builder.add(X, n_threads=1)
     grower = _core.TreeGrower(
@@ -196,6 +199,7 @@ def test_one_task_grows_the_plain_tree(name: str, problem: Problem) -> None:
         np.zeros_like(problem.task),
         1,
         problem.params,
+        problem.is_sparse,
     )
     kernel, plain = grow(single, SCORES[name][0]()), grow(single, None)
     for field in set(plain) - {"score"}:

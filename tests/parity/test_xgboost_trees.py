@@ -66,6 +66,10 @@ def make_problems():
     twice = np.column_stack([X[:, :3], X[:, :3] > 0, X[:, :3] > 0, X[:, 0]])
     no_use = np.column_stack([np.ones(n), X[:, :3], np.full(n, np.nan), np.zeros(n)])
     digits = sklearn.datasets.load_digits()
+    # Few values a row: these take the sparse layout.
+    words = np.where(rng.random((n, 60)) < 0.09, rng.integers(1, 9, (n, 60)), 0)
+    y_words = words[:, :20].sum(axis=1) + rng.normal(size=n)
+    rare = np.where(rng.random(mixed.shape) < 0.93, np.nan, mixed)
     return {
         "diabetes": Problem(*sklearn.datasets.load_diabetes(return_X_y=True)),
         "breast cancer": Problem(*sklearn.datasets.load_breast_cancer(return_X_y=True)),
@@ -83,6 +87,8 @@ def make_problems():
         "categories": Problem(mixed, y_mixed, None, categories),
         "categories and missing": Problem(mixed_missing, y_mixed, None, categories),
         "CSR": Problem(scipy.sparse.csr_array(np.where(abs(X) > 1, X, 0)), y),
+        "words": Problem(scipy.sparse.csr_array(words), y_words),
+        "rare values and categories": Problem(rare, y_mixed, None, categories),
     }
 
 
@@ -150,7 +156,9 @@ def test_plain_trees_are_those_of_hist(problem, params):
 
 
 @pytest.mark.parametrize("params", CATEGORY_PARAMETERS.values(), ids=CATEGORY_PARAMETERS)
-@pytest.mark.parametrize("name", ["categories", "categories and missing"])
+@pytest.mark.parametrize(
+    "name", ["categories", "categories and missing", "rare values and categories"]
+)
 def test_categories_are_split_as_by_hist(name, params):
     assert_parity(params, PROBLEMS[name].matrix)
 
@@ -324,7 +332,7 @@ def test_trees_of_many_rows_are_those_of_hist_for_any_number_of_threads():
 @pytest.mark.parametrize("score", ["entropy", "variance", lambda s, task_gains: task_gains[:, 0]])
 @pytest.mark.parametrize("params", [{}, {**LOSSGUIDE, "max_leaves": 20}, {"alpha": 2, "lambda": 0}])
 @pytest.mark.parametrize(
-    "name", ["dense", "20 % missing", "categories and missing", "weights of many sizes"]
+    "name", ["dense", "20 % missing", "categories and missing", "weights of many sizes", "words"]
 )
 def test_scores_over_one_task_grow_the_plain_tree(name, params, score):
     problem = PROBLEMS[name]
@@ -334,7 +342,9 @@ def test_scores_over_one_task_grow_the_plain_tree(name, params, score):
 
 
 @pytest.mark.parametrize("score", ["plain", "entropy", "variance"])
-@pytest.mark.parametrize("name", ["dense", "20 % missing", "categories and missing", "CSR"])
+@pytest.mark.parametrize(
+    "name", ["dense", "20 % missing", "categories and missing", "CSR", "words"]
+)
 def test_scores_over_several_tasks_do_not_depend_on_the_number_of_threads(name, score):
     problem = PROBLEMS[name]
     first, *others = (

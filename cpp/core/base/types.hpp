@@ -9,6 +9,7 @@ namespace mtboost {
 using row_t = std::uint32_t;      // 4e9 rows; half of size_t, and row lists are read once per level
 using feature_t = std::uint32_t;  // XGBoost's width
 using bin_t = std::uint32_t;      // bin of one feature as the algorithms see it; stored in 1 or 2 bytes
+using slot_t = std::uint32_t;     // bin of any feature: position in a node's histogram
 using task_t = std::uint32_t;     // index into the sorted task names
 using node_t = std::int32_t;      // XGBoost's width; -1 is "none"
 

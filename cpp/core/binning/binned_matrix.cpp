@@ -35,43 +35,44 @@ void for_row_blocks(std::size_t n_rows, int n_threads, const Body& body) {
   });
 }
 
-// The bin of a value: n_bins if it is missing. Without branches: values of neighbouring rows are independent, so their
-// searches overlap in the processor.
+// The bins of up to a block of values: n_bins if one is missing. All values take a step of the search before any takes
+// the next, without jumps, so that the steps of different values overlap in the processor.
 template <bool kIsCategorical>
-bin_t find_bin(std::span<const float> edges, float value) noexcept {
-  const auto lies_below = [&](float edge) { return kIsCategorical ? edge < value : edge <= value; };
-  const float* first = edges.data();
-  for (std::size_t length = edges.size(); length > 1;) {
-    const std::size_t half = length / 2;
-    first += lies_below(first[half - 1]) ? half : 0;
+void find_bins(std::span<const float> edges, std::span<const float> values, bin_t* bins /* OUT */) noexcept {
+  const auto lies_below = [&](std::uint32_t edge, float value) -> std::uint32_t {
+    return kIsCategorical ? edges[edge] < value : edges[edge] <= value;
+  };
+  std::fill_n(bins, values.size(), 0);
+  for (auto length = static_cast<std::uint32_t>(edges.size()); length > 1;) {
+    const std::uint32_t half = length / 2;
+    for (std::size_t i = 0; i < values.size(); ++i) bins[i] += half & (0u - lies_below(bins[i] + half - 1, values[i]));
     length -= half;
   }
   const auto n_bins = static_cast<bin_t>(edges.size());
-  const bin_t bin = static_cast<bin_t>(first - edges.data()) + (lies_below(*first) ? 1 : 0);
-  return std::isnan(value) ? n_bins : std::min(bin, n_bins - 1);  // above the last cut: the last bin
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bin_t bin = std::min(bins[i] + lies_below(bins[i], values[i]), n_bins - 1);  // above the last cut: the last bin
+    bins[i] = std::isnan(values[i]) ? n_bins : bin;
+  }
 }
 
-// Stores the values of one feature, value(i) for i in [0, n_rows), in the rows row(i).
-template <typename Bin, bool kIsCategorical, typename Value, typename Row>
-bool store_values(std::span<const float> edges, std::size_t n_rows, const Value& value, const Row& row) noexcept {
-  bool has_missing = false;
-  for (std::size_t i = 0; i < n_rows; ++i) {
-    const float x = value(i);
-    has_missing |= std::isnan(x);
-    const auto bin = static_cast<Bin>(find_bin<kIsCategorical>(edges, x));
-    std::memcpy(row(i), &bin, sizeof bin);
-  }
-  return has_missing;
+void find_bins(const Cuts& cuts, feature_t feature, std::span<const float> values, bin_t* bins /* OUT */) noexcept {
+  if (cuts.n_bins(feature) == 0)
+    std::fill_n(bins, values.size(), 0);  // missing everywhere; its only slot is that of missing values
+  else if (cuts.is_categorical(feature))
+    find_bins<true>(cuts.values(feature), values, bins);
+  else
+    find_bins<false>(cuts.values(feature), values, bins);
 }
 
 }  // namespace
 
 BinnedMatrix::BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
-                           std::vector<row_t> caller_rows)
+                           std::vector<row_t> caller_rows, bool is_sparse)
     : cuts_(std::move(cuts)),
       n_rows_(n_rows),
       may_be_missing_(std::move(may_be_missing)),
       is_dense_(std::none_of(may_be_missing_.begin(), may_be_missing_.end(), [](auto flag) { return flag != 0; })),
+      is_sparse_(is_sparse),
       caller_rows_(std::move(caller_rows)) {
   require(may_be_missing_.size() == cuts_.n_features(), "may_be_missing needs one flag per feature");
   slot_offsets_.push_back(0);
@@ -87,44 +88,71 @@ BinnedMatrix::BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> ma
     groups_.push_back(group);
     row_bytes_ += kGroupSize * group.bytes_per_bin;  // whole groups: eight bins are loaded at once
   }
-  data_.resize(row_bytes_ * n_rows);
+  if (is_sparse_) {
+    require(n_slots() <= std::numeric_limits<slot_t>::max(), "all features together have too many bins: lower max_bin");
+    row_starts_.push_back(0);
+  } else {
+    data_.resize(row_bytes_ * n_rows);
+    std::size_t n_bytes = 0;
+    for (feature_t feature = 0; feature < n_features(); ++feature) {
+      column_offsets_.push_back(n_bytes);
+      n_bytes += std::size_t{n_rows} * groups_[feature / kGroupSize].bytes_per_bin;
+    }
+    columns_.resize(n_bytes);
+  }
+}
+
+bin_t BinnedMatrix::bin(row_t row, feature_t feature) const noexcept {
+  if (!is_sparse_) return column(feature)[row];
+  const auto slots = row_slots(row);
+  const auto first = static_cast<slot_t>(slot_offset(feature));
+  const auto found = std::lower_bound(slots.begin(), slots.end(), first);
+  const bin_t n_bins = cuts_.n_bins(feature);
+  return found != slots.end() && *found - first < n_bins ? *found - first : n_bins;
+}
+
+std::size_t BinnedMatrix::n_bytes() const noexcept {
+  return data_.size() + columns_.size() + slots_.size() * (sizeof(slot_t) + sizeof(row_t) + sizeof(std::uint16_t)) +
+         (row_starts_.size() + column_starts_.size()) * sizeof(std::size_t);
 }
 
 BinnedMatrixBuilder::BinnedMatrixBuilder(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
-                                         std::vector<row_t> storage_order)
-    : matrix_(std::move(cuts), n_rows, std::move(may_be_missing), std::move(storage_order)),
+                                         std::vector<row_t> storage_order, bool is_sparse)
+    : matrix_(std::move(cuts), n_rows, std::move(may_be_missing), std::move(storage_order), is_sparse),
       stored_rows_(inverse(matrix_.caller_rows_, n_rows)) {}
 
-std::uint8_t* BinnedMatrixBuilder::reserve_row(std::size_t row_in_block) noexcept {
-  const std::size_t row = n_added_ + row_in_block;
-  return matrix_.data_.data() + (stored_rows_.empty() ? row : stored_rows_[row]) * matrix_.row_bytes_;
-}
-
-template <typename Value, typename Row>
-void BinnedMatrixBuilder::store(feature_t feature, std::size_t n_rows, const Value& value, const Row& row) const {
-  static constexpr float kNoEdge = std::numeric_limits<float>::infinity();
-  const Cuts& cuts = matrix_.cuts_;
-  const BinnedMatrix::Column at = matrix_.column(feature);
-  // A feature without bins is missing everywhere; it has one slot, 0.
-  const auto edges = cuts.n_bins(feature) == 0 ? std::span(&kNoEdge, 1) : cuts.values(feature);
-  const auto target = [&](std::size_t i) { return row(i) + at.offset; };
-  bool has_missing;
-  if (cuts.n_bins(feature) == 0) {
-    store_values<std::uint8_t, false>(edges, n_rows, [](std::size_t) { return -kNoEdge; }, target);
-    has_missing = true;
-  } else if (cuts.is_categorical(feature)) {
-    has_missing = at.bytes_per_bin == 1 ? store_values<std::uint8_t, true>(edges, n_rows, value, target)
-                                        : store_values<std::uint16_t, true>(edges, n_rows, value, target);
+template <typename Bin>
+void BinnedMatrixBuilder::store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block) {
+  const BinnedMatrix::Group& group = matrix_.groups_[feature / kGroupSize];
+  std::uint8_t* rows = matrix_.data_.data() + group.offset + (feature - group.first_feature) * sizeof(Bin);
+  std::uint8_t* column = matrix_.columns_.data() + matrix_.column_offsets_[feature];
+  const auto write_row = [&](std::size_t row, Bin bin) { std::memcpy(rows + row * matrix_.row_bytes_, &bin, sizeof bin); };
+  Bin narrow[kRowsPerBlock];
+  std::copy(bins.begin(), bins.end(), narrow);
+  const std::size_t first = n_added_ + first_row_in_block;
+  if (stored_rows_.empty()) {
+    std::memcpy(column + first * sizeof(Bin), narrow, bins.size() * sizeof(Bin));
+    for (std::size_t i = 0; i < bins.size(); ++i) write_row(first + i, narrow[i]);
   } else {
-    has_missing = at.bytes_per_bin == 1 ? store_values<std::uint8_t, false>(edges, n_rows, value, target)
-                                        : store_values<std::uint16_t, false>(edges, n_rows, value, target);
+    for (std::size_t i = 0; i < bins.size(); ++i) {
+      const std::size_t row = stored_rows_[first + i];
+      std::memcpy(column + row * sizeof(Bin), &narrow[i], sizeof(Bin));
+      write_row(row, narrow[i]);
+    }
   }
-  require(!has_missing || matrix_.may_be_missing(feature),
-          "feature " + std::to_string(feature) + " holds a missing value");
 }
 
-void BinnedMatrixBuilder::store_one(feature_t feature, float value, std::uint8_t* row) const {
-  store(feature, 1, [value](std::size_t) { return value; }, [row](std::size_t) { return row; });
+void BinnedMatrixBuilder::store(feature_t feature, std::span<const float> values, std::size_t first_row_in_block) {
+  bin_t buffer[kRowsPerBlock];
+  find_bins(matrix_.cuts_, feature, values, buffer);
+  const auto bins = std::span<const bin_t>(buffer).first(values.size());
+  const bin_t missing = matrix_.cuts_.n_bins(feature);
+  require(matrix_.may_be_missing(feature) || std::find(bins.begin(), bins.end(), missing) == bins.end(),
+          "feature " + std::to_string(feature) + " holds a missing value");
+  if (matrix_.column(feature).bytes_per_bin == 1)
+    store_bins<std::uint8_t>(feature, bins, first_row_in_block);
+  else
+    store_bins<std::uint16_t>(feature, bins, first_row_in_block);
 }
 
 void BinnedMatrixBuilder::start_block(std::size_t n_rows, std::size_t n_columns) const {
@@ -133,13 +161,92 @@ void BinnedMatrixBuilder::start_block(std::size_t n_rows, std::size_t n_columns)
                                                  std::to_string(matrix_.n_features()));
 }
 
+template <typename ForEachValue>
+void BinnedMatrixBuilder::append_sparse(std::size_t n_rows, const ForEachValue& for_each_value, int n_threads) {
+  BinnedMatrix& matrix = matrix_;
+  std::vector<std::size_t> n_values(n_rows, 0);
+  for_row_blocks(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row)
+      for_each_value(row, [&](feature_t feature, float value) {
+        const bool is_there = !std::isnan(value) && matrix.cuts_.n_bins(feature) > 0;
+        require(is_there || matrix.may_be_missing(feature),
+                "feature " + std::to_string(feature) + " holds a missing value");
+        n_values[row] += is_there ? 1 : 0;
+      });
+  });
+  auto& starts = matrix.row_starts_;
+  for (const std::size_t n : n_values) starts.push_back(starts.back() + n);
+  matrix.slots_.resize(starts.back());
+  for_row_blocks(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      const std::size_t first = starts[n_added_ + row];
+      std::size_t next = first;
+      for_each_value(row, [&](feature_t feature, float value) {
+        if (std::isnan(value) || matrix.cuts_.n_bins(feature) == 0) return;
+        bin_t bin;
+        find_bins(matrix.cuts_, feature, {&value, 1}, &bin);
+        matrix.slots_[next++] = static_cast<slot_t>(matrix.slot_offset(feature) + bin);
+      });
+      std::sort(matrix.slots_.begin() + static_cast<std::ptrdiff_t>(first),
+                matrix.slots_.begin() + static_cast<std::ptrdiff_t>(next));
+    }
+  });
+  n_added_ += n_rows;
+}
+
+// Rows were appended in the caller's order.
+void BinnedMatrixBuilder::sort_by_storage_order() {
+  BinnedMatrix& matrix = matrix_;
+  if (matrix.caller_rows_.empty()) return;
+  const auto starts = std::exchange(matrix.row_starts_, {0});
+  const auto slots = std::exchange(matrix.slots_, {});
+  matrix.row_starts_.reserve(starts.size());
+  matrix.slots_.reserve(slots.size());
+  for (const row_t row : matrix.caller_rows_) {
+    matrix.slots_.insert(matrix.slots_.end(), slots.begin() + static_cast<std::ptrdiff_t>(starts[row]),
+                         slots.begin() + static_cast<std::ptrdiff_t>(starts[row + 1]));
+    matrix.row_starts_.push_back(matrix.slots_.size());
+  }
+}
+
+void BinnedMatrixBuilder::make_columns() {
+  BinnedMatrix& matrix = matrix_;
+  std::vector<feature_t> feature_of_slot(matrix.n_slots());
+  for (feature_t feature = 0; feature < matrix.n_features(); ++feature)
+    std::fill(feature_of_slot.begin() + static_cast<std::ptrdiff_t>(matrix.slot_offset(feature)),
+              feature_of_slot.begin() + static_cast<std::ptrdiff_t>(matrix.slot_offset(feature + 1)), feature);
+  auto& starts = matrix.column_starts_;
+  starts.assign(matrix.n_features() + 1, 0);
+  for (const slot_t slot : matrix.slots_) ++starts[feature_of_slot[slot] + 1];
+  for (std::size_t feature = 1; feature < starts.size(); ++feature) starts[feature] += starts[feature - 1];
+  matrix.column_rows_.resize(matrix.slots_.size());
+  matrix.column_bins_.resize(matrix.slots_.size());
+  auto next = starts;
+  for (row_t row = 0; row < matrix.n_rows(); ++row)
+    for (const slot_t slot : matrix.row_slots(row)) {
+      const feature_t feature = feature_of_slot[slot];
+      const std::size_t at = next[feature]++;
+      matrix.column_rows_[at] = row;
+      matrix.column_bins_[at] = static_cast<std::uint16_t>(slot - matrix.slot_offset(feature));
+    }
+}
+
 template <typename T>
 void BinnedMatrixBuilder::add(const MatrixView<T>& block, int n_threads) {
   start_block(block.n_rows, block.n_columns);
+  if (matrix_.is_sparse()) {
+    const auto for_each_value = [&](std::size_t row, const auto& visit) {
+      for (feature_t feature = 0; feature < matrix_.n_features(); ++feature)
+        visit(feature, static_cast<float>(block(row, feature)));
+    };
+    return append_sparse(block.n_rows, for_each_value, n_threads);
+  }
   for_row_blocks(block.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
-    for (feature_t feature = 0; feature < matrix_.n_features(); ++feature)
-      store(feature, end - begin, [&](std::size_t i) { return static_cast<float>(block(begin + i, feature)); },
-            [&](std::size_t i) { return reserve_row(begin + i); });
+    float values[kRowsPerBlock];
+    for (feature_t feature = 0; feature < matrix_.n_features(); ++feature) {
+      for (std::size_t i = 0; i < end - begin; ++i) values[i] = static_cast<float>(block(begin + i, feature));
+      store(feature, std::span(values).first(end - begin), begin);
+    }
   });
   n_added_ += block.n_rows;
 }
@@ -147,19 +254,26 @@ void BinnedMatrixBuilder::add(const MatrixView<T>& block, int n_threads) {
 template <typename Offset, typename Index>
 void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads) {
   start_block(block.n_rows(), matrix_.n_features());
+  for (const Index feature : block.indices)
+    require(feature >= 0 && static_cast<feature_t>(feature) < matrix_.n_features(),
+            "column index " + std::to_string(feature) + " is out of range");
+  if (matrix_.is_sparse()) {
+    const auto for_each_value = [&](std::size_t row, const auto& visit) {
+      for (auto i = static_cast<std::size_t>(block.indptr[row]); i < static_cast<std::size_t>(block.indptr[row + 1]); ++i)
+        visit(static_cast<feature_t>(block.indices[i]), block.values[i]);
+    };
+    return append_sparse(block.n_rows(), for_each_value, n_threads);
+  }
   for_row_blocks(block.n_rows(), n_threads, [&](std::size_t begin, std::size_t end) {
     constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
     for (std::size_t row = begin; row < end; ++row) {
-      std::uint8_t* target = reserve_row(row);
       const auto n_stored = static_cast<std::size_t>(block.indptr[row + 1] - block.indptr[row]);
       if (n_stored < matrix_.n_features())
         for (feature_t feature = 0; feature < matrix_.n_features(); ++feature)
-          if (matrix_.may_be_missing(feature)) store_one(feature, kMissing, target);
+          if (matrix_.may_be_missing(feature)) store(feature, {&kMissing, 1}, row);
       for (auto i = block.indptr[row]; i < block.indptr[row + 1]; ++i) {
         const auto entry = static_cast<std::size_t>(i);
-        const auto feature = static_cast<feature_t>(block.indices[entry]);
-        require(feature < matrix_.n_features(), "column index " + std::to_string(feature) + " is out of range");
-        store_one(feature, block.values[entry], target);
+        store(static_cast<feature_t>(block.indices[entry]), block.values.subspan(entry, 1), row);
       }
     }
   });
@@ -169,6 +283,10 @@ void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads
 BinnedMatrix BinnedMatrixBuilder::build() && {
   require(n_added_ == matrix_.n_rows(), "the matrix was made for " + std::to_string(matrix_.n_rows()) +
                                             " rows, but " + std::to_string(n_added_) + " were added");
+  if (matrix_.is_sparse()) {
+    sort_by_storage_order();
+    make_columns();
+  }
   return std::move(matrix_);
 }
 

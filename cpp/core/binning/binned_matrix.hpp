@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training table as bin numbers, the only form of X that the grower reads.
 //
-// Memory picture. Rows lie one after another; a row is a sequence of groups of eight features. A bin takes one byte, or
-// two in a group that has a feature with more than 256 slots. Eight one-byte histograms of 256 bins fill 32 KiB, the
-// first-level cache: the histogram loop therefore works group by group, and a thread owns whole groups.
+// Memory picture. The table is kept twice, each form for who reads it. For histograms, which read all features of a
+// row: rows lie one after another; a row is a sequence of groups of eight features. A bin takes one byte, or
+// two in a group that has a feature with more than 256 slots; eight bins are loaded at once, and a thread owns whole
+// groups. For partitions and sums of tasks, which read one feature of scattered rows: features lie one after another.
 // A missing value is stored as bin n_bins(feature), so that the loop needs no branch; its sums are never read.
+//
+// A table that is mostly missing (bags of words, wide one-hot codes) has the sparse layout instead: values that are
+// there, by row as slots of the histogram, and once more by feature for partitions and the sums of tasks.
 //
 // Rows may be stored in another order than the caller's (grouped by task, see storage_order): `row` is a stored row
 // everywhere in core, and caller_row() leads back.
@@ -44,21 +48,20 @@ class BinnedMatrix {
   std::size_t n_slots() const noexcept { return slot_offsets_.back(); }
 
   std::span<const Group> groups() const noexcept { return groups_; }
+
+  // ---- dense layout
+  bool is_sparse() const noexcept { return is_sparse_; }
   const std::uint8_t* row_data(row_t row) const noexcept { return data_.data() + row * row_bytes_; }
   std::size_t row_bytes() const noexcept { return row_bytes_; }
 
-  // Where a feature's bins lie: read with load_bin(row_data(row) + offset, bytes_per_bin).
+  // The bins of one feature, stored row by row.
   struct Column {
-    std::size_t offset;
+    const std::uint8_t* bytes;
     std::uint32_t bytes_per_bin;
+    bin_t operator[](row_t row) const noexcept { return load_bin(bytes + std::size_t{row} * bytes_per_bin, bytes_per_bin); }
   };
   Column column(feature_t feature) const noexcept {
-    const Group& group = groups_[feature / kGroupSize];
-    return {group.offset + (feature % kGroupSize) * group.bytes_per_bin, group.bytes_per_bin};
-  }
-  bin_t bin(row_t row, feature_t feature) const noexcept {
-    const Column at = column(feature);
-    return load_bin(row_data(row) + at.offset, at.bytes_per_bin);
+    return {columns_.data() + column_offsets_[feature], groups_[feature / kGroupSize].bytes_per_bin};
   }
   static bin_t load_bin(const std::uint8_t* bytes, std::uint32_t bytes_per_bin) noexcept {
     if (bytes_per_bin == 1) return *bytes;
@@ -67,22 +70,49 @@ class BinnedMatrix {
     return bin;
   }
 
+  // ---- sparse layout
+  // Slots of a row's values, ascending.
+  std::span<const slot_t> row_slots(row_t row) const noexcept {
+    return std::span(slots_).subspan(row_starts_[row], row_starts_[row + 1] - row_starts_[row]);
+  }
+  // Rows that have a value of a feature, ascending, and their bins.
+  struct SparseColumn {
+    std::span<const row_t> rows;
+    std::span<const std::uint16_t> bins;
+  };
+  SparseColumn sparse_column(feature_t feature) const noexcept {
+    const std::size_t begin = column_starts_[feature], n = column_starts_[feature + 1] - begin;
+    return {std::span(column_rows_).subspan(begin, n), std::span(column_bins_).subspan(begin, n)};
+  }
+
+  // ---- either layout
+  // One value's bin; n_bins if it is missing.
+  bin_t bin(row_t row, feature_t feature) const noexcept;
+  std::size_t n_bytes() const noexcept;
+
   // caller_rows()[row] is the caller's number of a stored row; empty where the orders agree.
   std::span<const row_t> caller_rows() const noexcept { return caller_rows_; }
 
  private:
   friend class BinnedMatrixBuilder;
-  BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing, std::vector<row_t> caller_rows);
+  BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing, std::vector<row_t> caller_rows,
+               bool is_sparse);
 
   Cuts cuts_;
   row_t n_rows_;
   std::vector<std::uint8_t> may_be_missing_;
-  bool is_dense_;
+  bool is_dense_, is_sparse_;
   std::vector<std::size_t> slot_offsets_;
   std::vector<Group> groups_;
+  std::vector<row_t> caller_rows_;
   std::size_t row_bytes_ = 0;
   std::vector<std::uint8_t> data_;
-  std::vector<row_t> caller_rows_;
+  std::vector<std::size_t> column_offsets_;
+  std::vector<std::uint8_t> columns_;
+  std::vector<std::size_t> row_starts_, column_starts_;
+  std::vector<slot_t> slots_;
+  std::vector<row_t> column_rows_;
+  std::vector<std::uint16_t> column_bins_;
 };
 
 // Fills a matrix from consecutive blocks of the caller's rows, so that no second copy of X is ever alive.
@@ -91,7 +121,7 @@ class BinnedMatrixBuilder {
   // storage_order: the caller's row to be stored in each place, a permutation; empty keeps the caller's order.
   // may_be_missing: one flag per feature; a NaN in a column that promised none is an error.
   BinnedMatrixBuilder(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
-                      std::vector<row_t> storage_order);
+                      std::vector<row_t> storage_order, bool is_sparse);
 
   template <typename T>
   void add(const MatrixView<T>& block, int n_threads);
@@ -102,11 +132,16 @@ class BinnedMatrixBuilder {
   BinnedMatrix build() &&;
 
  private:
-  std::uint8_t* reserve_row(std::size_t row_in_block) noexcept;
-  template <typename Value, typename Row>
-  void store(feature_t feature, std::size_t n_rows, const Value& value, const Row& row) const;
-  void store_one(feature_t feature, float value, std::uint8_t* row) const;
+  // Stores values of one feature, at most a block of them, from a row of the block being added on.
+  void store(feature_t feature, std::span<const float> values, std::size_t first_row_in_block);
+  template <typename Bin>
+  void store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block);
   void start_block(std::size_t n_rows, std::size_t n_columns) const;
+  // Appends rows; for_each_value(row, visit) calls visit(feature, value) for each stored value of a row of the block.
+  template <typename ForEachValue>
+  void append_sparse(std::size_t n_rows, const ForEachValue& for_each_value, int n_threads);
+  void sort_by_storage_order();
+  void make_columns();
 
   BinnedMatrix matrix_;
   std::vector<row_t> stored_rows_;  // caller's row → place; empty where the orders agree

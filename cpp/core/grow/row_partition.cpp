@@ -4,24 +4,43 @@
 #include <algorithm>
 #include <cstring>
 
+#include "binning/sparse_column.hpp"
+
 namespace mtboost {
 namespace {
 
 constexpr std::size_t kRowsPerBlock = 16384;
 
 template <typename Bin>
-std::size_t divide(const std::uint8_t* column, std::size_t row_bytes, const std::uint8_t* goes_left,
-                   std::span<const row_t> rows, row_t* left, row_t* right) noexcept {
+std::size_t divide(const std::uint8_t* column, const std::uint8_t* goes_left, std::span<const row_t> rows, row_t* left,
+                   row_t* right) noexcept {
   std::size_t n_left = 0, n_right = 0;
   for (const row_t row : rows) {  // without a branch: both targets are written, one of them advances
     Bin bin;
-    std::memcpy(&bin, column + row * row_bytes, sizeof bin);
+    std::memcpy(&bin, column + row * sizeof bin, sizeof bin);
     const std::size_t is_left = goes_left[bin];
     left[n_left] = row;
     right[n_right] = row;
     n_left += is_left;
     n_right += 1 - is_left;
   }
+  return n_left;
+}
+
+// Rows without a value go where the last bin does; only the others are looked up.
+std::size_t divide(const BinnedMatrix::SparseColumn& column, std::span<const std::uint8_t> goes_left,
+                   std::span<const row_t> rows, row_t* left, row_t* right) noexcept {
+  std::size_t n_left = 0, n_right = 0, next = 0;
+  const auto move_to = [&](bool is_left, std::size_t begin, std::size_t end) {
+    for (std::size_t position = begin; position < end; ++position)
+      (is_left ? left[n_left++] : right[n_right++]) = rows[position];
+  };
+  for_each_value(column, rows, [&](std::size_t position, bin_t bin) {
+    move_to(goes_left.back() != 0, next, position);
+    move_to(goes_left[bin] != 0, position, position + 1);
+    next = position + 1;
+  });
+  move_to(goes_left.back() != 0, next, rows.size());
   return n_left;
 }
 
@@ -44,12 +63,16 @@ void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> 
   pool.parallel_for(blocks.size(), [&](std::size_t i) {
     Block& block = blocks[i];
     const NodeSplit& split = splits[block.split];
-    const BinnedMatrix::Column at = matrix.column(split.feature);
-    const std::uint8_t* column = matrix.row_data(0) + at.offset;
-    const auto divide_block = at.bytes_per_bin == 1 ? divide<std::uint8_t> : divide<std::uint16_t>;
-    block.n_left = divide_block(column, matrix.row_bytes(), split.goes_left.data(),
-                                std::span<const row_t>(rows_).subspan(block.begin, block.end - block.begin),
-                                left_rows_.data() + block.begin, right_rows_.data() + block.begin);
+    const auto rows = std::span<const row_t>(rows_).subspan(block.begin, block.end - block.begin);
+    row_t* left = left_rows_.data() + block.begin;
+    row_t* right = right_rows_.data() + block.begin;
+    if (matrix.is_sparse()) {
+      block.n_left = divide(matrix.sparse_column(split.feature), split.goes_left, rows, left, right);
+      return;
+    }
+    const BinnedMatrix::Column column = matrix.column(split.feature);
+    const auto divide_block = column.bytes_per_bin == 1 ? divide<std::uint8_t> : divide<std::uint16_t>;
+    block.n_left = divide_block(column.bytes, split.goes_left.data(), rows, left, right);
   });
 
   std::size_t first_block = 0;

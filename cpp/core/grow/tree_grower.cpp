@@ -230,8 +230,9 @@ class TreeGrower::Growth {
   }
 
   // Layers of all nodes together take no more memory than the matrix: 16 bytes a slot, for 16 rows or more of its bin.
+  // In the sparse layout they would be mostly empty, and rows are found fast without them.
   bool keeps_layers(std::span<const row_t> rows) const noexcept {
-    return score_ != nullptr && rows.size() * matrix_.n_features() >= 16 * matrix_.n_slots() * tasks_->n_tasks();
+    return score_ != nullptr && !matrix_.is_sparse() && rows.size() * matrix_.n_features() >= 16 * matrix_.n_slots() * tasks_->n_tasks();
   }
 
   void sum_gradients(const std::vector<Sums>& work) {

@@ -8,10 +8,11 @@
 namespace mtboost {
 namespace {
 
-// Rows whose gradients are widened to double at once and whose bins stay in cache from group to group.
-constexpr std::size_t kChunk = 512;
 // How far ahead of use a row is fetched: a node's rows lie scattered, the hardware cannot guess them.
 constexpr std::size_t kPrefetchDistance = 16;
+// Slots that are filled in one pass over the rows: half a megabyte, so that they stay in the second-level cache.
+constexpr std::size_t kSlotsPerPass = 32768;
+constexpr std::size_t kFeaturesPerPass = 512;
 
 inline void prefetch(const void* address) noexcept {
 #if defined(__GNUC__)
@@ -21,37 +22,59 @@ inline void prefetch(const void* address) noexcept {
 #endif
 }
 
-template <typename Bin, feature_t kFeatures>
-void add_chunk(const BinnedMatrix& matrix, const BinnedMatrix::Group& group, std::span<const row_t> rows,
-               const GradientSums* pairs, GradientSums* histogram) noexcept {
-  GradientSums* slots[kFeatures];
-  for (feature_t i = 0; i < kFeatures; ++i) slots[i] = histogram + matrix.slot_offset(group.first_feature + i);
-  const std::uint8_t* data = matrix.row_data(0) + group.offset;
-  const std::size_t row_bytes = matrix.row_bytes();
+inline void prefetch_range(const std::uint8_t* bytes, std::size_t n_bytes) noexcept {
+  for (std::size_t byte = 0; byte < n_bytes; byte += 64) prefetch(bytes + byte);
+  prefetch(bytes + n_bytes - 1);
+}
+
+// Neighbouring groups of one width.
+struct Pass {
+  std::size_t offset, n_bytes;  // of a row
+  feature_t first_feature, n_features;
+};
+
+template <typename Bin>
+void add_rows(const BinnedMatrix& matrix, const Pass& pass, std::span<const row_t> rows,
+              std::span<const GradientPair> gradients, GradientSums* histogram) noexcept {
+  GradientSums* slots[kFeaturesPerPass];
+  for (feature_t i = 0; i < pass.n_features; ++i) slots[i] = histogram + matrix.slot_offset(pass.first_feature + i);
+  const std::uint8_t* data = matrix.row_data(0) + pass.offset;
+  const feature_t n_in_whole_groups = pass.n_features / kGroupSize * kGroupSize;
   for (std::size_t position = 0; position < rows.size(); ++position) {
-    Bin bins[kGroupSize];
-    std::memcpy(bins, data + rows[position] * row_bytes, sizeof bins);
-    const GradientSums pair = pairs[position];
-    for (feature_t i = 0; i < kFeatures; ++i) {
-      GradientSums& slot = slots[i][bins[i]];
-      slot.gradient += pair.gradient;
-      slot.hessian += pair.hessian;
+    if (position + kPrefetchDistance < rows.size()) {
+      const row_t ahead = rows[position + kPrefetchDistance];
+      prefetch(&gradients[ahead]);
+      prefetch_range(data + ahead * matrix.row_bytes(), pass.n_bytes);
+    }
+    const GradientSums pair{gradients[rows[position]].gradient, gradients[rows[position]].hessian};
+    const std::uint8_t* row = data + rows[position] * matrix.row_bytes();
+    feature_t feature = 0;
+    for (; feature < n_in_whole_groups; feature += kGroupSize, row += kGroupSize * sizeof(Bin)) {
+      Bin bins[kGroupSize];
+      std::memcpy(bins, row, sizeof bins);
+      for (feature_t i = 0; i < kGroupSize; ++i) slots[feature + i][bins[i]] += pair;
+    }
+    for (; feature < pass.n_features; ++feature, row += sizeof(Bin)) {
+      Bin bin;
+      std::memcpy(&bin, row, sizeof bin);
+      slots[feature][bin] += pair;
     }
   }
 }
 
-template <typename Bin>
-void add_chunk(const BinnedMatrix& matrix, const BinnedMatrix::Group& group, std::span<const row_t> rows,
-               const GradientSums* pairs, GradientSums* histogram) noexcept {
-  switch (group.n_features) {  // the loop over features must unroll
-    case 8: return add_chunk<Bin, 8>(matrix, group, rows, pairs, histogram);
-    case 7: return add_chunk<Bin, 7>(matrix, group, rows, pairs, histogram);
-    case 6: return add_chunk<Bin, 6>(matrix, group, rows, pairs, histogram);
-    case 5: return add_chunk<Bin, 5>(matrix, group, rows, pairs, histogram);
-    case 4: return add_chunk<Bin, 4>(matrix, group, rows, pairs, histogram);
-    case 3: return add_chunk<Bin, 3>(matrix, group, rows, pairs, histogram);
-    case 2: return add_chunk<Bin, 2>(matrix, group, rows, pairs, histogram);
-    default: return add_chunk<Bin, 1>(matrix, group, rows, pairs, histogram);
+void add_sparse_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients,
+                     SlotRange range, std::span<GradientSums> slots) noexcept {
+  const bool is_whole = range.begin == 0 && range.end == matrix.n_slots();
+  for (std::size_t position = 0; position < rows.size(); ++position) {
+    if (position + kPrefetchDistance < rows.size()) {
+      const row_t ahead = rows[position + kPrefetchDistance];
+      prefetch(&gradients[ahead]);
+      prefetch(matrix.row_slots(ahead).data());
+    }
+    const GradientSums pair{gradients[rows[position]].gradient, gradients[rows[position]].hessian};
+    const auto own = matrix.row_slots(rows[position]);
+    const auto first = is_whole ? own.begin() : std::lower_bound(own.begin(), own.end(), range.begin);
+    for (auto slot = first; slot != own.end() && (is_whole || *slot < range.end); ++slot) slots[*slot] += pair;
   }
 }
 
@@ -59,29 +82,25 @@ void add_chunk(const BinnedMatrix& matrix, const BinnedMatrix::Group& group, std
 
 void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients,
               std::size_t first_group, std::size_t last_group, std::span<GradientSums> slots) noexcept {
-  const auto groups = matrix.groups().subspan(first_group, last_group - first_group);
-  const std::size_t first_byte = groups.front().offset;
-  const std::size_t n_bytes = groups.back().offset + kGroupSize * groups.back().bytes_per_bin - first_byte;
-  GradientSums pairs[kChunk];
-  for (std::size_t begin = 0; begin < rows.size(); begin += kChunk) {
-    const auto chunk = rows.subspan(begin, std::min(kChunk, rows.size() - begin));
-    for (std::size_t position = 0; position < chunk.size(); ++position) {
-      if (begin + position + kPrefetchDistance < rows.size()) {
-        const row_t ahead = rows[begin + position + kPrefetchDistance];
-        prefetch(&gradients[ahead]);
-        const std::uint8_t* bytes = matrix.row_data(ahead) + first_byte;
-        for (std::size_t byte = 0; byte < n_bytes; byte += 64) prefetch(bytes + byte);
-        prefetch(bytes + n_bytes - 1);
-      }
-      const GradientPair& pair = gradients[chunk[position]];
-      pairs[position] = {pair.gradient, pair.hessian};
-    }
-    for (const BinnedMatrix::Group& group : groups) {
-      if (group.bytes_per_bin == 1)
-        add_chunk<std::uint8_t>(matrix, group, chunk, pairs, slots.data());
-      else
-        add_chunk<std::uint16_t>(matrix, group, chunk, pairs, slots.data());
-    }
+  if (matrix.is_sparse())
+    return add_sparse_rows(matrix, rows, gradients, slots_of_groups(matrix, first_group, last_group), slots);
+  const auto groups = matrix.groups().first(last_group);
+  for (std::size_t begin = first_group, end = begin; begin < last_group; begin = end) {
+    const BinnedMatrix::Group& first = groups[begin];
+    const auto n_features = [&](std::size_t last) {
+      return groups[last].first_feature + groups[last].n_features - first.first_feature;
+    };
+    const auto fits = [&](std::size_t last) {
+      return groups[last].bytes_per_bin == first.bytes_per_bin && n_features(last) <= kFeaturesPerPass &&
+             matrix.slot_offset(first.first_feature + n_features(last)) - matrix.slot_offset(first.first_feature) <=
+                 kSlotsPerPass;
+    };
+    for (end = begin + 1; end < last_group && fits(end);) ++end;
+    const Pass pass{first.offset, n_features(end - 1) * first.bytes_per_bin, first.first_feature, n_features(end - 1)};
+    if (first.bytes_per_bin == 1)
+      add_rows<std::uint8_t>(matrix, pass, rows, gradients, slots.data());
+    else
+      add_rows<std::uint16_t>(matrix, pass, rows, gradients, slots.data());
   }
 }
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "binning/sparse_column.hpp"
+
 namespace mtboost {
 
 void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin_t> category_order) {
@@ -48,14 +50,17 @@ void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin
 
 template <typename Sink>
 void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
-  const bool is_narrow = matrix_.column(feature_).bytes_per_bin == 1;
   const std::uint32_t missing_segment = n_cuts_ + 1;
   for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
     const PresentTask& task = node.tasks[task_index];
     if (node.histogram->has_layers())
       sum_layer(node.histogram->layer(task.task), task.sums);
+    else if (matrix_.is_sparse())
+      sum_sparse_rows(task, node.gradients);
+    else if (matrix_.column(feature_).bytes_per_bin == 1)
+      sum_rows<std::uint8_t>(task.rows, node.gradients);
     else
-      is_narrow ? sum_rows<std::uint8_t>(task.rows, node.gradients) : sum_rows<std::uint16_t>(task.rows, node.gradients);
+      sum_rows<std::uint16_t>(task.rows, node.gradients);
     filled_.clear();
     for (std::size_t word = 0; word < is_filled_.size(); ++word)
       for (; is_filled_[word] != 0; is_filled_[word] &= is_filled_[word] - 1)
@@ -85,13 +90,24 @@ void TaskGains::sum_layer(std::span<const GradientSums> slots, const GradientSum
 
 template <typename Bin>
 void TaskGains::sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients) {
-  const std::uint8_t* data = matrix_.row_data(0) + matrix_.column(feature_).offset;
-  const std::size_t row_bytes = matrix_.row_bytes();
+  const std::uint8_t* column = matrix_.column(feature_).bytes;
   for (const row_t row : rows) {
     Bin bin;
-    std::memcpy(&bin, data + row * row_bytes, sizeof bin);
+    std::memcpy(&bin, column + row * sizeof bin, sizeof bin);
     fill(segment_of_bin_[bin], {gradients[row].gradient, gradients[row].hessian});
   }
+}
+
+void TaskGains::sum_sparse_rows(const PresentTask& task, std::span<const GradientPair> gradients) {
+  std::size_t n_values = 0;
+  GradientSums missing = task.sums;
+  for_each_value(matrix_.sparse_column(feature_), task.rows, [&](std::size_t position, bin_t bin) {
+    const GradientPair& pair = gradients[task.rows[position]];
+    fill(segment_of_bin_[bin], {pair.gradient, pair.hessian});
+    missing -= {pair.gradient, pair.hessian};
+    ++n_values;
+  });
+  if (n_values < task.rows.size()) fill(n_cuts_ + 1, missing);
 }
 
 template <typename Sink>

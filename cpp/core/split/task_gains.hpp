@@ -62,6 +62,7 @@ class TaskGains {
   void sum_layer(std::span<const GradientSums> slots, const GradientSums& task_sums);
   template <typename Bin>
   void sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients);
+  void sum_sparse_rows(const PresentTask& task, std::span<const GradientPair> gradients);
   void fill(std::uint32_t segment, const GradientSums& sums) noexcept {
     segments_[segment] += sums;
     is_filled_[segment / 64] |= std::uint64_t{1} << (segment % 64);

@@ -1,0 +1,80 @@
+"""What happened to each task during a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.dataset import Dataset
+from mtboost.losses import is_classification, is_multiclass
+from mtboost.stages import CommonModel, SpecificModel
+from mtboost.tasks import TaskName
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What happened to one task during fit."""
+
+    n_rows: int
+    n_valid_rows: int
+    n_positives: int | None
+    quit_round: int
+    specific_rounds: int
+    why_no_specific: str
+    scores: dict[str, float]
+    common_history: npt.NDArray[np.float64]
+    specific_history: npt.NDArray[np.float64]
+
+
+def validation_scores(
+    data: Dataset,
+    valid: Dataset | None,
+    common: CommonModel,
+    specific: Mapping[TaskName, SpecificModel],
+) -> dict[TaskName, dict[str, float]]:
+    """Validation metric of each task after stage one and after stage two."""
+    scores: dict[TaskName, dict[str, float]] = {name: {} for name in data.tasks}
+    if valid is None:
+        return scores
+    for name in data.tasks:
+        history = common.history.get(name)
+        if history is None or not history.size:
+            continue
+        scores[name]["common"] = float(history[common.quit_round[name]])
+        model = specific[name]
+        scores[name]["final"] = (
+            float(model.history[model.n_rounds]) if model.n_rounds else scores[name]["common"]
+        )
+    return scores
+
+
+def task_reports(
+    data: Dataset,
+    valid: Dataset | None,
+    common: CommonModel,
+    specific: Mapping[TaskName, SpecificModel],
+    scores: Mapping[TaskName, dict[str, float]],
+    objective: str,
+) -> dict[TaskName, TaskReport]:
+    """What :meth:`mtboost.MultiTaskModel.report` tells of each task."""
+    labels = data.labels()
+    is_binary = is_classification(objective) and not is_multiclass(objective)
+    reports = {}
+    for name in data.tasks:
+        rows = data.tasks.rows(name)
+        n_valid = len(valid.tasks.rows(name)) if valid is not None and name in valid.tasks else 0
+        reports[name] = TaskReport(
+            n_rows=len(rows),
+            n_valid_rows=n_valid,
+            n_positives=int((labels[rows] > 0).sum()) if is_binary else None,
+            quit_round=common.quit_round[name],
+            specific_rounds=specific[name].n_rounds,
+            why_no_specific=specific[name].reason,
+            scores=scores[name],
+            common_history=common.history.get(name, np.empty(0)),
+            specific_history=specific[name].history,
+        )
+    return reports
