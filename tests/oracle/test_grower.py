@@ -38,7 +38,7 @@ class Problem:
 def problems(draw: st.DrawFn) -> Problem:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_rows = draw(st.integers(2, 150))
-    n_tasks = draw(st.integers(1, 6))
+    n_tasks = draw(st.one_of(st.integers(1, 6), st.integers(16, 40)))  # many are taken in stages
     n_bins = draw(st.lists(st.integers(1, 14), min_size=1, max_size=4))
     missing = draw(st.sampled_from([0.0, 0.0, 0.2, 0.9]))
     cuts, columns = [], []

@@ -148,7 +148,7 @@ void BinnedMatrixBuilder::store(feature_t feature, std::span<const float> values
   const auto bins = std::span<const bin_t>(buffer).first(values.size());
   const bin_t missing = matrix_.cuts_.n_bins(feature);
   require(matrix_.may_be_missing(feature) || std::find(bins.begin(), bins.end(), missing) == bins.end(),
-          "feature " + std::to_string(feature) + " holds a missing value");
+          [&] { return "feature " + std::to_string(feature) + " holds a missing value"; });
   if (matrix_.column(feature).bytes_per_bin == 1)
     store_bins<std::uint8_t>(feature, bins, first_row_in_block);
   else
@@ -170,7 +170,7 @@ void BinnedMatrixBuilder::append_sparse(std::size_t n_rows, const ForEachValue& 
       for_each_value(row, [&](feature_t feature, float value) {
         const bool is_there = !std::isnan(value) && matrix.cuts_.n_bins(feature) > 0;
         require(is_there || matrix.may_be_missing(feature),
-                "feature " + std::to_string(feature) + " holds a missing value");
+                [&] { return "feature " + std::to_string(feature) + " holds a missing value"; });
         n_values[row] += is_there ? 1 : 0;
       });
   });
@@ -256,7 +256,7 @@ void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads
   start_block(block.n_rows(), matrix_.n_features());
   for (const Index feature : block.indices)
     require(feature >= 0 && static_cast<feature_t>(feature) < matrix_.n_features(),
-            "column index " + std::to_string(feature) + " is out of range");
+            [&] { return "column index " + std::to_string(feature) + " is out of range"; });
   if (matrix_.is_sparse()) {
     const auto for_each_value = [&](std::size_t row, const auto& visit) {
       for (auto i = static_cast<std::size_t>(block.indptr[row]); i < static_cast<std::size_t>(block.indptr[row + 1]); ++i)

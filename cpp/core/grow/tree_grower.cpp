@@ -330,7 +330,9 @@ std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, std:
   std::vector<row_t> rows;
   rows.reserve(matrix_->n_rows());
   const auto add = [&](row_t begin, row_t end) {
-    for (row_t row = begin; row < end; ++row) rows.push_back(row);
+    const std::size_t n_before = rows.size();
+    rows.resize(n_before + (end - begin));
+    std::iota(rows.begin() + static_cast<std::ptrdiff_t>(n_before), rows.end(), begin);
   };
   if (is_active.empty()) {
     add(0, matrix_->n_rows());

@@ -2,11 +2,31 @@
 #include "split/split_finder.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <mutex>
 #include <numeric>
 
 namespace mtboost {
+namespace {
+
+// A sixteenth of the rows first, then a quarter, a half, and all.
+std::vector<std::size_t> stages(std::span<const PresentTask> tasks) {
+  constexpr std::size_t kFewTasks = 16;
+  std::size_t n_rows = 0;
+  for (const PresentTask& task : tasks) n_rows += task.rows.size();
+  std::vector<std::size_t> ends;
+  std::size_t n_known = 0, n_rows_known = 0;
+  for (const std::size_t part : {16u, 4u, 2u}) {
+    if (tasks.size() < kFewTasks) break;
+    while ((n_rows_known + tasks[n_known].rows.size()) * part <= n_rows) n_rows_known += tasks[n_known++].rows.size();
+    if (n_known > (ends.empty() ? 0 : ends.back())) ends.push_back(n_known);
+  }
+  ends.push_back(tasks.size());
+  return ends;
+}
+
+}  // namespace
 
 // Buffers of one thread at work.
 class SplitFinder::Scratch {
@@ -16,6 +36,7 @@ class SplitFinder::Scratch {
   FeatureScan scan;
   TaskGains task_gains;
   std::vector<Candidate> candidates;
+  std::vector<TaskGainSums> known;  // of each candidate
 };
 
 // Threads come and go with the pool; scratches stay.
@@ -40,7 +61,8 @@ class SplitFinder::ScratchPool {
 
 // The search for one node's best score; threads that look at different features share it.
 struct SplitFinder::Search {
-  std::vector<PresentTask> tasks;
+  std::vector<PresentTask> tasks;     // ascending number of rows, unless the score needs every s^t
+  std::vector<std::size_t> stages;    // how many tasks are known after each stage
   std::vector<std::size_t> features;  // positions in NodeToSplit::features, largest pooled gain first
   std::mutex mutex;
   Split best;
@@ -57,8 +79,10 @@ SplitFinder::SplitFinder(const BinnedMatrix& matrix, const GrowParams& params, c
     : matrix_(matrix), params_(params), score_(score), tasks_(tasks), scratches_(std::make_shared<ScratchPool>()) {}
 
 // Upper bound of S, a little widened: S itself carries the rounding errors of its sums.
-double SplitFinder::bound(float pooled_gain, const Search& search) const {
-  return score_->upper_bound(pooled_gain, static_cast<task_t>(search.tasks.size())) * (1.0 + 1e-6);
+double SplitFinder::bound(float pooled_gain, const TaskGainSums& known, std::size_t n_known, const Search& search) const {
+  const double bound = score_->upper_bound(pooled_gain, known, static_cast<task_t>(n_known),
+                                           static_cast<task_t>(search.tasks.size()));
+  return bound + 1e-6 * std::abs(bound) + 1e-9 * pooled_gain;
 }
 
 std::span<const GradientSums> SplitFinder::bins(const NodeToSplit& node, feature_t feature) const noexcept {
@@ -128,6 +152,13 @@ void SplitFinder::find_by_score(std::span<const NodeToSplit> nodes, std::span<co
     }
     std::stable_sort(search.features.begin(), search.features.end(),
                      [&](std::size_t a, std::size_t b) { return splits[a].gain > splits[b].gain; });
+    if (score_->needs_every_task_gain()) {
+      search.stages = {search.tasks.size()};
+    } else {
+      std::stable_sort(search.tasks.begin(), search.tasks.end(),
+                       [](const PresentTask& a, const PresentTask& b) { return a.rows.size() < b.rows.size(); });
+      search.stages = stages(search.tasks);
+    }
   });
 
   // First the most promising feature of every node, then the second, ...: bounds are tight early.
@@ -141,7 +172,7 @@ void SplitFinder::find_by_score(std::span<const NodeToSplit> nodes, std::span<co
   pool.parallel_for(items.size(), [&](std::size_t i) {
     const auto& [node, at] = items[i];
     Search& search = searches[node];
-    if (bound(by_feature[node][at].gain, search) < search.score_to_beat()) return;
+    if (bound(by_feature[node][at].gain, {}, 0, search) < search.score_to_beat()) return;
     auto scratch = scratches_->take(matrix_, params_);
     improve_by_score(*scratch, nodes[node], nodes[node].features[at], gradients, search);
     scratches_->give_back(std::move(scratch));
@@ -151,27 +182,46 @@ void SplitFinder::find_by_score(std::span<const NodeToSplit> nodes, std::span<co
 
 void SplitFinder::improve_by_score(Scratch& scratch, const NodeToSplit& node, feature_t feature,
                                    std::span<const GradientPair> gradients, Search& search) const {
-  const NodeTasks tasks{search.tasks, gradients, node.histogram};
   const auto n_present = static_cast<task_t>(search.tasks.size());
-  const float score_to_beat = search.score_to_beat();
+  const auto may_win = [&](const Candidate& cut, const TaskGainSums& known, std::size_t n_known, float score_to_beat) {
+    return bound(cut.gain, known, n_known, search) >= score_to_beat;
+  };
   auto& cuts = scratch.candidates;
+  auto& known = scratch.known;
   cuts.clear();
-  scratch.scan.for_each_cut(feature, bins(node, feature), node.sums, [&](const Candidate& candidate) {
-    if (bound(candidate.gain, search) >= score_to_beat)
-      cuts.push_back(candidate);
-  });
-  if (cuts.empty()) return;
-
+  scratch.scan.for_each_cut(feature, bins(node, feature), node.sums,
+                            [&, score_to_beat = search.score_to_beat()](const Candidate& candidate) {
+                              if (may_win(candidate, {}, 0, score_to_beat)) cuts.push_back(candidate);
+                            });
+  known.assign(cuts.size(), {});
   std::vector<double> scores(cuts.size());
-  if (score_->needs_every_task_gain()) {
-    std::vector<float> pooled_gains;
-    for (const Candidate& cut : cuts) pooled_gains.push_back(cut.gain);
-    const auto gains = scratch.task_gains.every_gain(tasks, cuts, scratch.scan.category_order());
-    score_->scores(pooled_gains, {gains.data(), cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1}, scores);
-  } else {
-    const auto sums = scratch.task_gains.sums(tasks, cuts, scratch.scan.category_order());
-    for (std::size_t i = 0; i < cuts.size(); ++i) scores[i] = score_->score(cuts[i].gain, sums[i], n_present);
+  std::size_t n_known = 0;
+  for (const std::size_t n_next : search.stages) {
+    if (cuts.empty()) return;
+    const auto stage = std::span<const PresentTask>(search.tasks).subspan(n_known, n_next - n_known);
+    const NodeTasks tasks{stage, gradients, node.histogram};
+    n_known = n_next;
+    if (score_->needs_every_task_gain()) {
+      std::vector<float> pooled_gains;
+      for (const Candidate& cut : cuts) pooled_gains.push_back(cut.gain);
+      const auto gains = scratch.task_gains.every_gain(tasks, cuts, scratch.scan.category_order());
+      score_->scores(pooled_gains, {gains.data(), cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1}, scores);
+      break;
+    }
+    const auto sums = scratch.task_gains.sums(tasks, cuts, scratch.scan.category_order(), *score_);
+    const float score_to_beat = search.score_to_beat();
+    std::size_t n_left = 0;
+    for (std::size_t i = 0; i < cuts.size(); ++i) {
+      known[i] += sums[i];
+      if (n_known < n_present && !may_win(cuts[i], known[i], n_known, score_to_beat)) continue;
+      cuts[n_left] = cuts[i];
+      known[n_left] = known[i];
+      if (n_known == n_present) scores[n_left] = score_->score(cuts[i].gain, known[i], n_present);
+      ++n_left;
+    }
+    cuts.resize(n_left);
   }
+  if (cuts.empty()) return;
 
   Split best;
   for (std::size_t i = 0; i < cuts.size(); ++i) {

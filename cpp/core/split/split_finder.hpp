@@ -4,8 +4,10 @@
 // Plain: the cut with the largest pooled gain s (chen2016, eq. 7).
 // With tasks: the cut with the largest (S, s), S a split score of zhang2019. Task gains cost a pass over the node's
 // rows, pooled gains do not: features are therefore taken in descending order of their largest s, and of each only the
-// cuts are examined whose upper bound on S reaches the best S so far. This skips most of the work and never the winner:
-// a cut is dropped only if its bound lies below a score already seen, and which cut wins does not depend on the order.
+// cuts are examined whose upper bound on S reaches the best S so far. Small tasks come first, because a task of few rows
+// says as much about S as one of many; what they gain tightens the bound, and few cuts are left for the large ones.
+// This skips most of the work and never the winner: a cut is dropped only if its bound lies below a score already seen,
+// and which cut wins does not depend on the order.
 #pragma once
 
 #include <memory>
@@ -44,7 +46,7 @@ class SplitFinder {
   struct Search;
 
   std::span<const GradientSums> bins(const NodeToSplit& node, feature_t feature) const noexcept;
-  double bound(float pooled_gain, const Search& search) const;
+  double bound(float pooled_gain, const TaskGainSums& known, std::size_t n_known, const Search& search) const;
   Split best_by_gain(Scratch& scratch, const NodeToSplit& node, feature_t feature) const;
   void improve_by_score(Scratch& scratch, const NodeToSplit& node, feature_t feature,
                         std::span<const GradientPair> gradients, Search& search) const;

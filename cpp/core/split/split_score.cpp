@@ -9,23 +9,28 @@
 namespace mtboost {
 namespace {
 
-// Σ (s^t − s̄)² / (T − 1); tasks whose s^t is 0 count.
-double sample_variance(const TaskGainSums& tasks, task_t n_present) noexcept {
-  const double n = n_present;
-  return std::max(0.0, (tasks.sum_of_squares - tasks.sum * tasks.sum / n) / (n - 1.0));
+// Σ (s^t − s̄)² over n tasks; tasks whose s^t is 0 count.
+double sum_of_deviations(const TaskGainSums& tasks, task_t n) noexcept {
+  return n == 0 ? 0.0 : std::max(0.0, tasks.sum_of_squares - tasks.sum * tasks.sum / n);
+}
+
+// −Σ P ln P = ln R − Σ r ln r / R
+double entropy(const TaskGainSums& tasks) noexcept {
+  return std::max(0.0, std::log(tasks.positive_sum) - tasks.positive_log_sum / tasks.positive_sum);
 }
 
 }  // namespace
 
 double EntropyScore::score(float pooled_gain, const TaskGainSums& tasks, task_t) const {
   if (tasks.n_positive < 2) return 0.0;  // exactly: rounding may not let a cut that helps one task pass for two
-  // −Σ (r/R) ln(r/R) = ln R − Σ r ln r / R
-  const double entropy = std::log(tasks.positive_sum) - tasks.positive_log_sum / tasks.positive_sum;
-  return pooled_gain * std::max(entropy, 0.0);
+  return pooled_gain * entropy(tasks);
 }
 
-double EntropyScore::upper_bound(float pooled_gain, task_t n_present) const {
-  return pooled_gain * std::log(static_cast<double>(n_present));
+// Whatever the unknown tasks gain: the entropy of all is at most ln(exp(entropy of the known) + number of unknown), which
+// it reaches if each unknown task gains as much as a known one typically does.
+double EntropyScore::upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+  const double n_unknown = n_present - n_known;
+  return pooled_gain * std::log((known.n_positive > 0 ? std::exp(entropy(known)) : 0.0) + n_unknown);
 }
 
 VarianceScore::VarianceScore(double beta) : beta_(beta) {
@@ -33,16 +38,21 @@ VarianceScore::VarianceScore(double beta) : beta_(beta) {
 }
 
 double VarianceScore::score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const {
-  return pooled_gain - beta_ * sample_variance(tasks, n_present);
+  return pooled_gain - beta_ * sum_of_deviations(tasks, n_present) / (n_present - 1.0);
 }
 
-double VarianceScore::upper_bound(float pooled_gain, task_t) const { return pooled_gain; }
+// The squared deviations of some tasks from their own mean add up to no more than those of all from the mean of all.
+double VarianceScore::upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+  return pooled_gain - beta_ * sum_of_deviations(known, n_known) / (n_present - 1.0);
+}
 
 double DeviationScore::score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const {
-  return pooled_gain - std::sqrt(n_present * sample_variance(tasks, n_present));
+  return pooled_gain - std::sqrt(n_present * sum_of_deviations(tasks, n_present) / (n_present - 1.0));
 }
 
-double DeviationScore::upper_bound(float pooled_gain, task_t) const { return pooled_gain; }
+double DeviationScore::upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+  return pooled_gain - std::sqrt(n_present * sum_of_deviations(known, n_known) / (n_present - 1.0));
+}
 
 double CallableScore::score(float, const TaskGainSums&, task_t) const {
   throw std::logic_error("a score of the whole vector was asked for a score of sums");

@@ -3,7 +3,7 @@
 // s is the gain of the pooled sums, s^t the gain of task t's own rows in the node; T counts the tasks present there.
 //
 // To add a score, derive from SplitScore. Most need only sums over tasks (TaskGainSums): override score(), and
-// upper_bound() if S can be bounded by s alone, because the finder then skips most cuts without looking at any task.
+// upper_bound() if S can be bounded before all tasks are looked at, because the finder then skips most of the work.
 // A score of the whole vector overrides needs_every_task_gain() and scores() instead (CallableScore does).
 // Naive twins: tests/oracle/naive.py.
 #pragma once
@@ -26,6 +26,15 @@ struct TaskGainSums {
   double positive_sum = 0.0;      // Σ r
   double positive_log_sum = 0.0;  // Σ r ln r
   std::int32_t n_positive = 0;    // tasks with s^t > 0
+
+  TaskGainSums& operator+=(const TaskGainSums& other) noexcept {
+    sum += other.sum;
+    sum_of_squares += other.sum_of_squares;
+    positive_sum += other.positive_sum;
+    positive_log_sum += other.positive_log_sum;
+    n_positive += other.n_positive;
+    return *this;
+  }
 };
 
 class SplitScore {
@@ -34,11 +43,15 @@ class SplitScore {
 
   virtual double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const = 0;
 
-  // No cut with this pooled gain scores higher.
-  virtual double upper_bound(float pooled_gain, task_t n_present) const {
-    (void)pooled_gain, (void)n_present;
+  // No cut scores higher that has this pooled gain, and these sums over n_known of its n_present tasks (0: of none).
+  // Must not fall when the pooled gain rises.
+  virtual double upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+    (void)pooled_gain, (void)known, (void)n_known, (void)n_present;
     return std::numeric_limits<double>::infinity();
   }
+  // Which parts of TaskGainSums score() and upper_bound() read: {sum, sum_of_squares}, and those of r.
+  virtual bool needs_moments() const { return true; }
+  virtual bool needs_positive_sums() const { return true; }
 
   // In a node with fewer tasks than this, S follows from s alone and rises with it: see score_of_one_task().
   virtual task_t min_tasks() const { return 2; }
@@ -56,7 +69,8 @@ class SplitScore {
 class EntropyScore final : public SplitScore {
  public:
   double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
-  double upper_bound(float pooled_gain, task_t n_present) const override;
+  double upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const override;
+  bool needs_moments() const override { return false; }
   double score_of_one_task(float) const override { return 0.0; }
 };
 
@@ -65,7 +79,8 @@ class VarianceScore final : public SplitScore {
  public:
   explicit VarianceScore(double beta);
   double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
-  double upper_bound(float pooled_gain, task_t n_present) const override;
+  double upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const override;
+  bool needs_positive_sums() const override { return false; }
 
  private:
   double beta_;
@@ -76,7 +91,8 @@ class VarianceScore final : public SplitScore {
 class DeviationScore final : public SplitScore {
  public:
   double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
-  double upper_bound(float pooled_gain, task_t n_present) const override;
+  double upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const override;
+  bool needs_positive_sums() const override { return false; }
 };
 
 // A score written by the user, called with all cuts of a feature at once.

@@ -44,8 +44,9 @@ void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin
       segment_of_bin_[bin] = segment;
     }
   }
+  bins_.resize(n_bins + 1);
   segments_.assign(n_cuts_ + 2, {});
-  is_filled_.assign((n_cuts_ + 2 + 63) / 64, 0);
+  is_filled_.assign((n_cuts_ + 2 + 7) / 8 * 8, 0);
 }
 
 template <typename Sink>
@@ -61,10 +62,7 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
       sum_rows<std::uint8_t>(task.rows, node.gradients);
     else
       sum_rows<std::uint16_t>(task.rows, node.gradients);
-    filled_.clear();
-    for (std::size_t word = 0; word < is_filled_.size(); ++word)
-      for (; is_filled_[word] != 0; is_filled_[word] &= is_filled_[word] - 1)
-        filled_.push_back(static_cast<std::uint32_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(is_filled_[word]))));
+    list_filled();
     const bool has_missing = !filled_.empty() && filled_.back() == missing_segment;
     if (has_missing) filled_.pop_back();
     emit(task, task_index, filled_, has_missing, sink);
@@ -72,6 +70,22 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
     segments_[missing_segment] = {};
   }
   flush(sink);
+}
+
+// Moves the flags of filled segments into a list, ascending.
+void TaskGains::list_filled() noexcept {
+  static_assert(std::endian::native == std::endian::little, "the first flag must be the lowest byte of a word");
+  std::size_t n_filled = 0;
+  filled_.resize(is_filled_.size());
+  for (std::size_t begin = 0; begin < is_filled_.size(); begin += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, is_filled_.data() + begin, sizeof word);
+    if (word == 0) continue;
+    std::memset(is_filled_.data() + begin, 0, 8);
+    for (; word != 0; word &= word - 1)  // one bit a flag
+      filled_[n_filled++] = static_cast<std::uint32_t>(begin + static_cast<std::size_t>(std::countr_zero(word)) / 8);
+  }
+  filled_.resize(n_filled);
 }
 
 void TaskGains::sum_layer(std::span<const GradientSums> slots, const GradientSums& task_sums) {
@@ -91,10 +105,24 @@ void TaskGains::sum_layer(std::span<const GradientSums> slots, const GradientSum
 template <typename Bin>
 void TaskGains::sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients) {
   const std::uint8_t* column = matrix_.column(feature_).bytes;
-  for (const row_t row : rows) {
+  const auto bin_of = [&](row_t row) {
     Bin bin;
     std::memcpy(&bin, column + row * sizeof bin, sizeof bin);
-    fill(segment_of_bin_[bin], {gradients[row].gradient, gradients[row].hessian});
+    return bin;
+  };
+  const auto sums_of = [&](row_t row) { return GradientSums{gradients[row].gradient, gradients[row].hessian}; };
+  const std::size_t n_slots = segment_of_bin_.size();
+  if (rows.size() < n_slots) {
+    for (const row_t row : rows) fill(segment_of_bin_[bin_of(row)], sums_of(row));
+    return;
+  }
+  // A large task by bins first: neighbouring rows seldom share one, so that no addition waits for the one before.
+  GradientSums* bins = bins_.data();
+  for (const row_t row : rows) bins[bin_of(row)] += sums_of(row);
+  for (std::size_t bin = 0; bin < n_slots; ++bin) {
+    if (bins[bin] == GradientSums{}) continue;
+    fill(segment_of_bin_[bin], bins[bin]);
+    bins[bin] = {};
   }
 }
 
@@ -179,49 +207,41 @@ void TaskGains::flush(Sink&& sink) {
 }
 
 std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<const Candidate> cuts,
-                                              std::span<const bin_t> category_order) {
+                                              std::span<const bin_t> category_order, const SplitScore& score) {
   number_cuts(cuts, category_order);
-  for (auto& changes : changes_) changes.assign(n_cuts_ + 1, {});
-  for_each_piece(node, [this](const Piece& piece, float gain) {
+  const bool with_moments = score.needs_moments(), with_positives = score.needs_positive_sums();
+  for (auto& moments : moments_) moments.assign(n_cuts_ + 1, {});
+  for (auto& positives : positives_) positives.assign(n_cuts_ + 1, {});
+  for_each_piece(node, [&](const Piece& piece, float gain) {
     const double s = gain;
-    Change change{s, s * s, 0.0, 0.0, 0};
-    if (gain > 0.0f) {
-      change.positive_sum = s;
-      change.positive_log_sum = s * std::log(gain);
-      change.n_positive = 1;
+    if (with_moments) {
+      const Moments change{s, s * s};
+      Moments* moments = moments_[piece.direction].data();
+      moments[piece.first].add(change, 1.0);
+      moments[piece.last].add(change, -1.0);
     }
-    auto& changes = changes_[piece.direction];
-    Change& first = changes[piece.first];
-    first.sum += change.sum;
-    first.sum_of_squares += change.sum_of_squares;
-    first.positive_sum += change.positive_sum;
-    first.positive_log_sum += change.positive_log_sum;
-    first.n_positive += change.n_positive;
-    Change& last = changes[piece.last];
-    last.sum -= change.sum;
-    last.sum_of_squares -= change.sum_of_squares;
-    last.positive_sum -= change.positive_sum;
-    last.positive_log_sum -= change.positive_log_sum;
-    last.n_positive -= change.n_positive;
+    if (with_positives && gain > 0.0f) {
+      const Positives change{s, s * std::log(gain), 1.0};
+      Positives* positives = positives_[piece.direction].data();
+      positives[piece.first].add(change, 1.0);
+      positives[piece.last].add(change, -1.0);
+    }
   });
-  for (auto& changes : changes_) {
+  for (int direction = 0; direction < 3; ++direction) {
     for (std::uint32_t cut = 1; cut < n_cuts_; ++cut) {
-      const Change& before = changes[cut - 1];
-      Change& here = changes[cut];
-      here.sum += before.sum;
-      here.sum_of_squares += before.sum_of_squares;
-      here.positive_sum += before.positive_sum;
-      here.positive_log_sum += before.positive_log_sum;
-      here.n_positive += before.n_positive;
+      moments_[direction][cut].add(moments_[direction][cut - 1], 1.0);
+      positives_[direction][cut].add(positives_[direction][cut - 1], 1.0);
     }
   }
-  sums_.clear();
+  sums_.assign(cuts.size(), {});
   for (std::size_t i = 0; i < cuts.size(); ++i) {
-    const Change& both = changes_[0][cut_of_candidate_[i]];
-    const Change& own = changes_[cuts[i].cut.missing_in_a() ? 2 : 1][cut_of_candidate_[i]];
-    sums_.push_back({both.sum + own.sum, both.sum_of_squares + own.sum_of_squares, both.positive_sum + own.positive_sum,
-                     both.positive_log_sum + own.positive_log_sum,
-                     static_cast<std::int32_t>(both.n_positive + own.n_positive)});
+    const std::uint32_t cut = cut_of_candidate_[i];
+    for (const int direction : {0, cuts[i].cut.missing_in_a() ? 2 : 1}) {
+      const Moments& moments = moments_[direction][cut];
+      const Positives& positives = positives_[direction][cut];
+      sums_[i] += {moments.sum, moments.sum_of_squares, positives.sum, positives.log_sum,
+                   static_cast<std::int32_t>(positives.number)};
+    }
   }
   return sums_;
 }

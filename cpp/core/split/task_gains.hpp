@@ -26,7 +26,7 @@
 namespace mtboost {
 
 struct NodeTasks {
-  std::span<const PresentTask> tasks;
+  std::span<const PresentTask> tasks;       // all that are present, or some
   std::span<const GradientPair> gradients;  // of all stored rows
   const Histogram* histogram;               // its layers save the pass over the rows
 };
@@ -36,9 +36,10 @@ class TaskGains {
  public:
   TaskGains(const BinnedMatrix& matrix, const XgboostArithmetic& arithmetic) : matrix_(matrix), arithmetic_(arithmetic) {}
 
-  // Sums over tasks for each of `cuts`, in their order. category_order: see FeatureScan, for partition cuts.
+  // Sums over tasks for each of `cuts`, in their order; those the score does not need stay 0. category_order: see
+  // FeatureScan, for partition cuts.
   std::span<const TaskGainSums> sums(const NodeTasks& node, std::span<const Candidate> cuts,
-                                     std::span<const bin_t> category_order);
+                                     std::span<const bin_t> category_order, const SplitScore& score);
 
   // Every s^t, row-major (cut, present task).
   std::span<const float> every_gain(const NodeTasks& node, std::span<const Candidate> cuts,
@@ -51,9 +52,21 @@ class TaskGains {
     std::uint32_t task;       // index into NodeTasks::tasks
     std::uint32_t direction;  // 0: both default directions, 1: missing not in A, 2: missing in A
   };
-  struct Change {
-    double sum, sum_of_squares, positive_sum, positive_log_sum;
-    std::int64_t n_positive;
+  // Differences of the sums between neighbouring cuts.
+  struct Moments {
+    double sum, sum_of_squares;
+    void add(const Moments& other, double sign) noexcept {
+      sum += sign * other.sum;
+      sum_of_squares += sign * other.sum_of_squares;
+    }
+  };
+  struct Positives {
+    double sum, log_sum, number;
+    void add(const Positives& other, double sign) noexcept {
+      sum += sign * other.sum;
+      log_sum += sign * other.log_sum;
+      number += sign * other.number;
+    }
   };
 
   void number_cuts(std::span<const Candidate> cuts, std::span<const bin_t> category_order);
@@ -65,8 +78,9 @@ class TaskGains {
   void sum_sparse_rows(const PresentTask& task, std::span<const GradientPair> gradients);
   void fill(std::uint32_t segment, const GradientSums& sums) noexcept {
     segments_[segment] += sums;
-    is_filled_[segment / 64] |= std::uint64_t{1} << (segment % 64);
+    is_filled_[segment] = 1;
   }
+  void list_filled() noexcept;
   template <typename Sink>
   void emit(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> filled, bool has_missing,
             Sink&& sink);
@@ -87,10 +101,12 @@ class TaskGains {
   std::uint32_t n_cuts_ = 0;                    // distinct positions
   std::vector<std::uint32_t> cut_of_candidate_;
   std::vector<std::uint32_t> segment_of_bin_;
+  std::vector<GradientSums> bins_;              // of the current task, if it is large; all zero between tasks
   std::vector<GradientSums> segments_;          // of the current task; all zero between tasks
-  std::vector<std::uint64_t> is_filled_;
+  std::vector<std::uint8_t> is_filled_;         // bytes, whole words of eight: a bit would wait for the one before
   std::vector<std::uint32_t> filled_;
-  std::vector<Change> changes_[3];
+  std::vector<Moments> moments_[3];             // by Piece::direction
+  std::vector<Positives> positives_[3];
   std::vector<TaskGainSums> sums_;
   std::vector<float> every_gain_;
 
