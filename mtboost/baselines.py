@@ -15,6 +15,7 @@ from mtboost.metrics import evaluate_by_task
 from mtboost.stages import TwoStages, own_parameters
 from mtboost.tasks import TaskName
 from mtboost.xgboost.matrices import quantile_matrix, quantile_matrix_with_category
+from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.quitting import TaskQuitting
 
 
@@ -85,13 +86,8 @@ def _predictions(
         patience=stages.patience,
         min_delta=stages.min_delta,
     )
-    booster = xgboost.train(
-        params,
-        matrix,
-        stages.rounds,
-        obj=stages.objective,
-        verbose_eval=False,
-        callbacks=[stopping],
+    booster = train_plain(
+        params, matrix, stages.rounds, objective=stages.objective, callbacks=[stopping]
     )
     # Without a usable metric there is no best round: all rounds then. iteration_range (0, 0) would
     # mean all as well.

@@ -90,7 +90,7 @@ class _MultiTaskEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         split_score: Score = "entropy",
         beta: Beta = "auto",
         task: str | int | None = None,
-        patience: int = 20,
+        patience: int | None = 20,
         min_delta: float = 0.0,
         eval_metric: str | Metric | None = None,
         validation_fraction: float | Literal["auto"] = "auto",
@@ -366,9 +366,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Column of `X` that holds the task of each row: its name, or its position in an array. It is
         no feature. scikit-learn's scorers cannot pass the tasks to ``predict``, so this is the form
         for ``cross_val_score``, ``GridSearchCV`` and the like.
-    patience : int, default=20
-        Rounds without improvement of its validation metric after which a task quits the common
-        model, and a specific model ends.
+    patience : int or None, default=20
+        Rounds without improvement after which a task quits the common model, and a specific model
+        ends. None: all tasks use all rounds of both stages, see :func:`mtboost.fit`.
     min_delta : float, default=0.0
         Smaller improvements do not count.
     eval_metric : str or Metric, optional

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import os
-import secrets
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
+from mtboost.arguments import at_least, check_rows, common_parameters
 from mtboost.data import (
     Table,
     align,
@@ -24,11 +20,15 @@ from mtboost.data import (
     check_task_keys,
     is_mapping,
 )
-from mtboost.dataset import split_task_column
-from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, ParameterError
-from mtboost.losses import inverse_link, is_classification
-from mtboost.reports import TaskReport
+from mtboost.dataset import Dataset, is_column, split_task_column
+from mtboost.errors import DataError, MissingDependencyError, ParameterError
+from mtboost.losses import inverse_link, is_classification, is_multiclass
+from mtboost.metrics import get_metric
+from mtboost.model_file import read_model, write_model
+from mtboost.reports import TaskReport, task_reports, validation_scores
+from mtboost.stages import TwoStages
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
+from mtboost.validation import hold_out
 from mtboost.xgboost import assemble
 from mtboost.xgboost.library import openmp_threads
 from mtboost.xgboost.matrices import plain_matrix
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 UnknownTask = Literal["error", "common"]
 
-_FORMAT = 1
 # One thread visits so many pairs of a row and a round in about a millisecond.
 _SERIAL_VISITS = 100_000
 
@@ -60,7 +59,7 @@ class Columns:
         return align(table, self.names, self.n)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MultiTaskModel:
     """Common model of all tasks and a specific continuation for each.
 
@@ -72,7 +71,8 @@ class MultiTaskModel:
     common : xgboost.Booster
         Trained on the common columns of all tasks.
     specific : dict of task name to xgboost.Booster or None
-        Trained on all columns of the task, starting from its margins under ``common``.
+        Trained on all columns of the task, starting from its margins under ``common``. None where
+        nothing was gained; a task with columns of its own then has a model that adds nothing.
     quit_round : dict of task name to int
         Rounds of ``common`` that the task uses.
     tasks : tuple of task names
@@ -92,6 +92,13 @@ class MultiTaskModel:
     task_column: str | int | None
     reports: dict[TaskName, TaskReport]
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        n_specific = sum(report.specific_rounds > 0 for report in self.reports.values())
+        return (
+            f"<MultiTaskModel {self.objective}: {len(self.tasks)} tasks, "
+            f"{self.common.num_boosted_rounds()} common rounds, {n_specific} specific models>"
+        )
 
     @property
     def tasks(self) -> tuple[TaskName, ...]:
@@ -160,7 +167,7 @@ class MultiTaskModel:
                 )
                 for name, table in X.items()
             }
-        table, labels = split_task_column(X, self.task_column if task is None else task)
+        table, labels = self._split(X, task)
         known = TaskSet(self.tasks, np.empty(0, np.int32))
         codes = known.encode(
             labels, table.n_rows, unknown="keep" if unknown_task == "common" else "error"
@@ -230,6 +237,18 @@ class MultiTaskModel:
             return {name: _probabilities(self.objective, part) for name, part in margins.items()}
         return _probabilities(self.objective, margins)
 
+    def _split(self, X: Any, task: Any) -> tuple[Table, Any]:
+        """Features and task labels of one table of all tasks."""
+        try:
+            return split_task_column(X, self.task_column if task is None else task)
+        except DataError as error:
+            if not is_column(task) or task not in self.quit_round:
+                raise
+            raise DataError(
+                f"{error} task names a column of X, or holds one label a row. For rows of one "
+                f"task pass X={{{task!r}: table}}."
+            ) from None
+
     def _rounds_of(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         rounds = [*self.quit_round.values(), max(self.quit_round.values())]  # the last: unknown
         return np.array(rounds)[codes]
@@ -284,6 +303,110 @@ class MultiTaskModel:
         self._check_task(task)
         return assemble.combine(self.common, self.specific[task], self.quit_round[task])
 
+    def add_task(
+        self,
+        task: TaskName,
+        X: Any,
+        y: Any,
+        *,
+        weight: Any = None,
+        base_margin: Any = None,
+        feature_names: Sequence[str] | None = None,
+        eval_set: Sequence[Any] | None = None,
+        validation_fraction: float = 0.2,
+        params: Mapping[str, Any] | None = None,
+        specific_rounds: int = 500,
+        patience: int | None = 20,
+        min_delta: float = 0.0,
+        objective: Callable[..., Any] | None = None,
+        n_threads: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Learn a new task: how far it follows the common model, and a specific model of its own.
+
+        The common model and the other tasks stay as they are.
+
+        Parameters
+        ----------
+        task : int, str or bool
+            Its name, not yet in :attr:`tasks` and of the same type as those.
+        X, y, weight, base_margin
+            Rows of the task, as in :func:`mtboost.fit`; `X` has the common columns, and may have
+            more.
+        feature_names : sequence of str, optional
+            Names for the columns of an array.
+        eval_set : (X, y[, weight[, base_margin]]), optional
+            Validation rows, instead of a part of `X`.
+        validation_fraction : float in [0, 1), default=0.2
+            With 0 the task uses the common rounds that any task uses, and gets no specific model.
+        params : mapping, optional
+            XGBoost's parameters for the specific model.
+        specific_rounds, patience, min_delta, n_threads, seed
+            As in :func:`mtboost.fit`.
+        objective : callable, optional
+            The function that :func:`mtboost.fit` was given, if its objective was one.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError
+            Before any training; the model is then as it was.
+        """
+        if task in self.quit_round:
+            raise DataError(f"task {task!r} is known already: give the new task another name.")
+        if type(task) is not type(self.tasks[0]):
+            raise DataError(
+                f"task is the {type(task).__name__} {task!r}, but the model's tasks are named by "
+                f"{type(self.tasks[0]).__name__}: use one type."
+            )
+
+        def dataset(X: Any, y: Any, weight: Any = None, base_margin: Any = None) -> Dataset:
+            own = {"y": y, "weight": weight, "base_margin": base_margin}
+            given = {name: {task: value} for name, value in own.items() if value is not None}
+            names = None if feature_names is None else {task: feature_names}
+            data = Dataset(
+                {task: X},
+                feature_names=names,
+                common_features=self.common_columns.names,
+                **given,
+            )
+            data.common = self.common_columns.align(data.common)
+            return data
+
+        data = dataset(X, y, weight, base_margin)
+        settings = common_parameters(params, objective or self.objective, data, n_threads, seed)
+        if is_multiclass(self.objective):
+            settings["num_class"] = assemble.outputs_of(self._document())
+        check_rows(data, objective or self.objective, settings)
+        stages = TwoStages(
+            params=settings,
+            objective=objective,
+            metric=get_metric(self.metric),
+            score="plain",
+            beta="auto",
+            rounds=0,
+            patience=None if patience is None else at_least(1, patience, "patience"),
+            min_delta=min_delta,
+            specific_params={},
+            specific_rounds=at_least(0, specific_rounds, "specific_rounds"),
+            n_threads=settings["nthread"],
+        )
+        train: Dataset
+        valid: Dataset | None
+        if eval_set is None:
+            classes = is_classification(self.objective)
+            train, valid = hold_out(data, validation_fraction, classes, seed)
+        else:
+            train, valid = data, dataset(*eval_set)
+            check_rows(valid, objective or self.objective, settings, "eval_set: ")
+        with openmp_threads(stages.n_threads):
+            common = stages.follow_common(self.common, train, valid, max(self.quit_round.values()))
+            specific = stages.fit_specific(train, valid, common)
+        scores = validation_scores(train, valid, common, specific)
+        self.reports.update(task_reports(train, valid, common, specific, scores, self.objective))
+        self.task_columns[task] = Columns.of(data.task_columns(task))
+        self.specific[task] = specific[task].booster
+        self.quit_round[task] = common.quit_round[task]
+
     def importance(
         self,
         task: TaskName,
@@ -327,7 +450,7 @@ class MultiTaskModel:
                 name: self._task_contributions(as_table(table, argument=f"X[{name!r}]"), name)
                 for name, table in X.items()
             }
-        table, labels = split_task_column(X, self.task_column if task is None else task)
+        table, labels = self._split(X, task)
         codes = TaskSet(self.tasks, np.empty(0, np.int32)).encode(labels, table.n_rows)
         widths = {self.task_columns[self.tasks[code]] for code in np.unique(codes)}
         if len(widths) > 1:
@@ -403,32 +526,15 @@ class MultiTaskModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file (docs/model_file.md), replacing an existing one at once."""
-        path = os.fspath(path)
-        parts = {
-            "mtboost.json": json.dumps(self._metadata(), indent=1).encode(),
-            "common.ubj": bytes(self.common.save_raw("ubj")),
+        specific = {
+            f"specific/{number}": booster
+            for number, booster in enumerate(self.specific.values())
+            if booster is not None
         }
-        for number, booster in enumerate(self.specific.values()):
-            if booster is not None:
-                parts[f"specific/{number}.ubj"] = bytes(booster.save_raw("ubj"))
-        temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-        try:
-            with open(temporary, "xb") as file:
-                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                    for name, content in parts.items():
-                        # A ZipInfo of its own has no date: equal models give equal bytes.
-                        archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+        write_model(path, self._metadata(), {"common": self.common, **specific})
 
     def _metadata(self) -> dict[str, Any]:
         return {
-            "format": _FORMAT,
             "objective": self.objective,
             "metric": self.metric,
             "task_column": self.task_column,
@@ -444,9 +550,11 @@ class MultiTaskModel:
                         "n_positives": report.n_positives,
                         "specific_rounds": report.specific_rounds,
                         "why_no_specific": report.why_no_specific,
-                        "scores": report.scores,
-                        "common_history": report.common_history.tolist(),
-                        "specific_history": report.specific_history.tolist(),
+                        "scores": {k: _without_nan(v) for k, v in report.scores.items()},
+                        "common_history": list(map(_without_nan, report.common_history.tolist())),
+                        "specific_history": list(
+                            map(_without_nan, report.specific_history.tolist())
+                        ),
                     },
                 }
                 for task, report in self.reports.items()
@@ -472,49 +580,43 @@ def load_model(path: str | os.PathLike[str]) -> MultiTaskModel:
     FileNotFoundError
         There is no such file.
     """
-    name = os.fspath(path)
-    with open(path, "rb") as file:
-        raw = file.read()
-    try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            meta = json.loads(archive.read("mtboost.json"))
-            if meta["format"] <= _FORMAT:
-                return _read_model(archive, meta)
-    except Exception as error:  # of whatever kind: the content is to blame
-        raise ModelFormatError(f"{name} is no mtboost model, or is damaged ({error}).") from error
-    raise ModelFormatError(
-        f"{name} has format {meta['format']}; this mtboost reads up to {_FORMAT}: upgrade mtboost."
-    )
+    return read_model(path, _from_parts)
 
 
-def _read_model(archive: zipfile.ZipFile, meta: dict[str, Any]) -> MultiTaskModel:
-    members = set(archive.namelist())
+def _from_parts(metadata: dict[str, Any], boosters: dict[str, xgboost.Booster]) -> MultiTaskModel:
+    entries = metadata["tasks"]
     return MultiTaskModel(
-        common=_load_booster(archive.read("common.ubj")),
+        common=boosters["common"],
         specific={
-            entry["name"]: _load_booster(archive.read(f"specific/{number}.ubj"))
-            if f"specific/{number}.ubj" in members
-            else None
-            for number, entry in enumerate(meta["tasks"])
+            entry["name"]: boosters.get(f"specific/{number}")
+            for number, entry in enumerate(entries)
         },
-        quit_round={entry["name"]: entry["quit_round"] for entry in meta["tasks"]},
-        common_columns=_columns_from_json(meta["common_columns"]),
-        task_columns={e["name"]: _columns_from_json(e["columns"]) for e in meta["tasks"]},
-        objective=meta["objective"],
-        metric=meta["metric"],
-        task_column=meta["task_column"],
-        reports={
-            entry["name"]: TaskReport(
-                **{
-                    **entry["report"],
-                    "quit_round": entry["quit_round"],
-                    "common_history": np.array(entry["report"]["common_history"], float),
-                    "specific_history": np.array(entry["report"]["specific_history"], float),
-                }
-            )
-            for entry in meta["tasks"]
-        },
+        quit_round={entry["name"]: entry["quit_round"] for entry in entries},
+        common_columns=_columns_from_json(metadata["common_columns"]),
+        task_columns={e["name"]: _columns_from_json(e["columns"]) for e in entries},
+        objective=metadata["objective"],
+        metric=metadata["metric"],
+        task_column=metadata["task_column"],
+        reports={entry["name"]: _report_from_json(entry) for entry in entries},
     )
+
+
+def _report_from_json(entry: dict[str, Any]) -> TaskReport:
+    report = entry["report"]
+    return TaskReport(
+        **{
+            **report,
+            "quit_round": entry["quit_round"],
+            "scores": {k: np.nan if v is None else v for k, v in report["scores"].items()},
+            "common_history": np.array(report["common_history"], float),
+            "specific_history": np.array(report["specific_history"], float),
+        }
+    )
+
+
+def _without_nan(value: float) -> float | None:
+    """JSON has no NaN; null stands for a metric that is undefined."""
+    return value if np.isfinite(value) else None
 
 
 def _sum_of_scores(boosters: Sequence[xgboost.Booster], importance_type: str) -> dict[str, float]:
@@ -523,12 +625,6 @@ def _sum_of_scores(boosters: Sequence[xgboost.Booster], importance_type: str) ->
         for name, score in booster.get_score(importance_type=importance_type).items():
             sums[name] = sums.get(name, 0.0) + float(np.ravel(score)[0])
     return sums
-
-
-def _load_booster(raw: bytes) -> xgboost.Booster:
-    booster = xgboost.Booster()
-    booster.load_model(bytearray(raw))
-    return booster
 
 
 def _predict(

@@ -32,7 +32,7 @@ def plot_history(
         if specific.size:
             rounds = quit_at + np.arange(specific.size)
             ax.plot(rounds, specific, "--", color=line.get_color(), linewidth=1.4)
-    ax.set_xlabel("round (solid: common model, dot: rounds used of it, dashed: specific model)")
+    ax.set_xlabel("round (solid: common, dot: last one used, dashed: specific)")
     ax.set_ylabel(f"validation {model.metric}")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(title="task")

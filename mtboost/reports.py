@@ -46,7 +46,9 @@ def validation_scores(
         scores[name]["common"] = float(history[common.quit_round[name]])
         model = specific[name]
         scores[name]["final"] = (
-            float(model.history[model.n_rounds]) if model.n_rounds else scores[name]["common"]
+            float(model.history[model.n_rounds])
+            if model.n_rounds and model.history.size
+            else scores[name]["common"]
         )
     return scores
 

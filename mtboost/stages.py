@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +14,15 @@ import xgboost
 
 from mtboost.data import Table, align
 from mtboost.dataset import Dataset
-from mtboost.metrics import Metric
+from mtboost.losses import inverse_link
+from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.scores import Beta, Score
 from mtboost.tasks import TaskName
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import TaskSplit
 from mtboost.xgboost.library import openmp_threads
 from mtboost.xgboost.matrices import plain_matrix, quantile_matrix
+from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 
 Margins = npt.NDArray[np.float32]
@@ -56,7 +58,7 @@ class TwoStages:
     score: Score
     beta: Beta
     rounds: int
-    patience: int
+    patience: int | None
     min_delta: float
     specific_params: Mapping[str, Any]
     specific_rounds: int
@@ -103,6 +105,37 @@ class TwoStages:
         )
         return CommonModel(booster, common.quit_round, common.left_after, common.history)
 
+    def follow_common(
+        self, booster: xgboost.Booster, data: Dataset, valid: Dataset | None, n_rounds: int
+    ) -> CommonModel:
+        """How far each of some new tasks should follow a finished common model.
+
+        Up to the round with the best metric on its validation rows; without any, `n_rounds`.
+        """
+        history: dict[TaskName, npt.NDArray[np.float64]] = {}
+        quit_round = dict.fromkeys(data.tasks, n_rounds)
+        if valid is not None:
+            values = np.array([self._evaluate(valid, m) for m in margins_by_round(booster, valid)])
+            history = dict(zip(valid.tasks.names, values.T, strict=True))
+            sign = 1.0 if self.metric.greater_is_better else -1.0
+            for task, found in history.items():
+                if not np.isnan(found).all():
+                    quit_round[task] = int(np.nanargmax(sign * found))
+        return CommonModel(booster, quit_round, {}, history)
+
+    def _evaluate(self, valid: Dataset, margins: Margins) -> npt.NDArray[np.float64]:
+        return evaluate_by_task(
+            self.metric,
+            valid.labels(),
+            inverse_link(
+                self.objective or self.params["objective"],
+                margins[:, 0] if margins.shape[1] == 1 else margins,
+            ),
+            valid.tasks.codes,
+            valid.tasks.n_tasks,
+            valid.weight,
+        )
+
     def _train_common(
         self,
         data: Dataset,
@@ -142,11 +175,14 @@ class TwoStages:
     ) -> dict[TaskName, SpecificModel]:
         """Continue the common model for each task on its own rows and all its columns.
 
-        `n_rounds` fixes the rounds of each task; otherwise validation rows decide.
+        `n_rounds` fixes the rounds of each task; otherwise validation rows decide, or without
+        patience all tasks have all rounds.
         """
-        if n_rounds is None and (valid is None or self.specific_rounds == 0):
-            reason = "no validation rows" if valid is None else "specific_rounds is 0"
-            return {task: _no_model(reason) for task in data.tasks}
+        if n_rounds is None and self.patience is None and valid is None:
+            n_rounds = dict.fromkeys(data.tasks, self.specific_rounds)
+        if self.specific_rounds == 0 or (n_rounds is None and valid is None):
+            reason = "no validation rows" if self.specific_rounds else "specific_rounds is 0"
+            return {task: self._no_model(reason, data, task) for task in data.tasks}
         margins = common_margins(common.booster, data, common.quit_round)
         valid_margins = common_margins(common.booster, valid, common.quit_round) if valid else None
         # The largest task first: it would otherwise be waited for at the end.
@@ -186,16 +222,26 @@ class TwoStages:
             {**self.params, **self.specific_params, "nthread": n_threads}, data.common, table
         )
         if n_rounds == 0:
-            return _no_model("as found before refitting")
+            return self._no_model("as found before refitting", data, task)
         if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
-            return _no_model("no row has weight")
+            return self._no_model("no row has weight", data, task)
         max_bin = params.get("max_bin")
         matrix = self._task_matrix(table, data, task, margins, n_threads, max_bin)
+        own_valid = valid is not None and valid_margins is not None and task in valid.tasks
+        if n_rounds is None and self.patience is None and not own_valid:
+            n_rounds = self.specific_rounds
         if n_rounds is not None:
-            booster = self._train_specific(params, matrix, n_rounds, (stop,))
+            booster = train_plain(
+                params,
+                matrix,
+                n_rounds,
+                objective=self.objective,
+                callbacks=[stop],
+                table=table.native,
+            )
             return SpecificModel(booster, n_rounds, np.empty(0), "")
         if valid is None or valid_margins is None or task not in valid.tasks:
-            return _no_model("no validation rows")
+            return self._no_model("no validation rows", data, task)
         valid_table = align(valid.task_table(task), table.feature_names, table.n_features)
         quitting = TaskQuitting(
             self._task_matrix(
@@ -206,32 +252,49 @@ class TwoStages:
             patience=self.patience,
             min_delta=self.min_delta,
         )
-        booster = self._train_specific(params, matrix, self.specific_rounds, (quitting, stop))
+        booster = train_plain(
+            params,
+            matrix,
+            self.specific_rounds,
+            objective=self.objective,
+            callbacks=[quitting, stop],
+            table=table.native,
+        )
         ((_, history),) = quitting.history.items()
-        best = next(iter(quitting.quit_round.values()), None)
+        best = next(
+            iter(quitting.quit_round.values()),
+            self.specific_rounds if self.patience is None else None,
+        )
         if best is None:
-            return _no_model(f"{self.metric.name} is undefined on its validation rows", history)
+            reason = f"{self.metric.name} is undefined on its validation rows"
+            return self._no_model(reason, data, task, history)
         if best == 0:
-            return _no_model("no improvement on its validation rows", history)
+            return self._no_model("no improvement on its validation rows", data, task, history)
         # XGBoost 3.2 loses the names of categories when it slices.
         first = assemble.first_rounds(assemble.read_document(booster), best)
         return SpecificModel(first, best, history, "")
 
-    def _train_specific(
+    def _no_model(
         self,
-        params: dict[str, Any],
-        matrix: xgboost.DMatrix,
-        n_rounds: int,
-        callbacks: tuple[xgboost.callback.TrainingCallback, ...],
-    ) -> xgboost.Booster:
-        return xgboost.train(
-            params,
-            matrix,
-            n_rounds,
-            obj=self.objective,
-            verbose_eval=False,
-            callbacks=list(callbacks),
-        )
+        reason: str,
+        data: Dataset,
+        task: TaskName,
+        history: npt.NDArray[np.float64] | None = None,
+    ) -> SpecificModel:
+        """No rounds: a booster then only where the task's columns must be remembered."""
+        history = np.empty(0) if history is None else history
+        own = data.task_columns(task)
+        if (own.feature_names, own.n_features) == (
+            data.common.feature_names,
+            data.common.n_features,
+        ):
+            return SpecificModel(None, 0, history, reason)
+        row = quantile_matrix(own.take(np.zeros(1, np.int64)), label=np.zeros(1, np.float32))
+        names = ("objective", "num_class", "nthread")
+        params = {name: self.params[name] for name in names if name in self.params}
+        grown = xgboost.train({**params, "base_score": 0.5}, row, 1)
+        empty = assemble.first_rounds(assemble.read_document(grown), 0)
+        return SpecificModel(empty, 0, history, reason)
 
     def _task_matrix(
         self,
@@ -285,6 +348,21 @@ def common_margins(
     return margins
 
 
+def margins_by_round(booster: xgboost.Booster, data: Dataset) -> Iterator[Margins]:
+    """Margins of all rows, shape (n_rows, n_outputs), after 0, 1, ... rounds; in one array."""
+    document = assemble.read_document(booster)
+    n_outputs = assemble.outputs_of(document)
+    matrix = plain_matrix(data.common, base_margin=data.base_margin)
+    start = assemble.first_rounds(document, 0).predict(matrix, output_margin=True)
+    margins = np.array(start, np.float32).reshape(data.n_rows, n_outputs)
+    yield margins
+    leaves = booster.predict(matrix, pred_leaf=True).reshape(data.n_rows, -1).astype(np.int32)
+    for number, tree in enumerate(assemble.trees_of(document)):
+        margins[:, number % n_outputs] += tree["split_conditions"][leaves[:, number]]
+        if number % n_outputs == n_outputs - 1:
+            yield margins
+
+
 def own_parameters(params: dict[str, Any], common: Table, own: Table) -> dict[str, Any]:
     """Constraints given by position among the common columns, for a task's own columns."""
     if own.feature_names == common.feature_names and own.n_features == common.n_features:
@@ -305,7 +383,3 @@ def own_parameters(params: dict[str, Any], common: Table, own: Table) -> dict[st
             "monotone_constraints": tuple(int(by_name.get(n, 0)) for n in own.feature_names),
         }
     return params
-
-
-def _no_model(reason: str, history: npt.NDArray[np.float64] | None = None) -> SpecificModel:
-    return SpecificModel(None, 0, np.empty(0) if history is None else history, reason)

@@ -132,7 +132,7 @@ def fit(
     beta: Beta = "auto",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int = 500,
-    patience: int = 20,
+    patience: int | None = 20,
     min_delta: float = 0.0,
     eval_metric: str | Metric | None = None,
     eval_set: Sequence[Any] | None = None,
@@ -166,9 +166,12 @@ def fit(
         XGBoost's parameters for both stages, such as ``max_depth`` and ``eta``.
     num_boost_round : int, default=500
         Most rounds of the common model.
-    patience : int, default=20
+    patience : int or None, default=20
         Rounds without improvement of its validation metric after which a task quits the common
-        model, and a specific model ends.
+        model, and a specific model ends. None leaves nothing to single tasks: all use
+        `num_boost_round` rounds of the common model and `specific_rounds` of their own, numbers to
+        be tuned for all tasks together. Better where a task has few validation rows, whose best
+        round is mostly chance.
     min_delta : float, default=0.0
         Smaller improvements do not count.
     eval_metric : str or Metric, optional
@@ -231,7 +234,7 @@ def fit(
         score=split_score,
         beta=beta,
         rounds=at_least(1, num_boost_round, "num_boost_round"),
-        patience=at_least(1, patience, "patience"),
+        patience=None if patience is None else at_least(1, patience, "patience"),
         min_delta=min_delta,
         specific_params=xgboost_parameters(
             specific_params or {},

@@ -194,11 +194,9 @@ class Growth:
             # For few rows the start of XGBoost's threads would cost more than the prediction.
             is_small = matrix.num_row() < _SERIAL_ROWS
             new.set_param({"nthread": 1 if is_small else self.settings.n_threads})
-            leaves = new.predict(matrix, pred_leaf=True).reshape(len(margins), -1).astype(np.int32)
-            margins = margins.copy()
-            for number, tree in enumerate(self._trees[n_done:]):
-                values = tree["split_conditions"]
-                margins[:, number % self._n_outputs] += values[leaves[:, number]]
+            # XGBoost adds trees to a base margin one after another, as it would to earlier trees.
+            with _base_margin(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
+                margins = new.predict(matrix, output_margin=True).reshape(margins.shape)
         self._margins[matrix] = (len(self._trees), margins)
         return margins
 
@@ -315,6 +313,8 @@ class Growth:
         """Let XGBoost make what it makes in its first round: cuts and the start score."""
         scratch = self.stock.copy()
         scratch.set_param({"max_depth": 1, "max_leaves": 0, "subsample": 1.0})
+        if self.settings.n_classes:  # the start score of several classes differs by the threads
+            scratch.set_param({"nthread": 1})
         if objective is None:
             scratch.update(matrix, 0)
         else:

@@ -20,6 +20,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
     is an ordinary ``xgboost.Booster``. With ``score="plain"`` it equals that of stock training bit
     for bit, unless rows or columns are sampled (the law of the draws is XGBoost's, the draws are
     not).
+
     Parameters
     ----------
     task : array-like of shape (n_rows,)

@@ -130,6 +130,12 @@ def read_settings(booster: xgboost.Booster) -> Settings:
     )
 
 
+def objective_name(booster: xgboost.Booster) -> str:
+    """Name of the objective a booster is trained for."""
+    name: str = json.loads(booster.save_config())["learner"]["objective"]["name"]
+    return name
+
+
 @cache
 def known_parameters() -> frozenset[str]:
     """Names that XGBoost accepts in ``params`` for gbtree on the CPU, aliases included."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from mtboost.metrics import Metric, default_metric, evaluate_by_task, get_metric
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster
+from mtboost.xgboost.library import objective_name
 
 _N_SHOWN = 8
 
@@ -39,8 +39,9 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         Their tasks; None is a single task.
     metric : str or Metric, optional
         See :func:`mtboost.metrics.get_metric`; by default the objective's.
-    patience : int, default=20
-        Rounds without improvement after which a task quits.
+    patience : int or None, default=20
+        Rounds without improvement after which a task quits. None only watches: no task quits, and
+        all rounds are used.
     min_delta : float, default=0.0
         Smaller improvements do not count.
     verbose : bool or int, default=False
@@ -49,8 +50,8 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     Attributes
     ----------
     quit_round : dict of task name to int
-        Rounds after which the task's metric was best: trees of the common model it should use.
-        Tasks without usable validation rows are missing.
+        Rounds after which the task's metric was best, or all without patience: trees of the common
+        model it should use. Tasks without usable validation rows are missing.
     history : dict of task name to ndarray of float64, shape (n_rounds + 1,)
         The metric after 0, 1, ... rounds.
 
@@ -65,13 +66,14 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         task: Any = None,
         *,
         metric: str | Metric | None = None,
-        patience: int = 20,
+        patience: int | None = 20,
         min_delta: float = 0.0,
         verbose: bool | int = False,
         logger: Callable[[str], None] = xgboost.collective.communicator_print,
     ) -> None:
         super().__init__()
-        _check_at_least(1, patience, "patience")
+        if patience is not None:
+            _check_at_least(1, patience, "patience")
         _check_at_least(0, min_delta, "min_delta")
         self._valid = valid
         self._valid_tasks = (
@@ -94,7 +96,8 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         if self._tasks is None:
             self._start(model)
         self._evaluate(_margins(model, self._valid))
-        for task in np.flatnonzero(self._is_active & (self._n_stale >= self._patience)):
+        patience = np.inf if self._patience is None else self._patience
+        for task in np.flatnonzero(self._is_active & (self._n_stale >= patience)):
             self._is_active[task] = False
             self._left_after[task] = len(self._values) - 1
             if isinstance(model, GrowingBooster):
@@ -106,8 +109,11 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     @property
     def quit_round(self) -> dict[TaskName, int]:
         assert self._tasks is not None
+        rounds = self._best_round
+        if self._patience is None:
+            rounds = np.full_like(rounds, len(self._values) - 1)
         return {
-            name: int(self._best_round[code])
+            name: int(rounds[code])
             for code, name in enumerate(self._tasks.names)
             if not np.isnan(self._best[code])
         }
@@ -129,7 +135,8 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         }
 
     def _start(self, model: xgboost.Booster) -> None:
-        self._tasks, self._objective = self._valid_tasks, _objective_name(model)
+        self._tasks = self._valid_tasks
+        self._objective: object = objective_name(model)
         if isinstance(model, GrowingBooster):
             self._tasks = model.growth.tasks or self._valid_tasks
             self._objective = model.growth.objective
@@ -208,10 +215,6 @@ def _start_margins(model: xgboost.Booster, matrix: xgboost.DMatrix) -> npt.NDArr
         return own.reshape(matrix.num_row(), -1)
     start = assemble.first_rounds(assemble.read_document(model), 0)
     return _margins(start, matrix)
-
-
-def _objective_name(model: xgboost.Booster) -> object:
-    return json.loads(model.save_config())["learner"]["objective"]["name"]
 
 
 class QuitAt(xgboost.callback.TrainingCallback):

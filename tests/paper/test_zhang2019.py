@@ -332,6 +332,40 @@ def no_better(n_rows_of_task):
     return Metric("rmse or not", function, greater_is_better=False)
 
 
+def test_without_patience_all_tasks_have_all_rounds_of_both_stages():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + rng.normal(size=300)
+    task = np.repeat(["a", "b", "c"], 100)
+    options = {"num_boost_round": 30, "specific_rounds": 12, "patience": None}
+    model = mtboost.fit(X, y, task=task, **options)
+    assert set(model.quit_round.values()) == {30}
+    assert [booster.num_boosted_rounds() for booster in model.specific.values()] == [12] * 3
+    for history in model.history.values():
+        assert (len(history["common"]), len(history["specific"])) == (31, 13)
+    # Nothing is decided on validation rows, so that there need not be any.
+    alone = mtboost.fit(X, y, task=task, validation_fraction=0, **options)
+    assert [booster.num_boosted_rounds() for booster in alone.specific.values()] == [12] * 3
+
+
+def test_a_booster_knows_the_columns_of_its_task_even_if_they_bring_nothing():
+    rng = np.random.default_rng(4)
+    tables, labels = {}, {}
+    for name, extra in (("a", "only_a"), ("b", "only_b")):
+        X = rng.normal(size=(200, 2))
+        tables[name] = pd.DataFrame({"x": X[:, 0], extra: X[:, 1]})
+        labels[name] = X[:, 0] + 0.1 * rng.normal(size=200)
+    model = mtboost.fit(tables, labels, num_boost_round=20, specific_rounds=0)
+    for name, table in tables.items():
+        booster = model.booster(name)
+        assert booster.feature_names == list(table.columns)
+        np.testing.assert_array_equal(
+            booster.predict(xgboost.DMatrix(table), output_margin=True),
+            model.predict_margin({name: table})[name],
+        )
+        assert model.reports[name].specific_rounds == 0
+
+
 def test_zero_specific_rounds_have_a_reason():
     n_valid_b = int((TASK_VALID == "b").sum())
     reasons = {
@@ -705,6 +739,20 @@ def test_base_margins_of_several_classes():
         matrix = xgboost.DMatrix(X_VALID[rows], base_margin=start_valid[rows])
         found = model.booster(name).predict(matrix, output_margin=True)
         np.testing.assert_array_equal(found, margins[rows])
+
+
+def test_a_task_in_place_of_its_column_is_explained():
+    with pytest.raises(DataError, match=r"task names a column.*pass X=\{'a': table\}"):
+        fit().predict(X, task="a")
+
+
+def test_a_model_shows_itself_in_a_line():
+    model = fit(specific_rounds=0)
+    n_rounds = model.common.num_boosted_rounds()
+    text = (
+        f"<MultiTaskModel reg:squarederror: 3 tasks, {n_rounds} common rounds, 0 specific models>"
+    )
+    assert repr(model) == text
 
 
 def test_unknown_tasks_are_refused_or_follow_the_common_model():

@@ -184,7 +184,6 @@ BAD_PARAMETERS = {
     "num_boost_round, type": ({"num_boost_round": "9"}, "num_boost_round must be .*found '9'"),
     "num_boost_round, part": ({"num_boost_round": 2.5}, "num_boost_round must be .*found 2.5"),
     "patience": ({"patience": 0}, "patience must be an integer >= 1, found 0"),
-    "patience, type": ({"patience": None}, "patience must be an integer >= 1, found None"),
     "min_delta": ({"min_delta": -1}, "min_delta must be a number >= 0, found -1"),
     "min_delta, type": ({"min_delta": "a"}, "min_delta must be a number >= 0, found 'a'"),
     "specific_rounds": ({"specific_rounds": -1}, "specific_rounds must be .*>= 0, found -1"),

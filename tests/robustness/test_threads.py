@@ -102,3 +102,29 @@ def test_few_rows_are_predicted_by_one_thread_and_many_by_all(monkeypatch):
     many = model.predict_margin(np.tile(NUMBERS, (100, 1)))
     assert limits == [1, openmp_limit()]
     np.testing.assert_array_equal(many, np.tile(few, 100))
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob"])
+def test_a_model_has_the_same_bytes_for_any_number_of_threads(objective, tmp_path):
+    rng = np.random.default_rng(1)
+    n = 20_000
+    X = rng.normal(size=(n, 12))
+    task = (rng.random(n) < 0.3).astype(int) + (rng.random(n) < 0.01)  # large and small tasks
+    y = X[:, 0] + task * X[:, 1] + rng.normal(size=n)
+    labels = y if objective == "reg:squarederror" else np.digitize(y, [-1, 1])
+    files = []
+    for n_threads in (1, 2, 5):
+        model = mtboost.fit(
+            X,
+            labels,
+            task=task,
+            objective=objective,
+            num_boost_round=6,
+            specific_rounds=4,
+            baselines=True,
+            n_threads=n_threads,
+        )
+        model.save(tmp_path / str(n_threads))
+        files.append((tmp_path / str(n_threads)).read_bytes())
+    assert any(model.specific.values())
+    assert files[0] == files[1] == files[2]

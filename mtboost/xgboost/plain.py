@@ -1,0 +1,51 @@
+"""Stock XGBoost's models, whatever the number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import xgboost
+
+from mtboost.tasks import TaskSet
+from mtboost.xgboost.callbacks import TaskSplit
+
+# Fewer cells (rows times features) are trained faster by one thread of XGBoost than by the core.
+_SMALL = 100_000
+
+
+def train_plain(
+    params: Mapping[str, Any],
+    matrix: xgboost.DMatrix,
+    n_rounds: int,
+    *,
+    objective: Callable[..., Any] | None = None,
+    callbacks: Sequence[xgboost.callback.TrainingCallback] = (),
+    table: object = None,
+) -> xgboost.Booster:
+    """``xgboost.train`` with the result of one thread.
+
+    XGBoost's sums differ by the number of threads in the last bit, and so may its trees. Small
+    matrices are therefore trained by one thread, large ones by the core, whose trees are those of
+    one thread of XGBoost bit for bit.
+
+    Parameters
+    ----------
+    params, matrix, n_rounds, objective, callbacks
+        As in ``xgboost.train``.
+    table : ndarray, optional
+        See :class:`~mtboost.xgboost.TaskSplit`.
+    """
+    if matrix.num_row() * matrix.num_col() < _SMALL:
+        params = {**params, "nthread": 1}
+    else:
+        one_task = TaskSet.from_labels(None, matrix.num_row())
+        callbacks = [TaskSplit(one_task, score="plain", table=table), *callbacks]
+    return xgboost.train(
+        dict(params),
+        matrix,
+        n_rounds,
+        obj=objective,
+        verbose_eval=False,
+        callbacks=list(callbacks),
+    )

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A new task joins a finished model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mtboost
+from mtboost.errors import DataError
+
+_rng = np.random.default_rng(0)
+N_ROWS = 400
+
+
+def scene(n_rows: int, effect: float) -> tuple[np.ndarray, np.ndarray]:
+    X = _rng.normal(size=(n_rows, 4))
+    return X, X[:, 0] + effect * X[:, 1] + 0.3 * _rng.normal(size=n_rows)
+
+
+X, y = map(np.concatenate, zip(scene(N_ROWS, 1.0), scene(N_ROWS, 2.0), strict=True))
+TASK = np.repeat(["a", "b"], N_ROWS)
+NEW, NEW_Y = scene(150, 3.0)
+VALID = scene(100, 3.0)
+OPTIONS = {"num_boost_round": 25, "specific_rounds": 20, "patience": 5}
+
+
+def fitted(**options):
+    return mtboost.fit(X, y, task=TASK, **OPTIONS, **options)
+
+
+def rmse(y, prediction):
+    return float(np.sqrt(np.mean((y - prediction) ** 2)))
+
+
+def test_a_new_task_is_learnt_and_the_others_stay_as_they_are():
+    model = fitted()
+    before = model.predict_margin(X, task=TASK)
+    common = model.predict(VALID[0], task=np.full(100, "new"), unknown_task="common")
+    model.add_task("new", NEW, NEW_Y)
+    np.testing.assert_array_equal(model.predict_margin(X, task=TASK), before)
+    found = model.predict(VALID[0], task=np.full(100, "new"))
+    assert rmse(VALID[1], found) < 0.8 * rmse(VALID[1], common)
+    assert model.report().loc["new", "rows"] + model.report().loc["new", "valid_rows"] == 150
+
+
+def test_it_follows_the_common_model_to_its_best_round():
+    model = fitted()
+    model.add_task("new", NEW, NEW_Y, eval_set=VALID, specific_rounds=0)
+    slices = [model.common[: n + 1] for n in range(model.common.num_boosted_rounds())]
+    scores = [rmse(VALID[1], part.inplace_predict(VALID[0])) for part in slices]
+    assert model.quit_round["new"] == 1 + int(np.argmin(scores))
+    np.testing.assert_allclose(model.history["new"]["common"][1:], scores, rtol=1e-5)
+
+
+def test_its_booster_has_its_margins_and_a_saved_model_knows_it(tmp_path):
+    model = fitted()
+    model.add_task("new", NEW, NEW_Y)
+    margins = model.predict_margin(VALID[0], task=np.full(100, "new"))
+    assert model.report().loc["new", "specific_rounds"] > 0
+    own = model.booster("new").inplace_predict(VALID[0], predict_type="margin")
+    np.testing.assert_array_equal(own, margins)
+    model.save(tmp_path / "model")
+    loaded = mtboost.load_model(tmp_path / "model")
+    assert loaded.tasks == ("a", "b", "new")
+    np.testing.assert_array_equal(
+        loaded.predict_margin(VALID[0], task=np.full(100, "new")), margins
+    )
+
+
+def test_a_new_task_may_have_columns_of_its_own():
+    names = ["p", "q", "r", "s"]
+    tables = {t: pd.DataFrame(X[t == TASK], columns=names) for t in ("a", "b")}
+    model = mtboost.fit(tables, {t: y[t == TASK] for t in ("a", "b")}, **OPTIONS)
+    own = pd.DataFrame(NEW, columns=names).assign(extra=_rng.normal(size=150))
+    model.add_task("new", own, NEW_Y + 2 * own["extra"])
+    assert model.booster("new").feature_names == [*names, "extra"]
+    assert "extra" in model.importance("new")
+
+
+def test_classes_and_weights_are_those_of_the_model():
+    labels = (y > 0).astype(int) + (y > 1)
+    model = mtboost.fit(X, labels, task=TASK, objective="multi:softprob", **OPTIONS)
+    few = np.minimum((NEW_Y > 0).astype(int), 1)  # the new task lacks a class
+    model.add_task("new", NEW, few, weight=np.ones(150))
+    assert model.predict_proba(VALID[0], task=np.full(100, "new")).shape == (100, 3)
+
+
+@pytest.mark.parametrize(
+    ("task", "columns", "labels", "message"),
+    [
+        ("a", NEW, NEW_Y, "known already"),
+        (3, NEW, NEW_Y, "use one type"),
+        ("new", NEW[:, :2], NEW_Y, "has 2 columns, but the model was trained on 4"),
+        ("new", NEW, NEW_Y[:-1], "must have"),
+        ("new", NEW, np.full(150, np.nan), "must be finite"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_changes_nothing(task, columns, labels, message):
+    model = fitted()
+    before = model.predict_margin(X, task=TASK)
+    with pytest.raises(DataError, match=message):
+        model.add_task(task, columns, labels)
+    assert model.tasks == ("a", "b")
+    assert set(model.reports) == {"a", "b"}
+    np.testing.assert_array_equal(model.predict_margin(X, task=TASK), before)
