@@ -67,6 +67,9 @@ class TaskSet:
         """
         if labels is None:
             return cls((ONLY_TASK,), _read_only(np.zeros(n_rows, dtype=np.int32)))
+        is_plain = type(labels) is np.ndarray and labels.dtype.kind in "iu"
+        if is_plain and labels.shape == (n_rows,) and n_rows > 0:
+            return cls._from_integers(labels)
         values = _checked_labels(labels, n_rows)
         # Hashing keeps the names' Python types and is faster than np.unique, which sorts a million
         # strings.
@@ -74,6 +77,20 @@ class TaskSet:
         code_of = {name: code for code, name in enumerate(names)}
         codes = np.fromiter(map(code_of.__getitem__, values), dtype=np.int32, count=n_rows)
         return cls(names, _read_only(codes))
+
+    @classmethod
+    def _from_integers(cls, labels: npt.NDArray[np.integer[Any]]) -> "TaskSet":
+        least, most = int(labels.min()), int(labels.max())
+        if most - least > 4 * len(labels):
+            found, codes = np.unique(labels, return_inverse=True)
+            names = tuple(found.tolist())
+        else:  # counting is faster than sorting
+            signed = labels.astype(np.int64) if least < 0 else labels
+            offsets = (signed - least).astype(np.int64)
+            is_present = np.bincount(offsets) > 0
+            names = tuple(least + offset for offset in np.flatnonzero(is_present).tolist())
+            codes = (np.cumsum(is_present) - 1)[offsets]
+        return cls(names, _read_only(codes.astype(np.int32)))
 
     @property
     def n_tasks(self) -> int:

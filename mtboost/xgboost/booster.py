@@ -333,7 +333,10 @@ class Growth:
         first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)
         if bool((np.diff(self.tasks.codes) >= 0).all()):
             return np.empty(0, np.uint32), first_rows
-        return np.argsort(self.tasks.codes, kind="stable").astype(np.uint32), first_rows
+        codes = self.tasks.codes
+        if self.tasks.n_tasks <= np.iinfo(np.uint16).max:
+            codes = codes.astype(np.uint16)  # sorted by digits, several times as fast
+        return np.argsort(codes, kind="stable").astype(np.uint32), first_rows
 
 
 class GrowingBooster(xgboost.Booster):

@@ -46,6 +46,19 @@ def test_encoding_the_same_labels_again_gives_the_same_codes(labels):
     np.testing.assert_array_equal(tasks.encode(labels, len(labels)), tasks.codes)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("spread", ["all of the type", "few"])
+def test_an_array_of_integers_is_read_as_the_list_of_them(dtype, spread):
+    limits = np.iinfo(dtype)
+    rng = np.random.default_rng(0)
+    low, high = (limits.min, limits.max) if spread != "few" else (limits.max - 9, limits.max)
+    labels = rng.integers(low, high, 100, dtype=dtype, endpoint=True)
+    tasks, expected = (TaskSet.from_labels(x, 100) for x in (labels, labels.tolist()))
+    assert tasks.names == expected.names
+    assert {type(name) for name in tasks} == {int}
+    np.testing.assert_array_equal(tasks.codes, expected.codes)
+
+
 TEXT = ["b", "a", "b", "c"]
 WHOLE = [3, 1, 3, 2]
 CODES = {("a", "b", "c"): [1, 0, 1, 2], (1, 2, 3): [2, 0, 2, 1], (False, True): [1, 0, 1, 0]}
