@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
@@ -58,7 +59,7 @@ _XGBOOST_PARAMETERS = (
 _UNROUTED = {"unknown_task": UNUSED}
 
 
-class _MultiTaskEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # scikit-learn has no types
     """What classifier and regressor share; described at :class:`MultiTaskClassifier`."""
 
     __metadata_request__predict: ClassVar = _UNROUTED
@@ -233,13 +234,13 @@ class _MultiTaskEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         self._remember_columns(table)
         return self
 
+    @abc.abstractmethod
     def _learn_labels(self, y: Any) -> Objective:
         """The objective for these labels."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _encode(self, y: Any) -> Any:
         """Labels as the numbers that are trained on."""
-        raise NotImplementedError
 
     def _xgboost_parameters(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in _XGBOOST_PARAMETERS}

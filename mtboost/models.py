@@ -341,8 +341,10 @@ class MultiTaskModel:
             With 0 the task uses the common rounds that any task uses, and gets no specific model.
         params : mapping, optional
             XGBoost's parameters for the specific model.
-        specific_rounds, patience, min_delta, n_threads, seed
+        specific_rounds, patience, n_threads, seed
             As in :func:`mtboost.fit`.
+        min_delta : float, default=0.0
+            Smaller improvements of the specific model do not count.
         objective : callable, optional
             The function that :func:`mtboost.fit` was given, if its objective was one.
 
@@ -361,21 +363,22 @@ class MultiTaskModel:
 
         def dataset(X: Any, y: Any, weight: Any = None, base_margin: Any = None) -> Dataset:
             own = {"y": y, "weight": weight, "base_margin": base_margin}
-            given = {name: {task: value} for name, value in own.items() if value is not None}
+            by_task = {name: {task: value} for name, value in own.items() if value is not None}
             names = None if feature_names is None else {task: feature_names}
             data = Dataset(
                 {task: X},
                 feature_names=names,
                 common_features=self.common_columns.names,
-                **given,
+                **by_task,
             )
             data.common = self.common_columns.align(data.common)
             return data
 
         data = dataset(X, y, weight, base_margin)
-        settings = common_parameters(params, objective or self.objective, data, n_threads, seed)
-        if is_multiclass(self.objective):
-            settings["num_class"] = assemble.outputs_of(self._document())
+        given = dict(params or {})
+        if is_multiclass(self.objective):  # the new task may lack a class
+            given["num_class"] = assemble.outputs_of(self._document())
+        settings = common_parameters(given, objective or self.objective, data, n_threads, seed)
         check_rows(data, objective or self.objective, settings)
         stages = TwoStages(
             params=settings,
@@ -396,7 +399,17 @@ class MultiTaskModel:
             classes = is_classification(self.objective)
             train, valid = hold_out(data, validation_fraction, classes, seed)
         else:
+            if not 2 <= len(eval_set) <= 4:
+                raise DataError(
+                    f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed "
+                    "by weight and base_margin."
+                )
             train, valid = data, dataset(*eval_set)
+            if (valid.base_margin is None) != (data.base_margin is None):
+                raise DataError(
+                    "base_margin must be given for training and validation rows, or for neither: "
+                    "eval_set=(X, y, weight, base_margin)."
+                )
             check_rows(valid, objective or self.objective, settings, "eval_set: ")
         with openmp_threads(stages.n_threads):
             common = stages.follow_common(self.common, train, valid, max(self.quit_round.values()))

@@ -110,7 +110,8 @@ class TwoStages:
     ) -> CommonModel:
         """How far each of some new tasks should follow a finished common model.
 
-        Up to the round with the best metric on its validation rows; without any, `n_rounds`.
+        Up to the round with the best metric on its validation rows; without any, or without
+        patience, `n_rounds`.
         """
         history: dict[TaskName, npt.NDArray[np.float64]] = {}
         quit_round = dict.fromkeys(data.tasks, n_rounds)
@@ -119,7 +120,7 @@ class TwoStages:
             history = dict(zip(valid.tasks.names, values.T, strict=True))
             sign = 1.0 if self.metric.greater_is_better else -1.0
             for task, found in history.items():
-                if not np.isnan(found).all():
+                if self.patience is not None and not np.isnan(found).all():
                     quit_round[task] = int(np.nanargmax(sign * found))
         return CommonModel(booster, quit_round, {}, history)
 
@@ -289,7 +290,7 @@ class TwoStages:
             data.common.n_features,
         ):
             return SpecificModel(None, 0, history, reason)
-        row = quantile_matrix(own.take(np.zeros(1, np.int64)), label=np.zeros(1, np.float32))
+        row = quantile_matrix(own.take(np.zeros(1, np.int64)), label=np.ones(1, np.float32))
         names = ("objective", "num_class", "nthread")
         params = {name: self.params[name] for name in names if name in self.params}
         grown = xgboost.train({**params, "base_score": 0.5}, row, 1)

@@ -80,9 +80,25 @@ def test_a_new_task_may_have_columns_of_its_own():
 def test_classes_and_weights_are_those_of_the_model():
     labels = (y > 0).astype(int) + (y > 1)
     model = mtboost.fit(X, labels, task=TASK, objective="multi:softprob", **OPTIONS)
-    few = np.minimum((NEW_Y > 0).astype(int), 1)  # the new task lacks a class
+    few = 2 * (NEW_Y > 0)  # the new task lacks class 1
     model.add_task("new", NEW, few, weight=np.ones(150))
     assert model.predict_proba(VALID[0], task=np.full(100, "new")).shape == (100, 3)
+
+
+def test_without_patience_it_has_all_rounds():
+    model = mtboost.fit(X, y, task=TASK, **{**OPTIONS, "patience": None})
+    model.add_task("new", NEW, NEW_Y, patience=None, specific_rounds=7)
+    assert model.quit_round["new"] == OPTIONS["num_boost_round"]
+    assert model.specific["new"].num_boosted_rounds() == 7
+
+
+@pytest.mark.parametrize(
+    ("valid", "message"),
+    [((NEW,), "eval_set has 1 parts"), ((*VALID, None, np.ones(100)), "base_margin must be given")],
+)
+def test_validation_rows_that_do_not_fit_are_refused(valid, message):
+    with pytest.raises(DataError, match=message):
+        fitted().add_task("new", NEW, NEW_Y, eval_set=valid)
 
 
 @pytest.mark.parametrize(

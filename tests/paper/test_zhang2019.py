@@ -13,7 +13,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
-import threadpoolctl
 import xgboost
 from model_documents import assert_same_model, trees
 
@@ -26,12 +25,7 @@ from mtboost.xgboost.quitting import TaskQuitting
 PARAMS = {"max_depth": 3, "eta": 0.3}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread_unless_asked():
-    # By default XGBoost starts one thread per core even for tiny jobs: ten times slower here
-    # wherever the cores are busy. A parameter nthread still counts.
-    with threadpoolctl.threadpool_limits(1, "openmp"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
 
 def make_rows(n=600, seed=0):
@@ -348,14 +342,15 @@ def test_without_patience_all_tasks_have_all_rounds_of_both_stages():
     assert [booster.num_boosted_rounds() for booster in alone.specific.values()] == [12] * 3
 
 
-def test_a_booster_knows_the_columns_of_its_task_even_if_they_bring_nothing():
+@pytest.mark.parametrize("objective", ["reg:squarederror", "reg:gamma"])
+def test_a_booster_knows_the_columns_of_its_task_even_if_they_bring_nothing(objective):
     rng = np.random.default_rng(4)
     tables, labels = {}, {}
     for name, extra in (("a", "only_a"), ("b", "only_b")):
         X = rng.normal(size=(200, 2))
         tables[name] = pd.DataFrame({"x": X[:, 0], extra: X[:, 1]})
-        labels[name] = X[:, 0] + 0.1 * rng.normal(size=200)
-    model = mtboost.fit(tables, labels, num_boost_round=20, specific_rounds=0)
+        labels[name] = np.exp(X[:, 0] + 0.1 * rng.normal(size=200))
+    model = mtboost.fit(tables, labels, objective=objective, num_boost_round=20, specific_rounds=0)
     for name, table in tables.items():
         booster = model.booster(name)
         assert booster.feature_names == list(table.columns)

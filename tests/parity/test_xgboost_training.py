@@ -11,7 +11,6 @@ import sys
 
 import numpy as np
 import pytest
-import threadpoolctl
 import xgboost
 from model_documents import assert_same_model, document, trees
 from xgboost.callback import (
@@ -28,12 +27,7 @@ from mtboost.xgboost import TaskSplit
 PARAMS = {"nthread": 1, "max_depth": 3, "objective": "binary:logistic", "eval_metric": "logloss"}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread_unless_asked():
-    # By default XGBoost starts one thread per core even for tiny jobs: ten times slower here
-    # wherever the cores are busy. A parameter nthread still counts.
-    with threadpoolctl.threadpool_limits(1, "openmp"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
 
 def make_rows(n=600, seed=0):

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 import sklearn.datasets
-import threadpoolctl
 import xgboost
 from model_documents import assert_same_model, document, trees
 
@@ -24,12 +23,7 @@ from mtboost.xgboost import TaskSplit
 N_ROUNDS = 3
 
 
-@pytest.fixture(autouse=True)
-def _one_thread_unless_asked():
-    # By default XGBoost starts one thread per core even for tiny jobs: ten times slower here
-    # wherever the cores are busy. A parameter nthread still counts.
-    with threadpoolctl.threadpool_limits(1, "openmp"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
 
 @dataclass(frozen=True, eq=False)
