@@ -65,6 +65,7 @@ class Loss(metaclass=_Pybind11Type):
         huber_slope: float = 1.0,
         max_delta_step: float = 0.7,
         tweedie_variance_power: float = 1.5,
+        arithmetic: str = "xgboost-3.0",  # also: "xgboost-3.4"
     ) -> None: ...
     @property
     def name(self) -> str: ...
@@ -132,6 +133,7 @@ class GrowParams(metaclass=_Pybind11Type):
         monotone_constraints: Sequence[int] = [],
         interaction_constraints: Sequence[Sequence[int]] = [],
         seed: int = 0,
+        arithmetic: str = "xgboost-3.0",  # also: "xgboost-3.4"
     ) -> None: ...
     @property
     def learning_rate(self) -> float: ...

@@ -667,12 +667,10 @@ def _is_categorical(dtype: Any) -> bool:
 
 
 def _is_usable(dtype: Any) -> bool:
-    """Whether XGBoost 3.2 reads a column of this type."""
+    """Whether XGBoost reads a column of this type, once its codes are fixed."""
     name = str(dtype)
     if name == "category":  # pandas alone lets anything be a category
-        categories = dtype.categories
-        is_int = isinstance(categories.dtype, np.dtype) and categories.dtype.kind in "iu"
-        return is_int or categories.inferred_type == "string" or len(categories) == 0
+        return len(dtype.categories) == 0 or dtype.categories.inferred_type in ("integer", "string")
     if _is_categorical(dtype):
         return not name.endswith("[pyarrow]")  # read in an arrow table, not in pandas
     return _NUMERIC.fullmatch(name) is not None
@@ -681,7 +679,7 @@ def _is_usable(dtype: Any) -> bool:
 def _unusable_column(argument: str, column: str, dtype: Any) -> str:
     if str(dtype) == "category":
         found = f"{dtype.categories.inferred_type} categories"
-        remedy = "XGBoost knows categories of str and of plain NumPy int; convert them to str"
+        remedy = "XGBoost knows categories of str and of int; convert them to str"
     else:
         found = f"dtype {dtype}"
         remedy = (
@@ -694,10 +692,19 @@ def _unusable_column(argument: str, column: str, dtype: Any) -> str:
 def _with_fixed_codes(table: Table) -> Table:
     """A table whose subsets all give a category the same code, as those of pandas do by themselves.
 
-    polars numbers the categories of each subset anew, except those of an Enum; arrow may have
-    another dictionary in each chunk. XGBoost 3.2 reads no dictionary that could hold nulls, such as
-    those pyarrow makes of pandas' categories.
+    polars numbers the categories of each subset anew, except those of an Enum, which is why XGBoost
+    3.4 reads no others; arrow may have another dictionary in each chunk. XGBoost 3.2 reads neither
+    pandas' categories of type Int64 nor a dictionary that could hold nulls, such as those pyarrow
+    makes of pandas' categories.
     """
+    if table.library == "pandas":
+        nullable = {
+            name: table.categories(name)
+            for name in table.categorical_features
+            if table.column_types[name].categories.inferred_type == "integer"
+            and not isinstance(table.column_types[name].categories.dtype, np.dtype)
+        }
+        return table._with_categories(nullable) if nullable else table
     if table.library == "polars":
         found = {
             name: table.native[name].unique().drop_nulls().cast(str).sort().to_list()

@@ -41,10 +41,12 @@ def inverse_link(objective: object, margins: FloatArray) -> FloatArray:
     return margins
 
 
-def make_loss(objective: str, n_outputs: int = 1, **options: float) -> _core.Loss:
+def make_loss(
+    objective: str, n_outputs: int = 1, *, arithmetic: str = "xgboost-3.0", **options: float
+) -> _core.Loss:
     """Loss of the core for an objective of XGBoost; UnsupportedError if there is none."""
     try:
-        return _core.Loss(objective, n_outputs=n_outputs, **options)
+        return _core.Loss(objective, n_outputs=n_outputs, arithmetic=arithmetic, **options)
     except ValueError as error:
         raise UnsupportedError(
             f"objective={objective!r} is not supported: {error}. A function of your own is."

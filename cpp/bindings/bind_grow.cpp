@@ -12,10 +12,12 @@ GrowParams make_params(float learning_rate, int max_depth, int max_leaves, bool 
                        float min_child_weight, float reg_lambda, float reg_alpha, float max_delta_step,
                        bin_t max_cat_to_onehot, bin_t max_cat_threshold, double subsample, double colsample_bytree,
                        double colsample_bylevel, double colsample_bynode, std::vector<int> monotone_constraints,
-                       std::vector<std::vector<feature_t>> interaction_constraints, std::uint64_t seed) {
+                       std::vector<std::vector<feature_t>> interaction_constraints, std::uint64_t seed,
+                       const std::string& arithmetic) {
   return {learning_rate, max_depth, max_leaves, loss_guided, min_split_loss, min_child_weight, reg_lambda, reg_alpha,
           max_delta_step, max_cat_to_onehot, max_cat_threshold, subsample, colsample_bytree, colsample_bylevel,
-          colsample_bynode, std::move(monotone_constraints), std::move(interaction_constraints), seed};
+          colsample_bynode, std::move(monotone_constraints), std::move(interaction_constraints), seed,
+          arithmetic_named(arithmetic)};
 }
 
 TreeGrower make_grower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
@@ -92,7 +94,8 @@ void bind_grow(py::module_& module) {
            py::arg("colsample_bylevel") = defaults.colsample_bylevel,
            py::arg("colsample_bynode") = defaults.colsample_bynode,
            py::arg("monotone_constraints") = defaults.monotone_constraints,
-           py::arg("interaction_constraints") = defaults.interaction_constraints, py::arg("seed") = defaults.seed)
+           py::arg("interaction_constraints") = defaults.interaction_constraints, py::arg("seed") = defaults.seed,
+           py::arg("arithmetic") = "xgboost-3.0")
       .def_readonly("learning_rate", &GrowParams::learning_rate);
 
   module.def(

@@ -14,8 +14,9 @@ namespace {
 using OptionalWeights = std::optional<Contiguous<float>>;
 
 std::unique_ptr<Loss> make(const std::string& name, std::size_t n_outputs, float scale_pos_weight, float huber_slope,
-                           float max_delta_step, float tweedie_variance_power) {
-  return make_loss(name, n_outputs, {scale_pos_weight, huber_slope, max_delta_step, tweedie_variance_power});
+                           float max_delta_step, float tweedie_variance_power, const std::string& arithmetic) {
+  return make_loss(name, n_outputs,
+                   {scale_pos_weight, huber_slope, max_delta_step, tweedie_variance_power, arithmetic_named(arithmetic)});
 }
 
 // (n_rows, n_columns), or (n_rows,) where there is one column.
@@ -78,7 +79,7 @@ void bind_loss(py::module_& module) {
       .def(py::init(&make), py::arg("name"), py::arg("n_outputs") = 1, py::kw_only(),
            py::arg("scale_pos_weight") = defaults.scale_pos_weight, py::arg("huber_slope") = defaults.huber_slope,
            py::arg("max_delta_step") = defaults.max_delta_step,
-           py::arg("tweedie_variance_power") = defaults.tweedie_variance_power)
+           py::arg("tweedie_variance_power") = defaults.tweedie_variance_power, py::arg("arithmetic") = "xgboost-3.0")
       .def_property_readonly("name", &Loss::name)
       .def_property_readonly("n_outputs", &Loss::n_outputs)
       .def_property_readonly("refits_leaves", &Loss::refits_leaves)

@@ -27,7 +27,7 @@ from mtboost.losses import check_labels, make_loss
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
-from mtboost.xgboost.library import Settings, call_objective, read_settings
+from mtboost.xgboost.library import Settings, arithmetic, call_objective, read_settings
 
 FloatArray = npt.NDArray[np.float32]
 _SERIAL_ROWS = 20_000
@@ -141,6 +141,13 @@ class Growth:
     def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
         return None if self._score is None or self._is_active.all() else self._is_active
 
+    def _weights_of_active_tasks(self) -> FloatArray | None:
+        """Weights of the rows, 0 if their task has quit: a loss may sum over all rows."""
+        if self.tasks is None or self._is_active.all():
+            return self._weights
+        weights = self._is_active.astype(np.float32)[self.tasks.codes]
+        return weights if self._weights is None else weights * self._weights
+
     def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
         """Rows of tasks that have quit, where the grower knows no tasks."""
         if self._score is not None or self.tasks is None or self._is_active.all():
@@ -159,7 +166,10 @@ class Growth:
             assert self._loss is not None
             try:
                 return self._loss.gradients(
-                    margins, self._labels, self._weights, n_threads=self.settings.n_threads
+                    margins,
+                    self._labels,
+                    self._weights_of_active_tasks(),
+                    n_threads=self.settings.n_threads,
                 )
             except ValueError as error:
                 raise TrainingError(f"Round {iteration}: {error}") from None
@@ -305,7 +315,12 @@ class Growth:
         n_outputs = self.settings.n_classes or self._labels.shape[1]
         if self._labels.size == 0:
             raise DataError("The training matrix has no labels: give it label=.")
-        loss = make_loss(self.settings.objective, n_outputs, **self.settings.objective_options)
+        loss = make_loss(
+            self.settings.objective,
+            n_outputs,
+            arithmetic=arithmetic(),
+            **self.settings.objective_options,
+        )
         check_labels(loss, self._labels)
         return loss
 

@@ -59,10 +59,20 @@ _OLDEST = (3, 0)
 _NEWEST_MAJOR = 3
 
 
+def version() -> tuple[int, int]:
+    """Major and minor version of the installed XGBoost."""
+    major, minor = xgboost.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def arithmetic() -> str:
+    """Name of the roundings by which the installed XGBoost computes gains and weights."""
+    return "xgboost-3.0" if version() < (3, 4) else "xgboost-3.4"
+
+
 def check_version() -> None:
     """Raise unless the installed XGBoost is one this module was written for."""
-    version = tuple(int(part) for part in xgboost.__version__.split(".")[:2])
-    if version < _OLDEST or version[0] > _NEWEST_MAJOR:
+    if version() < _OLDEST or version()[0] > _NEWEST_MAJOR:
         raise MissingDependencyError(
             f"mtboost supports xgboost >= 3.0, < 4; found {xgboost.__version__}. "
             "Run: pip install 'xgboost>=3.0,<4'"
@@ -121,6 +131,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
             monotone_constraints=_parse_monotone(tree["monotone_constraints"]),
             interaction_constraints=_parse_interactions(tree["interaction_constraints"]),
             seed=int(generic["seed"]) % 2**64,
+            arithmetic=arithmetic(),
         ),
         n_threads=default_n_threads(int(generic["nthread"])),
         max_bin=int(tree["max_bin"]),
@@ -227,6 +238,12 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
         raise UnsupportedError(
             f"booster={train['booster']!r} cannot grow mtboost's trees: use booster='gbtree'."
         )
+    dropped = booster.get("dart_train_param", {})  # since XGBoost 3.4 beside those of gbtree
+    if any(float(dropped.get(name, 0)) > 0 for name in ("rate_drop", "one_drop")):
+        raise UnsupportedError(
+            "booster='dart' with rate_drop or one_drop cannot grow mtboost's trees: use "
+            "booster='gbtree'."
+        )
     gbtree = booster["gbtree_train_param"]
     if gbtree["updater"] != "grow_quantile_histmaker" or gbtree["process_type"] != "default":
         raise UnsupportedError(
@@ -258,8 +275,9 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
 
 
 def _parse_monotone(text: str) -> list[int]:
-    """Parse XGBoost's ``"(1,0,-1)"``."""
-    return [int(part) for part in text.strip("()").split(",") if part.strip()]
+    """Parse XGBoost's ``"(1,0,-1)"``; since 3.3 zeros alone are no constraints."""
+    signs = [int(part) for part in text.strip("()").split(",") if part.strip()]
+    return signs if any(signs) or version() < (3, 3) else []
 
 
 def _parse_interactions(text: str) -> list[list[int]]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The slow, obvious twin of the tree grower: histogram, candidates, best split, growth.
 
-With one task (or the plain score) its trees are those of XGBoost's ``hist`` method, 3.0 to 3.2, bit
+With one task (or the plain score) its trees are those of XGBoost's ``hist`` method, 3.0 to 3.4, bit
 for bit, so every rounding below is meant. Three rules hold throughout:
 
 * sums of gradients and hessians are float64 and are added one after the other, in row order or in
@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import xgboost as xgb
 from numpy.typing import ArrayLike, NDArray
+
+from mtboost.xgboost.library import arithmetic, version
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -51,11 +53,18 @@ class Params:
     max_cat_threshold: int = 64
     monotone_constraints: tuple[int, ...] = ()
     interaction_constraints: tuple[tuple[int, ...], ...] | None = None
+    arithmetic: str = arithmetic()  # of the installed XGBoost
+
+    @property
+    def is_v34(self) -> bool:
+        return self.arithmetic == "xgboost-3.4"
 
     @property
     def is_monotone(self) -> bool:
-        """Constraints that are all 0 constrain nothing, yet XGBoost then takes the other gain."""
-        return len(self.monotone_constraints) > 0
+        """Constraints that are all 0 constrain nothing, yet XGBoost 3.2 then takes another gain."""
+        return any(self.monotone_constraints) or (
+            version() < (3, 3) and len(self.monotone_constraints) > 0
+        )
 
     def direction(self, feature: int) -> int:
         """1, -1 or 0: monotone constraint of a feature; the features not listed have none."""
@@ -143,13 +152,21 @@ def newton_weight(sums: Doubles, params: Params) -> Floats:
     if params.max_delta_step:
         limit = float(f32(params.max_delta_step))
         weight = np.clip(weight, -limit, limit)
-    # Too light for a child, or no curvature at all: weight 0.
-    too_light = (float(f32(params.min_child_weight)) > H) | (H <= 0)
+    # No curvature at all, or too light for a child: weight 0.
+    too_light = H <= 0
+    if not params.is_v34:
+        too_light |= float(f32(params.min_child_weight)) > H
     return np.where(too_light, 0.0, weight).astype(np.float32)
 
 
 def plain_gain(sums: Doubles, params: Params) -> Floats:
-    """G² / (H + λ): both terms in float64, rounded, then divided in float32. 0 if H <= 0."""
+    """G² / (H + λ): both terms in float64, rounded, then divided in float32. 0 if H <= 0.
+
+    XGBoost 3.4 computes it from the weight.
+    """
+    if params.is_v34:
+        free = replace(params, max_delta_step=0.0)
+        return gain_at_weight(sums, newton_weight(sums, free), params)
     G, H = sums[..., 0], sums[..., 1]
     with np.errstate(all="ignore"):
         numerator = np.square(soft_threshold(G, params)).astype(np.float32)
@@ -158,7 +175,16 @@ def plain_gain(sums: Doubles, params: Params) -> Floats:
 
 
 def gain_at_weight(sums: Doubles, weight: Floats, params: Params) -> Floats:
-    """-(2 G w + (H + λ) w²): G and H are rounded first, reg_alpha is left out. 0 if H <= 0."""
+    """-(2 G w + (H + λ) w²), 0 if H <= 0; G and H are rounded first, reg_alpha is left out.
+
+    XGBoost 3.4 rounds only w² and the end, and adds 2 α |w|.
+    """
+    if params.is_v34:
+        G, H = sums[..., 0], sums[..., 1]
+        square, size = (weight * weight).astype(np.float64), np.abs(weight).astype(np.float64)
+        hessian, alpha = H + float(f32(params.reg_lambda)), float(f32(params.reg_alpha))
+        gain = -(2 * G * weight.astype(np.float64) + hessian * square + 2 * alpha * size)
+        return np.where(H <= 0, f32(0), gain.astype(np.float32))
     G, H = sums[..., 0].astype(np.float32), sums[..., 1].astype(np.float32)
     with np.errstate(all="ignore"):
         gain = -(f32(2) * G * weight + (H + f32(params.reg_lambda)) * (weight * weight))
@@ -365,7 +391,7 @@ def bounded_weight(sums: Doubles, node: Node, params: Params) -> Floats:
 
 def pooled_gain(sums: Doubles, node: Node, params: Params) -> Floats:
     """Gain of a part of the node at the weight it may have."""
-    if params.is_monotone or params.max_delta_step:
+    if params.is_v34 or params.is_monotone or params.max_delta_step:
         return gain_at_weight(sums, bounded_weight(sums, node, params), params)
     return plain_gain(sums, params)
 
@@ -387,6 +413,8 @@ def are_admissible(
     # A gain that is not finite (gradients beyond float32's range, squared) is passed over.
     admissible = np.isfinite(gain) & (gain > SMALLEST_GAIN) & (gain >= f32(params.gamma))
     admissible &= (left[:, 1] >= lightest) & (right[:, 1] >= lightest)
+    if params.is_v34:
+        admissible &= (left[:, 1] > 0) & (right[:, 1] > 0)
     if direction := params.direction(feature):
         left_weight = bounded_weight(left, node, params)
         right_weight = bounded_weight(right, node, params)

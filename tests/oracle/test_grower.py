@@ -66,6 +66,8 @@ def problems(draw: st.DrawFn) -> Problem:
         min_child_weight=draw(st.sampled_from([0.0, 1.0])),
         max_cat_to_onehot=draw(st.sampled_from([1, 4, 100])),
         max_cat_threshold=draw(st.sampled_from([3, 64])),
+        max_delta_step=draw(st.sampled_from([0.0, 0.0, 0.5])),
+        arithmetic=draw(st.sampled_from(["xgboost-3.0", "xgboost-3.4"])),
     )
     return Problem(
         np.column_stack(columns),
@@ -112,6 +114,8 @@ def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -
         reg_alpha=p.reg_alpha,
         max_cat_to_onehot=p.max_cat_to_onehot,
         max_cat_threshold=p.max_cat_threshold,
+        max_delta_step=p.max_delta_step,
+        arithmetic=p.arithmetic,
     )
     tree, leaves = grower.grow(params, problem.gradients, n_threads=n_threads)
     return {**tree, "leaf_of_row": leaves}

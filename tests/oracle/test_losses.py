@@ -81,6 +81,51 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_loss(name):
     np.testing.assert_allclose(pairs[..., 1], curvature * hessian_factor, rtol=1e-5, atol=5e-5)
 
 
+def smooth_absolute_error(margins, labels, weights):
+    """XGBoost 3.4's pairs from the definition, in float64."""
+    residuals = (margins - labels).astype(np.float64)
+    scale = np.average(np.sqrt(np.abs(residuals)), axis=0, weights=weights) ** 2
+    curvature = scale / np.sqrt(scale**2 + residuals**2)
+    return weights[:, None, None] * np.stack([curvature * residuals, curvature], axis=-1)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_rows", [1, 20, 10_000])
+def test_smooth_absolute_error_takes_its_scale_from_all_rows(n_rows, n_outputs):
+    rng = np.random.default_rng(n_rows)
+    margins, labels = rng.standard_cauchy((2, n_rows, n_outputs)).astype(np.float32)
+    weights = rng.uniform(0.1, 2.0, size=n_rows).astype(np.float32)
+    loss = _core.Loss("reg:absoluteerror", n_outputs, arithmetic="xgboost-3.4")
+    for given in (None, weights):
+        pairs = loss.gradients(margins, labels, given)
+        used = np.ones(n_rows) if given is None else given
+        np.testing.assert_allclose(pairs, smooth_absolute_error(margins, labels, used), rtol=2e-6)
+        for n_threads in (2, 7):
+            again = loss.gradients(margins, labels, given, n_threads=n_threads)
+            np.testing.assert_array_equal(again, pairs)
+    assert not loss.refits_leaves
+
+
+def test_the_parabolas_of_smooth_absolute_error_lie_above_it():
+    # sqrt(scale² + r²) touched at r and evaluated anywhere else.
+    rng = np.random.default_rng(5)
+    margins, labels = rng.normal(size=(2, 200, 1)).astype(np.float32)
+    loss = _core.Loss("reg:absoluteerror", arithmetic="xgboost-3.4")
+    slope, curvature = loss.gradients(margins, labels)[:, 0].T.astype(np.float64)
+    r = (margins - labels)[:, 0].astype(np.float64)
+    scale = np.mean(np.sqrt(np.abs(r))) ** 2
+    for step in (-3.0, -0.1, 0.1, 3.0):
+        bound = np.hypot(scale, r) + (slope * step + curvature * step**2 / 2) / scale
+        assert (np.hypot(scale, r + step) <= bound + 1e-6).all()
+
+
+def test_smooth_absolute_error_without_residuals_or_weight_is_finite():
+    loss = _core.Loss("reg:absoluteerror", arithmetic="xgboost-3.4")
+    np.testing.assert_array_equal(loss.gradients(float32(1, 2), float32(1, 2))[:, 0], [[0, 1]] * 2)
+    pairs = loss.gradients(float32(1, 2), float32(0, 0), float32(0, 0))
+    np.testing.assert_array_equal(pairs, np.zeros((2, 1, 2)))
+
+
 def test_softmax_hessian_is_twice_the_second_derivative():
     n_classes = 3
     margins, labels = make_rows("multi:softprob", n_classes, n_rows=300)

@@ -257,8 +257,8 @@ def test_bins_of_a_specific_model_are_its_own():
     model = fit(specific_params={"max_bin": 8})
     cuts = {
         cut
-        for name in model.tasks
-        for tree in trees(model.specific[name])
+        for booster in filter(None, model.specific.values())
+        for tree in trees(booster)
         for cut, left, feature in zip(
             tree["split_conditions"], tree["left_children"], tree["split_indices"], strict=True
         )
@@ -309,7 +309,8 @@ def test_specific_rounds_stop_where_the_validation_metric_is_best():
     for name in model.tasks:
         history = model.history[name]["specific"]
         best, left_after = quit_by_rule(history, patience=3)
-        assert model.specific[name].num_boosted_rounds() == best > 0
+        booster = model.specific[name]
+        assert (booster.num_boosted_rounds() if booster else 0) == best
         assert len(history) - 1 == (40 if left_after is None else left_after)
         table = model.report()
         assert table.loc[name, "rmse common"] == history[0]
@@ -516,6 +517,12 @@ def fit_frame(convert):
     return model, lambda name: convert(FRAME_VALID[name == TASK_VALID])
 
 
+def polars_frame(frame):
+    categorical = frame.select_dtypes("category")
+    enums = {name: pl.Enum(categorical[name].cat.categories.tolist()) for name in categorical}
+    return pl.from_pandas(frame).cast(enums)
+
+
 def arrow_table(frame):
     return pa.table(
         {
@@ -549,7 +556,7 @@ CASES = {
         np.asarray, objective=lambda p, d: (p - d.get_label(), np.ones_like(p)), eval_metric="mae"
     ),
     "pandas": lambda: fit_frame(lambda frame: frame),
-    "polars": lambda: fit_frame(pl.from_pandas),
+    "polars": lambda: fit_frame(polars_frame),
     "pyarrow": lambda: fit_frame(arrow_table),
     "mapping": lambda: (
         fit_mapping(),

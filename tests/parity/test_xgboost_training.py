@@ -584,7 +584,7 @@ def test_stock_training_goes_on_from_a_multi_task_model(finished):
 # ---- refused --------------------------------------------------------------------------------
 
 REFUSED = {
-    "dart": ({"booster": "dart"}, "booster='dart'.*use booster='gbtree'"),
+    "dart": ({"booster": "dart", "rate_drop": 0.1}, "dart.*use booster='gbtree'"),
     "gblinear": ({"booster": "gblinear"}, "booster='gblinear'.*use booster='gbtree'"),
     "exact": ({"tree_method": "exact"}, "'hist'.*tree_method='exact'.*defaults"),
     "approx": ({"tree_method": "approx"}, "'hist'.*tree_method='approx'.*defaults"),

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/arithmetic.hpp"
 #include "base/require.hpp"
 #include "base/types.hpp"
 
@@ -29,6 +30,7 @@ struct GrowParams {
   std::vector<int> monotone_constraints;                       // -1, 0, 1 per feature; empty: none
   std::vector<std::vector<feature_t>> interaction_constraints;  // features that may meet on a path; empty: all
   std::uint64_t seed = 0;
+  Arithmetic arithmetic = Arithmetic::xgboost_3_0;
 
   void check(feature_t n_features) const {
     require(max_depth > 0 || max_leaves > 0, "max_depth or max_leaves must be positive, or a tree never ends");

@@ -35,7 +35,7 @@ class ElementwiseLoss : public Loss {
  private:
   std::string label_domain() const final { return Formula::kLabelDomain; }
   bool accepts(float label) const noexcept final { return std::isfinite(label) && Formula::accepts(label); }
-  void gradients_of_block(const LossRows& rows, std::size_t first_row, std::size_t last_row,
+  void gradients_of_block(const LossRows& rows, std::span<const float>, std::size_t first_row, std::size_t last_row,
                           GradientPair* pairs) const noexcept final {
     std::size_t index = first_row * n_outputs();
     for (std::size_t row = first_row; row < last_row; ++row) {

@@ -69,11 +69,12 @@ std::size_t Loss::check_shapes(const LossRows& rows) const {
 void Loss::gradients(const LossRows& rows, ThreadPool& pool, std::span<GradientPair> pairs) const {
   const std::size_t n_rows = check_shapes(rows);
   require_size("pairs", pairs.size(), n_rows * n_outputs_);
+  const std::vector<float> summary = summarise(rows, pool);
   std::atomic<bool> is_usable{true};
   pool.parallel_for((n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
     const std::size_t first_row = block * kRowsPerBlock;
     const std::size_t last_row = std::min(first_row + kRowsPerBlock, n_rows);
-    gradients_of_block(rows, first_row, last_row, pairs.data());
+    gradients_of_block(rows, summary, first_row, last_row, pairs.data());
     if (!all_finite(pairs.subspan(first_row * n_outputs_, (last_row - first_row) * n_outputs_))) is_usable = false;
   });
   if (is_usable) return;

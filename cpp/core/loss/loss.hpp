@@ -4,7 +4,7 @@
 //   check_labels()        once, before the first round: every label lies in the loss's domain
 //   gradients()           each round: margins and labels → first and second derivative in the margin, times the weight
 //   refit_leaf_values()   after each tree, where refits_leaves(): the Newton step is replaced by the loss's own optimum
-// Gradients are XGBoost's (3.0 to 3.2, CPU) bit for bit if both call one libm and neither is compiled with fused
+// Gradients are XGBoost's (3.0 to 3.4, CPU) bit for bit if both call one libm and neither is compiled with fused
 // multiply-add: float throughout, operations in XGBoost's order. Naive twins: tests/oracle/test_losses.py, in float64.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/thread_pool.hpp"
 #include "base/types.hpp"
@@ -56,8 +57,10 @@ class Loss {
  private:
   virtual std::string label_domain() const = 0;  // completes "needs ..."
   virtual bool accepts(float label) const noexcept = 0;
-  virtual void gradients_of_block(const LossRows& rows, std::size_t first_row, std::size_t last_row,
-                                  GradientPair* pairs /* OUT */) const noexcept = 0;
+  // What a formula has to know of all rows, such as one scale per output; handed to each block.
+  virtual std::vector<float> summarise(const LossRows&, ThreadPool&) const { return {}; }
+  virtual void gradients_of_block(const LossRows& rows, std::span<const float> summary, std::size_t first_row,
+                                  std::size_t last_row, GradientPair* pairs /* OUT */) const noexcept = 0;
   virtual void refit(std::span<const node_t> /* leaves */, const LossRows&, std::size_t /* output */,
                      float /* learning_rate */, ThreadPool&, std::span<float> /* values, IN, OUT */) const {}
 

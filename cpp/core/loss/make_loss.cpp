@@ -8,6 +8,7 @@
 #include "loss/log_link_loss.hpp"
 #include "loss/logistic_loss.hpp"
 #include "loss/pseudo_huber_loss.hpp"
+#include "loss/smooth_absolute_error_loss.hpp"
 #include "loss/softmax_loss.hpp"
 #include "loss/squared_error_loss.hpp"
 
@@ -15,7 +16,8 @@ namespace mtboost {
 namespace {
 
 void check(const LossParams& params) {
-  const auto [scale, slope, step, power] = params;
+  const auto [scale, slope, step, power, arithmetic] = params;
+  (void)arithmetic;
   const auto is_at_least_0 = [](float value) { return std::isfinite(value) && value >= 0.0f; };
   require(is_at_least_0(scale), "scale_pos_weight must be 0 or positive, found " + std::to_string(scale));
   require(is_at_least_0(step), "max_delta_step must be 0 or positive, found " + std::to_string(step));
@@ -32,7 +34,10 @@ std::unique_ptr<Loss> make_loss(const std::string& name, std::size_t n_outputs, 
   const PositiveFactor positive_factor(params.scale_pos_weight);
   if (name == "reg:squarederror")
     return std::make_unique<SquaredErrorLoss>(name, n_outputs, SquaredError{positive_factor});
-  if (name == "reg:absoluteerror") return std::make_unique<AbsoluteErrorLoss>(name, n_outputs, AbsoluteError{});
+  if (name == "reg:absoluteerror") {
+    if (params.arithmetic == Arithmetic::xgboost_3_4) return std::make_unique<SmoothAbsoluteErrorLoss>(name, n_outputs);
+    return std::make_unique<AbsoluteErrorLoss>(name, n_outputs, AbsoluteError{});
+  }
   if (name == "reg:pseudohubererror")
     return std::make_unique<PseudoHuberLoss>(name, n_outputs, PseudoHuber{params.huber_slope});
   if (name == "binary:logistic" || name == "reg:logistic" || name == "binary:logitraw")

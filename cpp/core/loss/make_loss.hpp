@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/arithmetic.hpp"
 #include "loss/loss.hpp"
 
 namespace mtboost {
@@ -15,6 +16,7 @@ struct LossParams {
   float huber_slope = 1.0f;
   float max_delta_step = 0.7f;
   float tweedie_variance_power = 1.5f;
+  Arithmetic arithmetic = Arithmetic::xgboost_3_0;
 };
 
 // n_outputs: columns of the label matrix, or the number of classes of multi:softprob and multi:softmax.

@@ -15,8 +15,8 @@ class SoftmaxLoss final : public Loss {
  private:
   std::string label_domain() const override;
   bool accepts(float label) const noexcept override;
-  void gradients_of_block(const LossRows& rows, std::size_t first_row, std::size_t last_row,
-                          GradientPair* pairs /* OUT */) const noexcept override;
+  void gradients_of_block(const LossRows& rows, std::span<const float> summary, std::size_t first_row,
+                          std::size_t last_row, GradientPair* pairs /* OUT */) const noexcept override;
 };
 
 }  // namespace mtboost

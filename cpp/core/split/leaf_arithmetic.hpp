@@ -2,6 +2,7 @@
 // Leaf weight and gain of a node's sums (chen2016, eq. 5 and 6; no ½ and no γ), in the arithmetic of XGBoost's hist
 // updater: sums in double, but quotients, products and sums of gains rounded to float where XGBoost rounds them. The
 // order of these roundings decides between cuts that are equal on paper, so it may not be "simplified".
+// XGBoost 3.4 rounds in another order than 3.0 to 3.3, and lets α and hessians of 0 count where they did not.
 // Naive twin: tests/oracle/naive.py. LightGBM's arithmetic will be a second class with the same members.
 #pragma once
 
@@ -27,11 +28,13 @@ class XgboostArithmetic {
         reg_alpha_(params.reg_alpha),
         max_delta_step_(params.max_delta_step),
         min_child_weight_(params.min_child_weight),
-        is_boxed_(params.max_delta_step != 0.0f || !params.monotone_constraints.empty()) {}
+        is_v34_(params.arithmetic == Arithmetic::xgboost_3_4),
+        is_closed_form_(!is_v34_ && params.max_delta_step == 0.0f && params.monotone_constraints.empty()) {}
 
-  // w = -T(G)/(H + λ), T: soft threshold at α; 0 below min_child_weight; clipped to max_delta_step.
+  // w = -T(G)/(H + λ), T: soft threshold at α; 0 without hessian (before 3.4: below min_child_weight); clipped to
+  // max_delta_step.
   float weight(const GradientSums& sums) const noexcept {
-    if (sums.hessian < min_child_weight_ || sums.hessian <= 0.0) return 0.0f;
+    if (sums.hessian <= 0.0 || (!is_v34_ && sums.hessian < min_child_weight_)) return 0.0f;
     double weight = -soft_threshold(sums.gradient) / (sums.hessian + reg_lambda_);
     if (max_delta_step_ != 0.0f)
       weight = std::clamp(weight, -static_cast<double>(max_delta_step_), static_cast<double>(max_delta_step_));
@@ -41,16 +44,16 @@ class XgboostArithmetic {
     return std::clamp(weight(sums), bounds.lower, bounds.upper);
   }
 
-  // T(G)²/(H + λ), or -(2Gw + (H + λ)w²) where a limit on w may bind. XGBoost 3.2 decides that from the parameters
-  // alone: a list of monotone constraints counts even if all are 0.
+  // T(G)²/(H + λ), or -(2Gw + (H + λ)w²) where a limit on w may bind. XGBoost 3.0 to 3.3 decide that from the
+  // parameters alone, XGBoost 3.4 always goes by w.
   float gain(const GradientSums& sums, const WeightBounds& bounds) const noexcept {
-    return is_boxed_ ? gain_of_weight(sums, weight(sums, bounds)) : free_gain(sums);
+    return is_closed_form_ ? free_gain(sums) : gain_of_weight(sums, weight(sums, bounds));
   }
 
   // Gain of both sides less the node's own, -infinity where a monotone constraint is violated.
   float split_gain(const GradientSums& left, const GradientSums& right, const WeightBounds& bounds, int monotone_sign,
                    float node_gain) const noexcept {
-    if (!is_boxed_) return (free_gain(left) + free_gain(right)) - node_gain;
+    if (is_closed_form_) return (free_gain(left) + free_gain(right)) - node_gain;
     const float left_weight = weight(left, bounds);
     const float right_weight = weight(right, bounds);
     if ((monotone_sign > 0 && left_weight > right_weight) || (monotone_sign < 0 && left_weight < right_weight))
@@ -61,12 +64,14 @@ class XgboostArithmetic {
   // The gain without limits on w: what a task's own sums s^t are made of.
   float free_gain(const GradientSums& sums) const noexcept {
     const double gradient = soft_threshold(sums.gradient);
+    if (is_v34_) return gain_of_weight(sums, static_cast<float>(-gradient / (sums.hessian + reg_lambda_)));
     const float gain = static_cast<float>(gradient * gradient) / static_cast<float>(sums.hessian + reg_lambda_);
     return sums.hessian > 0.0 ? gain : 0.0f;
   }
 
   bool may_split(const GradientSums& left, const GradientSums& right) const noexcept {
-    return left.hessian >= min_child_weight_ && right.hessian >= min_child_weight_;
+    return left.hessian >= min_child_weight_ && right.hessian >= min_child_weight_ &&
+           (!is_v34_ || (left.hessian > 0.0 && right.hessian > 0.0));
   }
 
  private:
@@ -77,6 +82,11 @@ class XgboostArithmetic {
   }
   float gain_of_weight(const GradientSums& sums, float weight) const noexcept {
     if (sums.hessian <= 0.0) return 0.0f;
+    if (is_v34_) {
+      return static_cast<float>(-(2.0 * sums.gradient * weight +
+                                  (sums.hessian + reg_lambda_) * static_cast<double>(weight * weight) +
+                                  2.0 * reg_alpha_ * std::abs(weight)));
+    }
     const auto gradient = static_cast<float>(sums.gradient);
     const auto hessian = static_cast<float>(sums.hessian);
     return -(2.0f * gradient * weight + (hessian + static_cast<float>(reg_lambda_)) * (weight * weight));
@@ -86,7 +96,8 @@ class XgboostArithmetic {
   double reg_alpha_;
   float max_delta_step_;
   float min_child_weight_;
-  bool is_boxed_;
+  bool is_v34_;
+  bool is_closed_form_;
 };
 
 }  // namespace mtboost
