@@ -41,6 +41,7 @@ def problems(draw: st.DrawFn) -> Problem:
     n_tasks = draw(st.one_of(st.integers(1, 6), st.integers(16, 40)))  # many are taken in stages
     n_bins = draw(st.lists(st.integers(1, 14), min_size=1, max_size=4))
     missing = draw(st.sampled_from([0.0, 0.0, 0.2, 0.9]))
+    crowded = draw(st.sampled_from([0.0, 0.0, 0.95]))  # share of the rows that meet in one bin
     cuts, columns = [], []
     for bins in n_bins:
         is_categorical = draw(st.booleans())
@@ -48,6 +49,7 @@ def problems(draw: st.DrawFn) -> Problem:
         edges = np.arange(first, first + bins, dtype=np.float32)
         cuts.append(naive.Cuts(edges, np.float32(-1), is_categorical))
         column = np.minimum(rng.integers(0, bins, n_rows), rng.integers(0, bins, n_rows))
+        column = np.where(rng.random(n_rows) < crowded, bins // 2, column)
         columns.append(np.where(rng.random(n_rows) < missing, -1, column))
     weights = rng.random(n_tasks) ** 3 + 1e-3  # some tasks are rare, or absent
     task = rng.choice(n_tasks, n_rows, p=weights / weights.sum())

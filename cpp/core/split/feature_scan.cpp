@@ -13,9 +13,9 @@ FeatureScan::FeatureScan(const BinnedMatrix& matrix, const GrowParams& params)
   monotone_signs_.resize(matrix.n_features(), 0);
 }
 
-std::vector<bin_t> FeatureScan::right_bins(const Cut& cut) const {
+std::vector<bin_t> right_bins(const Cut& cut, std::span<const bin_t> category_order) {
   switch (cut.kind) {
-    case CutKind::partition: return {category_order_.begin(), category_order_.begin() + cut.position};
+    case CutKind::partition: return {category_order.begin(), category_order.begin() + cut.position};
     case CutKind::one_hot: return {cut.position};
     default: return {};
   }

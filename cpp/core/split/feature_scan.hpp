@@ -48,9 +48,6 @@ class FeatureScan {
   // After a partition scan: the bins in ascending order of weight.
   std::span<const bin_t> category_order() const noexcept { return category_order_; }
 
-  // The bins that go right; empty for ordered cuts. Valid after the scan that produced the cut.
-  std::vector<bin_t> right_bins(const Cut& cut) const;
-
   const XgboostArithmetic& arithmetic() const noexcept { return arithmetic_; }
 
  private:
@@ -72,6 +69,9 @@ class FeatureScan {
   std::vector<bin_t> category_order_;
   std::uint32_t order_ = 0;
 };
+
+// The bins that go right; empty for ordered cuts. category_order: that of the scan which listed the cut.
+std::vector<bin_t> right_bins(const Cut& cut, std::span<const bin_t> category_order);
 
 inline CutKind FeatureScan::kind(feature_t feature) const noexcept {
   if (!matrix_.cuts().is_categorical(feature)) return CutKind::ordered;

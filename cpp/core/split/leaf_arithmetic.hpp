@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "base/types.hpp"
 #include "base/grow_params.hpp"
@@ -63,10 +64,15 @@ class XgboostArithmetic {
 
   // The gain without limits on w: what a task's own sums s^t are made of.
   float free_gain(const GradientSums& sums) const noexcept {
-    const double gradient = soft_threshold(sums.gradient);
-    if (is_v34_) return gain_of_weight(sums, static_cast<float>(-gradient / (sums.hessian + reg_lambda_)));
-    const float gain = static_cast<float>(gradient * gradient) / static_cast<float>(sums.hessian + reg_lambda_);
-    return sums.hessian > 0.0 ? gain : 0.0f;
+    return is_v34_ ? free_gain_of_weight(sums.gradient, sums.hessian) : closed_form(sums.gradient, sums.hessian);
+  }
+  // Of many sums at once: no jumps, so that the compiler takes vector instructions.
+  void free_gains(std::span<const double> gradients, std::span<const double> hessians,
+                  std::span<float> gains /* OUT */) const noexcept {
+    if (is_v34_)
+      for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = free_gain_of_weight(gradients[i], hessians[i]);
+    else
+      for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = closed_form(gradients[i], hessians[i]);
   }
 
   bool may_split(const GradientSums& left, const GradientSums& right) const noexcept {
@@ -76,17 +82,27 @@ class XgboostArithmetic {
 
  private:
   double soft_threshold(double gradient) const noexcept {
-    if (gradient > reg_alpha_) return gradient - reg_alpha_;
-    if (gradient < -reg_alpha_) return gradient + reg_alpha_;
-    return 0.0;
+    return std::max(gradient - reg_alpha_, 0.0) + std::min(gradient + reg_alpha_, 0.0);
+  }
+  float closed_form(double gradient, double hessian) const noexcept {
+    const bool is_curved = hessian > 0.0;
+    const double pulled = soft_threshold(gradient);
+    return static_cast<float>(is_curved ? pulled * pulled : 0.0) /
+           static_cast<float>(is_curved ? hessian + reg_lambda_ : 1.0);
+  }
+  float free_gain_of_weight(double gradient, double hessian) const noexcept {
+    const double pulled = hessian > 0.0 ? soft_threshold(gradient) : 0.0;
+    const double curvature = hessian > 0.0 ? hessian + reg_lambda_ : 1.0;
+    return gain_of_weight_v34(gradient, hessian, static_cast<float>(-pulled / curvature));
+  }
+  float gain_of_weight_v34(double gradient, double hessian, float weight) const noexcept {
+    const auto square = static_cast<double>(weight * weight);
+    return static_cast<float>(
+        -(2.0 * gradient * weight + (hessian + reg_lambda_) * square + 2.0 * reg_alpha_ * std::abs(weight)));
   }
   float gain_of_weight(const GradientSums& sums, float weight) const noexcept {
     if (sums.hessian <= 0.0) return 0.0f;
-    if (is_v34_) {
-      return static_cast<float>(-(2.0 * sums.gradient * weight +
-                                  (sums.hessian + reg_lambda_) * static_cast<double>(weight * weight) +
-                                  2.0 * reg_alpha_ * std::abs(weight)));
-    }
+    if (is_v34_) return gain_of_weight_v34(sums.gradient, sums.hessian, weight);
     const auto gradient = static_cast<float>(sums.gradient);
     const auto hessian = static_cast<float>(sums.hessian);
     return -(2.0f * gradient * weight + (hessian + static_cast<float>(reg_lambda_)) * (weight * weight));

@@ -49,8 +49,31 @@ void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin
   is_filled_.assign((n_cuts_ + 2 + 7) / 8 * 8, 0);
 }
 
+// Few cuts are left where many have been dropped, and they tend to lie at one end of the feature. The rows between need
+// not be added up then: their sum is what the others leave of the task's.
+void TaskGains::find_heavy_segment(const Histogram& histogram) {
+  constexpr double kMost = 0.9;
+  std::vector<double> hessians(n_cuts_ + 1, 0.0);
+  double total = 0.0;
+  const std::size_t offset = matrix_.slot_offset(feature_);
+  for (bin_t bin = 0; bin < matrix_.cuts().n_bins(feature_); ++bin) {
+    const double hessian = histogram.pooled[offset + bin].hessian;
+    hessians[segment_of_bin_[bin]] += hessian;
+    total += hessian;
+  }
+  const auto heaviest = std::max_element(hessians.begin(), hessians.end());
+  heavy_segment_ = *heaviest > kMost * total ? static_cast<std::uint32_t>(heaviest - hessians.begin()) : n_cuts_ + 2;
+  heavy_begin_ = heavy_end_ = 0;
+  if (kind_ != CutKind::ordered) return;
+  const auto range = std::equal_range(segment_of_bin_.begin(), segment_of_bin_.end(), heavy_segment_);
+  heavy_begin_ = static_cast<bin_t>(range.first - segment_of_bin_.begin());
+  heavy_end_ = static_cast<bin_t>(range.second - segment_of_bin_.begin());
+}
+
 template <typename Sink>
 void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
+  find_heavy_segment(*node.histogram);
+  const bool has_heavy = heavy_segment_ <= n_cuts_;
   const std::uint32_t missing_segment = n_cuts_ + 1;
   for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
     const PresentTask& task = node.tasks[task_index];
@@ -59,9 +82,9 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
     else if (matrix_.is_sparse())
       sum_sparse_rows(task, node.gradients);
     else if (matrix_.column(feature_).bytes_per_bin == 1)
-      sum_rows<std::uint8_t>(task.rows, node.gradients);
+      has_heavy ? sum_light_rows<std::uint8_t>(task, node.gradients) : sum_rows<std::uint8_t>(task, node.gradients);
     else
-      sum_rows<std::uint16_t>(task.rows, node.gradients);
+      has_heavy ? sum_light_rows<std::uint16_t>(task, node.gradients) : sum_rows<std::uint16_t>(task, node.gradients);
     list_filled();
     const bool has_missing = !filled_.empty() && filled_.back() == missing_segment;
     if (has_missing) filled_.pop_back();
@@ -103,7 +126,8 @@ void TaskGains::sum_layer(std::span<const GradientSums> slots, const GradientSum
 }
 
 template <typename Bin>
-void TaskGains::sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients) {
+void TaskGains::sum_rows(const PresentTask& task, std::span<const GradientPair> gradients) {
+  const std::span<const row_t> rows = task.rows;
   const std::uint8_t* column = matrix_.column(feature_).bytes;
   const auto bin_of = [&](row_t row) {
     Bin bin;
@@ -124,6 +148,47 @@ void TaskGains::sum_rows(std::span<const row_t> rows, std::span<const GradientPa
     fill(segment_of_bin_[bin], bins[bin]);
     bins[bin] = {};
   }
+}
+
+// As sum_rows, but the heavy segment gets what the rows outside of it leave.
+template <typename Bin>
+void TaskGains::sum_light_rows(const PresentTask& task, std::span<const GradientPair> gradients) {
+  constexpr std::size_t kBlock = 16;  // rows looked at together where they are neighbours
+  const std::span<const row_t> rows = task.rows;
+  const std::uint8_t* column = matrix_.column(feature_).bytes;
+  const auto n_heavy_bins = static_cast<Bin>(heavy_end_ - heavy_begin_);
+  const auto is_heavy_block = [&](const row_t* block) {
+    if (block[kBlock - 1] - block[0] != kBlock - 1) return false;
+    Bin bins[kBlock];
+    std::memcpy(bins, column + block[0] * sizeof(Bin), sizeof bins);
+    bool any_light = false;
+    for (const Bin bin : bins) any_light |= static_cast<Bin>(bin - heavy_begin_) >= n_heavy_bins;
+    return !any_light;
+  };
+  GradientSums heavy = task.sums;
+  std::size_t n_light = 0;
+  for (std::size_t begin = 0; begin < rows.size(); begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, rows.size());
+    if (end == begin + kBlock && is_heavy_block(&rows[begin])) continue;
+    // Listed first, without a jump that would be guessed wrong.
+    row_t light_rows[kBlock];
+    std::uint32_t light_segments[kBlock];
+    std::size_t n_listed = 0;
+    for (const row_t row : rows.subspan(begin, end - begin)) {
+      Bin bin;
+      std::memcpy(&bin, column + row * sizeof bin, sizeof bin);
+      light_rows[n_listed] = row;
+      light_segments[n_listed] = segment_of_bin_[bin];
+      n_listed += light_segments[n_listed] != heavy_segment_;
+    }
+    for (std::size_t i = 0; i < n_listed; ++i) {
+      const GradientPair& pair = gradients[light_rows[i]];
+      fill(light_segments[i], {pair.gradient, pair.hessian});
+      heavy -= {pair.gradient, pair.hessian};
+    }
+    n_light += n_listed;
+  }
+  if (n_light < rows.size()) fill(heavy_segment_, heavy);
 }
 
 void TaskGains::sum_sparse_rows(const PresentTask& task, std::span<const GradientPair> gradients) {
@@ -195,13 +260,13 @@ void TaskGains::push(const PresentTask& task, Piece piece, const GradientSums& a
 
 template <typename Sink>
 void TaskGains::flush(Sink&& sink) {
-  for (std::size_t i = 0; i < n_waiting_; ++i)
-    gain_[i] = (arithmetic_.free_gain({a_gradient_[i], a_hessian_[i]}) +
-                arithmetic_.free_gain({b_gradient_[i], b_hessian_[i]})) -
-               node_gain_[i];
+  const auto waiting = [this](auto& of_pieces) { return std::span(of_pieces).first(n_waiting_); };
+  arithmetic_.free_gains(waiting(a_gradient_), waiting(a_hessian_), waiting(a_gain_));
+  arithmetic_.free_gains(waiting(b_gradient_), waiting(b_hessian_), waiting(b_gain_));
   for (std::size_t i = 0; i < n_waiting_; ++i) {
+    const float gain = (a_gain_[i] + b_gain_[i]) - node_gain_[i];
     // λ = 0 and a side whose hessians are all 0: no number, no gain.
-    if (gain_[i] != 0.0f && std::isfinite(gain_[i])) sink(piece_[i], gain_[i]);
+    if (gain != 0.0f && std::isfinite(gain)) sink(piece_[i], gain);
   }
   n_waiting_ = 0;
 }
@@ -212,21 +277,33 @@ std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<c
   const bool with_moments = score.needs_moments(), with_positives = score.needs_positive_sums();
   for (auto& moments : moments_) moments.assign(n_cuts_ + 1, {});
   for (auto& positives : positives_) positives.assign(n_cuts_ + 1, {});
+  // Most pieces begin where the one before ends: there the change from one to the other is added, in one step.
+  Piece open{0, 0, 0, 0};
+  Moments open_moments{};
+  Positives open_positives{};
+  const auto change_to = [&](const Piece& piece, const Moments& moments, const Positives& positives) {
+    const bool goes_on = piece.task == open.task && piece.direction == open.direction && piece.first == open.last;
+    if (with_moments) {
+      if (!goes_on) moments_[open.direction][open.last].add(open_moments, -1.0);
+      Moments change = moments;
+      if (goes_on) change.add(open_moments, -1.0);
+      moments_[piece.direction][piece.first].add(change, 1.0);
+    }
+    if (with_positives) {
+      if (!goes_on) positives_[open.direction][open.last].add(open_positives, -1.0);
+      Positives change = positives;
+      if (goes_on) change.add(open_positives, -1.0);
+      positives_[piece.direction][piece.first].add(change, 1.0);
+    }
+    open = piece;
+    open_moments = moments;
+    open_positives = positives;
+  };
   for_each_piece(node, [&](const Piece& piece, float gain) {
     const double s = gain;
-    if (with_moments) {
-      const Moments change{s, s * s};
-      Moments* moments = moments_[piece.direction].data();
-      moments[piece.first].add(change, 1.0);
-      moments[piece.last].add(change, -1.0);
-    }
-    if (with_positives && gain > 0.0f) {
-      const Positives change{s, s * std::log(gain), 1.0};
-      Positives* positives = positives_[piece.direction].data();
-      positives[piece.first].add(change, 1.0);
-      positives[piece.last].add(change, -1.0);
-    }
+    change_to(piece, {s, s * s}, with_positives && gain > 0.0f ? Positives{s, s * std::log(gain), 1.0} : Positives{});
   });
+  change_to({n_cuts_, n_cuts_, 0, 0}, {}, {});
   for (int direction = 0; direction < 3; ++direction) {
     for (std::uint32_t cut = 1; cut < n_cuts_; ++cut) {
       moments_[direction][cut].add(moments_[direction][cut - 1], 1.0);

@@ -73,8 +73,11 @@ class TaskGains {
   template <typename Sink>
   void for_each_piece(const NodeTasks& node, Sink&& sink);
   void sum_layer(std::span<const GradientSums> slots, const GradientSums& task_sums);
+  void find_heavy_segment(const Histogram& histogram);
   template <typename Bin>
-  void sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients);
+  void sum_rows(const PresentTask& task, std::span<const GradientPair> gradients);
+  template <typename Bin>
+  void sum_light_rows(const PresentTask& task, std::span<const GradientPair> gradients);
   void sum_sparse_rows(const PresentTask& task, std::span<const GradientPair> gradients);
   void fill(std::uint32_t segment, const GradientSums& sums) noexcept {
     segments_[segment] += sums;
@@ -101,6 +104,8 @@ class TaskGains {
   std::uint32_t n_cuts_ = 0;                    // distinct positions
   std::vector<std::uint32_t> cut_of_candidate_;
   std::vector<std::uint32_t> segment_of_bin_;
+  std::uint32_t heavy_segment_ = 0;             // most rows of the node fall into it; n_cuts_ + 2: no such segment
+  bin_t heavy_begin_ = 0, heavy_end_ = 0;       // its bins, if they are neighbours; else empty
   std::vector<GradientSums> bins_;              // of the current task, if it is large; all zero between tasks
   std::vector<GradientSums> segments_;          // of the current task; all zero between tasks
   std::vector<std::uint8_t> is_filled_;         // bytes, whole words of eight: a bit would wait for the one before
@@ -115,7 +120,7 @@ class TaskGains {
   std::size_t n_waiting_ = 0;
   Piece piece_[kBatch];
   double a_gradient_[kBatch], a_hessian_[kBatch], b_gradient_[kBatch], b_hessian_[kBatch];
-  float node_gain_[kBatch], gain_[kBatch];
+  float node_gain_[kBatch], a_gain_[kBatch], b_gain_[kBatch];
 };
 
 }  // namespace mtboost

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "split/score_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace mtboost {
+namespace {
+
+// How many tasks are known after each stage: those of 1/64 of the rows, of 1/16, of a quarter, of half, and all.
+std::vector<std::size_t> make_stages(std::span<const PresentTask> tasks) {
+  constexpr std::size_t kFewTasks = 16;
+  std::size_t n_rows = 0;
+  for (const PresentTask& task : tasks) n_rows += task.rows.size();
+  std::vector<std::size_t> ends;
+  std::size_t n_known = 0, n_rows_known = 0;
+  for (const std::size_t part : {64u, 16u, 4u, 2u}) {
+    if (tasks.size() < kFewTasks) break;
+    while ((n_rows_known + tasks[n_known].rows.size()) * part <= n_rows) n_rows_known += tasks[n_known++].rows.size();
+    if (n_known > (ends.empty() ? 0 : ends.back())) ends.push_back(n_known);
+  }
+  ends.push_back(tasks.size());
+  return ends;
+}
+
+}  // namespace
+
+ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, std::span<const Split> by_feature,
+                         const SplitScore& score, const TaskRows& tasks, std::span<const GradientPair> gradients,
+                         const XgboostArithmetic& arithmetic)
+    : matrix_(matrix), node_(node), score_(score), gradients_(gradients) {
+  if (std::none_of(by_feature.begin(), by_feature.end(), [](const Split& split) { return split.is_found(); })) return;
+  tasks_ = present_tasks(tasks, node.rows, gradients, arithmetic);
+  if (tasks_.size() < score.min_tasks()) {
+    for (Split split : by_feature) {
+      split.score = static_cast<float>(score.score_of_one_task(split.gain));
+      if (is_better(split, best_)) best_ = std::move(split);
+    }
+    return;
+  }
+  if (score.needs_every_task_gain()) {
+    stages_ = {tasks_.size()};
+  } else {
+    std::stable_sort(tasks_.begin(), tasks_.end(),
+                     [](const PresentTask& a, const PresentTask& b) { return a.rows.size() < b.rows.size(); });
+    stages_ = make_stages(tasks_);
+  }
+  for (const Split& split : by_feature)
+    if (split.is_found()) put_back({bound(split.gain, {}, 0), split.cut.feature, 0, {}, {}, {}});
+}
+
+bool ScoreSearch::step(SplitScratch& scratch) {
+  Branch branch;
+  if (!take_branch(branch)) return false;
+  if (branch.n_stages == 0)
+    list_cuts(branch, scratch);
+  else
+    drop_cuts(branch);
+  if (branch.cuts.empty()) return true;
+  while (branch.n_stages + 1 < stages_.size()) {
+    learn_stage(branch, scratch);
+    drop_cuts(branch);
+    if (branch.cuts.empty()) return true;
+    if (!std::isfinite(score_to_beat())) continue;  // the first branch: only a score lets others be dropped
+    put_back(std::move(branch));
+    return true;
+  }
+  Split best = best_of(branch, scores(branch, scratch));
+  std::lock_guard lock(mutex_);
+  if (is_better(best, best_)) best_ = std::move(best);
+  return true;
+}
+
+bool ScoreSearch::take_branch(Branch& branch) {
+  std::lock_guard lock(mutex_);
+  if (branches_.empty()) return false;
+  std::pop_heap(branches_.begin(), branches_.end(), has_lower_bound);
+  branch = std::move(branches_.back());
+  branches_.pop_back();
+  if (best_.is_found() && branch.bound < best_.score) branches_.clear();  // nor can the others win
+  return true;
+}
+
+void ScoreSearch::put_back(Branch branch) {
+  std::lock_guard lock(mutex_);
+  branches_.push_back(std::move(branch));
+  std::push_heap(branches_.begin(), branches_.end(), has_lower_bound);
+}
+
+float ScoreSearch::score_to_beat() const {
+  std::lock_guard lock(mutex_);
+  return best_.is_found() ? best_.score : -std::numeric_limits<float>::infinity();
+}
+
+// A little widened: S itself carries the rounding errors of its sums.
+double ScoreSearch::bound(float pooled_gain, const TaskGainSums& known, std::size_t n_known) const {
+  const double bound =
+      score_.upper_bound(pooled_gain, known, static_cast<task_t>(n_known), static_cast<task_t>(tasks_.size()));
+  return bound + 1e-6 * std::abs(bound) + 1e-9 * pooled_gain;
+}
+
+void ScoreSearch::list_cuts(Branch& branch, SplitScratch& scratch) const {
+  scratch.scan.for_each_cut(branch.feature, node_.bins(matrix_, branch.feature), node_.sums,
+                            [&, score_to_beat = score_to_beat()](const Candidate& candidate) {
+                              if (bound(candidate.gain, {}, 0) >= score_to_beat) branch.cuts.push_back(candidate);
+                            });
+  branch.known.resize(branch.cuts.size());
+  const auto order = scratch.scan.category_order();
+  branch.category_order.assign(order.begin(), order.end());
+}
+
+void ScoreSearch::learn_stage(Branch& branch, SplitScratch& scratch) const {
+  const std::size_t begin = n_known(branch);
+  const std::size_t end = stages_[branch.n_stages++];
+  const NodeTasks tasks{std::span(tasks_).subspan(begin, end - begin), gradients_, node_.histogram};
+  const auto sums = scratch.task_gains.sums(tasks, branch.cuts, branch.category_order, score_);
+  for (std::size_t i = 0; i < branch.cuts.size(); ++i) branch.known[i] += sums[i];
+}
+
+void ScoreSearch::drop_cuts(Branch& branch) const {
+  const float least = score_to_beat();
+  branch.bound = -std::numeric_limits<double>::infinity();
+  std::size_t n_left = 0;
+  for (std::size_t i = 0; i < branch.cuts.size(); ++i) {
+    const double bound_of_cut = bound(branch.cuts[i].gain, branch.known[i], n_known(branch));
+    if (bound_of_cut < least) continue;
+    branch.bound = std::max(branch.bound, bound_of_cut);
+    branch.cuts[n_left] = branch.cuts[i];
+    branch.known[n_left++] = branch.known[i];
+  }
+  branch.cuts.resize(n_left);
+  branch.known.resize(n_left);
+}
+
+std::vector<double> ScoreSearch::scores(Branch& branch, SplitScratch& scratch) const {
+  const auto n_present = static_cast<task_t>(tasks_.size());
+  std::vector<double> scores(branch.cuts.size());
+  if (!score_.needs_every_task_gain()) {
+    learn_stage(branch, scratch);
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      scores[i] = score_.score(branch.cuts[i].gain, branch.known[i], n_present);
+    return scores;
+  }
+  std::vector<float> pooled_gains;
+  for (const Candidate& cut : branch.cuts) pooled_gains.push_back(cut.gain);
+  const NodeTasks tasks{tasks_, gradients_, node_.histogram};
+  const auto gains = scratch.task_gains.every_gain(tasks, branch.cuts, branch.category_order);
+  score_.scores(pooled_gains, {gains.data(), branch.cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1},
+                scores);
+  return scores;
+}
+
+Split ScoreSearch::best_of(const Branch& branch, std::span<const double> scores) {
+  Split best;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const Candidate& cut = branch.cuts[i];
+    // Rounded to float: differences below that are noise of the summation and may not overrule the tie rules.
+    Split split{static_cast<float>(scores[i]), cut.gain, cut.cut, cut.order, cut.left, cut.right, {}};
+    if (is_better(split, best)) best = std::move(split);
+  }
+  best.right_bins = right_bins(best.cut, branch.category_order);
+  return best;
+}
+
+}  // namespace mtboost

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cut of one node with the largest (S, s), S a split score of zhang2019, by branch and bound.
+//
+// A branch is one feature of the node: its cuts that may still win. S needs the gains s^t of the node's tasks, and
+// these a pass over the node's rows, while the pooled gains s are known. So the tasks are taken in stages, small ones
+// first, because a task of few rows says as much about S as one of many; each stage tightens the upper bounds on S. The
+// first branch goes to its end, then always the one with the highest bound one stage further, until the bounds of all
+// lie below the best S found. Most branches never see most rows, and the winner is never lost: a cut is dropped only if
+// its bound lies below a score already seen, and of equal scores the same cut wins in whatever order they come.
+#pragma once
+
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/types.hpp"
+#include "binning/binned_matrix.hpp"
+#include "histogram/histogram.hpp"
+#include "split/feature_scan.hpp"
+#include "split/split.hpp"
+#include "split/split_score.hpp"
+#include "split/task_gains.hpp"
+#include "split/task_rows.hpp"
+
+namespace mtboost {
+
+struct NodeToSplit {
+  const Histogram* histogram;
+  NodeSums sums;
+  std::span<const row_t> rows;
+  std::span<const feature_t> features;  // ascending; those that the node may use
+
+  std::span<const GradientSums> bins(const BinnedMatrix& matrix, feature_t feature) const noexcept {
+    return std::span(histogram->pooled).subspan(matrix.slot_offset(feature), matrix.cuts().n_bins(feature));
+  }
+};
+
+// Buffers of one thread at work.
+struct SplitScratch {
+  SplitScratch(const BinnedMatrix& matrix, const GrowParams& params)
+      : scan(matrix, params), task_gains(matrix, scan.arithmetic()) {}
+  FeatureScan scan;
+  TaskGains task_gains;
+};
+
+class ScoreSearch {
+ public:
+  // by_feature: the best cut of each of the node's features by pooled gain. What is handed in must outlive the search.
+  ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, std::span<const Split> by_feature,
+              const SplitScore& score, const TaskRows& tasks, std::span<const GradientPair> gradients,
+              const XgboostArithmetic& arithmetic);
+
+  // Takes the most promising branch one stage further. False if there is none, or others hold the last ones. Threads
+  // may step one search at the same time.
+  bool step(SplitScratch& scratch);
+
+  Split take_best() { return std::move(best_); }
+
+ private:
+  struct Branch {
+    double bound = 0.0;  // no cut of it scores higher
+    feature_t feature = 0;
+    std::size_t n_stages = 0;
+    std::vector<Candidate> cuts;      // empty before the first stage
+    std::vector<TaskGainSums> known;  // of each cut, over the tasks of the stages done
+    std::vector<bin_t> category_order;
+  };
+  static bool has_lower_bound(const Branch& a, const Branch& b) noexcept { return a.bound < b.bound; }
+
+  bool take_branch(Branch& branch /* OUT */);
+  void put_back(Branch branch);
+  void list_cuts(Branch& branch, SplitScratch& scratch) const;
+  void learn_stage(Branch& branch, SplitScratch& scratch) const;
+  void drop_cuts(Branch& branch) const;
+  std::vector<double> scores(Branch& branch, SplitScratch& scratch) const;
+  static Split best_of(const Branch& branch, std::span<const double> scores);
+  double bound(float pooled_gain, const TaskGainSums& known, std::size_t n_known) const;
+  float score_to_beat() const;
+  std::size_t n_known(const Branch& branch) const noexcept {
+    return branch.n_stages == 0 ? 0 : stages_[branch.n_stages - 1];
+  }
+
+  const BinnedMatrix& matrix_;
+  const NodeToSplit& node_;
+  const SplitScore& score_;
+  std::span<const GradientPair> gradients_;
+  std::vector<PresentTask> tasks_;   // ascending number of rows, unless the score needs every s^t
+  std::vector<std::size_t> stages_;  // how many tasks are known after each
+
+  mutable std::mutex mutex_;
+  std::vector<Branch> branches_;  // a heap, highest bound first
+  Split best_;
+};
+
+}  // namespace mtboost
