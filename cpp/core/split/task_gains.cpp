@@ -73,7 +73,6 @@ void TaskGains::find_heavy_segment(const Histogram& histogram) {
 template <typename Sink>
 void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
   find_heavy_segment(*node.histogram);
-  const bool has_heavy = heavy_segment_ <= n_cuts_;
   const std::uint32_t missing_segment = n_cuts_ + 1;
   for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
     const PresentTask& task = node.tasks[task_index];
@@ -82,10 +81,9 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
     else if (matrix_.is_sparse())
       sum_sparse_rows(task, node.gradients);
     else if (matrix_.column(feature_).bytes_per_bin == 1)
-      has_heavy ? sum_light_rows<std::uint8_t>(task, node.gradients) : sum_rows<std::uint8_t>(task, node.gradients);
+      sum_dense_rows<std::uint8_t>(task, node.gradients);
     else
-      has_heavy ? sum_light_rows<std::uint16_t>(task, node.gradients) : sum_rows<std::uint16_t>(task, node.gradients);
-    list_filled();
+      sum_dense_rows<std::uint16_t>(task, node.gradients);
     const bool has_missing = !filled_.empty() && filled_.back() == missing_segment;
     if (has_missing) filled_.pop_back();
     emit(task, task_index, filled_, has_missing, sink);
@@ -93,6 +91,32 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
     segments_[missing_segment] = {};
   }
   flush(sink);
+}
+
+template <typename Bin>
+void TaskGains::sum_dense_rows(const PresentTask& task, std::span<const GradientPair> gradients) {
+  constexpr std::size_t kFewRows = 8;
+  if (task.rows.size() <= kFewRows) return list_few_rows<Bin>(task.rows, gradients);
+  if (heavy_segment_ <= n_cuts_)
+    sum_light_rows<Bin>(task, gradients);
+  else
+    sum_rows<Bin>(task.rows, gradients);
+  list_filled();
+}
+
+// So few that their segments are sorted as they come, without a look at all flags.
+template <typename Bin>
+void TaskGains::list_few_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients) {
+  const std::uint8_t* column = matrix_.column(feature_).bytes;
+  filled_.clear();
+  for (const row_t row : rows) {
+    Bin bin;
+    std::memcpy(&bin, column + row * sizeof bin, sizeof bin);
+    const std::uint32_t segment = segment_of_bin_[bin];
+    segments_[segment] += {gradients[row].gradient, gradients[row].hessian};
+    const auto place = std::lower_bound(filled_.begin(), filled_.end(), segment);
+    if (place == filled_.end() || *place != segment) filled_.insert(place, segment);
+  }
 }
 
 // Moves the flags of filled segments into a list, ascending.
@@ -123,11 +147,11 @@ void TaskGains::sum_layer(std::span<const GradientSums> slots, const GradientSum
     const GradientSums& sums = slots[offset + bin];
     if (std::abs(sums.gradient) > no_gradient || std::abs(sums.hessian) > no_hessian) fill(segment_of_bin_[bin], sums);
   }
+  list_filled();
 }
 
 template <typename Bin>
-void TaskGains::sum_rows(const PresentTask& task, std::span<const GradientPair> gradients) {
-  const std::span<const row_t> rows = task.rows;
+void TaskGains::sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients) {
   const std::uint8_t* column = matrix_.column(feature_).bytes;
   const auto bin_of = [&](row_t row) {
     Bin bin;
@@ -201,6 +225,7 @@ void TaskGains::sum_sparse_rows(const PresentTask& task, std::span<const Gradien
     ++n_values;
   });
   if (n_values < task.rows.size()) fill(n_cuts_ + 1, missing);
+  list_filled();
 }
 
 template <typename Sink>

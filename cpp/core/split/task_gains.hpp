@@ -75,7 +75,11 @@ class TaskGains {
   void sum_layer(std::span<const GradientSums> slots, const GradientSums& task_sums);
   void find_heavy_segment(const Histogram& histogram);
   template <typename Bin>
-  void sum_rows(const PresentTask& task, std::span<const GradientPair> gradients);
+  void sum_dense_rows(const PresentTask& task, std::span<const GradientPair> gradients);
+  template <typename Bin>
+  void list_few_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients);
+  template <typename Bin>
+  void sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients);
   template <typename Bin>
   void sum_light_rows(const PresentTask& task, std::span<const GradientPair> gradients);
   void sum_sparse_rows(const PresentTask& task, std::span<const GradientPair> gradients);
