@@ -694,17 +694,17 @@ def _with_fixed_codes(table: Table) -> Table:
 
     polars numbers the categories of each subset anew, except those of an Enum, which is why XGBoost
     3.4 reads no others; arrow may have another dictionary in each chunk. XGBoost 3.2 reads neither
-    pandas' categories of type Int64 nor a dictionary that could hold nulls, such as those pyarrow
-    makes of pandas' categories.
+    integer categories of pandas' own types nor a dictionary that could hold nulls, such as those
+    pyarrow makes of pandas' categories.
     """
     if table.library == "pandas":
-        nullable = {
+        integers = {
             name: table.categories(name)
             for name in table.categorical_features
             if table.column_types[name].categories.inferred_type == "integer"
-            and not isinstance(table.column_types[name].categories.dtype, np.dtype)
+            and not _is_numpy_integer(table.column_types[name].categories.dtype)
         }
-        return table._with_categories(nullable) if nullable else table
+        return table._with_categories(integers) if integers else table
     if table.library == "polars":
         found = {
             name: table.native[name].unique().drop_nulls().cast(str).sort().to_list()
@@ -721,6 +721,10 @@ def _with_fixed_codes(table: Table) -> Table:
         }
         return table._with_categories(nullable) if nullable else table
     return table
+
+
+def _is_numpy_integer(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "iu"
 
 
 def _unify_categories(tables: Sequence[Table], columns: Iterable[str]) -> list[Table]:

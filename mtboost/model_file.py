@@ -50,15 +50,7 @@ def read_model(
     path: str | os.PathLike[str],
     make: Callable[[dict[str, Any], dict[str, xgboost.Booster]], Model],
 ) -> Model:
-    """What `make` makes of metadata and boosters of a file.
-
-    Raises
-    ------
-    ModelFormatError
-        The file is no mtboost model, is damaged, or comes from a newer version.
-    FileNotFoundError
-        There is no such file.
-    """
+    """What `make` makes of metadata and boosters of a file; raises what ``load_model`` does."""
     name = os.fspath(path)
     with open(path, "rb") as file:
         raw = file.read()

@@ -277,9 +277,10 @@ def is_converted(column):
     return False
 
 
-def test_what_is_converted_is_readable_ever_after():
-    frame = pd.DataFrame({"x": pd.Series([7, 5, 7], dtype="Int64").astype("category")})
-    table = as_table(frame)
+@pytest.mark.parametrize("dtype", ["Int64", object])
+def test_integer_categories_of_any_type_become_plain_integers(dtype):
+    categories = pd.Index([5, 7], dtype=dtype)
+    table = as_table(pd.DataFrame({"x": pd.Categorical([7, 5, 7], categories=categories)}))
     assert table.categories("x") == [5, 7]
     np.testing.assert_array_equal(codes_in_xgboost(table)[:, 0], [1, 0, 1])
 

@@ -52,7 +52,7 @@ void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin
 // Few cuts are left where many have been dropped, and they tend to lie at one end of the feature. The rows between need
 // not be added up then: their sum is what the others leave of the task's.
 void TaskGains::find_heavy_segment(const Histogram& histogram) {
-  constexpr double kMost = 0.9;
+  constexpr double kMost = 0.9;  // measured: below it, telling the rows apart costs what their additions would
   std::vector<double> hessians(n_cuts_ + 1, 0.0);
   double total = 0.0;
   const std::size_t offset = matrix_.slot_offset(feature_);
