@@ -193,13 +193,16 @@ def two_stages(score: str) -> Callable[[Task, np.ndarray, np.ndarray], np.ndarra
                 "refit": True,
             }
             candidates.append((fit(inner, **quitting), quitting))
-            fixed = {"params": params, "patience": None, "specific_params": STUMPS}
+            fixed = {"params": params, "patience": None}
             model = fit(inner, **fixed, num_boost_round=400, specific_rounds=0, eval_set=eval_set)
             fixed["num_boost_round"] = max(1, best_rounds(model, "common"))
-            model = fit(inner, **fixed, specific_rounds=100, eval_set=eval_set)
-            fixed["specific_rounds"] = best_rounds(model, "specific")
-            model = fit(inner, **fixed, eval_set=eval_set)
-            candidates.append((model, {**fixed, "validation_fraction": 0.0}))
+            for specific_params in ({}, STUMPS):
+                fixed["specific_params"] = specific_params
+                model = fit(inner, **fixed, specific_rounds=100, eval_set=eval_set)
+                rounds = best_rounds(model, "specific")
+                model = fit(inner, **fixed, specific_rounds=rounds, eval_set=eval_set)
+                final = {**fixed, "specific_rounds": rounds, "validation_fraction": 0.0}
+                candidates.append((model, final))
         scores = [
             sign * data.score(valid, model.predict(data.X[valid], task=data.task[valid]))
             for model, _ in candidates

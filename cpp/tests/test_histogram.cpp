@@ -97,14 +97,17 @@ TEST(parent_minus_child_is_the_sibling) {
 }
 
 TEST(a_histogram_pool_lends_buffers_of_the_right_size) {
-  HistogramPool pool(10, 3);
-  Histogram plain = pool.take(false);
-  check(plain.pooled.size() == 10 && !plain.has_layers());
-  Histogram layered = pool.take(true);
-  check(layered.by_task.size() == 30 && layered.layer(2).data() == layered.by_task.data() + 20);
-  const auto* const memory = layered.by_task.data();
-  pool.give_back(std::move(layered));
-  check(pool.take(true).by_task.data() == memory);  // lent again, not allocated
+  HistogramPool pool(10);
+  const std::vector<task_t> two{1, 4};
+  Histogram histogram = pool.take(two);
+  check(histogram.pooled.size() == 10 && histogram.layers.size() == 2 && histogram.layer(4).size() == 10);
+  check(histogram.layer(0).empty() && histogram.layer(2).empty() && histogram.layer(5).empty());
+  const auto* const memory = histogram.layer(1).data();
+  pool.keep_layers(histogram, std::span(two).last(1));
+  check(histogram.layer(1).empty() && histogram.layer(4).size() == 10);
+  check(pool.take({}).pooled.data() == memory);  // lent again, not allocated
+  pool.give_back(std::move(histogram));
+  check(histogram.layers.empty() && histogram.pooled.empty());
 }
 
 }  // namespace mtboost::test

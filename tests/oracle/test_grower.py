@@ -37,9 +37,10 @@ class Problem:
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_rows = draw(st.integers(2, 150))
+    has_large_tasks = draw(st.booleans())  # so many rows a bin that their histograms are kept
+    n_rows = draw(st.integers(300, 900) if has_large_tasks else st.integers(2, 150))
     n_tasks = draw(st.one_of(st.integers(1, 6), st.integers(16, 40)))  # many are taken in stages
-    n_bins = draw(st.lists(st.integers(1, 14), min_size=1, max_size=4))
+    n_bins = draw(st.lists(st.integers(1, 3 if has_large_tasks else 14), min_size=1, max_size=4))
     missing = draw(st.sampled_from([0.0, 0.0, 0.2, 0.9]))
     crowded = draw(st.sampled_from([0.0, 0.0, 0.95]))  # share of the rows that meet in one bin
     cuts, columns = [], []

@@ -75,7 +75,7 @@ class TreeGrower::Growth {
   Leaf root() {
     Leaf leaf;
     const auto rows = partition_.rows(0);
-    leaf.histogram = histograms_.take(keeps_layers(rows));
+    leaf.histogram = histograms_.take(tasks_worth_a_layer(rows));
     sum_gradients({{rows, &leaf.histogram, nullptr}});
     if (matrix_.is_dense()) {  // XGBoost's order of summation
       for (const GradientSums& bin : std::span(leaf.histogram.pooled).first(matrix_.cuts().n_bins(0))) leaf.sums.sums += bin;
@@ -188,8 +188,9 @@ class TreeGrower::Growth {
       Leaf& heavy = leaves[leaves.size() - (right_is_lighter ? 2 : 1)];
       Leaf& light = leaves[leaves.size() - (right_is_lighter ? 1 : 2)];
       heavy.histogram = std::move(pair.parent);
-      if (!keeps_layers(partition_.rows(heavy.node))) histograms_.give_back_layers(heavy.histogram);
-      light.histogram = histograms_.take(heavy.histogram.has_layers());
+      const auto layered_tasks = tasks_worth_two_layers(heavy.histogram, heavy, light);
+      histograms_.keep_layers(heavy.histogram, layered_tasks);
+      light.histogram = histograms_.take(layered_tasks);
       work.push_back({partition_.rows(light.node), &light.histogram, &heavy.histogram});
     }
     sum_gradients(work);
@@ -208,31 +209,50 @@ class TreeGrower::Growth {
   void sum_gradients(const Sums& sums, std::size_t first_group, std::size_t last_group) {
     const SlotRange range = slots_of_groups(matrix_, first_group, last_group);
     const auto in_range = [&](std::span<GradientSums> slots) { return slots.subspan(range.begin, range.end - range.begin); };
-    const auto pooled = in_range(sums.own->pooled);
-    std::ranges::fill(pooled, GradientSums{});
-    if (!sums.own->has_layers()) {
-      add_rows(matrix_, sums.rows, gradients_, first_group, last_group, sums.own->pooled);
-    } else {
-      const std::size_t n_slots = matrix_.n_slots();
-      for (task_t task = 0; task < tasks_->n_tasks(); ++task)
-        std::ranges::fill(in_range(std::span(sums.own->by_task).subspan(task * n_slots, n_slots)), GradientSums{});
-      for_each_task(*tasks_, sums.rows, [&](task_t task, std::span<const row_t> rows) {
-        const auto layer = std::span(sums.own->by_task).subspan(task * n_slots, n_slots);
-        add_rows(matrix_, rows, gradients_, first_group, last_group, layer);
-        add(in_range(layer), pooled);
-      });
-      if (sums.sibling != nullptr)
-        for (task_t task = 0; task < tasks_->n_tasks(); ++task)
-          subtract(in_range(std::span(sums.own->by_task).subspan(task * n_slots, n_slots)),
-                   in_range(std::span(sums.sibling->by_task).subspan(task * n_slots, n_slots)));
+    const auto add_to = [&](std::span<GradientSums> slots, std::span<const row_t> rows) {
+      add_rows(matrix_, rows, gradients_, first_group, last_group, slots);
+    };
+    auto& [pooled, layers] = *sums.own;
+    std::ranges::fill(in_range(pooled), GradientSums{});
+    auto rest = sums.rows;
+    for (TaskLayer& layer : layers) {
+      const auto of_task = rows_of_task(*tasks_, layer.task, rest);
+      std::ranges::fill(in_range(layer.slots), GradientSums{});
+      add_to(pooled, {rest.begin(), of_task.begin()});
+      add_to(layer.slots, of_task);
+      add(in_range(layer.slots), in_range(pooled));
+      rest = {of_task.end(), rest.end()};
     }
-    if (sums.sibling != nullptr) subtract(pooled, in_range(sums.sibling->pooled));
+    add_to(pooled, rest);
+    if (sums.sibling == nullptr) return;
+    subtract(in_range(pooled), in_range(sums.sibling->pooled));
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      subtract(in_range(layers[i].slots), in_range(sums.sibling->layers[i].slots));
   }
 
   // Layers of all nodes together take no more memory than the matrix: 16 bytes a slot, for 16 rows or more of its bin.
   // In the sparse layout they would be mostly empty, and rows are found fast without them.
-  bool keeps_layers(std::span<const row_t> rows) const noexcept {
-    return score_ != nullptr && !matrix_.is_sparse() && rows.size() * matrix_.n_features() >= 16 * matrix_.n_slots() * tasks_->n_tasks();
+  bool is_worth_layers(std::size_t n_rows, std::size_t n_layers) const noexcept {
+    return score_ != nullptr && !matrix_.is_sparse() && n_rows * matrix_.n_features() >= 16 * matrix_.n_slots() * n_layers;
+  }
+  std::vector<task_t> tasks_worth_a_layer(std::span<const row_t> rows) const {
+    std::vector<task_t> layered;
+    if (!is_worth_layers(rows.size(), 1)) return layered;
+    for_each_task(*tasks_, rows, [&](task_t task, std::span<const row_t> of_task) {
+      if (is_worth_layers(of_task.size(), 1)) layered.push_back(task);
+    });
+    return layered;
+  }
+  // For both siblings, so that the one's layers can be won from the other's.
+  std::vector<task_t> tasks_worth_two_layers(const Histogram& parent, const Leaf& left, const Leaf& right) const {
+    std::vector<task_t> layered;
+    for (const TaskLayer& layer : parent.layers) {
+      const auto n_rows = [&](const Leaf& leaf) {
+        return rows_of_task(*tasks_, layer.task, partition_.rows(leaf.node)).size();
+      };
+      if (is_worth_layers(n_rows(left) + n_rows(right), 2)) layered.push_back(layer.task);
+    }
+    return layered;
   }
 
   void sum_gradients(const std::vector<Sums>& work) {
@@ -318,7 +338,7 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
       score_(std::move(score)),
       tasks_(std::move(tasks)),
       feature_weights_(std::move(feature_weights)),
-      histograms_(matrix_->n_slots(), tasks_ ? tasks_->n_tasks() : 0) {
+      histograms_(matrix_->n_slots()) {
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");
   require(!tasks_ || tasks_->end(tasks_->n_tasks() - 1) == matrix_->n_rows(), "tasks must cover all rows");
   require(feature_weights_.empty() || feature_weights_.size() == matrix_->n_features(),

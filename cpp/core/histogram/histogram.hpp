@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of gradients and hessians per slot (feature and bin) of one node, and the loop that fills them. Large nodes keep
-// one layer per task beside the pooled sums: rows lie grouped by task, so that a layer costs no second pass.
+// Sums of gradients and hessians per slot (feature and bin) of one node, and the loop that fills them. Tasks with many
+// rows in the node get a layer of their own beside the pooled sums: rows lie grouped by task, so that it costs no second
+// pass.
 // Always holds: a slot receives its rows in ascending order, on whichever thread, so that the sums have the same bits
 // for any number of threads, and the bits of XGBoost's histogram. Naive twin: tests/oracle/naive.py.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -15,13 +17,19 @@
 
 namespace mtboost {
 
-struct Histogram {
-  std::vector<GradientSums> pooled;   // BinnedMatrix::n_slots() entries
-  std::vector<GradientSums> by_task;  // the same per task, task after task; empty in a node without layers
+struct TaskLayer {
+  task_t task;
+  std::vector<GradientSums> slots;
+};
 
-  bool has_layers() const noexcept { return !by_task.empty(); }
+struct Histogram {
+  std::vector<GradientSums> pooled;  // BinnedMatrix::n_slots() entries
+  std::vector<TaskLayer> layers;     // the same from the rows of one task; ascending by task
+
+  // Empty if the task has no layer.
   std::span<const GradientSums> layer(task_t task) const noexcept {
-    return std::span(by_task).subspan(task * pooled.size(), pooled.size());
+    const auto place = std::ranges::lower_bound(layers, task, {}, &TaskLayer::task);
+    return place != layers.end() && place->task == task ? std::span(place->slots) : std::span<const GradientSums>{};
   }
 };
 
@@ -43,30 +51,37 @@ void subtract(std::span<const GradientSums> subtrahend, std::span<GradientSums> 
 // Lends buffers while a tree grows and keeps their memory for the next tree. What they hold is left over.
 class HistogramPool {
  public:
-  HistogramPool(std::size_t n_slots, task_t n_tasks) : n_slots_(n_slots), n_layer_slots_(n_slots * n_tasks) {}
+  explicit HistogramPool(std::size_t n_slots) : n_slots_(n_slots) {}
 
-  Histogram take(bool with_layers) {
-    return {take(pooled_, n_slots_), with_layers ? take(layers_, n_layer_slots_) : Buffer{}};
-  }
-  void give_back_layers(Histogram& histogram) {
-    if (histogram.has_layers()) layers_.push_back(std::exchange(histogram.by_task, {}));
+  // layered_tasks: ascending.
+  Histogram take(std::span<const task_t> layered_tasks) {
+    Histogram histogram{take_buffer(), {}};
+    for (const task_t task : layered_tasks) histogram.layers.push_back({task, take_buffer()});
+    return histogram;
   }
   void give_back(Histogram&& histogram) {
-    give_back_layers(histogram);
-    if (!histogram.pooled.empty()) pooled_.push_back(std::move(histogram.pooled));
+    keep_layers(histogram, {});
+    if (!histogram.pooled.empty()) free_.push_back(std::move(histogram.pooled));
+  }
+  // Gives back the layers of all other tasks.
+  void keep_layers(Histogram& histogram, std::span<const task_t> layered_tasks) {
+    const auto others = std::ranges::stable_partition(histogram.layers, [&](const TaskLayer& layer) {
+      return std::ranges::binary_search(layered_tasks, layer.task);
+    });
+    for (TaskLayer& layer : others) free_.push_back(std::move(layer.slots));
+    histogram.layers.erase(others.begin(), others.end());
   }
 
  private:
-  using Buffer = std::vector<GradientSums>;
-  static Buffer take(std::vector<Buffer>& free, std::size_t size) {
-    if (free.empty()) return Buffer(size);
-    Buffer buffer = std::move(free.back());
-    free.pop_back();
+  std::vector<GradientSums> take_buffer() {
+    if (free_.empty()) return std::vector<GradientSums>(n_slots_);
+    auto buffer = std::move(free_.back());
+    free_.pop_back();
     return buffer;
   }
 
-  std::size_t n_slots_, n_layer_slots_;
-  std::vector<Buffer> pooled_, layers_;
+  std::size_t n_slots_;
+  std::vector<std::vector<GradientSums>> free_;
 };
 
 }  // namespace mtboost

@@ -9,19 +9,32 @@
 namespace mtboost {
 namespace {
 
-// How many tasks are known after each stage: those of 1/64 of the rows, of 1/16, of a quarter, of half, and all.
+// Those with a layer first: they cost least. Then small ones first.
+bool is_looked_at_before(const PresentTask& a, const PresentTask& b) noexcept {
+  if (a.layer.empty() != b.layer.empty()) return !a.layer.empty();
+  return a.rows.size() < b.rows.size();
+}
+
+// How many tasks are known after each stage: those with a layer; of the others those of 1/64 of the rows, of 1/16, of a
+// quarter, of half, and all.
 std::vector<std::size_t> make_stages(std::span<const PresentTask> tasks) {
   constexpr std::size_t kFewTasks = 16;
-  std::size_t n_rows = 0;
-  for (const PresentTask& task : tasks) n_rows += task.rows.size();
-  std::vector<std::size_t> ends;
-  std::size_t n_known = 0, n_rows_known = 0;
-  for (const std::size_t part : {64u, 16u, 4u, 2u}) {
-    if (tasks.size() < kFewTasks) break;
-    while ((n_rows_known + tasks[n_known].rows.size()) * part <= n_rows) n_rows_known += tasks[n_known++].rows.size();
-    if (n_known > (ends.empty() ? 0 : ends.back())) ends.push_back(n_known);
+  std::size_t n_known = 0, n_rows = 0, n_rows_known = 0;
+  for (; n_known < tasks.size() && !tasks[n_known].layer.empty(); ++n_known) {
   }
-  ends.push_back(tasks.size());
+  for (const PresentTask& task : tasks.subspan(n_known)) n_rows += task.rows.size();
+  std::vector<std::size_t> ends;
+  const auto end_stage = [&] {
+    if (n_known > (ends.empty() ? 0 : ends.back())) ends.push_back(n_known);
+  };
+  end_stage();
+  for (const std::size_t part : {64u, 16u, 4u, 2u}) {
+    if (tasks.size() - n_known < kFewTasks) break;
+    while ((n_rows_known + tasks[n_known].rows.size()) * part <= n_rows) n_rows_known += tasks[n_known++].rows.size();
+    end_stage();
+  }
+  n_known = tasks.size();
+  end_stage();
   return ends;
 }
 
@@ -32,7 +45,7 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
                          const XgboostArithmetic& arithmetic)
     : matrix_(matrix), node_(node), score_(score), gradients_(gradients) {
   if (std::none_of(by_feature.begin(), by_feature.end(), [](const Split& split) { return split.is_found(); })) return;
-  tasks_ = present_tasks(tasks, node.rows, gradients, arithmetic);
+  tasks_ = present_tasks(tasks, node.rows, *node.histogram, gradients, arithmetic);
   if (tasks_.size() < score.min_tasks()) {
     for (Split split : by_feature) {
       split.score = static_cast<float>(score.score_of_one_task(split.gain));
@@ -43,8 +56,7 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
   if (score.needs_every_task_gain()) {
     stages_ = {tasks_.size()};
   } else {
-    std::stable_sort(tasks_.begin(), tasks_.end(),
-                     [](const PresentTask& a, const PresentTask& b) { return a.rows.size() < b.rows.size(); });
+    std::stable_sort(tasks_.begin(), tasks_.end(), is_looked_at_before);
     stages_ = make_stages(tasks_);
   }
   for (const Split& split : by_feature)

@@ -2,11 +2,12 @@
 // The cut of one node with the largest (S, s), S a split score of zhang2019, by branch and bound.
 //
 // A branch is one feature of the node: its cuts that may still win. S needs the gains s^t of the node's tasks, and
-// these a pass over the node's rows, while the pooled gains s are known. So the tasks are taken in stages, small ones
-// first, because a task of few rows says as much about S as one of many; each stage tightens the upper bounds on S. The
-// first branch goes to its end, then always the one with the highest bound one stage further, until the bounds of all
-// lie below the best S found. Most branches never see most rows, and the winner is never lost: a cut is dropped only if
-// its bound lies below a score already seen, and of equal scores the same cut wins in whatever order they come.
+// these a pass over the node's rows, while the pooled gains s are known. So the tasks are taken in stages: those with a
+// layer of the histogram, which need no pass; then small ones first, because a task of few rows says as much about S as
+// one of many. Each stage tightens the upper bounds on S. The first branch goes to its end, then always the one with the
+// highest bound one stage further, until the bounds of all lie below the best S found. Most branches never see most
+// rows, and the winner is never lost: a cut is dropped only if its bound lies below a score already seen, and of equal
+// scores the same cut wins in whatever order they come.
 #pragma once
 
 #include <mutex>
@@ -84,7 +85,7 @@ class ScoreSearch {
   const NodeToSplit& node_;
   const SplitScore& score_;
   std::span<const GradientPair> gradients_;
-  std::vector<PresentTask> tasks_;   // ascending number of rows, unless the score needs every s^t
+  std::vector<PresentTask> tasks_;   // in the order in which they are looked at
   std::vector<std::size_t> stages_;  // how many tasks are known after each
 
   mutable std::mutex mutex_;

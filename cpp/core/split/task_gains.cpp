@@ -76,8 +76,8 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
   const std::uint32_t missing_segment = n_cuts_ + 1;
   for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
     const PresentTask& task = node.tasks[task_index];
-    if (node.histogram->has_layers())
-      sum_layer(node.histogram->layer(task.task), task.sums);
+    if (!task.layer.empty())
+      sum_layer(task.layer, task.sums);
     else if (matrix_.is_sparse())
       sum_sparse_rows(task, node.gradients);
     else if (matrix_.column(feature_).bytes_per_bin == 1)

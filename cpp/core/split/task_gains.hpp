@@ -28,7 +28,7 @@ namespace mtboost {
 struct NodeTasks {
   std::span<const PresentTask> tasks;       // all that are present, or some
   std::span<const GradientPair> gradients;  // of all stored rows
-  const Histogram* histogram;               // its layers save the pass over the rows
+  const Histogram* histogram;
 };
 
 // One per thread: keeps its buffers from call to call.

@@ -12,6 +12,7 @@
 
 #include "base/require.hpp"
 #include "base/types.hpp"
+#include "histogram/histogram.hpp"
 #include "split/leaf_arithmetic.hpp"
 
 namespace mtboost {
@@ -40,7 +41,14 @@ struct PresentTask {
   std::span<const row_t> rows;
   GradientSums sums;
   float gain;  // of the task's rows, uncut
+  std::span<const GradientSums> layer;  // of the node's histogram, by slot; empty: the rows must be added up
 };
+
+// The part of `node_rows` that belongs to `task`.
+inline std::span<const row_t> rows_of_task(const TaskRows& tasks, task_t task, std::span<const row_t> node_rows) {
+  const auto begin = std::ranges::lower_bound(node_rows, tasks.begin(task));
+  return {begin, std::lower_bound(begin, node_rows.end(), tasks.end(task))};
+}
 
 // Calls visit(task, rows) for the slice of each task present among `node_rows`.
 template <typename Visit>
@@ -68,12 +76,12 @@ inline GradientSums sum_of(std::span<const row_t> rows, std::span<const Gradient
 }
 
 inline std::vector<PresentTask> present_tasks(const TaskRows& tasks, std::span<const row_t> node_rows,
-                                              std::span<const GradientPair> gradients,
+                                              const Histogram& histogram, std::span<const GradientPair> gradients,
                                               const XgboostArithmetic& arithmetic) {
   std::vector<PresentTask> present;
   for_each_task(tasks, node_rows, [&](task_t task, std::span<const row_t> rows) {
     const GradientSums sums = sum_of(rows, gradients);
-    present.push_back({task, rows, sums, arithmetic.free_gain(sums)});
+    present.push_back({task, rows, sums, arithmetic.free_gain(sums), histogram.layer(task)});
   });
   return present;
 }
