@@ -9,6 +9,21 @@
 namespace mtboost {
 namespace {
 
+std::vector<PresentTask> present_tasks(const BinnedMatrix& matrix, const NodeToSplit& node, const TaskRows& tasks,
+                                       std::span<const GradientPair> gradients, const XgboostArithmetic& arithmetic) {
+  std::vector<PresentTask> present;
+  for_each_task(tasks, node.rows, [&](task_t task, std::span<const row_t> rows) {
+    const auto layer = node.histogram->layer(task);
+    GradientSums sums;
+    if (layer.empty())
+      sums = sum_of(rows, gradients);
+    else  // each row is in one slot of the first feature
+      for (const GradientSums& slot : layer.first(matrix.slot_offset(1))) sums += slot;
+    present.push_back({task, rows, sums, arithmetic.free_gain(sums), layer});
+  });
+  return present;
+}
+
 // Those with a layer first: they cost least. Then small ones first.
 bool is_looked_at_before(const PresentTask& a, const PresentTask& b) noexcept {
   if (a.layer.empty() != b.layer.empty()) return !a.layer.empty();
@@ -45,7 +60,7 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
                          const XgboostArithmetic& arithmetic)
     : matrix_(matrix), node_(node), score_(score), gradients_(gradients) {
   if (std::none_of(by_feature.begin(), by_feature.end(), [](const Split& split) { return split.is_found(); })) return;
-  tasks_ = present_tasks(tasks, node.rows, *node.histogram, gradients, arithmetic);
+  tasks_ = present_tasks(matrix, node, tasks, gradients, arithmetic);
   if (tasks_.size() < score.min_tasks()) {
     for (Split split : by_feature) {
       split.score = static_cast<float>(score.score_of_one_task(split.gain));

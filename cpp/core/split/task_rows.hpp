@@ -75,15 +75,4 @@ inline GradientSums sum_of(std::span<const row_t> rows, std::span<const Gradient
   return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 
-inline std::vector<PresentTask> present_tasks(const TaskRows& tasks, std::span<const row_t> node_rows,
-                                              const Histogram& histogram, std::span<const GradientPair> gradients,
-                                              const XgboostArithmetic& arithmetic) {
-  std::vector<PresentTask> present;
-  for_each_task(tasks, node_rows, [&](task_t task, std::span<const row_t> rows) {
-    const GradientSums sums = sum_of(rows, gradients);
-    present.push_back({task, rows, sums, arithmetic.free_gain(sums), histogram.layer(task)});
-  });
-  return present;
-}
-
 }  // namespace mtboost
