@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mtboost.data import FloatArray, check_task_keys
 from mtboost.dataset import Dataset
 from mtboost.errors import DataError, ParameterError
+from mtboost.labels import FloatArray
 from mtboost.losses import check_labels, is_multiclass, make_loss
 from mtboost.metrics import Metric, default_metric, get_metric
+from mtboost.task_tables import check_task_keys
 from mtboost.tasks import TaskName, did_you_mean, listed
 from mtboost.xgboost.library import ALIASES, default_n_threads, known_parameters
 

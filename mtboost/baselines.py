@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.data import Table, align
 from mtboost.dataset import Dataset
 from mtboost.losses import inverse_link
 from mtboost.metrics import evaluate_by_task
 from mtboost.stages import TwoStages, own_parameters
+from mtboost.tables import Table, align
 from mtboost.tasks import TaskName
 from mtboost.xgboost.matrices import quantile_matrix, quantile_matrix_with_category
 from mtboost.xgboost.plain import train_plain

@@ -8,17 +8,10 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.data import (
-    FloatArray,
-    Table,
-    as_base_margin,
-    as_labels,
-    as_table,
-    as_weights,
-    from_mapping,
-    is_mapping,
-)
 from mtboost.errors import DataError
+from mtboost.labels import FloatArray, as_base_margin, as_labels, as_weights
+from mtboost.tables import Table, as_table
+from mtboost.task_tables import from_mapping, is_mapping
 from mtboost.tasks import TaskName, TaskSet
 
 

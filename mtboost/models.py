@@ -12,21 +12,16 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.arguments import at_least, check_rows, common_parameters
-from mtboost.data import (
-    Table,
-    align,
-    as_base_margin,
-    as_table,
-    check_task_keys,
-    is_mapping,
-)
 from mtboost.dataset import Dataset, is_column, split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ParameterError
+from mtboost.labels import as_base_margin
 from mtboost.losses import inverse_link, is_classification, is_multiclass
 from mtboost.metrics import get_metric
 from mtboost.model_file import read_model, write_model
 from mtboost.reports import TaskReport, task_reports, validation_scores
 from mtboost.stages import TwoStages
+from mtboost.tables import Table, align, as_table
+from mtboost.task_tables import check_task_keys, is_mapping
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
 from mtboost.validation import hold_out
 from mtboost.xgboost import assemble

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.data import Table, align
 from mtboost.dataset import Dataset
 from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.scores import Beta, Score
+from mtboost.tables import Table, align
 from mtboost.tasks import TaskName
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import TaskSplit

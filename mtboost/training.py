@@ -23,7 +23,6 @@ from mtboost.arguments import (
     xgboost_parameters,
 )
 from mtboost.baselines import baseline_scores
-from mtboost.data import Table, align
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.losses import is_classification
@@ -32,6 +31,7 @@ from mtboost.models import Columns, MultiTaskModel
 from mtboost.reports import task_reports, validation_scores
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
+from mtboost.tables import Table, align
 from mtboost.validation import hold_out, validation_data
 from mtboost.xgboost.callbacks import TaskSplit
 from mtboost.xgboost.library import openmp_threads

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mtboost.data import align, is_mapping
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
+from mtboost.tables import align
+from mtboost.task_tables import is_mapping
 
 
 def validation_data(

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import scipy.sparse
 import xgboost
 
-from mtboost.data import FloatArray, Table
 from mtboost.errors import DataError
+from mtboost.labels import FloatArray
+from mtboost.tables import Table
 
 
 def quantile_matrix(

@@ -14,18 +14,10 @@ import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtboost.data import (
-    align,
-    as_base_margin,
-    as_labels,
-    as_table,
-    as_weights,
-    check_task_keys,
-    concat,
-    from_mapping,
-    is_mapping,
-)
 from mtboost.errors import DataError
+from mtboost.labels import as_base_margin, as_labels, as_weights
+from mtboost.tables import align, as_table, concat
+from mtboost.task_tables import check_task_keys, from_mapping, is_mapping
 
 NUMBERS = np.array([[1.0, 0.0, 3.0], [0.0, 5.0, 6.0], [7.0, 8.0, 0.0], [0.0, 2.0, 4.0]])
 COLORS = ["red", "blue", None, "red"]

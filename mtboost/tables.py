@@ -1,4 +1,4 @@
-"""Tables, labels and weights as the user has them, behind one face.
+"""Tables as the user has them, behind one face.
 
 A table is not converted: XGBoost's own constructors read the user's object, and read it once. What
 is needed before that is its names, checks, and subsets of its rows and columns. Only category
@@ -6,25 +6,21 @@ columns are touched, so that a category keeps its code in every subset. pandas, 
 are recognised by their classes and imported only for tables that come from them.
 """
 
-import decimal
-import numbers
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
 from mtboost.errors import DataError
-from mtboost.tasks import TaskName, as_array, did_you_mean, listed
+from mtboost.tasks import as_array, did_you_mean, listed
 
-FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
 Library: TypeAlias = Literal["numpy", "scipy", "pandas", "polars", "pyarrow"]
 
 _TABLE_CLASSES: dict[tuple[str, str], Library] = {
@@ -265,11 +261,6 @@ def as_table(
     return table
 
 
-def is_mapping(X: Any) -> TypeGuard[Mapping[TaskName, Any]]:
-    """Whether X holds one table a task. A DOK matrix of SciPy is one table, though a dict too."""
-    return isinstance(X, Mapping) and not scipy.sparse.issparse(X)
-
-
 def align(table: Table, feature_names: Sequence[str] | None, n_features: int) -> Table:
     """The columns a model was trained on, in its order.
 
@@ -345,7 +336,7 @@ def concat(tables: Sequence[Table]) -> Table:
             )
     if len(tables) == 1:
         return first
-    tables = _unify_categories(tables, first.feature_names or ())
+    tables = unify_categories(tables, first.feature_names or ())
     stacked = Table(_stack_natives(tables), first.library, first.feature_names)
     for name, dtype in stacked.column_types.items():
         if not _is_usable(dtype):
@@ -357,206 +348,26 @@ def concat(tables: Sequence[Table]) -> Table:
     return stacked
 
 
-@dataclass(frozen=True, eq=False)
-class TaskTables:
-    """One table a task, and what belongs to their rows, task after task.
-
-    Made by :func:`from_mapping`.
-
-    Attributes
-    ----------
-    tables : dict of task name to Table
-        In the order of the user's mapping. Each has all columns of its task. A common category
-        column has the same categories in all.
-    common_features : tuple of str or None
-        Columns that every task has, in the order of the first table; None for arrays without names,
-        whose columns are all common.
-    task_labels : ndarray of object, shape (n_rows,)
-        The task of each row.
-    y, weight : ndarray of shape (n_rows,), or None
-    base_margin : ndarray of shape (n_rows,) or (n_rows, n_outputs), or None
-    """
-
-    tables: dict[TaskName, Table]
-    common_features: tuple[str, ...] | None
-    task_labels: npt.NDArray[np.object_]
-    y: FloatArray | None
-    weight: FloatArray | None
-    base_margin: FloatArray | None
-
-    def common_table(self) -> Table:
-        """The common columns of all tasks in one table: a copy, rows as in ``task_labels``."""
-        tables = list(self.tables.values())
-        if self.common_features is None:
-            return concat(tables)
-        return concat([table.select(self.common_features) for table in tables])
-
-
-def from_mapping(
-    X: Mapping[TaskName, Any],
-    y: Mapping[TaskName, Any] | None = None,
-    *,
-    weight: Mapping[TaskName, Any] | None = None,
-    base_margin: Mapping[TaskName, Any] | None = None,
-    feature_names: Mapping[TaskName, Sequence[str]] | None = None,
-    common_features: Sequence[str] | None = None,
-    n_outputs: int = 1,
-) -> TaskTables:
-    """Read ``{task: table}`` and the mappings that go with it.
-
-    Parameters
-    ----------
-    X : mapping of task name to table
-        Tables of one library, as :func:`as_table` takes them; their columns may differ if they have
-        names.
-    y, weight, base_margin : mapping of task name to array-like, optional
-        What belongs to the rows of each table. Some tasks may be without weights (1) or base
-        margins (0) only if all are.
-    feature_names : mapping of task name to sequence of str, optional
-        Names for the columns of arrays.
-    common_features : sequence of str, optional
-        Columns of the common model instead of all that every task has.
-    n_outputs : int
-        Columns of a base margin.
-
-    Returns
-    -------
-    TaskTables
-
-    Raises
-    ------
-    DataError
-        The mappings' tasks differ (missing and unknown ones are named), tables of different
-        libraries are mixed, no column is common, a common feature is missing somewhere, or arrays
-        without names differ in width; or what :func:`as_table`, :func:`as_labels`,
-        :func:`as_weights` and :func:`as_base_margin` refuse.
-    """
-    if not X:
-        raise DataError("X is an empty mapping: give a table for each task.")
-    for argument, values in (
-        ("y", y),
-        ("weight", weight),
-        ("base_margin", base_margin),
-        ("feature_names", feature_names),
-    ):
-        if values is not None:
-            check_task_keys(argument, values, X)
-
-    tables: dict[TaskName, Table] = {}
-    for task, table in X.items():
-        names = None if feature_names is None else feature_names[task]
-        tables[task] = as_table(table, feature_names=names, argument=f"X[{task!r}]")
-    first_task, first = next(iter(tables.items()))
-    for task, each in tables.items():
-        if each.library != first.library:
+def unify_categories(tables: Sequence[Table], columns: Iterable[str]) -> list[Table]:
+    """Give the category columns among some columns the categories of all tables together."""
+    categorical = [set(table.categorical_features) for table in tables]
+    union: dict[str, list[Any]] = {}
+    for name in columns:
+        n_categorical = sum(name in names for names in categorical)
+        if n_categorical == 0:
+            continue
+        if n_categorical < len(tables):
             raise DataError(
-                f"X[{first_task!r}] comes from {first.library}, X[{task!r}] from {each.library}: "
-                f"give all tasks tables of one library."
+                f"Column {name!r} holds categories in some tables only: convert it in the others."
             )
-
-    common = _common_features(tables, common_features)
-    tables = dict(zip(tables, _unify_categories(list(tables.values()), common or ()), strict=True))
-
-    def stack(
-        argument: str, values: Mapping[TaskName, Any] | None, read: Callable[..., FloatArray]
-    ) -> FloatArray | None:
-        if values is None:
-            return None
-        return np.concatenate(
-            [
-                read(values[task], table.n_rows, argument=f"{argument}[{task!r}]")
-                for task, table in tables.items()
-            ]
-        )
-
-    task_names = np.empty(len(tables), dtype=object)
-    task_names[:] = list(tables)
-    weights = stack("weight", weight, _as_nonnegative)
-    return TaskTables(
-        tables=tables,
-        common_features=common,
-        task_labels=np.repeat(task_names, [table.n_rows for table in tables.values()]),
-        y=stack("y", y, as_labels),
-        weight=weights if weights is None else _not_all_zero(weights, "weight"),
-        base_margin=stack("base_margin", base_margin, partial(as_base_margin, n_outputs=n_outputs)),
-    )
-
-
-def check_task_keys(
-    argument: str,
-    values: Mapping[TaskName, Any],
-    tasks: Collection[TaskName],
-    *,
-    may_lack: bool = False,
-) -> None:
-    """Demand that a mapping has the tasks as its keys, or some of them if ``may_lack``."""
-    if not isinstance(values, Mapping):
-        raise DataError(
-            f"{argument} is a {type(values).__name__}; it must be a mapping {{task: ...}} as X is."
-        )
-    missing = [] if may_lack else [task for task in tasks if task not in values]
-    unknown = [task for task in values if task not in tasks]
-    faults = [f"lacks {listed(missing, 'task')}"] if missing else []
-    if unknown:
-        faults.append(f"has unknown {listed(unknown, 'task')}")
-    if faults:
-        hint = did_you_mean(unknown[0], tasks) if unknown else ""
-        raise DataError(f"{argument} {' and '.join(faults)}: its keys must be the tasks.{hint}")
-
-
-def as_labels(
-    y: Any, n_rows: int, *, multi_output: bool = False, argument: str = "y"
-) -> FloatArray:
-    """Labels as finite numbers.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,) or (n_rows, 1)
-        Numbers or booleans: list, NumPy array, or a column of pandas, polars or pyarrow.
-    n_rows : int
-        Number of rows of X.
-    multi_output : bool
-        Allow shape (n_rows, n_outputs) and keep it, also for one output.
-    argument : str
-        What messages call the labels.
-
-    Returns
-    -------
-    ndarray of float32 or float64
-        C-contiguous, of shape (n_rows,), or as ``multi_output`` says. float32 is kept, anything
-        else is float64. XGBoost stores labels as float32: it rounds integers above 2**24.
-
-    Raises
-    ------
-    DataError
-        A label is NaN, infinite, beyond float32 or no number (its row is named), or the shape is
-        wrong.
-    """
-    labels = _as_floats(y, argument)
-    if not multi_output:
-        return _as_vector(labels, n_rows, argument)
-    if labels.ndim == 1:
-        labels = labels[:, None]
-    if labels.ndim != 2 or len(labels) != n_rows:
-        raise _shape_error(labels, f"({n_rows}, n_outputs)", n_rows, argument)
-    return labels
-
-
-def as_weights(weight: Any, n_rows: int, *, argument: str = "weight") -> FloatArray:
-    """Row weights of shape (n_rows,), finite, none negative, not all zero; DataError otherwise."""
-    return _not_all_zero(_as_nonnegative(weight, n_rows, argument=argument), argument)
-
-
-def as_base_margin(
-    base_margin: Any, n_rows: int, n_outputs: int = 1, *, argument: str = "base_margin"
-) -> FloatArray:
-    """Finite margins to start from, shape (n_rows,), or (n_rows, n_outputs) if more than one."""
-    margins = _as_floats(base_margin, argument)
-    if n_outputs == 1:
-        return _as_vector(margins, n_rows, argument)
-    if margins.shape != (n_rows, n_outputs):
-        raise _shape_error(margins, f"({n_rows}, {n_outputs})", n_rows, argument)
-    return margins
+        labels = dict.fromkeys(chain.from_iterable(table.categories(name) for table in tables))
+        if len(set(map(type, labels))) > 1:
+            raise DataError(
+                f"Column {name!r} has str categories in some tables, int in others: convert them "
+                f"to str."
+            )
+        union[name] = list(labels)
+    return [table._with_categories(union) for table in tables] if union else list(tables)
 
 
 def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tuple[Any, Library]:
@@ -727,28 +538,6 @@ def _is_numpy_integer(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "iu"
 
 
-def _unify_categories(tables: Sequence[Table], columns: Iterable[str]) -> list[Table]:
-    """Give the category columns among some columns the categories of all tables together."""
-    categorical = [set(table.categorical_features) for table in tables]
-    union: dict[str, list[Any]] = {}
-    for name in columns:
-        n_categorical = sum(name in names for names in categorical)
-        if n_categorical == 0:
-            continue
-        if n_categorical < len(tables):
-            raise DataError(
-                f"Column {name!r} holds categories in some tables only: convert it in the others."
-            )
-        labels = dict.fromkeys(chain.from_iterable(table.categories(name) for table in tables))
-        if len(set(map(type, labels))) > 1:
-            raise DataError(
-                f"Column {name!r} has str categories in some tables, int in others: convert them "
-                f"to str."
-            )
-        union[name] = list(labels)
-    return [table._with_categories(union) for table in tables] if union else list(tables)
-
-
 def _stack_natives(tables: Sequence[Table]) -> Any:
     natives = [table.native for table in tables]
     match tables[0].library:
@@ -774,109 +563,3 @@ def _stack_natives(tables: Sequence[Table]) -> Any:
                 return pyarrow.concat_tables(natives, promote_options="permissive")
             except pyarrow.ArrowException as error:
                 raise DataError(f"pyarrow cannot stack the tables: {error}") from error
-
-
-def _common_features(
-    tables: Mapping[TaskName, Table], chosen: Sequence[str] | None
-) -> tuple[str, ...] | None:
-    first_task, first = next(iter(tables.items()))
-    if first.feature_names is None:
-        if chosen is not None:
-            raise DataError(
-                "common_features needs column names: give DataFrames or "
-                "feature_names={task: [...]}."
-            )
-        for task, table in tables.items():
-            if table.n_features != first.n_features:
-                raise DataError(
-                    f"X[{first_task!r}] has {first.n_features} columns, X[{task!r}] has "
-                    f"{table.n_features}, and no names tell which are the same: give DataFrames or "
-                    f"feature_names={{task: [...]}}."
-                )
-        return None
-    if chosen is None:
-        common = set(first.feature_names).intersection(
-            *(table.feature_names or () for table in tables.values())
-        )
-        if not common:
-            raise DataError(
-                "The tasks have no column in common: the common model needs at least one."
-            )
-        return tuple(name for name in first.feature_names if name in common)
-    names = tuple(chosen)
-    if not names or len(set(names)) < len(names):
-        raise DataError("common_features must name at least one column, each once.")
-    for task, table in tables.items():
-        lacking = set(names).difference(table.feature_names or ())
-        if lacking:
-            name = next(name for name in names if name in lacking)
-            hint = did_you_mean(name, table.feature_names or ())
-            raise DataError(f"common_features has {name!r}, which X[{task!r}] lacks.{hint}")
-    return names
-
-
-def _as_floats(values: Any, argument: str) -> FloatArray:
-    """Finite C-contiguous numbers of any shape; float32 stays, anything else becomes float64."""
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    try:
-        array = as_array(values)
-    except ValueError as error:
-        raise DataError(f"{argument} is no rectangular array of numbers: {error}") from error
-    if array.ndim == 0:
-        raise DataError(f"{argument} is a {type(values).__name__}: it must hold one number a row.")
-    if array.dtype.kind == "O":
-        for index, value in np.ndenumerate(array):
-            if not isinstance(value, numbers.Real | decimal.Decimal):
-                raise DataError(f"{argument} is {value!r} at {_place(index)}: it must be a number.")
-    elif array.dtype.kind not in "biuf":
-        raise DataError(
-            f"{argument} has dtype {array.dtype}: it must hold numbers. Encode classes as 0, 1, "
-            f"..., or use an estimator, which does."
-        )
-    dtype = np.float32 if array.dtype == np.float32 else np.float64
-    floats: FloatArray = np.ascontiguousarray(array, dtype=dtype)
-    # XGBoost stores float32, where more is infinite. NaN fails the comparison too.
-    is_good = np.abs(floats) <= np.finfo(np.float32).max
-    if not is_good.all():
-        index = np.unravel_index(int(is_good.argmin()), floats.shape)
-        raise DataError(
-            f"{argument} is {floats[index]:g} at {_place(index)}: it must be finite and fit in "
-            f"float32. Drop the row, or give it a value."
-        )
-    return floats
-
-
-def _as_nonnegative(weight: Any, n_rows: int, *, argument: str) -> FloatArray:
-    weights = _as_vector(_as_floats(weight, argument), n_rows, argument)
-    if weights.min(initial=0.0) < 0.0:
-        row = int(weights.argmin())
-        raise DataError(
-            f"{argument} is {weights[row]:g} at row {row}: weights must not be negative; 0 leaves "
-            f"a row out."
-        )
-    return weights
-
-
-def _not_all_zero(weights: FloatArray, argument: str) -> FloatArray:
-    if not weights.any():
-        raise DataError(f"{argument} is zero in every row: at least one row must count.")
-    return weights
-
-
-def _as_vector(values: FloatArray, n_rows: int, argument: str) -> FloatArray:
-    if values.shape not in ((n_rows,), (n_rows, 1)):
-        raise _shape_error(values, f"({n_rows},)", n_rows, argument)
-    return values.reshape(n_rows)
-
-
-def _shape_error(values: FloatArray, expected: str, n_rows: int, argument: str) -> DataError:
-    return DataError(
-        f"{argument} has shape {values.shape}, but must have {expected}, because X has {n_rows} "
-        f"rows."
-    )
-
-
-def _place(index: Sequence[Any]) -> str:
-    row, *rest = map(int, index)
-    return f"row {row}" + "".join(f", column {column}" for column in rest)
