@@ -35,9 +35,10 @@ def reach(arrows: Graph, node: str) -> set[str]:
     return arrows[node].union(*(reach(arrows, used) for used in arrows[node]))
 
 
-CPP, PYTHON, SEAM = map(
+CPP, PYTHON, SEAM, DATASETS = map(
     read_graph, re.findall(r"```mermaid\n(graph.*?)```", ARCHITECTURE, re.DOTALL)
 )
+PACKAGES = {"xgboost": SEAM, "datasets": DATASETS}
 
 
 # The sources --------------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.module is not None, f"{path}: write imports in full"
             names = [node.module]
-            if node.module in ("mtboost", "mtboost.xgboost"):
+            if node.module in ("mtboost", *(f"mtboost.{package}" for package in PACKAGES)):
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
@@ -146,15 +147,13 @@ def test_python_imports_follow_the_graph(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "mtboost" / "xgboost").glob("[!_]*.py")), ids=relative
+    "path", [p for p in python_files() if p.parent.name in PACKAGES], ids=relative
 )
-def test_imports_within_the_seam_follow_its_graph(path: Path) -> None:
-    used = {
-        imported.split(".")[2]
-        for imported, _ in imports(path)
-        if imported.startswith("mtboost.xgboost.")
-    }
-    assert used <= SEAM[0][path.stem]
+def test_imports_within_a_package_follow_its_graph(path: Path) -> None:
+    package = f"mtboost.{path.parent.name}."
+    used = {imported.split(".")[2] for imported, _ in imports(path) if imported.startswith(package)}
+    arrows, _ = PACKAGES[path.parent.name]
+    assert used <= arrows[path.stem]
 
 
 @pytest.mark.parametrize("path", python_files(), ids=relative)
