@@ -151,8 +151,9 @@ def independent(data: Task, train: np.ndarray, test: np.ndarray) -> np.ndarray:
 
 
 def two_stages(score: str) -> Callable[[Task, np.ndarray, np.ndarray], np.ndarray]:
-    """mtboost, with fewer grid points: two depths, and tasks that quit by their own validation rows
-    or (``patience=None``) numbers of rounds for all tasks, found on the mean over tasks.
+    """mtboost with six candidates: two depths, times tasks that quit by their own validation rows,
+    or (``patience=None``) numbers of rounds for all tasks, found on the mean over tasks, with
+    specific models that have the parameters of the common one or are stumps.
 
     What a task decides on its own validation rows cannot be judged on these: fit() holds out rows
     of its own for that.
