@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.labels import FloatArray
 from mtboost.losses import check_labels, is_multiclass, make_loss
 from mtboost.metrics import Metric, default_metric, get_metric
-from mtboost.task_tables import check_task_keys
-from mtboost.tasks import TaskName, did_you_mean, listed
+from mtboost.tasks import did_you_mean, listed
 from mtboost.xgboost.library import ALIASES, default_n_threads, known_parameters
 
 # Parameters of XGBoost that are arguments of fit().
@@ -25,7 +24,6 @@ ARGUMENTS = {
     "seed": "seed",
     "random_state": "seed",
 }
-TaskWeight = Mapping[TaskName, float] | Literal["balanced"] | None
 
 
 def common_parameters(
@@ -119,30 +117,6 @@ def metric_of(eval_metric: str | Metric | None, params: Mapping[str, Any]) -> Me
         tweedie_variance_power=float(params.get("tweedie_variance_power", 1.5)),
         huber_slope=float(params.get("huber_slope", 1.0)),
     )
-
-
-def weights_with_tasks(data: Dataset, task_weight: TaskWeight) -> FloatArray | None:
-    """Row weights times the weight of the row's task."""
-    if task_weight is None:
-        return data.weight
-    own = np.ones(data.n_rows) if data.weight is None else np.asarray(data.weight, np.float64)
-    if task_weight == "balanced":
-        totals = np.bincount(data.tasks.codes, own, minlength=data.tasks.n_tasks)
-        factors = own.sum() / (data.tasks.n_tasks * np.where(totals > 0, totals, 1.0))
-    elif isinstance(task_weight, Mapping):
-        check_task_keys("task_weight", task_weight, data.tasks.names)
-        try:
-            factors = np.array([float(task_weight[name]) for name in data.tasks])
-        except (TypeError, ValueError):
-            factors = np.array([np.nan])
-        if not (np.isfinite(factors).all() and (factors >= 0).all()):
-            raise ParameterError(
-                f"task_weight must hold finite numbers >= 0, found {dict(task_weight)}."
-            )
-    else:
-        raise ParameterError(f"task_weight must be a mapping or 'balanced', found {task_weight!r}.")
-    weights: FloatArray = own * factors[data.tasks.codes]
-    return weights
 
 
 def at_least(least: int, value: Any, name: str) -> int:

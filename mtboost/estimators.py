@@ -20,7 +20,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from mtboost.arguments import TaskWeight
 from mtboost.errors import DataError, ParameterError
 from mtboost.losses import inverse_link, is_classification, is_multiclass
 from mtboost.metrics import Metric
@@ -28,6 +27,7 @@ from mtboost.models import MultiTaskModel, UnknownTask
 from mtboost.scores import Beta, Score
 from mtboost.tables import Table, as_table
 from mtboost.task_tables import check_task_keys, is_mapping
+from mtboost.task_weights import TaskWeight
 from mtboost.tasks import TaskName
 from mtboost.training import fit
 

@@ -14,12 +14,10 @@ import xgboost
 
 from mtboost.arguments import (
     ARGUMENTS,
-    TaskWeight,
     at_least,
     check_rows,
     common_parameters,
     metric_of,
-    weights_with_tasks,
     xgboost_parameters,
 )
 from mtboost.baselines import baseline_scores
@@ -32,6 +30,7 @@ from mtboost.reports import task_reports, validation_scores
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
 from mtboost.tables import Table, align
+from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.validation import hold_out, validation_data
 from mtboost.xgboost.callbacks import TaskSplit
 from mtboost.xgboost.library import openmp_threads
@@ -247,7 +246,7 @@ def fit(
     )
     make_split_score(split_score, beta)
     check_rows(data, objective, settings)
-    data.weight = weights_with_tasks(data, task_weight)
+    data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
     valid: Dataset | None
     if eval_set is not None:
         if refit:

@@ -16,6 +16,7 @@ from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.library import objective_name
+from mtboost.xgboost.objective import TaskObjective
 
 _N_SHOWN = 8
 
@@ -28,8 +29,9 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     take no part in later trees. Training ends when every task has quit. A task without validation
     rows on which the metric is defined never quits.
 
-    Several tasks need :class:`TaskSplit` beside it, which knows the tasks of the training rows and
-    leaves out those that have quit; a single task may be trained by stock XGBoost alone.
+    Several tasks need :class:`TaskSplit` beside it, or a :class:`TaskObjective`, which know the
+    tasks of the training rows and leave out those that have quit; a single task may be trained by
+    stock XGBoost alone.
 
     Parameters
     ----------
@@ -46,6 +48,8 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         Smaller improvements do not count.
     verbose : bool or int, default=False
         Print the metric of each task, and how many are active, every so many rounds.
+    objective : TaskObjective, optional
+        The one that XGBoost trains with, if its trees are XGBoost's own.
 
     Attributes
     ----------
@@ -69,6 +73,7 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         patience: int | None = 20,
         min_delta: float = 0.0,
         verbose: bool | int = False,
+        objective: TaskObjective | None = None,
         logger: Callable[[str], None] = xgboost.collective.communicator_print,
     ) -> None:
         super().__init__()
@@ -83,6 +88,7 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         self._patience = patience
         self._min_delta = min_delta
         self._period = int(verbose)
+        self._task_objective = objective
         self._logger = logger
         self._tasks: TaskSet | None = None
         self._values: list[npt.NDArray[np.float64]] = []
@@ -90,11 +96,14 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     def before_training(self, model: Any) -> Any:
         self._values = []
         self._tasks = None
+        if self._task_objective is not None:
+            self._task_objective.start()
         return model
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         if self._tasks is None:
             self._start(model)
+        assert self._tasks is not None
         self._evaluate(_margins(model, self._valid))
         patience = np.inf if self._patience is None else self._patience
         for task in np.flatnonzero(self._is_active & (self._n_stale >= patience)):
@@ -102,6 +111,8 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
             self._left_after[task] = len(self._values) - 1
             if isinstance(model, GrowingBooster):
                 model.growth.quit(int(task))
+            elif self._task_objective is not None:
+                self._task_objective.quit(self._tasks.names[task])
         if self._period and epoch % self._period == 0:
             self._logger(self._progress(epoch))
         return not self._is_active.any()
@@ -140,10 +151,13 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         if isinstance(model, GrowingBooster):
             self._tasks = model.growth.tasks or self._valid_tasks
             self._objective = model.growth.objective
+        elif self._task_objective is not None:
+            self._tasks = self._task_objective.tasks
+            self._objective = self._task_objective.objective
         elif self._valid_tasks.n_tasks > 1:
             raise UnsupportedError(
-                "TaskQuitting with several tasks needs TaskSplit before it in callbacks: stock "
-                "XGBoost cannot leave out the rows of a task."
+                "TaskQuitting with several tasks needs TaskSplit before it in callbacks, or "
+                "objective=TaskObjective(...): stock XGBoost cannot leave out the rows of a task."
             )
         tasks = self._tasks
         if self.metric is None:
