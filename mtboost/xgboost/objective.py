@@ -13,7 +13,7 @@ import xgboost
 
 from mtboost import _core
 from mtboost.errors import DataError, UnsupportedError
-from mtboost.losses import check_labels, make_loss
+from mtboost.losses import check_labels, is_multiclass, make_loss
 from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost.library import arithmetic, check_version, default_n_threads
@@ -82,7 +82,8 @@ class TaskObjective:
         self._loss: _core.Loss | None = None
         self._rows = _Rows(None, np.empty((0, 1), np.float32), None)
         if isinstance(objective, str):
-            loss = make_loss(objective, 1, arithmetic=arithmetic(), **options)
+            n_outputs = 2 if is_multiclass(objective) else 1  # any will do
+            loss = make_loss(objective, n_outputs, arithmetic=arithmetic(), **options)
             if loss.refits_leaves:
                 raise UnsupportedError(
                     f"objective={objective!r} sets its leaves by another rule than the gradients, "
