@@ -24,6 +24,7 @@ from mtboost.xgboost.library import openmp_threads
 from mtboost.xgboost.matrices import plain_matrix, quantile_matrix
 from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
+from mtboost.xgboost.residual import residual_margin
 
 Margins = npt.NDArray[np.float32]
 
@@ -335,18 +336,9 @@ def common_margins(
 
     Shape (n_rows, n_outputs): float32 sums in tree order, as the combined booster adds them.
     """
-    document = assemble.read_document(booster)
-    margins = np.empty((data.n_rows, assemble.outputs_of(document)), np.float32)
-    rounds_of_row = np.array([quit_round[task] for task in data.tasks])[data.tasks.codes]
-    for n_rounds in np.unique(rounds_of_row):
-        rows = np.flatnonzero(rounds_of_row == n_rounds)
-        matrix = plain_matrix(
-            data.common if len(rows) == data.n_rows else data.common.take(rows),
-            base_margin=None if data.base_margin is None else data.base_margin[rows],
-        )
-        first = assemble.first_rounds(document, int(n_rounds))
-        margins[rows] = first.predict(matrix, output_margin=True).reshape(len(rows), -1)
-    return margins
+    matrix = plain_matrix(data.common, base_margin=data.base_margin)
+    margins = residual_margin(booster, matrix, quit_round, data.tasks)
+    return margins.reshape(data.n_rows, -1)
 
 
 def margins_by_round(booster: xgboost.Booster, data: Dataset) -> Iterator[Margins]:

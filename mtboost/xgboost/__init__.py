@@ -4,5 +4,14 @@ from mtboost.xgboost.assemble import combine
 from mtboost.xgboost.callbacks import TaskSplit
 from mtboost.xgboost.objective import TaskObjective
 from mtboost.xgboost.quitting import TaskQuitting
+from mtboost.xgboost.residual import residual_margin
+from mtboost.xgboost.task_metric import task_metric
 
-__all__ = ["TaskObjective", "TaskQuitting", "TaskSplit", "combine"]
+__all__ = [
+    "TaskObjective",
+    "TaskQuitting",
+    "TaskSplit",
+    "combine",
+    "residual_margin",
+    "task_metric",
+]

@@ -90,13 +90,18 @@ def trees_of(document: Document) -> list[Document]:
 
 
 def first_rounds(document: Document, n_rounds: int) -> xgboost.Booster:
-    """Booster of the first rounds.
+    """Booster of the first rounds; see :func:`rounds`."""
+    return rounds(document, 0, n_rounds)
+
+
+def rounds(document: Document, begin: int, end: int) -> xgboost.Booster:
+    """Booster of the rounds `begin` to `end` - 1.
 
     None at all is allowed, which XGBoost's slicing refuses: the booster then has one round of empty
     trees, because XGBoost 3.2 without trees takes ``base_score`` for a margin.
     """
     n_outputs = outputs_of(document)
-    trees = trees_of(document)[: n_rounds * n_outputs]
+    trees = trees_of(document)[begin * n_outputs : end * n_outputs]
     if not trees:
         trees = [tree_document(_EMPTY_TREE, n_features=_n_features(document))] * n_outputs
     return load_document(with_trees(document, trees, n_outputs=n_outputs))

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -28,6 +27,7 @@ from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
 from mtboost.xgboost.library import Settings, arithmetic, call_objective, read_settings
+from mtboost.xgboost.matrices import starting_from
 
 FloatArray = npt.NDArray[np.float32]
 _SERIAL_ROWS = 20_000
@@ -205,7 +205,7 @@ class Growth:
             is_small = matrix.num_row() < _SERIAL_ROWS
             new.set_param({"nthread": 1 if is_small else self.settings.n_threads})
             # XGBoost adds trees to a base margin one after another, as it would to earlier trees.
-            with _base_margin(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
+            with starting_from(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
                 margins = new.predict(matrix, output_margin=True).reshape(margins.shape)
         self._margins[matrix] = (len(self._trees), margins)
         return margins
@@ -247,7 +247,7 @@ class Growth:
         message = f"[{iteration}]"
         for matrix, name in evals:
             margins = self.margins(matrix)
-            with _base_margin(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
+            with starting_from(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
                 line = xgboost.Booster.eval_set(self.stock, [(matrix, name)], iteration)
             message += line[line.index("]") + 1 :]
         if metric is not None:
@@ -450,17 +450,3 @@ class GrowingBooster(xgboost.Booster):
     def __reduce__(self) -> Any:
         # copy.copy hands back what it is given; a function of ours would be needed to unpickle.
         return copy.copy, (self.trained(),)
-
-
-@contextmanager
-def _base_margin(matrix: xgboost.DMatrix, margins: FloatArray) -> Iterator[None]:
-    """Let `matrix` start from these margins for a moment.
-
-    A booster without trees then predicts them, and XGBoost's metrics and link functions serve us.
-    """
-    own = matrix.get_base_margin()
-    matrix.set_base_margin(margins)
-    try:
-        yield
-    finally:
-        matrix.set_base_margin(own)

@@ -83,6 +83,21 @@ def plain_matrix(
 
 
 @contextmanager
+def starting_from(matrix: xgboost.DMatrix, margins: npt.NDArray[np.float32]) -> Iterator[None]:
+    """Let `matrix` start from these margins for a moment.
+
+    A booster without trees then predicts them, and XGBoost's metrics and link functions serve us; a
+    booster of later trees adds them one after another, as it would to earlier trees.
+    """
+    own = matrix.get_base_margin()
+    matrix.set_base_margin(margins)
+    try:
+        yield
+    finally:
+        matrix.set_base_margin(own)
+
+
+@contextmanager
 def _infinity_named(table: Table) -> Iterator[None]:
     """Say where the infinite value is that XGBoost refuses."""
     try:

@@ -1,0 +1,83 @@
+"""Metrics of single tasks among those that XGBoost prints and records."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost.errors import DataError
+from mtboost.losses import inverse_link
+from mtboost.metrics import Metric, evaluate_by_task, get_metric
+from mtboost.tasks import TaskSet
+from mtboost.xgboost.objective import TaskObjective
+
+Scores = list[tuple[str, float]]
+
+
+def task_metric(
+    metric: str | Metric,
+    tasks: Iterable[tuple[xgboost.DMatrix, Any]],
+    *,
+    objective: TaskObjective | None = None,
+) -> Callable[[npt.NDArray[np.float32], xgboost.DMatrix], Scores]:
+    """Make a metric of each task for ``xgboost.train(..., custom_metric=...)``.
+
+    Parameters
+    ----------
+    metric : str or Metric
+        See :func:`mtboost.metrics.get_metric`.
+    tasks : pairs of DMatrix and array-like of shape (n_rows,)
+        The matrices of ``evals`` and the task of each of their rows. A matrix of ``evals`` that is
+        not among them gets no metric by task.
+    objective : TaskObjective, optional
+        The one that is trained with: XGBoost then hands over margins, not predictions.
+
+    Returns
+    -------
+    callable
+        Gives ``[(f"{metric}-{task}", value), ...]``, tasks in their order; white space and colons
+        in a name, at which XGBoost would cut it, become underscores.
+
+    Raises
+    ------
+    DataError
+        There is not one task per row.
+
+    Examples
+    --------
+    >>> by_task = task_metric("auc", [(dvalid, valid_task)])
+    >>> xgboost.train(params, dtrain, 200, evals=[(dvalid, "valid")],
+    ...               custom_metric=by_task)  # doctest: +SKIP
+    """
+    metric = get_metric(metric)
+    sets: weakref.WeakKeyDictionary[xgboost.DMatrix, TaskSet] = weakref.WeakKeyDictionary()
+    for number, (matrix, labels) in enumerate(tasks):
+        if not isinstance(matrix, xgboost.DMatrix):
+            raise DataError(f"tasks[{number}] must be a pair (DMatrix, task of each row).")
+        sets[matrix] = TaskSet.from_labels(labels, matrix.num_row())
+
+    def by_task(predictions: npt.NDArray[np.float32], matrix: xgboost.DMatrix) -> Scores:
+        if matrix not in sets:
+            return []
+        own = sets[matrix]
+        if objective is not None:
+            predictions = np.asarray(inverse_link(objective.objective, predictions), np.float32)
+        weight = matrix.get_weight()
+        values = evaluate_by_task(
+            metric,
+            matrix.get_label(),
+            predictions,
+            own.codes,
+            own.n_tasks,
+            weight if weight.size else None,
+        )
+        names = (re.sub(r"[\s:]+", "_", f"{metric.name}-{task}") for task in own.names)
+        return list(zip(names, values.tolist(), strict=True))
+
+    return by_task
