@@ -171,22 +171,22 @@ class Data:
 
 
 class Reader:
-    """Bytes of a file whose entries begin at multiples of 8."""
+    """Bytes of a file, read from front to back; most entries are padded to a multiple of 8."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._at = 0
 
-    def take(self, kind: str, n: int = 1) -> NDArray:  # type: ignore[type-arg]
+    def take(self, kind: str, n: int = 1, padded: bool = True) -> NDArray:  # type: ignore[type-arg]
         entries = np.frombuffer(self._raw, kind, n, self._at)
-        self.skip(entries.nbytes)
+        self.skip(entries.nbytes, padded)
         return entries
 
     def number(self, kind: str = "<i4") -> int:
         return int(self.take(kind)[0])
 
-    def skip(self, n_bytes: int) -> None:
-        self._at += -(-n_bytes // 8) * 8
+    def skip(self, n_bytes: int, padded: bool = True) -> None:
+        self._at += -(-n_bytes // 8) * 8 if padded else n_bytes
 
 
 def read_data(data: lgb.Dataset) -> Data:
@@ -255,10 +255,11 @@ def read_feature(reader: Reader, column: int) -> Feature:
     is_categorical = bool(reader.number())
     reader.take("<f8", 2)  # smallest and largest value
     zero, frequent = reader.number(), reader.number()
+    categories = reader.take("<i4", n_bins if is_categorical else 0, padded=False)
     return Feature(
         column=column,
         upper=reader.take("<f8", 0 if is_categorical else n_bins),
-        categories=reader.take("<i4", n_bins if is_categorical else 0).astype(np.int64),
+        categories=categories.astype(np.int64),
         missing=missing,
         zero=zero,
         frequent=frequent,
