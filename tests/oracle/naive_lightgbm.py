@@ -616,8 +616,6 @@ def make_split(
     """The right side once more as what the left one leaves, whichever was added up."""
     whole = leaf.whole
     right = Side(whole.G - left.G, whole.H - left.H, whole.n_rows - left.n_rows)
-    if params.feature_contri:
-        gain = gain * params.feature_contri[feature.column]
     return Split(
         feature=-1,
         column=feature.column,
@@ -761,16 +759,24 @@ class Random:
 
 
 class Draws:
-    """Streams that run on from tree to tree: one a training, made before the first tree."""
+    """Streams of features and cuts, which run on from tree to tree."""
 
     def __init__(self, data: Data, params: Params) -> None:
         self._params = params
         self._columns = sorted(feature.column for feature in data.features)
         self._feature_of = {f.column: i for i, f in enumerate(data.features)}
         self._features = Random(params.feature_fraction_seed)
-        self._cuts = [Random(params.extra_seed + i) for i in range(len(data.features))]
         self._of_tree = self._columns
-        self.next_tree()  # LightGBM draws once more than there are trees
+        self.reset()
+
+    def reset(self) -> None:
+        """What making a booster and each `Booster.reset_parameter` does to the streams.
+
+        `Booster.update` with a custom objective resets parameters before the first tree.
+        """
+        seed, n_features = self._params.extra_seed, len(self._columns)
+        self._cuts = [Random(seed + i) for i in range(n_features)]
+        self.next_tree()
 
     def next_tree(self) -> None:
         if self._params.feature_fraction < 1:
@@ -844,13 +850,15 @@ def find_best_split(
         else:
             only = draws.cut(number, feature.n_bins)
             split, any_gains = best_numerical(table, feature, leaf, params, only)
-            if split is not None and params.direction(feature.column):
-                split.gain *= monotone_factor(leaf.depth, params.monotone_penalty)
         if any_gains:
             leaf.splittable.append(number)
         if split is None or number not in permitted:
             continue
         split.feature = number
+        if params.feature_contri:
+            split.gain *= params.feature_contri[feature.column]
+        if params.direction(feature.column) and not feature.is_categorical:
+            split.gain *= monotone_factor(leaf.depth, params.monotone_penalty)
         if leaf.split is None or rank(split) < rank(leaf.split):
             leaf.split = split
 
