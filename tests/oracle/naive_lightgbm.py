@@ -401,7 +401,10 @@ def with_frequent_bin(table: Doubles, feature: Feature, leaf: Leaf) -> Doubles:
 
 def estimated_rows(hessian: Doubles, rows_per_hessian: float) -> Ints:
     """Rows of each bin, guessed from its hessian and rounded half up."""
-    return np.trunc(hessian * rows_per_hessian + 0.5).astype(np.int64)
+    with np.errstate(all="ignore"):
+        rows = np.trunc(hessian * rows_per_hessian + 0.5)
+        fits = (rows > -(2.0**31)) & (rows < 2.0**31)
+        return np.where(fits, rows, -(2.0**31)).astype(np.int64)  # what x86 makes of the rest
 
 
 # Weights and gains ----------------------------------------------------------------------------
@@ -549,11 +552,13 @@ def best_numerical(
             is_allowed &= np.asarray(cuts) == only
         if not is_allowed.any():
             continue
-        gain = gain_of_cuts(left, right, leaf, params, l2, direction)
+        with np.errstate(all="ignore"):
+            gain = gain_of_cuts(left, right, leaf, params, l2, direction)
+        # A side without gradient and hessian has a gain of NaN: never the best, yet it counts.
+        any_gains |= bool((is_allowed & ~(gain <= floor)).any())
         is_allowed &= gain > floor
         if not is_allowed.any():
             continue
-        any_gains = True
         i = int(np.argmax(np.where(is_allowed, gain, -np.inf)))
         if gain[i] <= (-np.inf if best is None else best.gain) + floor:
             continue
@@ -652,11 +657,12 @@ def best_categorical(
     for left, right, bins in candidates:
         # Of one category LightGBM adds the gains in the other order.
         sides = (right, left) if is_one_hot else (left, right)
-        gain = float(gain_of_cuts(*sides, leaf, params, l2, direction=0))
+        with np.errstate(all="ignore"):
+            gain = float(gain_of_cuts(*sides, leaf, params, l2, direction=0))
         if gain <= floor:
             continue
-        any_gains = True
-        if best is None or gain > best[0]:
+        any_gains = True  # also when the gain is NaN
+        if gain > (-np.inf if best is None else best[0]):
             best = gain, left, bins
     if best is None:
         return None, any_gains
