@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +36,8 @@ LARGEST = float(np.finfo(np.float64).max)
 NEXT_TO_ZERO = float(np.float32(1e-35))  # a stored value up to this size becomes 0
 SPARSE_FEATURE = 0.7  # share of the most frequent bin from which LightGBM stores a feature sparsely
 SPARSE_ROW = 0.25  # the same for many features stored row by row
+# Before 4.6 a node kept the value and hessian it had as a leaf, and of the root none at all.
+IS_BEFORE_4_6 = tuple(int(part) for part in lgb.__version__.split(".")[:2]) < (4, 6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -838,9 +840,7 @@ class Bagging:
 # Best split of one leaf -----------------------------------------------------------------------
 
 
-def find_best_split(
-    training: Training, leaf: Leaf, permitted: set[int], draws: Draws
-) -> None:
+def find_best_split(training: Training, leaf: Leaf, permitted: set[int], draws: Draws) -> None:
     """Set split and splittable features of a leaf whose histogram is there.
 
     Every feature of the histogram is scanned, also those the leaf may not use: what is not
@@ -977,9 +977,7 @@ def look_for_splits(
         find_best_split(training, leaf, own, draws)
 
 
-def split_leaf(
-    training: Training, leaf: Leaf, split: Split, next_number: int
-) -> tuple[Leaf, Leaf]:
+def split_leaf(training: Training, leaf: Leaf, split: Split, next_number: int) -> tuple[Leaf, Leaf]:
     """Children of a leaf; the left one keeps its number."""
     goes_left = split.goes_left[training.data.bins[leaf.rows, split.feature]]
     children = []
@@ -1029,7 +1027,12 @@ def make_tree(
     for leaf in leaves:
         leaf_of_row[leaf.rows] = leaf.number
     outputs = np.array([leaf.output for leaf in leaves])
+    value = np.array([leaf.output for leaf, *_ in nodes])
+    hessian = np.array([(a.H - EPSILON) + (b.H - EPSILON) for _, _, a, b, _ in nodes])
     has_split = n_nodes > 0
+    if IS_BEFORE_4_6 and has_split:
+        hessian = np.array([leaf.sums[1] for leaf, *_ in nodes])
+        value[0] = hessian[0] = 0.0
     return Tree(
         left=left,
         right=right,
@@ -1041,8 +1044,8 @@ def make_tree(
         gain=np.array(
             [split.gain + params.min_gain_to_split for _, split, _, _, _ in nodes]
         ).astype(np.float32),
-        value=stored(np.array([leaf.output for leaf, *_ in nodes]) * params.learning_rate),
-        hessian=np.array([(a.H - EPSILON) + (b.H - EPSILON) for _, _, a, b, _ in nodes]),
+        value=stored(value * params.learning_rate),
+        hessian=hessian,
         count=np.array([sum(counts) for *_, counts in nodes], dtype=np.int64),
         leaf_value=stored(outputs * params.learning_rate) if has_split else np.zeros(1),
         leaf_hessian=np.array([leaf.sums[1] for leaf in leaves]) if has_split else np.zeros(1),
@@ -1055,3 +1058,10 @@ def stored(values: Doubles) -> Doubles:
     """Values as a tree keeps them."""
     values = np.where(np.isnan(values), 0.0, values)
     return np.where(np.abs(values) <= NEXT_TO_ZERO, 0.0, values)
+
+
+def add_bias(tree: Tree, bias: float) -> Tree:
+    """What boost_from_average makes of the first tree: the start moves into its values."""
+    if abs(bias) <= EPSILON:
+        return tree
+    return replace(tree, value=stored(tree.value + bias), leaf_value=stored(tree.leaf_value + bias))
