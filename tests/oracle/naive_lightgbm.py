@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The slow, obvious twin of a tree grown on LightGBM's bins: one task, plain score.
 
-Its trees are those of stock LightGBM 4.5 to 4.7 on the CPU, bit for bit; docs/lightgbm_arithmetic.md
-tells the same rules in words. These hold throughout:
+Its trees are those of stock LightGBM 4.5 to 4.7 on the CPU, bit for bit. The same rules in words:
+docs/lightgbm_arithmetic.md. These hold throughout:
 
 * everything is float64 but the gradients and hessians, which are float32, and the gain that a tree
   stores; sums are added one after the other, in row order or in bin order;
@@ -16,6 +16,7 @@ A table of sums is indexed [bin or candidate, gradient or hessian].
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -152,7 +153,7 @@ class Group:
     is_multi: bool  # each in a column of its own; otherwise (a bundle) all in one column
 
     def offsets(self, features: Sequence[Feature]) -> list[int]:
-        """First entry of each feature in the column of a bundle, whose entry 0 is "all frequent"."""
+        """First entry of each feature in the column of a bundle; entry 0 is "all frequent"."""
         return [
             1 + sum(features[other].n_stored for other in self.features[:i])
             for i in range(len(self.features) + 1)
@@ -188,7 +189,7 @@ class Reader:
         return int(self.take(kind)[0])
 
     def skip(self, n_bytes: int, padded: bool = True) -> None:
-        self._at += -(-n_bytes // 8) * 8 if padded else n_bytes
+        self._at += (n_bytes + 7) // 8 * 8 if padded else n_bytes
 
 
 def read_data(data: lgb.Dataset) -> Data:
@@ -232,8 +233,7 @@ def read_data(data: lgb.Dataset) -> Data:
         n_members = reader.number()
         members = list(range(first_feature[group], first_feature[group] + n_members))
         groups.append(Group(members, is_multi))
-        for member in members:
-            features.append(read_feature(reader, int(column_of_feature[member])))
+        features += [read_feature(reader, int(column_of_feature[member])) for member in members]
         if is_multi:
             for member in members:
                 feature = features[member]
@@ -328,10 +328,10 @@ def smallest_block(data: Data, groups: Sequence[Group]) -> int:
 
 def blocks(n_rows: int, n_threads: int, smallest: int) -> list[slice]:
     """Rows by thread. Each block is summed on its own, then they are added in this order."""
-    n_blocks = min(n_threads, -(-n_rows // smallest))
+    n_blocks = min(n_threads, math.ceil(n_rows / smallest))
     if n_blocks <= 1:
         return [slice(0, n_rows)]
-    size = -(-(-(-n_rows // n_blocks)) // 32) * 32
+    size = math.ceil(math.ceil(n_rows / n_blocks) / 32) * 32
     return [slice(begin, begin + size) for begin in range(0, n_blocks * size, size)]
 
 
@@ -416,8 +416,8 @@ def estimated_rows(hessian: Doubles, rows_per_hessian: float) -> Ints:
 class Side:
     """One side of a cut, or of many: each entry an array then."""
 
-    G: Doubles
-    H: Doubles
+    gradient: Doubles
+    hessian: Doubles
     n_rows: Ints | int
 
 
@@ -428,7 +428,7 @@ def soft_threshold(G: Doubles, params: Params) -> Doubles:
 
 def free_output(side: Side, parent_output: float, params: Params, l2: float) -> Doubles:
     """Value of a leaf before the learning rate, without monotone bounds."""
-    value = -soft_threshold(side.G, params) / (side.H + l2)
+    value = -soft_threshold(side.gradient, params) / (side.hessian + l2)
     if params.max_delta_step > 0:
         limit = params.max_delta_step
         value = np.where(np.abs(value) > limit, np.sign(value) * limit, value)
@@ -440,8 +440,8 @@ def free_output(side: Side, parent_output: float, params: Params, l2: float) -> 
 
 def gain_at_output(side: Side, value: Doubles | float, params: Params, l2: float) -> Doubles:
     """-(2 G w + (H + λ) w²)."""
-    G = soft_threshold(side.G, params)
-    return -(2.0 * G * value + (side.H + l2) * value * value)
+    G = soft_threshold(side.gradient, params)
+    return -(2.0 * G * value + (side.hessian + l2) * value * value)
 
 
 def free_gain(side: Side, parent_output: float, params: Params, l2: float) -> Doubles:
@@ -449,8 +449,8 @@ def free_gain(side: Side, parent_output: float, params: Params, l2: float) -> Do
     if params.max_delta_step > 0 or params.is_smoothed:
         value = free_output(side, parent_output, params, l2)
         return gain_at_output(side, value, params, l2)
-    G = soft_threshold(side.G, params)
-    return G * G / (side.H + l2)
+    G = soft_threshold(side.gradient, params)
+    return G * G / (side.hessian + l2)
 
 
 def bounded_output(side: Side, leaf: Leaf, params: Params, l2: float) -> Doubles:
@@ -527,7 +527,7 @@ def best_numerical(
     whole, n_bins = leaf.whole, feature.n_bins
     l2, direction = params.lambda_l2, params.direction(feature.column)
     floor = float(free_gain(whole, leaf.output, params, l2)) + params.min_gain_to_split
-    rows_of_bin = estimated_rows(table[:, 1], whole.n_rows / float(whole.H))
+    rows_of_bin = estimated_rows(table[:, 1], whole.n_rows / float(whole.hessian))
     goes_both_ways = n_bins > 2 and feature.missing != "None"
     has_nan_bin = goes_both_ways and feature.missing == "NaN"
     skipped = feature.zero if goes_both_ways and feature.missing == "Zero" else -1
@@ -546,8 +546,14 @@ def best_numerical(
                 start = rest_of(whole, table, rows_of_bin)
                 cuts = [0, *added]
         near = running_sums(start, table[added], rows_of_bin[added])
-        near = near if len(cuts) > len(added) else Side(near.G[1:], near.H[1:], near.n_rows[1:])
-        far = Side(whole.G - near.G, whole.H - near.H, whole.n_rows - near.n_rows)
+        near = (
+            near
+            if len(cuts) > len(added)
+            else Side(near.gradient[1:], near.hessian[1:], near.n_rows[1:])
+        )
+        far = Side(
+            whole.gradient - near.gradient, whole.hessian - near.hessian, whole.n_rows - near.n_rows
+        )
         left, right = (far, near) if backwards else (near, far)
         is_allowed = are_big_enough(near, far, params)
         if only is not None:
@@ -581,8 +587,8 @@ def best_numerical(
 def running_sums(start: Side, table: Doubles, n_rows: Ints) -> Side:
     """Start, start plus first bin, and so on."""
     return Side(
-        np.cumsum(np.concatenate([[start.G], table[:, 0]])),
-        np.cumsum(np.concatenate([[start.H], table[:, 1]])),
+        np.cumsum(np.concatenate([[start.gradient], table[:, 0]])),
+        np.cumsum(np.concatenate([[start.hessian], table[:, 1]])),
         np.cumsum(np.concatenate([[start.n_rows], n_rows])),
     )
 
@@ -590,22 +596,22 @@ def running_sums(start: Side, table: Doubles, n_rows: Ints) -> Side:
 def rest_of(whole: Side, table: Doubles, n_rows: Ints) -> Side:
     """What bins 1 and above leave of the whole."""
     return Side(
-        np.subtract.accumulate(np.concatenate([[whole.G], table[1:, 0]]))[-1],
-        np.subtract.accumulate(np.concatenate([[whole.H - EPSILON], table[1:, 1]]))[-1],
+        np.subtract.accumulate(np.concatenate([[whole.gradient], table[1:, 0]]))[-1],
+        np.subtract.accumulate(np.concatenate([[whole.hessian - EPSILON], table[1:, 1]]))[-1],
         whole.n_rows - int(n_rows[1:].sum()),
     )
 
 
 def at(side: Side, i: int) -> Side:
     assert isinstance(side.n_rows, np.ndarray)
-    return Side(side.G[i], side.H[i], int(side.n_rows[i]))
+    return Side(side.gradient[i], side.hessian[i], int(side.n_rows[i]))
 
 
 def are_big_enough(near: Side, far: Side, params: Params) -> Bools:
     """Cuts with enough on both sides. Beyond the first with too little left none is looked at."""
     fewest, lightest = params.fewest_rows, params.min_sum_hessian_in_leaf
-    is_near_enough = (near.n_rows >= fewest) & (near.H >= lightest)
-    is_over = is_near_enough & ((far.n_rows < fewest) | (far.H < lightest))
+    is_near_enough = (near.n_rows >= fewest) & (near.hessian >= lightest)
+    is_over = is_near_enough & ((far.n_rows < fewest) | (far.hessian < lightest))
     return is_near_enough & ~np.logical_or.accumulate(is_over)
 
 
@@ -622,7 +628,9 @@ def make_split(
 ) -> Split:
     """The right side once more as what the left one leaves, whichever was added up."""
     whole = leaf.whole
-    right = Side(whole.G - left.G, whole.H - left.H, whole.n_rows - left.n_rows)
+    right = Side(
+        whole.gradient - left.gradient, whole.hessian - left.hessian, whole.n_rows - left.n_rows
+    )
     return Split(
         feature=-1,
         column=feature.column,
@@ -682,14 +690,19 @@ def one_category_left(
 ) -> Candidates:
     whole = leaf.whole
     fewest, lightest = params.fewest_rows, params.min_sum_hessian_in_leaf
-    n_rows = estimated_rows(table[:, 1], whole.n_rows / float(whole.H))
+    n_rows = estimated_rows(table[:, 1], whole.n_rows / float(whole.hessian))
     offset = int(feature.frequent == 0)
     only = None if draw is None else draw.int32(1 - offset, feature.n_bins - offset) + offset
     for b in range(1, feature.n_bins):
         G, H = table[b]
         left = Side(G, H + EPSILON, int(n_rows[b]))
-        right = Side(whole.G - G, whole.H - H - EPSILON, whole.n_rows - int(n_rows[b]))
-        if left.n_rows < fewest or H < lightest or right.n_rows < fewest or right.H < lightest:
+        right = Side(whole.gradient - G, whole.hessian - H - EPSILON, whole.n_rows - int(n_rows[b]))
+        if (
+            left.n_rows < fewest
+            or lightest > H
+            or right.n_rows < fewest
+            or right.hessian < lightest
+        ):
             continue
         if only is None or b == only:
             yield left, right, [b]
@@ -701,7 +714,7 @@ def several_categories_left(
     """Categories with enough rows, sorted by their own ratio: the lowest left, then the highest."""
     whole = leaf.whole
     fewest, lightest = params.fewest_rows, params.min_sum_hessian_in_leaf
-    n_rows = estimated_rows(table[:, 1], whole.n_rows / float(whole.H))
+    n_rows = estimated_rows(table[:, 1], whole.n_rows / float(whole.hessian))
     used = [b for b in range(1, len(table)) if n_rows[b] >= params.cat_smooth]
     used.sort(key=lambda b: table[b, 0] / (table[b, 1] + params.cat_smooth))
     most = min(params.max_cat_threshold, (len(used) + 1) // 2)
@@ -716,10 +729,10 @@ def several_categories_left(
             n_left += int(n_rows[b])
             n_group += int(n_rows[b])
             left = Side(np.float64(G), np.float64(H), n_left)
-            right = Side(whole.G - G, whole.H - H, whole.n_rows - n_left)
+            right = Side(whole.gradient - G, whole.hessian - H, whole.n_rows - n_left)
             if n_left < fewest or lightest > H:
                 continue
-            if right.n_rows < max(fewest, params.min_data_per_group) or right.H < lightest:
+            if right.n_rows < max(fewest, params.min_data_per_group) or right.hessian < lightest:
                 break
             if n_group < params.min_data_per_group:
                 continue
@@ -826,7 +839,7 @@ class Bagging:
     """Rows of each tree: a stream for every 1024 rows, all drawn anew every ``freq`` trees."""
 
     def __init__(self, n_rows: int, fraction: float, freq: int, seed: int = 3) -> None:
-        self._streams = [Random(seed + i) for i in range(-(-n_rows // 1024))]
+        self._streams = [Random(seed + i) for i in range(math.ceil(n_rows / 1024))]
         self._n_rows, self._fraction, self._freq = n_rows, fraction, freq
         self._rows = np.arange(n_rows)
 
@@ -985,7 +998,7 @@ def split_leaf(training: Training, leaf: Leaf, split: Split, next_number: int) -
         (leaf.number, split.left, split.left_output, leaf.rows[goes_left]),
         (next_number, split.right, split.right_output, leaf.rows[~goes_left]),
     ):
-        sums = np.array([side.G, side.H - EPSILON])
+        sums = np.array([side.gradient, side.hessian - EPSILON])
         child = Leaf(number, leaf.depth + 1, rows, sums, output, leaf.lower, leaf.upper)
         child.path = leaf.path | {split.column}
         children.append(child)
@@ -1028,7 +1041,7 @@ def make_tree(
         leaf_of_row[leaf.rows] = leaf.number
     outputs = np.array([leaf.output for leaf in leaves])
     value = np.array([leaf.output for leaf, *_ in nodes])
-    hessian = np.array([(a.H - EPSILON) + (b.H - EPSILON) for _, _, a, b, _ in nodes])
+    hessian = np.array([(a.hessian - EPSILON) + (b.hessian - EPSILON) for _, _, a, b, _ in nodes])
     has_split = n_nodes > 0
     if IS_BEFORE_4_6 and has_split:
         hessian = np.array([leaf.sums[1] for leaf, *_ in nodes])
