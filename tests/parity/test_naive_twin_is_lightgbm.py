@@ -469,15 +469,17 @@ def test_columns_summed_deterministically_do_not_depend_on_threads(n_threads: in
 @pytest.mark.parametrize("kind", ["dense", "several", "bundle"])
 @pytest.mark.parametrize("force_row_wise", [False, True])
 def test_rows_of_a_block_depend_on_bins_and_entries_a_row(kind: str, force_row_wise: bool) -> None:
-    # With 255 bins a column a thread gets so many rows at least that small nodes have one block.
+    # With columns of 255 bins a thread gets so many rows at least that small nodes have one block.
+    # The columns with two bins have the many rows to a bin that let it show.
     table, loss = wide(3000, 1)
     rng = np.random.default_rng(4)
+    binary = rng.integers(0, 2, size=(3000, 4)) + 0.5
     sparse = np.where(rng.random((3000, 20)) < 0.1, rng.normal(size=(3000, 20)), 0)
     if kind == "bundle":
         own = np.arange(20) == rng.integers(0, 20, 3000)[:, np.newaxis]
         sparse = np.where(own, rng.normal(size=(3000, 20)), 0)
-    if kind != "dense":
-        table = replace(table, X=np.column_stack([table.X[:, 0], sparse]))
+    rest = table.X if kind == "dense" else sparse
+    table = replace(table, X=np.column_stack([binary, rest]))
     params = Params(
         num_leaves=60,
         min_data_in_leaf=1,
