@@ -19,7 +19,7 @@ from mtboost.scores import Beta, Score
 from mtboost.tables import Table, align
 from mtboost.tasks import TaskName
 from mtboost.xgboost import assemble
-from mtboost.xgboost.callbacks import TaskSplit
+from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import openmp_threads
 from mtboost.xgboost.matrices import plain_matrix, quantile_matrix
 from mtboost.xgboost.plain import train_plain
@@ -151,7 +151,7 @@ class TwoStages:
             n_rounds,
             obj=self.objective,
             verbose_eval=False,
-            callbacks=[split, *callbacks],
+            callbacks=[InOrder([split, *callbacks])],
         )
 
     def _common_matrix(self, data: Dataset, ref: xgboost.DMatrix | None = None) -> xgboost.DMatrix:

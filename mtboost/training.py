@@ -33,7 +33,7 @@ from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
 from mtboost.tables import Table, align
 from mtboost.validation import hold_out, validation_data
-from mtboost.xgboost.callbacks import TaskSplit
+from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import openmp_threads
 from mtboost.xgboost.matrices import quantile_matrix
 
@@ -104,6 +104,7 @@ def train(
         (matrix_of(align(part.common, names, n_features), part, matrix), name)
         for part, name in evals
     ]
+    split = TaskSplit(data.tasks, score=score, beta=beta, table=data.common.native)
     return xgboost.train(
         params,
         matrix,
@@ -115,10 +116,7 @@ def train(
         evals_result=evals_result,
         verbose_eval=verbose_eval,
         xgb_model=xgb_model,
-        callbacks=[
-            TaskSplit(data.tasks, score=score, beta=beta, table=data.common.native),
-            *callbacks,
-        ],
+        callbacks=[InOrder([split, *callbacks])],
     )
 
 

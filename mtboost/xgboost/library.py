@@ -6,7 +6,7 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
 * ``save_config()`` holds all training parameters after XGBoost has resolved aliases and defaults
   (:func:`read_settings`).
 * ``xgboost.train`` calls ``before_training``, then ``update`` and ``eval_set`` each round, then
-  ``after_training`` (booster.py).
+  ``after_training`` (booster.py); XGBoost 3.0 keeps its callbacks in no order (callbacks.py).
 * A user's objective is called with margins and matrix; an object of one of the classes of XGBoost
   3.2 with the round before them (:func:`call_objective`).
 * A model document may be assembled by hand (assemble.py).

@@ -8,7 +8,7 @@ from typing import Any
 import xgboost
 
 from mtboost.tasks import TaskSet
-from mtboost.xgboost.callbacks import TaskSplit
+from mtboost.xgboost.callbacks import InOrder, TaskSplit
 
 # Fewer cells (rows times features) are trained faster by one thread of XGBoost than by the core.
 _SMALL = 100_000
@@ -47,5 +47,5 @@ def train_plain(
         n_rounds,
         obj=objective,
         verbose_eval=False,
-        callbacks=list(callbacks),
+        callbacks=[InOrder(callbacks)],
     )

@@ -235,7 +235,7 @@ WRONG_TYPES = {
         {"eval_metric": lambda y, p: 0.0},
         "pass the name of a metric, or mtboost.metrics.Metric",
     ),
-    "no callback": ({"callbacks": [3]}, "callback must be an instance of"),
+    "no callback": ({"callbacks": [3]}, "callbacks holds 3: it must be an instance of"),
 }
 
 
