@@ -20,7 +20,7 @@ from mtboost.tables import Table, align
 from mtboost.tasks import TaskName
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
-from mtboost.xgboost.library import openmp_threads
+from mtboost.xgboost.library import openmp_threads, with_start
 from mtboost.xgboost.matrices import plain_matrix, quantile_matrix
 from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
@@ -146,7 +146,7 @@ class TwoStages:
     ) -> xgboost.Booster:
         split = TaskSplit(data.tasks, score=self.score, beta=self.beta, table=data.common.native)
         return xgboost.train(
-            dict(self.params),
+            with_start(self.params, matrix),
             matrix,
             n_rounds,
             obj=self.objective,

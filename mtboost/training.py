@@ -34,7 +34,7 @@ from mtboost.stages import TwoStages
 from mtboost.tables import Table, align
 from mtboost.validation import hold_out, validation_data
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
-from mtboost.xgboost.library import openmp_threads
+from mtboost.xgboost.library import openmp_threads, with_start
 from mtboost.xgboost.matrices import quantile_matrix
 
 
@@ -106,7 +106,7 @@ def train(
     ]
     split = TaskSplit(data.tasks, score=score, beta=beta, table=data.common.native)
     return xgboost.train(
-        params,
+        with_start(params, matrix),
         matrix,
         num_boost_round,
         evals=eval_matrices,

@@ -15,7 +15,7 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -201,6 +201,22 @@ def _at_most(n_threads: int) -> int:
 @cache
 def _openmp() -> Any:
     return threadpoolctl.ThreadpoolController().select(user_api="openmp")
+
+
+def with_start(params: Mapping[str, Any], matrix: xgboost.DMatrix) -> dict[str, Any]:
+    """The parameters, and a start score where XGBoost before 3.2 refuses its own: for one class.
+
+    If all labels are 0, or all 1, a logistic objective starts from a probability of 0 or 1; as
+    XGBoost 3.2 does, it is kept 1e-6 away from them.
+    """
+    params = dict(params)
+    is_logistic = params.get("objective") in ("binary:logistic", "reg:logistic")
+    if is_logistic and "base_score" not in params and version() < (3, 2):
+        weight = matrix.get_weight()
+        labels = matrix.get_label()[weight > 0 if weight.size else slice(None)]
+        if labels.size and labels[0] in (0, 1) and (labels == labels[0]).all():
+            params["base_score"] = min(max(float(labels[0]), 1e-6), 1 - 1e-6)
+    return params
 
 
 def call_objective(

@@ -610,6 +610,16 @@ def test_a_task_without_weight_has_no_specific_model():
     assert model.common.num_boosted_rounds() > 0
 
 
+@pytest.mark.parametrize("label", [0, 1])
+def test_labels_of_one_class_start_a_millionth_from_certainty(label):
+    # Rows without weight are of the other class. The trees move on by a fraction of this millionth.
+    y, weight = np.full(N, label), np.ones(N)
+    y[:20], weight[:20] = 1 - label, 0
+    model = fit(y=y, weight=weight, objective="binary:logistic", validation_fraction=0)
+    prediction = model.predict(X, task=TASK)
+    np.testing.assert_allclose(prediction, abs(label - 1e-6), rtol=0, atol=5e-7)
+
+
 def test_a_constant_label_is_predicted_as_it_is():
     model = fit(y=np.full(N, 3.5))
     np.testing.assert_array_equal(model.predict(X, task=TASK), np.float32(3.5))
