@@ -16,7 +16,7 @@ from mtboost.dataset import Dataset
 from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.scores import Beta, Score
-from mtboost.tables import Table, align
+from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
@@ -243,7 +243,7 @@ class TwoStages:
             return SpecificModel(booster, n_rounds, np.empty(0), "")
         if valid is None or valid_margins is None or task not in valid.tasks:
             return self._no_model("no validation rows", data, task)
-        valid_table = align(valid.task_table(task), table.feature_names, table.n_features)
+        valid_table = Columns.of(table).align(valid.task_table(task))
         quitting = TaskQuitting(
             self._task_matrix(
                 valid_table, valid, task, valid_margins, n_threads, max_bin, ref=matrix

@@ -150,6 +150,31 @@ BAD_DATA = {
         {"X": FRAME, "eval_set": (FRAME.rename(columns={"q": "Q"}), Y, TASK)},
         "eval_set: X has no column 'q'",
     ),
+    "validation of other categories": (
+        {
+            "X": FRAME.assign(shop=pd.Categorical(["x", "y"] * 100)),
+            "eval_set": (FRAME.assign(shop=pd.Categorical(["y", "z"] * 100)), Y, TASK),
+        },
+        "eval_set: X has 'z' in the category column 'shop', first at row 1, .* 'x', 'y'",
+    ),
+    "other categories of one task": (
+        {
+            "X": {0: FRAME, 1: FRAME.assign(shop=pd.Categorical(["x", "y"] * 100))},
+            "y": {0: Y, 1: Y},
+            "task": None,
+            "eval_set": ({1: FRAME.assign(shop=pd.Categorical(["x", "z"] * 100))}, {1: Y}),
+        },
+        "eval_set: X has 'z' in the category column 'shop', first at row 1, .* 'x', 'y'",
+    ),
+    "a column of one task is missing": (
+        {
+            "X": {0: FRAME, 1: FRAME.assign(shop=1.0)},
+            "y": {0: Y, 1: Y},
+            "task": None,
+            "eval_set": ({1: FRAME}, {1: Y}),
+        },
+        "eval_set: X lacks column 'shop'",
+    ),
     "validation without rows": (
         {"eval_set": (X[:0], Y[:0], TASK[:0])},
         "eval_set: X has no rows",

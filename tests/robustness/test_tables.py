@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mtboost.errors import DataError
 from mtboost.labels import as_base_margin, as_labels, as_weights
-from mtboost.tables import align, as_table, concat
+from mtboost.tables import Columns, as_table, concat
 from mtboost.task_tables import check_task_keys, from_mapping, is_mapping
 
 NUMBERS = np.array([[1.0, 0.0, 3.0], [0.0, 5.0, 6.0], [7.0, 8.0, 0.0], [0.0, 2.0, 4.0]])
@@ -393,7 +393,7 @@ def test_a_table_needs_a_column_besides_the_task():
 
 @every_frame
 def test_named_columns_are_brought_into_the_models_order(X):
-    table = align(as_table(X), ["c", "a"], 2)
+    table = Columns(("c", "a"), 2).align(as_table(X))
     assert table.feature_names == ("c", "a")
     np.testing.assert_array_equal(codes_in_xgboost(table), NUMBERS[:, [2, 0]])
 
@@ -401,16 +401,39 @@ def test_named_columns_are_brought_into_the_models_order(X):
 def test_missing_and_renamed_columns_are_listed_with_the_nearest_name():
     table = as_table(pd.DataFrame({"income": [1.0], "age": [2.0]}))
     with pytest.raises(DataError, match=r"X lacks columns 'incme', 'zip' .*Did you mean 'income'"):
-        align(table, ["incme", "age", "zip"], 3)
+        Columns(("incme", "age", "zip"), 3).align(table)
+
+
+@every_frame
+@pytest.mark.parametrize("trained", [["red", "blue"], ["red", "green", "blue"]])
+def test_categories_get_the_codes_they_had_in_training(X, trained):
+    table = as_table(X)
+    own = table.categories("color")
+    found = Columns(table.feature_names, 4, {"color": trained}).align(table)
+    assert found.categories("color") == trained
+    labels = found.column("color").tolist()
+    assert labels[:2] + labels[3:] == ["red", "blue", "red"]
+    assert pd.isna(labels[2])
+    assert table.categories("color") == own  # the user's table is not written to
+
+
+@every_frame
+def test_a_category_that_was_not_trained_on_is_named(X):
+    columns = Columns(("a", "b", "c", "color"), 4, {"color": ["blue", "green"]})
+    message = "X has 'red' in the category column 'color', first at row 0, .* 'blue', 'green'"
+    with pytest.raises(DataError, match=message):
+        columns.align(as_table(X))
+    only_blue = as_table(X).take(np.array([1, 2]))  # the type of the column has red all the same
+    assert columns.align(only_blue).categories("color") == ["blue", "green"]
 
 
 def test_without_names_on_either_side_the_number_of_columns_must_agree():
     unnamed, named = as_table(NUMBERS), as_table(NUMBERS, feature_names=["x", "y", "z"])
-    assert align(unnamed, ["a", "b", "c"], 3).feature_names == ("a", "b", "c")
-    assert align(named, None, 3).native is NUMBERS
-    for table, names in ((unnamed, ["a", "b"]), (named, None), (unnamed, None)):
+    assert Columns(("a", "b", "c"), 3).align(unnamed).feature_names == ("a", "b", "c")
+    assert Columns(None, 3).align(named).native is NUMBERS
+    for table, names in ((unnamed, ("a", "b")), (named, None), (unnamed, None)):
         with pytest.raises(DataError, match="X has 3 columns, but the model was trained on 2"):
-            align(table, names, 2)
+            Columns(names, 2).align(table)
 
 
 # Stacking
@@ -483,6 +506,18 @@ def test_tables_that_do_not_fit_are_not_stacked(first, second, message):
 
 
 # One table a task
+
+
+def test_tables_may_order_the_same_categories_differently():
+    frames = {
+        task: pd.DataFrame({"kind": pd.Categorical(["x", "y", None], categories=order)})
+        for task, order in {"s": ["x", "y"], "b": ["y", "x"]}.items()
+    }
+    data = from_mapping(frames)
+    for table in data.tables.values():
+        assert table.categories("kind") == ["x", "y"]
+        assert table.column("kind").tolist()[:2] == ["x", "y"]
+    assert frames["b"]["kind"].cat.categories.tolist() == ["y", "x"]
 
 
 def shops(library):
