@@ -107,9 +107,9 @@ class Dataset:
         return self.tasks.n_rows
 
     @property
-    def has_own_tables(self) -> bool:
-        """Whether each task came as a table of its own."""
-        return self._tables is not None
+    def tables(self) -> list[Table]:
+        """What the user gave: one table, or one a task."""
+        return [self._table] if self._table is not None else list((self._tables or {}).values())
 
     def task_table(self, task: TaskName) -> Table:
         """All columns of a task's rows, in the order of ``tasks.rows(task)``."""

@@ -29,6 +29,8 @@ import xgboost
 
 from mtboost import _core
 from mtboost.errors import MissingDependencyError, ParameterError, UnsupportedError
+from mtboost.tables import Library, Table
+from mtboost.tasks import listed
 
 _OBJECTIVE_PARAMETERS = (
     "scale_pos_weight",
@@ -77,6 +79,56 @@ def check_version() -> None:
             f"mtboost supports xgboost >= 3.0, < 4; found {xgboost.__version__}. "
             "Run: pip install 'xgboost>=3.0,<4'"
         )
+
+
+def check_readable(table: Table) -> None:
+    """Raise unless the installed XGBoost reads tables of this library, and the categories in it.
+
+    Raises
+    ------
+    UnsupportedError
+        XGBoost 3.0 reads categories of pandas only, 3.1 does not recognise DataFrames of pandas 3.
+    """
+    if table.library == "pandas" and not reads_categories("pandas"):
+        import pandas
+
+        raise UnsupportedError(
+            f"XGBoost {xgboost.__version__} does not recognise DataFrames of pandas "
+            f"{pandas.__version__}: run pip install 'xgboost>=3.2', or 'pandas<3'."
+        )
+    categorical = table.categorical_features
+    if categorical and not reads_categories(table.library):
+        raise UnsupportedError(
+            f"X has categories in {listed(categorical, 'column')}, which XGBoost "
+            f"{xgboost.__version__} does not read from {table.library}: give a pandas DataFrame "
+            "(X.to_pandas()), or run pip install 'xgboost>=3.1'."
+        )
+
+
+@cache
+def reads_categories(library: Library) -> bool:
+    """Whether the installed XGBoost reads a category column of a library, tried on one row."""
+    table: Any
+    match library:
+        case "pandas":
+            import pandas
+
+            table = pandas.DataFrame({"x": pandas.Categorical(["a"])})
+        case "polars":
+            import polars
+
+            table = polars.DataFrame({"x": ["a"]}, schema={"x": polars.Enum(["a"])})
+        case "pyarrow":
+            import pyarrow
+
+            table = pyarrow.table({"x": pyarrow.array(["a"]).dictionary_encode()})
+        case _:
+            return False
+    try:
+        matrix = xgboost.DMatrix(table, enable_categorical=True, nthread=1)
+    except (NotImplementedError, ValueError):
+        return False
+    return bool(matrix.feature_types == ["c"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,14 @@ import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtboost.errors import DataError
+import mtboost
+from mtboost.errors import DataError, UnsupportedError
 from mtboost.labels import as_base_margin, as_labels, as_weights
 from mtboost.tables import Columns, as_table, concat
 from mtboost.task_tables import check_task_keys, from_mapping, is_mapping
+from mtboost.xgboost import library as xgboost_library
+from mtboost.xgboost.library import check_readable, reads_categories, version
+from mtboost.xgboost.matrices import plain_matrix
 
 NUMBERS = np.array([[1.0, 0.0, 3.0], [0.0, 5.0, 6.0], [7.0, 8.0, 0.0], [0.0, 2.0, 4.0]])
 COLORS = ["red", "blue", None, "red"]
@@ -58,6 +62,7 @@ every_frame = pytest.mark.parametrize("X", FRAMES.values(), ids=FRAMES.keys())
 
 def codes_in_xgboost(table):
     """Values XGBoost reads, categories as codes; NaN where missing."""
+    check_readable(table)
     names = None if table.feature_names is None else list(table.feature_names)
     data = xgboost.DMatrix(
         table.native, feature_names=names, enable_categorical=True, nthread=1
@@ -187,6 +192,7 @@ def test_integer_labels_and_levels_of_pandas_columns_are_named_as_in_xgboost():
     for columns in ([3, "x"], pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])):
         frame = pd.DataFrame(NUMBERS[:, :2], columns=columns)
         table = as_table(frame)
+        check_readable(table)
         assert list(table.feature_names) == xgboost.DMatrix(frame).feature_names
         assert table.column(table.feature_names[1]).tolist() == NUMBERS[:, 1].tolist()
         assert table.drop(table.feature_names[0]).feature_names == table.feature_names[1:]
@@ -256,6 +262,10 @@ ARROW_COLUMNS += [pa.array(["a", "b"], pa.large_string()).dictionary_encode()]
 )
 def test_a_column_is_accepted_if_and_only_if_xgboost_reads_it(column, make_table):
     X = make_table({"x": column})
+    check_readable(as_table(make_table({"x": [1.0]})))
+    dtype = str(getattr(column, "dtype", getattr(column, "type", None)))
+    if version() < (3, 1) and dtype.startswith(("category", "Categorical", "Enum", "dictionary")):
+        pytest.skip("XGBoost 3.0 reads any categories of pandas, and none of polars and pyarrow")
     by_xgboost = accepted(lambda X: xgboost.DMatrix(X, enable_categorical=True), X)
     assert accepted(as_table, X) == (by_xgboost or is_converted(column))
 
@@ -386,6 +396,54 @@ def test_a_column_of_an_array_is_known_by_its_position_only():
 def test_a_table_needs_a_column_besides_the_task():
     with pytest.raises(DataError, match="at least one feature"):
         as_table(NUMBERS[:, :1]).drop(0)
+
+
+# Tables that the installed XGBoost does not read
+
+
+@pytest.mark.skipif(version() < (3, 2), reason="XGBoost 3.2 is the first to read all of them")
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_categories_of_every_library_are_read(library):
+    assert reads_categories(library)
+
+
+UNREADABLE = {
+    "pandas": (FRAMES["pandas"], "does not recognise DataFrames of pandas .*'xgboost>=3.2'"),
+    "pandas, numbers": (
+        pd.DataFrame(NUMBERS, columns=["a", "b", "c"]),
+        "does not recognise DataFrames of pandas .*'xgboost>=3.2'",
+    ),
+    "polars": (
+        FRAMES["polars"],
+        r"categories in column 'color', which .* from polars: .*to_pandas\(\).*'xgboost>=3.1'",
+    ),
+    "pyarrow": (FRAMES["pyarrow"], "categories in column 'color', which .* from pyarrow: "),
+    "a column of one task": (
+        {"s": FRAMES["polars"].drop("color"), "b": FRAMES["polars"]},
+        "categories in column 'color', which .* from polars: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("X", "message"), UNREADABLE.values(), ids=UNREADABLE)
+def test_tables_that_xgboost_does_not_read_are_refused_before_training(monkeypatch, X, message):
+    monkeypatch.setattr(xgboost_library, "reads_categories", lambda name: False)
+    monkeypatch.setattr(xgboost, "train", None)
+    y = {task: [1, 2, 3, 4] for task in X} if isinstance(X, dict) else [1, 2, 3, 4]
+    with pytest.raises(UnsupportedError, match=message):
+        mtboost.fit(X, y)
+    if not isinstance(X, dict):
+        with pytest.raises(UnsupportedError, match=message):
+            mtboost.train({}, mtboost.Dataset(X, y))
+        with pytest.raises(UnsupportedError, match=message):
+            plain_matrix(as_table(X))  # as predictions do
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table])
+def test_numbers_in_polars_and_pyarrow_are_read_by_every_version(monkeypatch, make):
+    monkeypatch.setattr(xgboost_library, "reads_categories", lambda name: False)
+    numbers = {name: NUMBERS[:, i] for i, name in enumerate("abc")}
+    np.testing.assert_array_equal(codes_in_xgboost(as_table(make(numbers))), NUMBERS)
 
 
 # Columns at predict
