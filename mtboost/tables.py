@@ -550,16 +550,15 @@ def _with_fixed_codes(table: Table) -> Table:
     polars numbers the categories of each subset anew, except those of an Enum, which is why XGBoost
     3.4 reads no others; arrow may have another dictionary in each chunk. XGBoost 3.2 reads neither
     integer categories of pandas' own types nor a dictionary that could hold nulls, such as those
-    pyarrow makes of pandas' categories.
+    pyarrow makes of pandas' categories; 3.1 no categories of pandas' own type of strings.
     """
     if table.library == "pandas":
-        integers = {
+        own = {
             name: table.categories(name)
             for name in table.categorical_features
-            if table.column_types[name].categories.inferred_type == "integer"
-            and not _is_numpy_integer(table.column_types[name].categories.dtype)
+            if _is_own_type_of_pandas(table.column_types[name].categories)
         }
-        return table._with_categories(integers) if integers else table
+        return table._with_categories(own) if own else table
     if table.library == "polars":
         found = {
             name: table.native[name].unique().drop_nulls().cast(str).sort().to_list()
@@ -578,8 +577,10 @@ def _with_fixed_codes(table: Table) -> Table:
     return table
 
 
-def _is_numpy_integer(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind in "iu"
+def _is_own_type_of_pandas(categories: Any) -> bool:
+    if categories.inferred_type == "integer":
+        return not (isinstance(categories.dtype, np.dtype) and categories.dtype.kind in "iu")
+    return str(categories.dtype).startswith("string")  # str is the usual one of pandas 3
 
 
 def _stack_natives(tables: Sequence[Table]) -> Any:
