@@ -306,7 +306,7 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
         raise UnsupportedError(
             f"booster={train['booster']!r} cannot grow mtboost's trees: use booster='gbtree'."
         )
-    dropped = booster.get("dart_train_param", {})  # since XGBoost 3.4 beside those of gbtree
+    dropped = booster.get("dart_train_param", {})  # since XGBoost 3.3 beside those of gbtree
     if any(float(dropped.get(name, 0)) > 0 for name in ("rate_drop", "one_drop")):
         raise UnsupportedError(
             "booster='dart' with rate_drop or one_drop cannot grow mtboost's trees: use "
@@ -343,9 +343,9 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
 
 
 def _parse_monotone(text: str) -> list[int]:
-    """Parse XGBoost's ``"(1,0,-1)"``; since 3.3 zeros alone are no constraints."""
+    """Parse XGBoost's ``"(1,0,-1)"``; since 3.4 zeros alone are no constraints."""
     signs = [int(part) for part in text.strip("()").split(",") if part.strip()]
-    return signs if any(signs) or version() < (3, 3) else []
+    return signs if any(signs) or version() < (3, 4) else []
 
 
 def _parse_interactions(text: str) -> list[list[int]]:
