@@ -13,7 +13,7 @@ from mtboost.labels import FloatArray
 from mtboost.losses import check_labels, is_multiclass, make_loss
 from mtboost.metrics import Metric, default_metric, get_metric
 from mtboost.tasks import did_you_mean, listed
-from mtboost.xgboost.library import ALIASES, default_n_threads, known_parameters
+from mtboost.xgboost.library import ALIASES, check_readable, default_n_threads, known_parameters
 
 # Parameters of XGBoost that are arguments of fit().
 ARGUMENTS = {
@@ -66,7 +66,9 @@ def check_rows(
     settings: Mapping[str, Any],
     where: str = "",
 ) -> None:
-    """Demand labels that the objective is defined on, and one base margin per output."""
+    """Demand tables XGBoost reads, labels the objective takes, and one base margin per output."""
+    for table in data.tables:
+        check_readable(table)
     n_outputs = int(settings.get("num_class", 1))
     if isinstance(objective, str):
         try:

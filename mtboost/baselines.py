@@ -12,7 +12,7 @@ from mtboost.dataset import Dataset
 from mtboost.losses import inverse_link
 from mtboost.metrics import evaluate_by_task
 from mtboost.stages import TwoStages, own_parameters
-from mtboost.tables import Table, align
+from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName
 from mtboost.xgboost.matrices import quantile_matrix, quantile_matrix_with_category
 from mtboost.xgboost.plain import train_plain
@@ -73,7 +73,7 @@ def _predictions(
     )
     matrix = _matrix(table, data, codes and codes[0], None, stages)
     valid_matrix = _matrix(
-        align(other, table.feature_names, table.n_features),
+        Columns.of(table).align(other),
         valid,
         codes and codes[1],
         matrix,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mtboost.errors import DataError
 from mtboost.labels import FloatArray, as_base_margin, as_labels, as_weights
-from mtboost.tables import Table, as_table
+from mtboost.tables import Columns, Table, as_table
 from mtboost.task_tables import from_mapping, is_mapping
 from mtboost.tasks import TaskName, TaskSet
 
@@ -107,9 +107,9 @@ class Dataset:
         return self.tasks.n_rows
 
     @property
-    def has_own_tables(self) -> bool:
-        """Whether each task came as a table of its own."""
-        return self._tables is not None
+    def tables(self) -> list[Table]:
+        """What the user gave: one table, or one a task."""
+        return [self._table] if self._table is not None else list((self._tables or {}).values())
 
     def task_table(self, task: TaskName) -> Table:
         """All columns of a task's rows, in the order of ``tasks.rows(task)``."""
@@ -130,6 +130,26 @@ class Dataset:
         if self.y is None:
             raise DataError("y is missing: training and evaluation need labels.")
         return self.y
+
+    def align_common(self, columns: Columns) -> None:
+        """Take the common columns of a model, and their codes of categories in all tables."""
+        self.common = columns.align(self.common)
+        if self._tables is not None:
+            self._tables = {task: columns.recode(table) for task, table in self._tables.items()}
+        if self._table is not None:
+            self._table = columns.recode(self._table)
+
+    def align(self, train: Dataset) -> None:
+        """Take the columns of training rows, and their codes of categories."""
+        self.common = Columns.of(train.common).align(self.common)
+        if self._tables is not None:
+            self._tables = {
+                task: Columns.of(train.task_columns(task)).align(table)
+                for task, table in self._tables.items()
+            }
+        elif self._table is not None and train._table is not None:
+            all_common = train._table is train.common
+            self._table = self.common if all_common else Columns.of(train._table).align(self._table)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Dataset:
         """Some of the rows, ascending; tasks without any are left out."""

@@ -20,7 +20,7 @@ from mtboost.metrics import get_metric
 from mtboost.model_file import read_model, write_model
 from mtboost.reports import TaskReport, task_reports, validation_scores
 from mtboost.stages import TwoStages
-from mtboost.tables import Table, align, as_table
+from mtboost.tables import Columns, Table, as_table
 from mtboost.task_tables import check_task_keys, is_mapping
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
 from mtboost.validation import hold_out
@@ -37,21 +37,6 @@ UnknownTask = Literal["error", "common"]
 
 # One thread visits so many pairs of a row and a round in about a millisecond.
 _SERIAL_VISITS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Columns a booster was trained on."""
-
-    names: tuple[str, ...] | None
-    n: int
-
-    @classmethod
-    def of(cls, table: Table) -> Columns:
-        return cls(table.feature_names, table.n_features)
-
-    def align(self, table: Table) -> Table:
-        return align(table, self.names, self.n)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -366,7 +351,7 @@ class MultiTaskModel:
                 common_features=self.common_columns.names,
                 **by_task,
             )
-            data.common = self.common_columns.align(data.common)
+            data.align_common(self.common_columns)
             return data
 
         data = dataset(X, y, weight, base_margin)
@@ -645,12 +630,12 @@ def _predict(
 
 
 def _columns_to_json(columns: Columns) -> dict[str, Any]:
-    return {"names": columns.names, "n": columns.n}
+    return {"names": columns.names, "n": columns.n, "categories": columns.categories}
 
 
 def _columns_from_json(columns: dict[str, Any]) -> Columns:
     names = columns["names"]
-    return Columns(None if names is None else tuple(names), columns["n"])
+    return Columns(None if names is None else tuple(names), columns["n"], columns["categories"])
 
 
 def _probabilities(objective: str, margins: FloatArray) -> npt.NDArray[np.floating]:

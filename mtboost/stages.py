@@ -16,11 +16,11 @@ from mtboost.dataset import Dataset
 from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.scores import Beta, Score
-from mtboost.tables import Table, align
+from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName
 from mtboost.xgboost import assemble
-from mtboost.xgboost.callbacks import TaskSplit
-from mtboost.xgboost.library import openmp_threads
+from mtboost.xgboost.callbacks import InOrder, TaskSplit
+from mtboost.xgboost.library import openmp_threads, with_start
 from mtboost.xgboost.matrices import plain_matrix, quantile_matrix
 from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
@@ -147,12 +147,12 @@ class TwoStages:
     ) -> xgboost.Booster:
         split = TaskSplit(data.tasks, score=self.score, beta=self.beta, table=data.common.native)
         return xgboost.train(
-            dict(self.params),
+            with_start(self.params, matrix),
             matrix,
             n_rounds,
             obj=self.objective,
             verbose_eval=False,
-            callbacks=[split, *callbacks],
+            callbacks=[InOrder([split, *callbacks])],
         )
 
     def _common_matrix(self, data: Dataset, ref: xgboost.DMatrix | None = None) -> xgboost.DMatrix:
@@ -244,7 +244,7 @@ class TwoStages:
             return SpecificModel(booster, n_rounds, np.empty(0), "")
         if valid is None or valid_margins is None or task not in valid.tasks:
             return self._no_model("no validation rows", data, task)
-        valid_table = align(valid.task_table(task), table.feature_names, table.n_features)
+        valid_table = Columns.of(table).align(valid.task_table(task))
         quitting = TaskQuitting(
             self._task_matrix(
                 valid_table, valid, task, valid_margins, n_threads, max_bin, ref=matrix

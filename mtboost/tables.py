@@ -10,7 +10,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
@@ -154,11 +154,12 @@ class Table:
         native = self.native
         match self.library:
             case "pandas":
-                import pandas
-
+                native = native.copy(deep=False)
                 positions = self._positions(list(categories))
-                dtypes = map(pandas.CategoricalDtype, categories.values())
-                native = native.astype(dict(zip(native.columns[positions], dtypes, strict=True)))
+                for position, labels in zip(positions, categories.values(), strict=True):
+                    column = native.iloc[:, position].cat
+                    # astype would leave the same labels in another order as they are.
+                    native.isetitem(position, column.set_categories(labels, ordered=False))
             case "polars":
                 import polars
 
@@ -261,47 +262,90 @@ def as_table(
     return table
 
 
-def align(table: Table, feature_names: Sequence[str] | None, n_features: int) -> Table:
-    """The columns a model was trained on, in its order.
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns a booster was trained on. They are the same columns whatever their categories.
 
-    Parameters
+    Attributes
     ----------
-    table : Table
-        May have more columns than the model, in any order, if both are named.
-    feature_names : sequence of str or None
-        Names of the model's columns; None if it was trained on an array without names.
-    n_features : int
-        Number of the model's columns.
-
-    Returns
-    -------
-    Table
-        Named as the model if that has names, even if ``table`` has none.
-
-    Raises
-    ------
-    DataError
-        Named columns are missing (they are listed); or, where either side has no names, the numbers
-        of columns differ.
+    names : tuple of str or None
+        None if it was trained on an array without names.
+    n : int
+        Number of columns.
+    categories : dict of str to list
+        Labels of each category column; their positions are its codes.
     """
-    if feature_names is not None and table.feature_names is not None:
-        found = set(table.feature_names)
-        missing = [name for name in feature_names if name not in found]
-        if missing:
-            hint = did_you_mean(missing[0], table.feature_names)
+
+    names: tuple[str, ...] | None
+    n: int
+    categories: Mapping[str, list[Any]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, table: Table) -> "Columns":
+        """Those of a table."""
+        categories = {name: table.categories(name) for name in table.categorical_features}
+        return cls(table.feature_names, table.n_features, categories)
+
+    def align(self, table: Table) -> Table:
+        """These columns of a table, in their order and with their codes.
+
+        Parameters
+        ----------
+        table : Table
+            May have more columns, in any order, if both sides have names.
+
+        Returns
+        -------
+        Table
+            Named as these columns if they have names, even if ``table`` has none.
+
+        Raises
+        ------
+        DataError
+            Named columns are missing (they are listed), or a row has an unknown category; or, where
+            either side has no names, the numbers of columns differ.
+        """
+        if self.names is not None and table.feature_names is not None:
+            found = set(table.feature_names)
+            missing = [name for name in self.names if name not in found]
+            if missing:
+                hint = did_you_mean(missing[0], table.feature_names)
+                raise DataError(
+                    f"X lacks {listed(missing, 'column')} of the model.{hint} Rename or add what "
+                    f"is missing; NaN is accepted as a value."
+                )
+            return self.recode(table.select(self.names))
+        if table.n_features != self.n:
             raise DataError(
-                f"X lacks {listed(missing, 'column')} of the model.{hint} Rename or add what is "
-                f"missing; NaN is accepted as a value."
+                f"X has {table.n_features} columns, but the model was trained on {self.n}. Columns "
+                f"can be matched by name only if the table has names and the model was trained "
+                f"with names."
             )
-        return table.select(feature_names)
-    if table.n_features != n_features:
-        raise DataError(
-            f"X has {table.n_features} columns, but the model was trained on {n_features}. Columns "
-            f"can be matched by name only if the table has names and the model was trained with "
-            f"names."
-        )
-    names = table.feature_names if feature_names is None else tuple(feature_names)
-    return Table(table.native, table.library, names)
+        names = table.feature_names if self.names is None else self.names
+        return self.recode(Table(table.native, table.library, names))
+
+    def recode(self, table: Table) -> Table:
+        """The same values, the category columns among these with their codes.
+
+        XGBoost knows a category by its label from 3.1 on; before, by its code alone.
+        """
+        changed = {}
+        for name in table.categorical_features:
+            known = self.categories.get(name)
+            found = table.categories(name)
+            if known is None or found == known:
+                continue
+            unknown = set(found).difference(known)
+            if unknown:
+                for row, label in enumerate(table.column(name)):
+                    if label in unknown:
+                        raise DataError(
+                            f"X has {label!r} in the category column {name!r}, first at row {row}, "
+                            f"but the model was trained on {listed(known, 'category')}: make it "
+                            f"one of them, or missing."
+                        )
+            changed[name] = known
+        return table._with_categories(changed) if changed else table
 
 
 def concat(tables: Sequence[Table]) -> Table:
@@ -506,16 +550,15 @@ def _with_fixed_codes(table: Table) -> Table:
     polars numbers the categories of each subset anew, except those of an Enum, which is why XGBoost
     3.4 reads no others; arrow may have another dictionary in each chunk. XGBoost 3.2 reads neither
     integer categories of pandas' own types nor a dictionary that could hold nulls, such as those
-    pyarrow makes of pandas' categories.
+    pyarrow makes of pandas' categories; 3.1 no categories of pandas' own type of strings.
     """
     if table.library == "pandas":
-        integers = {
+        own = {
             name: table.categories(name)
             for name in table.categorical_features
-            if table.column_types[name].categories.inferred_type == "integer"
-            and not _is_numpy_integer(table.column_types[name].categories.dtype)
+            if _is_own_type_of_pandas(table.column_types[name].categories)
         }
-        return table._with_categories(integers) if integers else table
+        return table._with_categories(own) if own else table
     if table.library == "polars":
         found = {
             name: table.native[name].unique().drop_nulls().cast(str).sort().to_list()
@@ -534,8 +577,10 @@ def _with_fixed_codes(table: Table) -> Table:
     return table
 
 
-def _is_numpy_integer(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind in "iu"
+def _is_own_type_of_pandas(categories: Any) -> bool:
+    if categories.inferred_type == "integer":
+        return not (isinstance(categories.dtype, np.dtype) and categories.dtype.kind in "iu")
+    return str(categories.dtype).startswith("string")  # str is the usual one of pandas 3
 
 
 def _stack_natives(tables: Sequence[Table]) -> Any:

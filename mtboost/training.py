@@ -25,15 +25,15 @@ from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.losses import is_classification
 from mtboost.metrics import Metric
-from mtboost.models import Columns, MultiTaskModel
+from mtboost.models import MultiTaskModel
 from mtboost.reports import task_reports, validation_scores
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
-from mtboost.tables import Table, align
+from mtboost.tables import Columns, Table
 from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.validation import hold_out, validation_data
-from mtboost.xgboost.callbacks import TaskSplit
-from mtboost.xgboost.library import openmp_threads
+from mtboost.xgboost.callbacks import InOrder, TaskSplit
+from mtboost.xgboost.library import openmp_threads, with_start
 from mtboost.xgboost.matrices import quantile_matrix
 
 
@@ -98,13 +98,13 @@ def train(
         )
 
     matrix = matrix_of(data.common, data, None)
-    names, n_features = data.common.feature_names, data.common.n_features
+    columns = Columns.of(data.common)
     eval_matrices = [
-        (matrix_of(align(part.common, names, n_features), part, matrix), name)
-        for part, name in evals
+        (matrix_of(columns.align(part.common), part, matrix), name) for part, name in evals
     ]
+    split = TaskSplit(data.tasks, score=score, beta=beta, table=data.common.native)
     return xgboost.train(
-        params,
+        with_start(params, matrix),
         matrix,
         num_boost_round,
         evals=eval_matrices,
@@ -114,10 +114,7 @@ def train(
         evals_result=evals_result,
         verbose_eval=verbose_eval,
         xgb_model=xgb_model,
-        callbacks=[
-            TaskSplit(data.tasks, score=score, beta=beta, table=data.common.native),
-            *callbacks,
-        ],
+        callbacks=[InOrder([split, *callbacks])],
     )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
-from mtboost.tables import align
 from mtboost.task_tables import is_mapping
 
 
@@ -46,7 +45,7 @@ def validation_data(
         )
         for name in valid.tasks:
             data.tasks.code(name)
-        valid.common = align(valid.common, data.common.feature_names, data.common.n_features)
+        valid.align(data)
     except DataError as error:
         raise DataError(f"eval_set: {error}") from None
     return valid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import xgboost
@@ -78,3 +79,37 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         # A callback before this one, such as EarlyStopping(save_best=True), may have cut out a
         # genuine booster already.
         return model.trained() if isinstance(model, GrowingBooster) else model
+
+
+class InOrder(xgboost.callback.TrainingCallback):
+    """Several callbacks as one, called in their order.
+
+    XGBoost 3.0 keeps callbacks in a set. Which of them sees a round first, or misses the last round
+    because another one ended training, would differ from run to run.
+    """
+
+    def __init__(self, callbacks: Iterable[xgboost.callback.TrainingCallback]) -> None:
+        super().__init__()
+        self._callbacks = list(dict.fromkeys(callbacks))  # each once, as in XGBoost
+        for callback in self._callbacks:
+            if not isinstance(callback, xgboost.callback.TrainingCallback):
+                raise TypeError(
+                    f"callbacks holds {callback!r}: it must be an instance of "
+                    "xgboost.callback.TrainingCallback."
+                )
+
+    def before_training(self, model: Any) -> Any:
+        for callback in self._callbacks:
+            model = callback.before_training(model)
+        return model
+
+    def after_training(self, model: Any) -> Any:
+        for callback in self._callbacks:
+            model = callback.after_training(model)
+        return model
+
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return any(each.before_iteration(model, epoch, evals_log) for each in self._callbacks)
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return any(each.after_iteration(model, epoch, evals_log) for each in self._callbacks)

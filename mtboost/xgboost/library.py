@@ -6,7 +6,7 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
 * ``save_config()`` holds all training parameters after XGBoost has resolved aliases and defaults
   (:func:`read_settings`).
 * ``xgboost.train`` calls ``before_training``, then ``update`` and ``eval_set`` each round, then
-  ``after_training`` (booster.py).
+  ``after_training`` (booster.py); XGBoost 3.0 keeps its callbacks in no order (callbacks.py).
 * A user's objective is called with margins and matrix; an object of one of the classes of XGBoost
   3.2 with the round before them (:func:`call_objective`).
 * A model document may be assembled by hand (assemble.py).
@@ -15,7 +15,7 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +29,8 @@ import xgboost
 
 from mtboost import _core
 from mtboost.errors import MissingDependencyError, ParameterError, UnsupportedError
+from mtboost.tables import Library, Table
+from mtboost.tasks import listed
 
 _OBJECTIVE_PARAMETERS = (
     "scale_pos_weight",
@@ -77,6 +79,56 @@ def check_version() -> None:
             f"mtboost supports xgboost >= 3.0, < 4; found {xgboost.__version__}. "
             "Run: pip install 'xgboost>=3.0,<4'"
         )
+
+
+def check_readable(table: Table) -> None:
+    """Raise unless the installed XGBoost reads tables of this library, and the categories in it.
+
+    Raises
+    ------
+    UnsupportedError
+        XGBoost 3.0 reads categories of pandas only, 3.1 does not recognise DataFrames of pandas 3.
+    """
+    if table.library == "pandas" and not reads_categories("pandas"):
+        import pandas
+
+        raise UnsupportedError(
+            f"XGBoost {xgboost.__version__} does not recognise DataFrames of pandas "
+            f"{pandas.__version__}: run pip install 'xgboost>=3.2', or 'pandas<3'."
+        )
+    categorical = table.categorical_features
+    if categorical and not reads_categories(table.library):
+        raise UnsupportedError(
+            f"X has categories in {listed(categorical, 'column')}, which XGBoost "
+            f"{xgboost.__version__} does not read from {table.library}: give a pandas DataFrame "
+            "(X.to_pandas()), or run pip install 'xgboost>=3.1'."
+        )
+
+
+@cache
+def reads_categories(library: Library) -> bool:
+    """Whether the installed XGBoost reads a category column of a library, tried on one row."""
+    table: Any
+    match library:
+        case "pandas":
+            import pandas
+
+            table = pandas.DataFrame({"x": pandas.Categorical(["a"])})
+        case "polars":
+            import polars
+
+            table = polars.DataFrame({"x": ["a"]}, schema={"x": polars.Enum(["a"])})
+        case "pyarrow":
+            import pyarrow
+
+            table = pyarrow.table({"x": pyarrow.array(["a"]).dictionary_encode()})
+        case _:
+            return False
+    try:
+        matrix = xgboost.DMatrix(table, enable_categorical=True, nthread=1)
+    except (NotImplementedError, ValueError):
+        return False
+    return bool(matrix.feature_types == ["c"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +255,22 @@ def _openmp() -> Any:
     return threadpoolctl.ThreadpoolController().select(user_api="openmp")
 
 
+def with_start(params: Mapping[str, Any], matrix: xgboost.DMatrix) -> dict[str, Any]:
+    """The parameters, and a start score where XGBoost before 3.2 refuses its own: for one class.
+
+    If all labels are 0, or all 1, a logistic objective starts from a probability of 0 or 1; as
+    XGBoost 3.2 does, it is kept 1e-6 away from them.
+    """
+    params = dict(params)
+    is_logistic = params.get("objective") in ("binary:logistic", "reg:logistic")
+    if is_logistic and "base_score" not in params and version() < (3, 2):
+        weight = matrix.get_weight()
+        labels = matrix.get_label()[weight > 0 if weight.size else slice(None)]
+        if labels.size and labels[0] in (0, 1) and (labels == labels[0]).all():
+            params["base_score"] = min(max(float(labels[0]), 1e-6), 1 - 1e-6)
+    return params
+
+
 def call_objective(
     objective: Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]],
     iteration: int,
@@ -238,7 +306,7 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
         raise UnsupportedError(
             f"booster={train['booster']!r} cannot grow mtboost's trees: use booster='gbtree'."
         )
-    dropped = booster.get("dart_train_param", {})  # since XGBoost 3.4 beside those of gbtree
+    dropped = booster.get("dart_train_param", {})  # since XGBoost 3.3 beside those of gbtree
     if any(float(dropped.get(name, 0)) > 0 for name in ("rate_drop", "one_drop")):
         raise UnsupportedError(
             "booster='dart' with rate_drop or one_drop cannot grow mtboost's trees: use "
@@ -275,9 +343,9 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
 
 
 def _parse_monotone(text: str) -> list[int]:
-    """Parse XGBoost's ``"(1,0,-1)"``; since 3.3 zeros alone are no constraints."""
+    """Parse XGBoost's ``"(1,0,-1)"``; since 3.4 zeros alone are no constraints."""
     signs = [int(part) for part in text.strip("()").split(",") if part.strip()]
-    return signs if any(signs) or version() < (3, 3) else []
+    return signs if any(signs) or version() < (3, 4) else []
 
 
 def _parse_interactions(text: str) -> list[list[int]]:

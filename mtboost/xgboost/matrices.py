@@ -14,6 +14,7 @@ import xgboost
 from mtboost.errors import DataError
 from mtboost.labels import FloatArray
 from mtboost.tables import Table
+from mtboost.xgboost.library import check_readable
 
 
 def quantile_matrix(
@@ -119,6 +120,7 @@ def _infinity_named(table: Table) -> Iterator[None]:
 
 
 def _columns(table: Table) -> dict[str, Any]:
+    check_readable(table)
     # A name given beside a data frame's own would be checked against it by XGBoost; only arrays
     # lack names of their own.
     named = {} if table.column_types else {"feature_names": table.feature_names}

@@ -8,7 +8,8 @@ from typing import Any
 import xgboost
 
 from mtboost.tasks import TaskSet
-from mtboost.xgboost.callbacks import TaskSplit
+from mtboost.xgboost.callbacks import InOrder, TaskSplit
+from mtboost.xgboost.library import with_start
 
 # Fewer cells (rows times features) are trained faster by one thread of XGBoost than by the core.
 _SMALL = 100_000
@@ -42,10 +43,10 @@ def train_plain(
         one_task = TaskSet.from_labels(None, matrix.num_row())
         callbacks = [TaskSplit(one_task, score="plain", table=table), *callbacks]
     return xgboost.train(
-        dict(params),
+        with_start(params, matrix),
         matrix,
         n_rounds,
         obj=objective,
         verbose_eval=False,
-        callbacks=list(callbacks),
+        callbacks=[InOrder(callbacks)],
     )

@@ -77,6 +77,24 @@ def test_a_new_task_may_have_columns_of_its_own():
     assert "extra" in model.importance("new")
 
 
+def test_a_new_task_may_code_the_categories_otherwise():
+    def table(numbers, kinds):
+        frame = pd.DataFrame(numbers, columns=list("pqrs"))
+        codes = np.digitize(numbers[:, 1], [-0.5, 0.5])
+        return frame.drop(columns="q").assign(
+            kind=pd.Categorical(np.array(["low", "mid", "high"])[codes], categories=kinds)
+        )
+
+    trained, other = ["low", "mid", "high"], ["high", "low", "mid", "none"]
+    one, two = (
+        mtboost.fit(table(X, trained), y, task=TASK, **OPTIONS, n_threads=1) for _ in range(2)
+    )
+    one.add_task("new", table(NEW, trained), NEW_Y, eval_set=(table(VALID[0], trained), VALID[1]))
+    two.add_task("new", table(NEW, other), NEW_Y, eval_set=(table(VALID[0], other), VALID[1]))
+    assert one.report().loc["new", "specific_rounds"] > 0
+    assert one.booster("new").save_raw() == two.booster("new").save_raw()
+
+
 def test_classes_and_weights_are_those_of_the_model():
     labels = (y > 0).astype(int) + (y > 1)
     model = mtboost.fit(X, labels, task=TASK, objective="multi:softprob", **OPTIONS)

@@ -412,7 +412,8 @@ def test_grid_search_finds_the_parameter_that_scores_best():
 def test_grid_search_in_processes_finds_the_same():
     grid = {"max_depth": [1, 3]}
     searches = [
-        GridSearchCV(CLASSIFIER, grid, n_jobs=n, cv=SPLITS).fit(FRAME, CLASSES) for n in (1, 2)
+        GridSearchCV(CLASSIFIER, grid, n_jobs=n, cv=SPLITS, error_score="raise").fit(FRAME, CLASSES)
+        for n in (1, 2)
     ]
     one, two = (search.cv_results_["mean_test_score"] for search in searches)
     np.testing.assert_array_equal(one, two)
@@ -458,9 +459,10 @@ def test_a_column_transformer_may_give_an_array_of_objects():
     )
     columns.set_output(transform="pandas").set_params(verbose_feature_names_out=False)
     of_frames = make_pipeline(columns, CLASSIFIER)
-    np.testing.assert_array_equal(
-        scores, cross_val_score(of_frames, FRAME.drop(columns="color"), CLASSES, cv=SPLITS)
+    expected = cross_val_score(
+        of_frames, FRAME.drop(columns="color"), CLASSES, cv=SPLITS, error_score="raise"
     )
+    np.testing.assert_array_equal(scores, expected)
 
 
 # The task as routed metadata

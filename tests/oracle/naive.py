@@ -63,7 +63,7 @@ class Params:
     def is_monotone(self) -> bool:
         """Constraints that are all 0 constrain nothing, yet XGBoost 3.2 then takes another gain."""
         return any(self.monotone_constraints) or (
-            version() < (3, 3) and len(self.monotone_constraints) > 0
+            version() < (3, 4) and len(self.monotone_constraints) > 0
         )
 
     def direction(self, feature: int) -> int:

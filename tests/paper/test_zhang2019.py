@@ -642,9 +642,10 @@ def test_a_category_is_known_by_its_name_not_by_its_code():
 
 
 def test_validation_rows_may_code_their_categories_otherwise():
-    expected = fit(FRAME, eval_set=(FRAME_VALID, Y_VALID, TASK_VALID))
-    found = fit(FRAME, eval_set=(recoded(FRAME_VALID), Y_VALID, TASK_VALID))
+    expected = fit(FRAME, eval_set=(FRAME_VALID, Y_VALID, TASK_VALID), baselines=True)
+    found = fit(FRAME, eval_set=(recoded(FRAME_VALID), Y_VALID, TASK_VALID), baselines=True)
     assert_same_models(found, expected)
+    pd.testing.assert_frame_equal(found.report(), expected.report())
     for name in expected.tasks:
         for stage in ("common", "specific"):
             np.testing.assert_array_equal(found.history[name][stage], expected.history[name][stage])

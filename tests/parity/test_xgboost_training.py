@@ -21,6 +21,7 @@ from xgboost.callback import (
     TrainingCheckPoint,
 )
 
+import mtboost
 from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.xgboost import TaskSplit
 
@@ -274,6 +275,49 @@ def test_a_users_callback_may_change_parameters_and_end_training():
     stock = assert_parity(lambda: [Changing()])
     assert stock.num_boosted_rounds() == 5
     assert stock.attributes() == {"last": "4"}
+
+
+class Numbered(TrainingCallback):
+    """Writes its number down at each call; the callback numbered 5 ends the third round."""
+
+    def __init__(self, number, log):
+        super().__init__()
+        self.number, self.log = number, log
+
+    def before_training(self, model):
+        self.log.append(("begin", self.number))
+        return model
+
+    def before_iteration(self, model, epoch, evals_log):
+        self.log.append((f"before {epoch}", self.number))
+        return False
+
+    def after_iteration(self, model, epoch, evals_log):
+        self.log.append((f"after {epoch}", self.number))
+        return epoch == 2 and self.number == 5
+
+    def after_training(self, model):
+        self.log.append(("end", self.number))
+        return model
+
+
+@pytest.mark.parametrize("function", ["fit", "train"])
+def test_callbacks_are_called_in_their_order(function):
+    # XGBoost 3.0 keeps callbacks in a set: twenty of them are in order once in 20! times.
+    log = []
+    callbacks = [Numbered(number, log) for number in range(20)]
+    callbacks.insert(10, callbacks[3])  # as in XGBoost: each once
+    rows = X[:N_TRAIN], make_labels("reg:squarederror")[:N_TRAIN]
+    task = TASK[:N_TRAIN]
+    if function == "fit":
+        mtboost.fit(*rows, task=task, validation_fraction=0, callbacks=callbacks, n_threads=1)
+    else:
+        mtboost.train({"nthread": 1}, mtboost.Dataset(*rows, task=task), callbacks=callbacks)
+    calls = ["begin", "before 0", "after 0", "before 1", "after 1", "before 2"]
+    expected = [(call, number) for call in calls for number in range(20)]
+    expected += [("after 2", number) for number in range(6)]
+    expected += [("end", number) for number in range(20)]
+    assert log == expected
 
 
 # ---- objectives and metrics of a user -------------------------------------------------------

@@ -18,7 +18,9 @@ import sklearn.datasets
 import xgboost
 from model_documents import assert_same_model, document, trees
 
+from mtboost.tables import as_table
 from mtboost.xgboost import TaskSplit
+from mtboost.xgboost.library import check_readable
 
 N_ROUNDS = 3
 
@@ -277,6 +279,7 @@ FRAMES = {
 @pytest.mark.parametrize("make_frame", FRAMES.values(), ids=FRAMES)
 def test_a_data_frame_with_categories_gives_the_model_of_hist(make_frame, kind):
     frame, labels = make_frame(), category_labels()
+    check_readable(as_table(frame))
     assert_parity({}, lambda: kind(frame, labels, enable_categorical=True, nthread=1))
 
 
@@ -289,6 +292,7 @@ NAMED_CONSTRAINTS = {
 @pytest.mark.parametrize("params", NAMED_CONSTRAINTS.values(), ids=NAMED_CONSTRAINTS)
 def test_constraints_by_name_are_those_of_hist(params):
     frame, labels = category_frame(), category_labels()
+    check_readable(as_table(frame))
 
     def matrix():
         return xgboost.QuantileDMatrix(frame, labels, enable_categorical=True)

@@ -18,6 +18,8 @@ from scipy import special, stats
 
 from mtboost.datasets import FraudScenes, make_fraud_scenes
 from mtboost.errors import DataError, ParameterError
+from mtboost.tables import as_table
+from mtboost.xgboost.library import check_readable
 
 FEW = 5.0
 
@@ -421,7 +423,9 @@ def test_xgboost_grows_the_same_trees_from_frames_and_from_arrays(small):
         feature_types=[types[column] for column in columns],
         enable_categorical=True,
     )
-    from_frame = xgboost.DMatrix(small.to_pandas()["task2"][used], y, enable_categorical=True)
+    frame = small.to_pandas()["task2"][used]
+    check_readable(as_table(frame))
+    from_frame = xgboost.DMatrix(frame, y, enable_categorical=True)
     parameters = {"objective": "binary:logistic", "max_depth": 5, "nthread": 1, "seed": 0}
     dumps = [
         xgboost.train(parameters, data, 4).get_dump(with_stats=True)

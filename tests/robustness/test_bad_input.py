@@ -150,6 +150,31 @@ BAD_DATA = {
         {"X": FRAME, "eval_set": (FRAME.rename(columns={"q": "Q"}), Y, TASK)},
         "eval_set: X has no column 'q'",
     ),
+    "validation of other categories": (
+        {
+            "X": FRAME.assign(shop=pd.Categorical(["x", "y"] * 100)),
+            "eval_set": (FRAME.assign(shop=pd.Categorical(["y", "z"] * 100)), Y, TASK),
+        },
+        "eval_set: X has 'z' in the category column 'shop', first at row 1, .* 'x', 'y'",
+    ),
+    "other categories of one task": (
+        {
+            "X": {0: FRAME, 1: FRAME.assign(shop=pd.Categorical(["x", "y"] * 100))},
+            "y": {0: Y, 1: Y},
+            "task": None,
+            "eval_set": ({1: FRAME.assign(shop=pd.Categorical(["x", "z"] * 100))}, {1: Y}),
+        },
+        "eval_set: X has 'z' in the category column 'shop', first at row 1, .* 'x', 'y'",
+    ),
+    "a column of one task is missing": (
+        {
+            "X": {0: FRAME, 1: FRAME.assign(shop=1.0)},
+            "y": {0: Y, 1: Y},
+            "task": None,
+            "eval_set": ({1: FRAME}, {1: Y}),
+        },
+        "eval_set: X lacks column 'shop'",
+    ),
     "validation without rows": (
         {"eval_set": (X[:0], Y[:0], TASK[:0])},
         "eval_set: X has no rows",
@@ -235,7 +260,7 @@ WRONG_TYPES = {
         {"eval_metric": lambda y, p: 0.0},
         "pass the name of a metric, or mtboost.metrics.Metric",
     ),
-    "no callback": ({"callbacks": [3]}, "callback must be an instance of"),
+    "no callback": ({"callbacks": [3]}, "callbacks holds 3: it must be an instance of"),
 }
 
 
@@ -267,9 +292,9 @@ def test_values_out_of_range_are_refused_by_xgboost(name):
 
 
 UNSUPPORTED = {
-    # Since XGBoost 3.4 dart without dropout is gbtree.
+    # Since XGBoost 3.3 dart without dropout is gbtree.
     "dart": {"booster": "dart", "verbosity": 0}
-    | ({} if version() < (3, 4) else {"rate_drop": 0.1}),
+    | ({} if version() < (3, 3) else {"rate_drop": 0.1}),
     "approx": {"tree_method": "approx"},
     "forest": {"num_parallel_tree": 4},
 }
@@ -608,6 +633,16 @@ def test_a_task_without_weight_has_no_specific_model():
     assert model.reports[0].why_no_specific == "no row has weight"
     # The common model is that of the rows with weight.
     assert model.common.num_boosted_rounds() > 0
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_labels_of_one_class_start_a_millionth_from_certainty(label):
+    # Rows without weight are of the other class. The trees move on by a fraction of this millionth.
+    y, weight = np.full(N, label), np.ones(N)
+    y[:20], weight[:20] = 1 - label, 0
+    model = fit(y=y, weight=weight, objective="binary:logistic", validation_fraction=0)
+    prediction = model.predict(X, task=TASK)
+    np.testing.assert_allclose(prediction, abs(label - 1e-6), rtol=0, atol=5e-7)
 
 
 def test_a_constant_label_is_predicted_as_it_is():

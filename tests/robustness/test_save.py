@@ -83,9 +83,12 @@ def assert_equal_models(found, expected, rows, task):
     assert list(map(type, found.tasks)) == list(map(type, expected.tasks))
     for name in ("objective", "metric", "task_column", "common_columns", "task_columns"):
         assert getattr(found, name) == getattr(expected, name)
+    assert found.common_columns.categories == expected.common_columns.categories
     assert_same_model(found.common, expected.common)
     for name in expected.tasks:
         assert (found.specific[name] is None) == (expected.specific[name] is None)
+        found_columns, columns = found.task_columns[name], expected.task_columns[name]
+        assert found_columns.categories == columns.categories
         assert_same_model(found.booster(name), expected.booster(name))
         for stage in ("common", "specific"):
             np.testing.assert_array_equal(found.history[name][stage], expected.history[name][stage])

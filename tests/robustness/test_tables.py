@@ -14,10 +14,14 @@ import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtboost.errors import DataError
+import mtboost
+from mtboost.errors import DataError, UnsupportedError
 from mtboost.labels import as_base_margin, as_labels, as_weights
-from mtboost.tables import align, as_table, concat
+from mtboost.tables import Columns, as_table, concat
 from mtboost.task_tables import check_task_keys, from_mapping, is_mapping
+from mtboost.xgboost import library as xgboost_library
+from mtboost.xgboost.library import check_readable, reads_categories, version
+from mtboost.xgboost.matrices import plain_matrix
 
 NUMBERS = np.array([[1.0, 0.0, 3.0], [0.0, 5.0, 6.0], [7.0, 8.0, 0.0], [0.0, 2.0, 4.0]])
 COLORS = ["red", "blue", None, "red"]
@@ -58,6 +62,7 @@ every_frame = pytest.mark.parametrize("X", FRAMES.values(), ids=FRAMES.keys())
 
 def codes_in_xgboost(table):
     """Values XGBoost reads, categories as codes; NaN where missing."""
+    check_readable(table)
     names = None if table.feature_names is None else list(table.feature_names)
     data = xgboost.DMatrix(
         table.native, feature_names=names, enable_categorical=True, nthread=1
@@ -161,6 +166,7 @@ def test_dropping_the_first_or_last_column_of_an_array_copies_nothing(position):
     assert np.shares_memory(as_table(NUMBERS).drop(position).native, NUMBERS)
 
 
+@pytest.mark.skipif(pd.__version__ < "3", reason="pandas copies on write from 3 on, before at once")
 def test_dropping_a_pandas_column_copies_nothing():
     frame = pd.DataFrame(np.arange(8.0).reshape(2, 4), columns=["a", "b", "c", "d"])
     dropped = as_table(frame).drop("c").native  # positions 0, 1, 3 are no slice
@@ -187,6 +193,7 @@ def test_integer_labels_and_levels_of_pandas_columns_are_named_as_in_xgboost():
     for columns in ([3, "x"], pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])):
         frame = pd.DataFrame(NUMBERS[:, :2], columns=columns)
         table = as_table(frame)
+        check_readable(table)
         assert list(table.feature_names) == xgboost.DMatrix(frame).feature_names
         assert table.column(table.feature_names[1]).tolist() == NUMBERS[:, 1].tolist()
         assert table.drop(table.feature_names[0]).feature_names == table.feature_names[1:]
@@ -256,6 +263,10 @@ ARROW_COLUMNS += [pa.array(["a", "b"], pa.large_string()).dictionary_encode()]
 )
 def test_a_column_is_accepted_if_and_only_if_xgboost_reads_it(column, make_table):
     X = make_table({"x": column})
+    check_readable(as_table(make_table({"x": [1.0]})))
+    dtype = str(getattr(column, "dtype", getattr(column, "type", None)))
+    if version() < (3, 1) and dtype.startswith(("category", "Categorical", "Enum", "dictionary")):
+        pytest.skip("XGBoost 3.0 reads any categories of pandas, and none of polars and pyarrow")
     by_xgboost = accepted(lambda X: xgboost.DMatrix(X, enable_categorical=True), X)
     assert accepted(as_table, X) == (by_xgboost or is_converted(column))
 
@@ -265,8 +276,16 @@ def is_converted(column):
     if isinstance(column, pl.Series):
         return column.dtype == pl.Categorical
     if isinstance(column, pd.Series) and column.dtype == "category":
-        return column.cat.categories.dtype == "Int64"
+        return str(column.cat.categories.dtype) in ("Int64", "string")
     return False
+
+
+def test_categories_of_pandas_own_strings_become_usual_ones():
+    categories = pd.Index(["x", "y"], dtype="string")
+    table = as_table(pd.DataFrame({"x": pd.Categorical(["y", "x", None], categories=categories)}))
+    assert table.categories("x") == ["x", "y"]
+    assert str(table.column_types["x"].categories.dtype) in ("str", "object")
+    np.testing.assert_array_equal(codes_in_xgboost(table)[:, 0], [1, 0, np.nan])
 
 
 @pytest.mark.parametrize("dtype", ["Int64", object])
@@ -309,7 +328,7 @@ def test_a_number_type_is_accepted_if_and_only_if_xgboost_reads_it(make, dtype):
         (np.zeros((2, 2), dtype="M8[s]"), "X has dtype datetime64"),
         (NUMBERS.astype(">f8"), "foreign byte order"),
         (np.ma.array(NUMBERS, mask=NUMBERS > 5), "X is a masked array"),
-        (pd.DataFrame({"a": [1, 2], "city": ["x", "y"]}), "a column 'city' of dtype str: make it"),
+        (pd.DataFrame({"a": [1, 2], "city": ["x", "y"]}), "'city' of dtype (str|object): make it"),
         (pd.DataFrame({"o": [1, None]}, dtype=object), "a column 'o' of dtype object"),
         (pl.DataFrame({"a": [1, 2], "city": ["x", "y"]}), "a column 'city' of dtype String"),
         (pa.table({"a": [1, 2], "city": ["x", "y"]}), "a column 'city' of dtype string"),
@@ -388,12 +407,60 @@ def test_a_table_needs_a_column_besides_the_task():
         as_table(NUMBERS[:, :1]).drop(0)
 
 
+# Tables that the installed XGBoost does not read
+
+
+@pytest.mark.skipif(version() < (3, 2), reason="XGBoost 3.2 is the first to read all of them")
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_categories_of_every_library_are_read(library):
+    assert reads_categories(library)
+
+
+UNREADABLE = {
+    "pandas": (FRAMES["pandas"], "does not recognise DataFrames of pandas .*'xgboost>=3.2'"),
+    "pandas, numbers": (
+        pd.DataFrame(NUMBERS, columns=["a", "b", "c"]),
+        "does not recognise DataFrames of pandas .*'xgboost>=3.2'",
+    ),
+    "polars": (
+        FRAMES["polars"],
+        r"categories in column 'color', which .* from polars: .*to_pandas\(\).*'xgboost>=3.1'",
+    ),
+    "pyarrow": (FRAMES["pyarrow"], "categories in column 'color', which .* from pyarrow: "),
+    "a column of one task": (
+        {"s": FRAMES["polars"].drop("color"), "b": FRAMES["polars"]},
+        "categories in column 'color', which .* from polars: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("X", "message"), UNREADABLE.values(), ids=UNREADABLE)
+def test_tables_that_xgboost_does_not_read_are_refused_before_training(monkeypatch, X, message):
+    monkeypatch.setattr(xgboost_library, "reads_categories", lambda name: False)
+    monkeypatch.setattr(xgboost, "train", None)
+    y = {task: [1, 2, 3, 4] for task in X} if isinstance(X, dict) else [1, 2, 3, 4]
+    with pytest.raises(UnsupportedError, match=message):
+        mtboost.fit(X, y)
+    if not isinstance(X, dict):
+        with pytest.raises(UnsupportedError, match=message):
+            mtboost.train({}, mtboost.Dataset(X, y))
+        with pytest.raises(UnsupportedError, match=message):
+            plain_matrix(as_table(X))  # as predictions do
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table])
+def test_numbers_in_polars_and_pyarrow_are_read_by_every_version(monkeypatch, make):
+    monkeypatch.setattr(xgboost_library, "reads_categories", lambda name: False)
+    numbers = {name: NUMBERS[:, i] for i, name in enumerate("abc")}
+    np.testing.assert_array_equal(codes_in_xgboost(as_table(make(numbers))), NUMBERS)
+
+
 # Columns at predict
 
 
 @every_frame
 def test_named_columns_are_brought_into_the_models_order(X):
-    table = align(as_table(X), ["c", "a"], 2)
+    table = Columns(("c", "a"), 2).align(as_table(X))
     assert table.feature_names == ("c", "a")
     np.testing.assert_array_equal(codes_in_xgboost(table), NUMBERS[:, [2, 0]])
 
@@ -401,16 +468,39 @@ def test_named_columns_are_brought_into_the_models_order(X):
 def test_missing_and_renamed_columns_are_listed_with_the_nearest_name():
     table = as_table(pd.DataFrame({"income": [1.0], "age": [2.0]}))
     with pytest.raises(DataError, match=r"X lacks columns 'incme', 'zip' .*Did you mean 'income'"):
-        align(table, ["incme", "age", "zip"], 3)
+        Columns(("incme", "age", "zip"), 3).align(table)
+
+
+@every_frame
+@pytest.mark.parametrize("trained", [["red", "blue"], ["red", "green", "blue"]])
+def test_categories_get_the_codes_they_had_in_training(X, trained):
+    table = as_table(X)
+    own = table.categories("color")
+    found = Columns(table.feature_names, 4, {"color": trained}).align(table)
+    assert found.categories("color") == trained
+    labels = found.column("color").tolist()
+    assert labels[:2] + labels[3:] == ["red", "blue", "red"]
+    assert pd.isna(labels[2])
+    assert table.categories("color") == own  # the user's table is not written to
+
+
+@every_frame
+def test_a_category_that_was_not_trained_on_is_named(X):
+    columns = Columns(("a", "b", "c", "color"), 4, {"color": ["blue", "green"]})
+    message = "X has 'red' in the category column 'color', first at row 0, .* 'blue', 'green'"
+    with pytest.raises(DataError, match=message):
+        columns.align(as_table(X))
+    only_blue = as_table(X).take(np.array([1, 2]))  # the type of the column has red all the same
+    assert columns.align(only_blue).categories("color") == ["blue", "green"]
 
 
 def test_without_names_on_either_side_the_number_of_columns_must_agree():
     unnamed, named = as_table(NUMBERS), as_table(NUMBERS, feature_names=["x", "y", "z"])
-    assert align(unnamed, ["a", "b", "c"], 3).feature_names == ("a", "b", "c")
-    assert align(named, None, 3).native is NUMBERS
-    for table, names in ((unnamed, ["a", "b"]), (named, None), (unnamed, None)):
+    assert Columns(("a", "b", "c"), 3).align(unnamed).feature_names == ("a", "b", "c")
+    assert Columns(None, 3).align(named).native is NUMBERS
+    for table, names in ((unnamed, ("a", "b")), (named, None), (unnamed, None)):
         with pytest.raises(DataError, match="X has 3 columns, but the model was trained on 2"):
-            align(table, names, 2)
+            Columns(names, 2).align(table)
 
 
 # Stacking
@@ -483,6 +573,18 @@ def test_tables_that_do_not_fit_are_not_stacked(first, second, message):
 
 
 # One table a task
+
+
+def test_tables_may_order_the_same_categories_differently():
+    frames = {
+        task: pd.DataFrame({"kind": pd.Categorical(["x", "y", None], categories=order)})
+        for task, order in {"s": ["x", "y"], "b": ["y", "x"]}.items()
+    }
+    data = from_mapping(frames)
+    for table in data.tables.values():
+        assert table.categories("kind") == ["x", "y"]
+        assert table.column("kind").tolist()[:2] == ["x", "y"]
+    assert frames["b"]["kind"].cat.categories.tolist() == ["y", "x"]
 
 
 def shops(library):

@@ -34,19 +34,21 @@ bool is_looked_at_before(const PresentTask& a, const PresentTask& b) noexcept {
 // quarter, of half, and all.
 std::vector<std::size_t> make_stages(std::span<const PresentTask> tasks) {
   constexpr std::size_t kFewTasks = 16;
-  std::size_t n_known = 0, n_rows = 0, n_rows_known = 0;
-  for (; n_known < tasks.size() && !tasks[n_known].layer.empty(); ++n_known) {
-  }
-  for (const PresentTask& task : tasks.subspan(n_known)) n_rows += task.rows.size();
+  const auto first_without = std::ranges::find_if(tasks, [](const PresentTask& task) { return task.layer.empty(); });
+  auto n_known = static_cast<std::size_t>(first_without - tasks.begin());
+  const auto others = tasks.subspan(n_known);
   std::vector<std::size_t> ends;
   const auto end_stage = [&] {
     if (n_known > (ends.empty() ? 0 : ends.back())) ends.push_back(n_known);
   };
   end_stage();
-  for (const std::size_t part : {64u, 16u, 4u, 2u}) {
-    if (tasks.size() - n_known < kFewTasks) break;
-    while ((n_rows_known + tasks[n_known].rows.size()) * part <= n_rows) n_rows_known += tasks[n_known++].rows.size();
-    end_stage();
+  if (others.size() >= kFewTasks) {
+    std::size_t n_rows = 0, n_rows_known = 0;
+    for (const PresentTask& task : others) n_rows += task.rows.size();
+    for (const std::size_t part : {64u, 16u, 4u, 2u}) {
+      while ((n_rows_known + tasks[n_known].rows.size()) * part <= n_rows) n_rows_known += tasks[n_known++].rows.size();
+      end_stage();
+    }
   }
   n_known = tasks.size();
   end_stage();
