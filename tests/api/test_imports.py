@@ -35,10 +35,10 @@ def reach(arrows: Graph, node: str) -> set[str]:
     return arrows[node].union(*(reach(arrows, used) for used in arrows[node]))
 
 
-CPP, PYTHON, SEAM, DATASETS = map(
+CPP, PYTHON, XGBOOST, LIGHTGBM, DATASETS = map(
     read_graph, re.findall(r"```mermaid\n(graph.*?)```", ARCHITECTURE, re.DOTALL)
 )
-PACKAGES = {"xgboost": SEAM, "datasets": DATASETS}
+PACKAGES = {"xgboost": XGBOOST, "lightgbm": LIGHTGBM, "datasets": DATASETS}
 
 
 # The sources --------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_python_imports_follow_the_graph(path: Path) -> None:
             continue
         used = imported.split(".")[1]
         if used == "_core":
-            assert module in ("losses", "scores", "xgboost")
+            assert module in ("losses", "scores", "xgboost", "lightgbm")
             continue
         allowed = arrows[module] | {module}
         if is_deferred:
@@ -161,8 +161,9 @@ def test_other_libraries_load_where_they_are_needed(path: Path) -> None:
     at_import = {
         imported.split(".")[0] for imported, is_deferred in imports(path) if not is_deferred
     }
-    assert at_import & OPTIONAL <= ({"matplotlib"} if path.stem == "plotting" else set())
     module = path.relative_to(ROOT / "mtboost").parts[0].removesuffix(".py")
+    own = {"plotting": {"matplotlib"}, "lightgbm": {"lightgbm"}}
+    assert at_import & OPTIONAL <= own.get(module, set())
     if "xgboost" in at_import:
         assert module == "xgboost" or "xgboost" in PYTHON[0][module]
 
