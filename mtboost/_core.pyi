@@ -49,6 +49,22 @@ class BinnedMatrixBuilder(metaclass=_Pybind11Type):
     ) -> None: ...
     def build(self) -> BinnedMatrix: ...
 
+# From LightGBM's bins: cpp/core/binning/cuts.hpp. bits: of each column's entries; bins_of_entries: see StoredFeature.
+def lightgbm_matrix(
+    *,
+    n_bins: NDArray[np.uint32],
+    missing_bins: NDArray[np.uint32],
+    frequent_bins: NDArray[np.uint32],
+    missing_types: NDArray[np.uint8],
+    is_categorical: NDArray[np.uint8],
+    columns: Sequence[NDArray[np.uint8]],
+    bits: Sequence[int],
+    column_of_feature: Sequence[int],
+    bins_of_entries: Sequence[NDArray[np.uint16]],
+    n_rows: int,
+    storage_order: NDArray[np.uint32],
+    n_threads: int,
+) -> BinnedMatrix: ...
 def columns_with_missing(
     table: NDArray[np.float32] | NDArray[np.float64], *, n_threads: int
 ) -> NDArray[np.uint8]: ...
@@ -111,7 +127,7 @@ def callable_score(
 
 # ---- trees: cpp/core/grow ------------------------------------------------------------------------
 
-class GrowParams(metaclass=_Pybind11Type):
+class XgboostParams(metaclass=_Pybind11Type):
     def __init__(
         self,
         *,
@@ -138,6 +154,37 @@ class GrowParams(metaclass=_Pybind11Type):
     @property
     def learning_rate(self) -> float: ...
 
+class LightgbmParams(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        learning_rate: float = 0.1,
+        max_depth: int = -1,
+        num_leaves: int = 31,
+        min_data_in_leaf: int = 20,
+        min_sum_hessian_in_leaf: float = 0.001,
+        min_gain_to_split: float = 0.0,
+        lambda_l1: float = 0.0,
+        lambda_l2: float = 0.0,
+        max_delta_step: float = 0.0,
+        path_smooth: float = 0.0,
+        monotone_penalty: float = 0.0,
+        max_cat_to_onehot: int = 4,
+        max_cat_threshold: int = 32,
+        cat_smooth: float = 10.0,
+        cat_l2: float = 10.0,
+        min_data_per_group: int = 100,
+        bagging_fraction: float = 1.0,
+        feature_fraction: float = 1.0,
+        feature_fraction_bynode: float = 1.0,
+        feature_contri: Sequence[float] = [],
+        monotone_constraints: Sequence[int] = [],
+        interaction_constraints: Sequence[Sequence[int]] = [],
+        seed: int = 0,
+    ) -> None: ...
+    @property
+    def learning_rate(self) -> float: ...
+
 class TreeGrower(metaclass=_Pybind11Type):
     def __init__(
         self,
@@ -150,7 +197,7 @@ class TreeGrower(metaclass=_Pybind11Type):
     # The arrays of a tree by name, and the leaf of every row (~leaf if the row took no part).
     def grow(
         self,
-        params: GrowParams,
+        params: XgboostParams | LightgbmParams,
         gradients: NDArray[np.float32],
         *,
         is_active: NDArray[np.uint8] | None = None,
@@ -159,9 +206,9 @@ class TreeGrower(metaclass=_Pybind11Type):
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int32]]: ...
 
 def add_leaf_values(
-    values: NDArray[np.float32],
+    values: NDArray[np.float64],
     leaves: NDArray[np.int32],
-    margins: NDArray[np.float32],
+    margins: NDArray[np.float32] | NDArray[np.float64],
     *,
     output: int,
     n_threads: int,

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pybind11/stl.h>
+
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "binning/binned_matrix.hpp"
@@ -14,6 +16,52 @@ BinnedMatrixBuilder make_builder(const Contiguous<std::uint32_t>& offsets, const
                                   as_vector(min_values, "min_values"), as_vector(is_categorical, "is_categorical")),
                              n_rows, as_vector(may_be_missing, "may_be_missing"),
                              as_vector(storage_order, "storage_order"), is_sparse);
+}
+
+Cuts lightgbm_cuts(const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& missing_bins,
+                   const Contiguous<bin_t>& frequent_bins, const Contiguous<std::uint8_t>& missing_types,
+                   const Contiguous<std::uint8_t>& is_categorical) {
+  const auto bins = as_span(n_bins, "n_bins");
+  const auto missing_bin = as_span(missing_bins, "missing_bins"), frequent = as_span(frequent_bins, "frequent_bins");
+  const auto missing = as_span(missing_types, "missing_types"), categorical = as_span(is_categorical, "is_categorical");
+  require(missing_bin.size() == bins.size() && frequent.size() == bins.size() && missing.size() == bins.size() &&
+              categorical.size() == bins.size(),
+          "what is told of the bins needs one entry per feature");
+  std::vector<LightgbmBins> features;
+  for (std::size_t feature = 0; feature < bins.size(); ++feature) {
+    require(missing[feature] <= static_cast<std::uint8_t>(LightgbmBins::Missing::nan), "a missing type is unknown");
+    features.push_back({bins[feature], missing_bin[feature], frequent[feature],
+                        static_cast<LightgbmBins::Missing>(missing[feature]), categorical[feature] != 0});
+  }
+  return Cuts(std::move(features));
+}
+
+// A BinnedMatrix of LightGBM's bins, from its columns.
+std::shared_ptr<BinnedMatrix> lightgbm_matrix(const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& missing_bins,
+                                              const Contiguous<bin_t>& frequent_bins,
+                                              const Contiguous<std::uint8_t>& missing_types,
+                                              const Contiguous<std::uint8_t>& is_categorical,
+                                              const std::vector<Contiguous<std::uint8_t>>& columns,
+                                              const std::vector<int>& bits, const std::vector<std::size_t>& column_of_feature,
+                                              const std::vector<Contiguous<std::uint16_t>>& bins_of_entries, row_t n_rows,
+                                              const Contiguous<row_t>& storage_order, int n_threads) {
+  Cuts cuts = lightgbm_cuts(n_bins, missing_bins, frequent_bins, missing_types, is_categorical);
+  require(bits.size() == columns.size() && column_of_feature.size() == cuts.n_features() &&
+              bins_of_entries.size() == cuts.n_features(),
+          "bits needs one entry per column; column_of_feature and bins_of_entries one per feature");
+  std::vector<StoredColumn> stored;
+  for (std::size_t i = 0; i < columns.size(); ++i) stored.push_back({as_span(columns[i], "columns"), bits[i]});
+  std::vector<StoredFeature> features;
+  std::vector<std::uint8_t> may_be_missing;
+  for (feature_t feature = 0; feature < cuts.n_features(); ++feature) {
+    features.push_back({column_of_feature[feature], as_vector(bins_of_entries[feature], "bins_of_entries")});
+    may_be_missing.push_back(cuts.lightgbm(feature).missing_bin < cuts.lightgbm(feature).n_bins);
+  }
+  BinnedMatrixBuilder builder(std::move(cuts), n_rows, std::move(may_be_missing), as_vector(storage_order, "storage_order"),
+                              false);
+  py::gil_scoped_release release;
+  builder.add(stored, features, n_threads);
+  return std::make_shared<BinnedMatrix>(std::move(builder).build());
 }
 
 template <typename T>
@@ -70,6 +118,12 @@ void bind_binning(py::module_& module) {
       .def("build", [](BinnedMatrixBuilder& builder) {
         return std::make_shared<BinnedMatrix>(std::move(builder).build());
       });
+
+  module.def("lightgbm_matrix", &lightgbm_matrix, py::kw_only(), py::arg("n_bins").noconvert(),
+             py::arg("missing_bins").noconvert(), py::arg("frequent_bins").noconvert(),
+             py::arg("missing_types").noconvert(), py::arg("is_categorical").noconvert(), py::arg("columns"),
+             py::arg("bits"), py::arg("column_of_feature"), py::arg("bins_of_entries"), py::arg("n_rows"),
+             py::arg("storage_order").noconvert(), py::arg("n_threads"));
 
   module.def("columns_with_missing", &missing_columns<float>, py::arg("table").noconvert(), py::kw_only(), py::arg("n_threads"));
   module.def("columns_with_missing", &missing_columns<double>, py::arg("table").noconvert(), py::kw_only(), py::arg("n_threads"));

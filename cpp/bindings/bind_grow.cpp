@@ -3,21 +3,78 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "grow/lightgbm_rules.hpp"
 #include "grow/tree_grower.hpp"
+#include "grow/xgboost_rules.hpp"
 
 namespace mtboost {
 namespace {
 
-GrowParams make_params(float learning_rate, int max_depth, int max_leaves, bool loss_guided, float min_split_loss,
-                       float min_child_weight, float reg_lambda, float reg_alpha, float max_delta_step,
-                       bin_t max_cat_to_onehot, bin_t max_cat_threshold, double subsample, double colsample_bytree,
-                       double colsample_bylevel, double colsample_bynode, std::vector<int> monotone_constraints,
-                       std::vector<std::vector<feature_t>> interaction_constraints, std::uint64_t seed,
-                       const std::string& arithmetic) {
-  return {learning_rate, max_depth, max_leaves, loss_guided, min_split_loss, min_child_weight, reg_lambda, reg_alpha,
-          max_delta_step, max_cat_to_onehot, max_cat_threshold, subsample, colsample_bytree, colsample_bylevel,
-          colsample_bynode, std::move(monotone_constraints), std::move(interaction_constraints), seed,
-          arithmetic_named(arithmetic)};
+// What both libraries' parameters have in common.
+void set_limits(GrowParams& params, int max_depth, int max_leaves, double subsample,
+                double colsample_bytree, double colsample_bynode, std::vector<int> monotone_constraints,
+                std::vector<std::vector<feature_t>> interaction_constraints, std::uint64_t seed) {
+  params.max_depth = max_depth;
+  params.max_leaves = max_leaves;
+  params.subsample = subsample;
+  params.colsample_bytree = colsample_bytree;
+  params.colsample_bynode = colsample_bynode;
+  params.monotone_constraints = std::move(monotone_constraints);
+  params.interaction_constraints = std::move(interaction_constraints);
+  params.seed = seed;
+}
+
+XgboostParams xgboost_params(float learning_rate, int max_depth, int max_leaves, bool loss_guided, float min_split_loss,
+                             float min_child_weight, float reg_lambda, float reg_alpha, float max_delta_step,
+                             bin_t max_cat_to_onehot, bin_t max_cat_threshold, double subsample, double colsample_bytree,
+                             double colsample_bylevel, double colsample_bynode, std::vector<int> monotone_constraints,
+                             std::vector<std::vector<feature_t>> interaction_constraints, std::uint64_t seed,
+                             const std::string& arithmetic) {
+  XgboostParams params;
+  set_limits(params, max_depth, max_leaves, subsample, colsample_bytree, colsample_bynode,
+             std::move(monotone_constraints), std::move(interaction_constraints), seed);
+  params.loss_guided = loss_guided;
+  params.colsample_bylevel = colsample_bylevel;
+  params.learning_rate = learning_rate;
+  params.min_split_loss = min_split_loss;
+  params.min_child_weight = min_child_weight;
+  params.reg_lambda = reg_lambda;
+  params.reg_alpha = reg_alpha;
+  params.max_delta_step = max_delta_step;
+  params.max_cat_to_onehot = max_cat_to_onehot;
+  params.max_cat_threshold = max_cat_threshold;
+  params.arithmetic = arithmetic_named(arithmetic);
+  return params;
+}
+
+LightgbmParams lightgbm_params(double learning_rate, int max_depth, int num_leaves, int min_data_in_leaf,
+                               double min_sum_hessian_in_leaf, double min_gain_to_split, double lambda_l1,
+                               double lambda_l2, double max_delta_step, double path_smooth, double monotone_penalty,
+                               int max_cat_to_onehot, int max_cat_threshold, double cat_smooth, double cat_l2,
+                               int min_data_per_group, double bagging_fraction, double feature_fraction,
+                               double feature_fraction_bynode, std::vector<double> feature_contri,
+                               std::vector<int> monotone_constraints,
+                               std::vector<std::vector<feature_t>> interaction_constraints, std::uint64_t seed) {
+  LightgbmParams params;
+  set_limits(params, max_depth, num_leaves, bagging_fraction, feature_fraction, feature_fraction_bynode,
+             std::move(monotone_constraints), std::move(interaction_constraints), seed);
+  params.loss_guided = true;
+  params.learning_rate = learning_rate;
+  params.min_data_in_leaf = min_data_in_leaf;
+  params.min_sum_hessian_in_leaf = min_sum_hessian_in_leaf;
+  params.min_gain_to_split = min_gain_to_split;
+  params.lambda_l1 = lambda_l1;
+  params.lambda_l2 = lambda_l2;
+  params.max_delta_step = max_delta_step;
+  params.path_smooth = path_smooth;
+  params.monotone_penalty = monotone_penalty;
+  params.max_cat_to_onehot = max_cat_to_onehot;
+  params.max_cat_threshold = max_cat_threshold;
+  params.cat_smooth = cat_smooth;
+  params.cat_l2 = cat_l2;
+  params.min_data_per_group = min_data_per_group;
+  params.feature_contri = std::move(feature_contri);
+  return params;
 }
 
 TreeGrower make_grower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
@@ -34,7 +91,7 @@ void check_interrupt() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-TreeGrower::Grown grow(TreeGrower& grower, const GrowParams& params, const Contiguous<float>& gradients,
+TreeGrower::Grown grow(TreeGrower& grower, const GrowRules& rules, const Contiguous<float>& gradients,
                        const std::optional<Contiguous<std::uint8_t>>& is_active, std::uint64_t tree_number,
                        int n_threads) {
   require(gradients.ndim() == 2 && gradients.shape(1) == 2, "gradients must have shape (n_rows, 2)");
@@ -43,10 +100,10 @@ TreeGrower::Grown grow(TreeGrower& grower, const GrowParams& params, const Conti
                         static_cast<std::size_t>(gradients.shape(0)));
   const auto flags = is_active ? as_span(*is_active, "is_active") : std::span<const std::uint8_t>{};
   py::gil_scoped_release release;
-  return grower.grow(params, pairs, flags, tree_number, n_threads, check_interrupt);
+  return grower.grow(rules, pairs, flags, tree_number, n_threads, check_interrupt);
 }
 
-// Categorical nodes as three arrays: which nodes, where their categories start, and the categories that go right.
+// Categorical nodes as three arrays: which nodes, where their categories start, and those that are listed.
 py::dict to_dict(const Tree& tree, const Cuts& cuts) {
   std::vector<node_t> nodes;
   std::vector<std::int64_t> starts{0};
@@ -54,22 +111,26 @@ py::dict to_dict(const Tree& tree, const Cuts& cuts) {
   for (node_t node = 0; node < tree.n_nodes(); ++node) {
     const auto at = static_cast<std::size_t>(node);
     if (tree.is_leaf(node) || !cuts.is_categorical(tree.feature[at])) continue;
-    auto bins = tree.right_bins[at];
+    auto bins = tree.listed_bins[at];
     std::sort(bins.begin(), bins.end());
     nodes.push_back(node);
     for (const bin_t bin : bins) categories.push_back(static_cast<std::int32_t>(cuts.value(tree.feature[at], bin)));
     starts.push_back(static_cast<std::int64_t>(categories.size()));
   }
+  std::vector<float> thresholds;
+  for (node_t node = 0; node < tree.n_nodes(); ++node) thresholds.push_back(threshold(tree, node, cuts));
   py::dict arrays;
   arrays["left"] = to_array(tree.left);
   arrays["right"] = to_array(tree.right);
   arrays["parent"] = to_array(tree.parent);
   arrays["feature"] = to_array(tree.feature);
-  arrays["threshold"] = to_array(tree.threshold);
+  arrays["position"] = to_array(tree.position);
+  arrays["threshold"] = to_array(std::move(thresholds));
   arrays["default_left"] = to_array(tree.default_left);
   arrays["gain"] = to_array(tree.gain);
   arrays["score"] = to_array(tree.score);
   arrays["hessian"] = to_array(tree.hessian);
+  arrays["n_rows"] = to_array(tree.n_rows);
   arrays["base_weight"] = to_array(tree.base_weight);
   arrays["value"] = to_array(tree.value);
   arrays["categorical_nodes"] = to_array(std::move(nodes));
@@ -78,29 +139,19 @@ py::dict to_dict(const Tree& tree, const Cuts& cuts) {
   return arrays;
 }
 
-}  // namespace
+template <typename Params, typename Rules>
+py::tuple grow_with(TreeGrower& grower, const Params& params, const Contiguous<float>& gradients,
+                    const std::optional<Contiguous<std::uint8_t>>& is_active, std::uint64_t tree_number, int n_threads) {
+  const Rules rules(grower.matrix(), params);
+  auto grown = grow(grower, rules, gradients, is_active, tree_number, n_threads);
+  return py::make_tuple(to_dict(grown.tree, grower.matrix().cuts()), to_array(std::move(grown.leaves)));
+}
 
-void bind_grow(py::module_& module) {
-  const GrowParams defaults;
-  py::class_<GrowParams>(module, "GrowParams", "Stopping rules and penalties of a tree, by XGBoost's names.")
-      .def(py::init(&make_params), py::kw_only(), py::arg("learning_rate") = defaults.learning_rate,
-           py::arg("max_depth") = defaults.max_depth, py::arg("max_leaves") = defaults.max_leaves,
-           py::arg("loss_guided") = defaults.loss_guided, py::arg("min_split_loss") = defaults.min_split_loss,
-           py::arg("min_child_weight") = defaults.min_child_weight, py::arg("reg_lambda") = defaults.reg_lambda,
-           py::arg("reg_alpha") = defaults.reg_alpha, py::arg("max_delta_step") = defaults.max_delta_step,
-           py::arg("max_cat_to_onehot") = defaults.max_cat_to_onehot,
-           py::arg("max_cat_threshold") = defaults.max_cat_threshold, py::arg("subsample") = defaults.subsample,
-           py::arg("colsample_bytree") = defaults.colsample_bytree,
-           py::arg("colsample_bylevel") = defaults.colsample_bylevel,
-           py::arg("colsample_bynode") = defaults.colsample_bynode,
-           py::arg("monotone_constraints") = defaults.monotone_constraints,
-           py::arg("interaction_constraints") = defaults.interaction_constraints, py::arg("seed") = defaults.seed,
-           py::arg("arithmetic") = "xgboost-3.0")
-      .def_readonly("learning_rate", &GrowParams::learning_rate);
-
+template <typename Margin>
+void bind_add_leaf_values(py::module_& module) {
   module.def(
       "add_leaf_values",
-      [](const Contiguous<float>& values, const Contiguous<node_t>& leaves, Contiguous<float>& margins,
+      [](const Contiguous<double>& values, const Contiguous<node_t>& leaves, Contiguous<Margin>& margins,
          std::size_t output, int n_threads) {
         require(margins.ndim() == 2, "margins must have shape (n_rows, n_outputs)");
         const auto n_outputs = static_cast<std::size_t>(margins.shape(1));
@@ -113,20 +164,60 @@ void bind_grow(py::module_& module) {
       },
       py::arg("values").noconvert(), py::arg("leaves").noconvert(), py::arg("margins").noconvert(), py::kw_only(),
       py::arg("output"), py::arg("n_threads"));
+}
+
+}  // namespace
+
+void bind_grow(py::module_& module) {
+  const XgboostParams xgboost;
+  py::class_<XgboostParams>(module, "XgboostParams", "Stopping rules and penalties of a tree, by XGBoost's names.")
+      .def(py::init(&xgboost_params), py::kw_only(), py::arg("learning_rate") = xgboost.learning_rate,
+           py::arg("max_depth") = xgboost.max_depth, py::arg("max_leaves") = xgboost.max_leaves,
+           py::arg("loss_guided") = xgboost.loss_guided, py::arg("min_split_loss") = xgboost.min_split_loss,
+           py::arg("min_child_weight") = xgboost.min_child_weight, py::arg("reg_lambda") = xgboost.reg_lambda,
+           py::arg("reg_alpha") = xgboost.reg_alpha, py::arg("max_delta_step") = xgboost.max_delta_step,
+           py::arg("max_cat_to_onehot") = xgboost.max_cat_to_onehot,
+           py::arg("max_cat_threshold") = xgboost.max_cat_threshold, py::arg("subsample") = xgboost.subsample,
+           py::arg("colsample_bytree") = xgboost.colsample_bytree,
+           py::arg("colsample_bylevel") = xgboost.colsample_bylevel,
+           py::arg("colsample_bynode") = xgboost.colsample_bynode,
+           py::arg("monotone_constraints") = xgboost.monotone_constraints,
+           py::arg("interaction_constraints") = xgboost.interaction_constraints, py::arg("seed") = xgboost.seed,
+           py::arg("arithmetic") = "xgboost-3.0")
+      .def_readonly("learning_rate", &XgboostParams::learning_rate);
+
+  const LightgbmParams lightgbm;
+  py::class_<LightgbmParams>(module, "LightgbmParams", "Stopping rules and penalties of a tree, by LightGBM's names.")
+      .def(py::init(&lightgbm_params), py::kw_only(), py::arg("learning_rate") = lightgbm.learning_rate,
+           py::arg("max_depth") = -1, py::arg("num_leaves") = 31,
+           py::arg("min_data_in_leaf") = lightgbm.min_data_in_leaf,
+           py::arg("min_sum_hessian_in_leaf") = lightgbm.min_sum_hessian_in_leaf,
+           py::arg("min_gain_to_split") = lightgbm.min_gain_to_split, py::arg("lambda_l1") = lightgbm.lambda_l1,
+           py::arg("lambda_l2") = lightgbm.lambda_l2, py::arg("max_delta_step") = lightgbm.max_delta_step,
+           py::arg("path_smooth") = lightgbm.path_smooth, py::arg("monotone_penalty") = lightgbm.monotone_penalty,
+           py::arg("max_cat_to_onehot") = lightgbm.max_cat_to_onehot,
+           py::arg("max_cat_threshold") = lightgbm.max_cat_threshold, py::arg("cat_smooth") = lightgbm.cat_smooth,
+           py::arg("cat_l2") = lightgbm.cat_l2, py::arg("min_data_per_group") = lightgbm.min_data_per_group,
+           py::arg("bagging_fraction") = lightgbm.subsample, py::arg("feature_fraction") = lightgbm.colsample_bytree,
+           py::arg("feature_fraction_bynode") = lightgbm.colsample_bynode,
+           py::arg("feature_contri") = lightgbm.feature_contri,
+           py::arg("monotone_constraints") = lightgbm.monotone_constraints,
+           py::arg("interaction_constraints") = lightgbm.interaction_constraints, py::arg("seed") = lightgbm.seed)
+      .def_readonly("learning_rate", &LightgbmParams::learning_rate);
+
+  bind_add_leaf_values<float>(module);
+  bind_add_leaf_values<double>(module);
 
   py::class_<TreeGrower>(module, "TreeGrower", "Grows trees on one BinnedMatrix.")
       .def(py::init(&make_grower), py::arg("matrix"), py::kw_only(), py::arg("score").none(true) = py::none(),
            py::arg("first_rows").noconvert().none(true) = py::none(),
            py::arg("feature_weights").noconvert().none(true) = py::none())
-      .def(
-          "grow",
-          [](TreeGrower& grower, const GrowParams& params, const Contiguous<float>& gradients,
-             const std::optional<Contiguous<std::uint8_t>>& is_active, std::uint64_t tree_number, int n_threads) {
-            auto grown = grow(grower, params, gradients, is_active, tree_number, n_threads);
-            return py::make_tuple(to_dict(grown.tree, grower.matrix().cuts()), to_array(std::move(grown.leaves)));
-          },
-          py::arg("params"), py::arg("gradients").noconvert(), py::kw_only(),
-          py::arg("is_active").noconvert().none(true) = py::none(), py::arg("tree_number") = 0, py::arg("n_threads") = 1);
+      .def("grow", &grow_with<XgboostParams, XgboostRules>, py::arg("params"), py::arg("gradients").noconvert(),
+           py::kw_only(), py::arg("is_active").noconvert().none(true) = py::none(), py::arg("tree_number") = 0,
+           py::arg("n_threads") = 1)
+      .def("grow", &grow_with<LightgbmParams, LightgbmRules>, py::arg("params"), py::arg("gradients").noconvert(),
+           py::kw_only(), py::arg("is_active").noconvert().none(true) = py::none(), py::arg("tree_number") = 0,
+           py::arg("n_threads") = 1);
 }
 
 }  // namespace mtboost

@@ -122,8 +122,8 @@ class Growth:
         for output, (tree, leaves) in enumerate(grown):
             leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
             if self._loss is not None and self._loss.refits_leaves:
-                tree["value"] = self._loss.refit_leaf_values(
-                    tree["value"],
+                refitted = self._loss.refit_leaf_values(
+                    tree["value"].astype(np.float32),
                     leaves,
                     margins,
                     self._labels,
@@ -132,6 +132,7 @@ class Growth:
                     learning_rate=self.settings.grow.learning_rate,
                     n_threads=self.settings.n_threads,
                 )
+                tree["value"] = refitted.astype(np.float64)
             _core.add_leaf_values(
                 tree["value"], leaves, updated, output=output, n_threads=self.settings.n_threads
             )

@@ -135,7 +135,7 @@ def reads_categories(library: Library) -> bool:
 class Settings:
     """Training parameters of a booster, as the grower and the losses need them."""
 
-    grow: _core.GrowParams
+    grow: _core.XgboostParams
     n_threads: int
     max_bin: int
     objective: str
@@ -164,7 +164,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
         if key in _LOSS_OPTIONS
     }
     return Settings(
-        grow=_core.GrowParams(
+        grow=_core.XgboostParams(
             learning_rate=float(tree["learning_rate"]),
             max_depth=int(tree["max_depth"]),
             max_leaves=int(tree["max_leaves"]),

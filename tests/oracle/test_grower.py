@@ -106,7 +106,7 @@ def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -
         first_rows=np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
     )
     p = problem.params
-    params = _core.GrowParams(
+    params = _core.XgboostParams(
         learning_rate=p.learning_rate,
         max_depth=p.max_depth,
         max_leaves=p.max_leaves,
@@ -121,7 +121,12 @@ def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -
         arithmetic=p.arithmetic,
     )
     tree, leaves = grower.grow(params, problem.gradients, n_threads=n_threads)
-    return {**tree, "leaf_of_row": leaves}
+    numbers = ("gain", "score", "hessian", "base_weight", "value")  # XGBoost keeps floats
+    return {
+        **tree,
+        **{name: tree[name].astype(np.float32) for name in numbers},
+        "leaf_of_row": leaves,
+    }
 
 
 def twin(problem: Problem, score: naive.Score) -> naive.Tree:

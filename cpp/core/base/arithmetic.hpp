@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose numbers come out. XGBoost 3.4 rounds gains in another order than 3.0 to 3.3 (split/leaf_arithmetic.hpp) and has
+// Whose numbers come out. XGBoost 3.4 rounds gains in another order than 3.0 to 3.3 (split/xgboost_arithmetic.hpp) and has
 // another absolute error (loss/smooth_absolute_error_loss.hpp).
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every stopping rule and penalty of a tree, with XGBoost's names, meanings and defaults.
+// Every stopping rule and penalty of a tree, with the names, meanings and defaults of its library.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,18 @@
 
 namespace mtboost {
 
+// What the grower itself obeys, under XGBoost's names; penalties are for the rules of either library.
 struct GrowParams {
-  float learning_rate = 0.3f;
   int max_depth = 6;   // 0: no limit
   int max_leaves = 0;  // 0: no limit
   bool loss_guided = false;
-  float min_split_loss = 0.0f;
-  float min_child_weight = 1.0f;
-  float reg_lambda = 1.0f;
-  float reg_alpha = 0.0f;
-  float max_delta_step = 0.0f;  // 0: no limit
-  bin_t max_cat_to_onehot = 4;  // fewer categories than this: one against the rest
-  bin_t max_cat_threshold = 64;
   double subsample = 1.0;
   double colsample_bytree = 1.0;
   double colsample_bylevel = 1.0;
   double colsample_bynode = 1.0;
-  std::vector<int> monotone_constraints;                       // -1, 0, 1 per feature; empty: none
+  std::vector<int> monotone_constraints;                        // -1, 0, 1 per feature; empty: none
   std::vector<std::vector<feature_t>> interaction_constraints;  // features that may meet on a path; empty: all
   std::uint64_t seed = 0;
-  Arithmetic arithmetic = Arithmetic::xgboost_3_0;
 
   void check(feature_t n_features) const {
     require(max_depth > 0 || max_leaves > 0, "max_depth or max_leaves must be positive, or a tree never ends");
@@ -41,6 +33,36 @@ struct GrowParams {
         require(feature < n_features, "interaction_constraints names feature " + std::to_string(feature) +
                                           ", but there are " + std::to_string(n_features));
   }
+};
+
+struct XgboostParams : GrowParams {
+  float learning_rate = 0.3f;
+  float min_split_loss = 0.0f;
+  float min_child_weight = 1.0f;
+  float reg_lambda = 1.0f;
+  float reg_alpha = 0.0f;
+  float max_delta_step = 0.0f;  // 0: no limit
+  bin_t max_cat_to_onehot = 4;  // fewer categories than this: one against the rest
+  bin_t max_cat_threshold = 64;
+  Arithmetic arithmetic = Arithmetic::xgboost_3_0;
+};
+
+struct LightgbmParams : GrowParams {
+  double learning_rate = 0.1;
+  int min_data_in_leaf = 20;
+  double min_sum_hessian_in_leaf = 1e-3;
+  double min_gain_to_split = 0.0;
+  double lambda_l1 = 0.0;
+  double lambda_l2 = 0.0;
+  double max_delta_step = 0.0;  // 0: no limit
+  double path_smooth = 0.0;
+  double monotone_penalty = 0.0;
+  int max_cat_to_onehot = 4;  // up to so many bins: one category against the rest
+  int max_cat_threshold = 32;
+  double cat_smooth = 10.0;
+  double cat_l2 = 10.0;
+  int min_data_per_group = 100;
+  std::vector<double> feature_contri;  // factor on the gain, per feature; empty: 1
 };
 
 }  // namespace mtboost

@@ -143,9 +143,12 @@ void BinnedMatrixBuilder::store_bins(feature_t feature, std::span<const bin_t> b
 }
 
 void BinnedMatrixBuilder::store(feature_t feature, std::span<const float> values, std::size_t first_row_in_block) {
-  bin_t buffer[kRowsPerBlock];
-  find_bins(matrix_.cuts_, feature, values, buffer);
-  const auto bins = std::span<const bin_t>(buffer).first(values.size());
+  bin_t bins[kRowsPerBlock];
+  find_bins(matrix_.cuts_, feature, values, bins);
+  store(feature, std::span<const bin_t>(bins).first(values.size()), first_row_in_block);
+}
+
+void BinnedMatrixBuilder::store(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block) {
   const bin_t missing = matrix_.cuts_.n_bins(feature);
   require(matrix_.may_be_missing(feature) || std::find(bins.begin(), bins.end(), missing) == bins.end(),
           [&] { return "feature " + std::to_string(feature) + " holds a missing value"; });
@@ -278,6 +281,52 @@ void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads
     }
   });
   n_added_ += block.n_rows();
+}
+
+std::uint32_t StoredColumn::operator[](std::size_t row) const noexcept {
+  switch (bits) {
+    case 4: return (bytes[row / 2] >> (row % 2 * 4)) & 15u;
+    case 8: return bytes[row];
+    case 16: {
+      std::uint16_t entry;
+      std::memcpy(&entry, bytes.data() + row * sizeof entry, sizeof entry);
+      return entry;
+    }
+    default: {
+      std::uint32_t entry;
+      std::memcpy(&entry, bytes.data() + row * sizeof entry, sizeof entry);
+      return entry;
+    }
+  }
+}
+
+void BinnedMatrixBuilder::add(std::span<const StoredColumn> columns, std::span<const StoredFeature> features,
+                              int n_threads) {
+  require(!matrix_.is_sparse(), "stored columns need the dense layout");
+  const std::size_t n_rows = matrix_.n_rows();
+  start_block(n_rows, features.size());
+  for (const StoredColumn& column : columns) {
+    require(column.bits == 4 || column.bits == 8 || column.bits == 16 || column.bits == 32, "entries have 4, 8, 16 or 32 bits");
+    require(column.bytes.size() * 8 >= n_rows * static_cast<std::size_t>(column.bits), "a column has too few bytes");
+  }
+  for (feature_t feature = 0; feature < features.size(); ++feature) {
+    require(features[feature].column < columns.size(), "a feature's column is not there");
+    for (const std::uint16_t bin : features[feature].bin_of_entry)
+      require(bin <= matrix_.cuts_.n_bins(feature), "an entry's bin is out of range");
+  }
+  for_row_blocks(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    bin_t bins[kRowsPerBlock];
+    for (feature_t feature = 0; feature < matrix_.n_features(); ++feature) {
+      const auto& [column, bin_of_entry] = features[feature];
+      for (std::size_t row = begin; row < end; ++row) {
+        const std::uint32_t entry = columns[column][row];
+        require(entry < bin_of_entry.size(), "an entry of a column is out of range");
+        bins[row - begin] = bin_of_entry[entry];
+      }
+      store(feature, std::span<const bin_t>(bins).first(end - begin), begin);
+    }
+  });
+  n_added_ += n_rows;
 }
 
 BinnedMatrix BinnedMatrixBuilder::build() && {

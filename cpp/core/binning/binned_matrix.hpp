@@ -115,6 +115,20 @@ class BinnedMatrix {
   std::vector<std::uint16_t> column_bins_;
 };
 
+// A column of small numbers as LightGBM keeps it: 4 (low half of a byte first), 8, 16 or 32 bits each.
+struct StoredColumn {
+  std::span<const std::uint8_t> bytes;
+  int bits;
+
+  std::uint32_t operator[](std::size_t row) const noexcept;
+};
+
+// Where a feature's bins are: bin of each entry of a column, by our numbers (LightgbmBins::slot).
+struct StoredFeature {
+  std::size_t column;
+  std::vector<std::uint16_t> bin_of_entry;
+};
+
 // Fills a matrix from consecutive blocks of the caller's rows, so that no second copy of X is ever alive.
 class BinnedMatrixBuilder {
  public:
@@ -128,12 +142,16 @@ class BinnedMatrixBuilder {
   template <typename Offset, typename Index>
   void add(const CsrView<Offset, Index>& block, int n_threads);
 
+  // Adds all rows at once from columns as LightGBM stores them.
+  void add(std::span<const StoredColumn> columns, std::span<const StoredFeature> features, int n_threads);
+
   // The finished matrix; every row must have been added.
   BinnedMatrix build() &&;
 
  private:
   // Stores values of one feature, at most a block of them, from a row of the block being added on.
   void store(feature_t feature, std::span<const float> values, std::size_t first_row_in_block);
+  void store(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block);
   template <typename Bin>
   void store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block);
   void start_block(std::size_t n_rows, std::size_t n_columns) const;

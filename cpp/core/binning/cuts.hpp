@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bins of every feature, taken from the library that made them (XGBoost's quantile sketch), never sketched again.
-// Always holds: bin b of a numeric feature is [value(b - 1), value(b)), so x goes left of cut b iff x < value(b);
-// values above the last cut belong to the last bin. Bin b of a categorical feature is the category value(b).
+// The bins of every feature, taken from the library that made them (XGBoost's quantile sketch, LightGBM's bin mappers),
+// never sketched again.
+// Always holds for XGBoost: bin b of a numeric feature is [value(b - 1), value(b)), so x goes left of cut b iff
+// x < value(b); values above the last cut belong to the last bin. Bin b of a categorical feature is the category value(b).
+// For LightGBM value(b) is LightGBM's own number of the bin: see LightgbmBins.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,23 @@
 #include "base/types.hpp"
 
 namespace mtboost {
+
+// LightGBM's bins of one feature. The bin that is sent by default direction (NaN; with zero_as_missing that of 0; of
+// categories the one of NaN and rare categories) is the missing value here, so the others are numbered without it.
+struct LightgbmBins {
+  enum class Missing : std::uint8_t { none, zero, nan };  // LightGBM's missing type
+
+  bin_t n_bins;       // in LightGBM's numbers
+  bin_t missing_bin;  // n_bins: none
+  bin_t frequent;     // LightGBM's most frequent bin, whose sums are what the others leave
+  Missing missing;
+  bool is_categorical;
+
+  bin_t n_present() const noexcept { return n_bins - (missing_bin < n_bins ? 1 : 0); }
+  // Our number of one of LightGBM's bins; n_present() for the missing one. And back.
+  bin_t slot(bin_t bin) const noexcept { return bin == missing_bin ? n_present() : bin - (bin > missing_bin ? 1 : 0); }
+  bin_t number(bin_t slot) const noexcept { return slot + (slot >= missing_bin ? 1 : 0); }
+};
 
 class Cuts {
  public:
@@ -32,6 +51,17 @@ class Cuts {
       require(offsets_[feature] <= offsets_[feature + 1], "cut offsets must not decrease");
   }
 
+  explicit Cuts(std::vector<LightgbmBins> features) : offsets_{0}, lightgbm_(std::move(features)) {
+    for (const LightgbmBins& feature : lightgbm_) {
+      require(feature.n_bins > 0 && feature.missing_bin <= feature.n_bins && feature.frequent < feature.n_bins,
+              "the missing and the frequent bin must be bins");
+      for (bin_t slot = 0; slot < feature.n_present(); ++slot) values_.push_back(static_cast<float>(feature.number(slot)));
+      offsets_.push_back(static_cast<std::uint32_t>(values_.size()));
+      min_values_.push_back(0.0f);
+      is_categorical_.push_back(feature.is_categorical);
+    }
+  }
+
   feature_t n_features() const noexcept { return static_cast<feature_t>(offsets_.size() - 1); }
   bin_t n_bins(feature_t feature) const noexcept { return offsets_[feature + 1] - offsets_[feature]; }
   bool is_categorical(feature_t feature) const noexcept { return is_categorical_[feature] != 0; }
@@ -41,11 +71,15 @@ class Cuts {
     return std::span(values_).subspan(offsets_[feature], n_bins(feature));
   }
 
+  bool is_of_lightgbm() const noexcept { return !lightgbm_.empty(); }
+  const LightgbmBins& lightgbm(feature_t feature) const noexcept { return lightgbm_[feature]; }
+
  private:
   std::vector<std::uint32_t> offsets_;
   std::vector<float> values_;
   std::vector<float> min_values_;
   std::vector<std::uint8_t> is_categorical_;
+  std::vector<LightgbmBins> lightgbm_;  // empty for XGBoost
 };
 
 }  // namespace mtboost

@@ -15,43 +15,27 @@ namespace {
 
 constexpr std::size_t kRowsPerBlock = 65536;
 
-struct Leaf {
-  node_t node = 0;
-  int depth = 0;
-  NodeSums sums;
-  Histogram histogram;
-  std::vector<feature_t> used;  // features on the path, ascending; kept for interaction constraints only
-  Split split;
-};
-
-// Loss-guided order: larger (S, s) first, then the older node.
-struct LessUrgent {
-  bool operator()(const Leaf& a, const Leaf& b) const noexcept {
-    if (a.split.score != b.split.score) return a.split.score < b.split.score;
-    if (a.split.gain != b.split.gain) return a.split.gain < b.split.gain;
-    return a.node > b.node;
-  }
-};
-
 }  // namespace
 
 // One tree on its way; borrows the grower's buffers.
 class TreeGrower::Growth {
  public:
-  Growth(TreeGrower& grower, const GrowParams& params, std::span<const GradientPair> gradients,
+  Growth(TreeGrower& grower, const GrowRules& rules, std::span<const GradientPair> gradients,
          std::uint64_t tree_number, ThreadPool& pool)
       : matrix_(*grower.matrix_),
-        params_(params),
+        rules_(rules),
+        params_(rules.params()),
         gradients_(gradients),
         partition_(grower.partition_),
         histograms_(grower.histograms_),
         pool_(pool),
-        arithmetic_(params),
-        sampler_(params, matrix_.n_features(), grower.feature_weights_, tree_number),
-        interactions_(params, matrix_.n_features()),
+        sampler_(params_, matrix_.n_features(), grower.feature_weights_, tree_number),
+        interactions_(params_, matrix_.n_features(), rules.constrains_root()),
         score_(grower.score_.get()),
         tasks_(grower.tasks_ ? &*grower.tasks_ : nullptr),
-        finder_(matrix_, params, score_, tasks_) {}
+        finder_(matrix_, [&rules] { return rules.make_scan(); }, score_, tasks_) {
+    tree_.listed_go_left = rules.lists_left_categories();
+  }
 
   Tree run(const std::function<void()>& check_interrupt) {
     std::vector<Leaf> urgent;
@@ -61,8 +45,7 @@ class TreeGrower::Growth {
       push(children(cut(std::move(urgent))));
       urgent = pop();
     }
-    for (std::size_t node = 1; node < tree_.left.size(); ++node)  // XGBoost's record of a leaf, the root excepted
-      if (tree_.left[node] == kNoNode) tree_.base_weight[node] = tree_.value[node];
+    rules_.finish(tree_);
     return std::move(tree_);
   }
 
@@ -70,24 +53,29 @@ class TreeGrower::Growth {
   struct Pair {
     Leaf left, right;
     Histogram parent;
+    std::vector<feature_t> candidates;
   };
 
   Leaf root() {
     Leaf leaf;
     const auto rows = partition_.rows(0);
     leaf.histogram = histograms_.take(tasks_worth_a_layer(rows));
-    sum_gradients({{rows, &leaf.histogram, nullptr}});
-    if (matrix_.is_dense()) {  // XGBoost's order of summation
-      for (const GradientSums& bin : std::span(leaf.histogram.pooled).first(matrix_.cuts().n_bins(0))) leaf.sums.sums += bin;
-    } else {
-      for (const row_t row : rows) leaf.sums.sums += {gradients_[row].gradient, gradients_[row].hessian};
+    // The root's sums may be read from its histogram; LightGBM completes the histogram from the sums.
+    sum_gradients({{rows, nullptr, &leaf.histogram, nullptr}});
+    leaf.sums = rules_.root(rows, gradients_, leaf.histogram);
+    leaf.sums.n_rows = static_cast<row_t>(rows.size());
+    rules_.complete(leaf.sums, 0, matrix_.n_features(), leaf.histogram.pooled);
+    leaf.node = add_node(kNoNode, leaf.sums);
+    tree_.n_rows.front() = leaf.sums.n_rows;
+    if (rules_.may_be_searched(leaf.sums, leaf.sums)) {
+      std::vector<Leaf*> leaves{&leaf};
+      find_splits(leaves);
     }
-    leaf.sums.gain = arithmetic_.gain(leaf.sums.sums, leaf.sums.bounds);
-    const float weight = arithmetic_.weight(leaf.sums.sums, leaf.sums.bounds);
-    tree_.add_node(kNoNode, leaf.sums.sums.hessian, weight, weight * params_.learning_rate);
-    std::vector<Leaf*> leaves{&leaf};
-    find_splits(leaves);
     return leaf;
+  }
+
+  node_t add_node(node_t parent, const NodeSums& sums) {
+    return tree_.add_node(parent, sums.sums.hessian, sums.weight, rules_.leaf_value(sums));
   }
 
   // Cuts the leaves that may be cut; the others stay leaves.
@@ -112,46 +100,38 @@ class TreeGrower::Growth {
 
   bool may_be_cut(const Leaf& leaf) const noexcept {
     const Split& split = leaf.split;
-    return split.is_found() && split.left.hessian != 0.0 && split.right.hessian != 0.0 &&
-           !(params_.max_depth > 0 && leaf.depth == params_.max_depth) &&
+    return split.is_found() && rules_.may_be_cut(split) &&
+           !(params_.max_depth > 0 && leaf.sums.depth == params_.max_depth) &&
            !(params_.max_leaves > 0 && n_leaves_ == params_.max_leaves);
   }
 
   Pair add_children(Leaf& leaf) {
     const Split& split = leaf.split;
     const auto at = static_cast<std::size_t>(leaf.node);
-    const GradientSums sums = split.left + split.right;
     tree_.feature[at] = split.cut.feature;
-    tree_.threshold[at] = threshold(split.cut);
+    tree_.position[at] = split.cut.position;
     tree_.default_left[at] = split.cut.default_left;
-    tree_.gain[at] = split.gain;
     tree_.score[at] = split.score;
-    tree_.hessian[at] = static_cast<float>(sums.hessian);
-    tree_.base_weight[at] = arithmetic_.weight(sums, leaf.sums.bounds);
-    tree_.right_bins[at] = split.right_bins;
+    tree_.listed_bins[at] = split.listed_bins;
+    rules_.record(leaf.sums, split, leaf.node, tree_);
 
+    auto [left, right] = rules_.children(leaf.sums, split);
     Pair pair;
     pair.parent = std::move(leaf.histogram);
-    pair.left = child(leaf, split.left);
-    pair.right = child(leaf, split.right);
+    pair.candidates = std::move(leaf.candidates);
+    pair.left = child(leaf, left, leaf.number);
+    pair.right = child(leaf, right, n_leaves_ - 1);
     tree_.left[at] = pair.left.node;
     tree_.right[at] = pair.right.node;
-    restrict_weights(leaf, pair);
     return pair;
   }
 
-  float threshold(const Cut& cut) const noexcept {
-    // A categorical node has no threshold; XGBoost writes this number and never reads it.
-    if (cut.kind != CutKind::ordered) return std::numeric_limits<float>::denorm_min();
-    return cut.position == 0 ? matrix_.cuts().min_value(cut.feature) : matrix_.cuts().value(cut.feature, cut.position - 1);
-  }
-
-  Leaf child(const Leaf& parent, const GradientSums& sums) {
+  Leaf child(const Leaf& parent, const NodeSums& sums, int number) {
     Leaf leaf;
-    const float weight = arithmetic_.weight(sums, parent.sums.bounds);
-    leaf.node = tree_.add_node(parent.node, sums.hessian, weight, weight * params_.learning_rate);
-    leaf.depth = parent.depth + 1;
-    leaf.sums = {sums, arithmetic_.gain(sums, parent.sums.bounds), parent.sums.bounds};
+    leaf.node = add_node(parent.node, sums);
+    leaf.number = number;
+    leaf.sums = sums;
+    leaf.sums.depth = parent.sums.depth + 1;
     if (interactions_.is_active()) {
       leaf.used = parent.used;
       const auto place = std::lower_bound(leaf.used.begin(), leaf.used.end(), parent.split.cut.feature);
@@ -160,38 +140,34 @@ class TreeGrower::Growth {
     return leaf;
   }
 
-  // Monotone constraints: no weight below a split may cross the middle of its two children.
-  void restrict_weights(const Leaf& parent, Pair& pair) const noexcept {
-    const feature_t feature = parent.split.cut.feature;
-    const int sign = feature < params_.monotone_constraints.size() ? params_.monotone_constraints[feature] : 0;
-    const float middle = (tree_.base_weight[static_cast<std::size_t>(pair.left.node)] +
-                          tree_.base_weight[static_cast<std::size_t>(pair.right.node)]) / 2.0f;
-    if (sign > 0) pair.left.sums.bounds.upper = pair.right.sums.bounds.lower = middle;
-    if (sign < 0) pair.left.sums.bounds.lower = pair.right.sums.bounds.upper = middle;
-  }
-
   // Histograms and best splits of the children that may still be cut.
   std::vector<Leaf> children(std::vector<Pair> pairs) {
     std::vector<Leaf> leaves;
     std::vector<Sums> work;
     leaves.reserve(2 * pairs.size());
     for (Pair& pair : pairs) {
-      const bool ends_here = (params_.max_depth > 0 && pair.left.depth >= params_.max_depth) ||
-                             (params_.max_leaves > 0 && n_leaves_ >= params_.max_leaves);
+      for (Leaf* leaf : {&pair.left, &pair.right}) {
+        leaf->sums.n_rows = static_cast<row_t>(partition_.rows(leaf->node).size());
+        tree_.n_rows[static_cast<std::size_t>(leaf->node)] = leaf->sums.n_rows;
+      }
+      const bool ends_here = (params_.max_depth > 0 && pair.left.sums.depth >= params_.max_depth) ||
+                             (params_.max_leaves > 0 && n_leaves_ >= params_.max_leaves) ||
+                             !rules_.may_be_searched(pair.left.sums, pair.right.sums);
       if (ends_here) {
         histograms_.give_back(std::move(pair.parent));
         continue;
       }
-      const bool right_is_lighter = pair.right.sums.sums.hessian < pair.left.sums.sums.hessian;
+      const bool is_right_summed = rules_.is_right_summed(pair.left.sums, pair.right.sums);
+      pair.left.candidates = pair.right.candidates = std::move(pair.candidates);
       leaves.push_back(std::move(pair.left));
       leaves.push_back(std::move(pair.right));
-      Leaf& heavy = leaves[leaves.size() - (right_is_lighter ? 2 : 1)];
-      Leaf& light = leaves[leaves.size() - (right_is_lighter ? 1 : 2)];
+      Leaf& heavy = leaves[leaves.size() - (is_right_summed ? 2 : 1)];
+      Leaf& light = leaves[leaves.size() - (is_right_summed ? 1 : 2)];
       heavy.histogram = std::move(pair.parent);
       const auto layered_tasks = tasks_worth_two_layers(heavy.histogram, heavy, light);
       histograms_.keep_layers(heavy.histogram, layered_tasks);
       light.histogram = histograms_.take(layered_tasks);
-      work.push_back({partition_.rows(light.node), &light.histogram, &heavy.histogram});
+      work.push_back({partition_.rows(light.node), &light.sums, &light.histogram, &heavy.histogram});
     }
     sum_gradients(work);
     std::vector<Leaf*> to_search;
@@ -203,6 +179,7 @@ class TreeGrower::Growth {
   // Fill `own` from rows; where `sibling` holds the parent's sums, leave the sibling's there.
   struct Sums {
     std::span<const row_t> rows;
+    const NodeSums* node;  // null: not known yet
     Histogram* own;
     Histogram* sibling;
   };
@@ -224,6 +201,11 @@ class TreeGrower::Growth {
       rest = {of_task.end(), rest.end()};
     }
     add_to(pooled, rest);
+    if (sums.node != nullptr) {
+      const auto& groups = matrix_.groups();
+      const auto& last = groups[last_group - 1];
+      rules_.complete(*sums.node, groups[first_group].first_feature, last.first_feature + last.n_features, pooled);
+    }
     if (sums.sibling == nullptr) return;
     subtract(in_range(pooled), in_range(sums.sibling->pooled));
     for (std::size_t i = 0; i < layers.size(); ++i)
@@ -278,14 +260,29 @@ class TreeGrower::Growth {
   }
 
   void find_splits(const std::vector<Leaf*>& leaves) {
-    std::vector<std::vector<feature_t>> features;
+    std::vector<std::vector<std::uint8_t>> may_be_used(leaves.size());
     std::vector<NodeToSplit> nodes;
-    for (const Leaf* leaf : leaves)
-      features.push_back(interactions_.allowed(leaf->used, sampler_.features(leaf->depth, leaf->node)));
-    for (std::size_t i = 0; i < leaves.size(); ++i)
-      nodes.push_back({&leaves[i]->histogram, leaves[i]->sums, partition_.rows(leaves[i]->node), features[i]});
-    auto splits = finder_.find(nodes, gradients_, pool_);
-    for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i]->split = std::move(splits[i]);
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      Leaf& leaf = *leaves[i];
+      auto own = interactions_.allowed(leaf.used, sampler_.features(leaf.sums.depth, leaf.node));
+      if (rules_.inherits_features() && leaf.node != 0)
+        may_be_used[i] = flags_of(leaf.candidates, own);
+      else
+        leaf.candidates = std::move(own);
+      nodes.push_back({&leaf.histogram, leaf.sums, partition_.rows(leaf.node), leaf.candidates, may_be_used[i]});
+    }
+    auto found = finder_.find(nodes, gradients_, pool_);
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      leaves[i]->split = std::move(found[i].best);
+      leaves[i]->candidates = rules_.inherits_features() ? std::move(found[i].with_gain) : std::vector<feature_t>{};
+    }
+  }
+
+  // Which of `features` are among `chosen`; both ascending.
+  static std::vector<std::uint8_t> flags_of(std::span<const feature_t> features, std::span<const feature_t> chosen) {
+    std::vector<std::uint8_t> flags;
+    for (const feature_t feature : features) flags.push_back(std::ranges::binary_search(chosen, feature));
+    return flags;
   }
 
   void stop() {
@@ -293,11 +290,15 @@ class TreeGrower::Growth {
     waiting_.clear();
   }
 
+  auto less_urgent() const noexcept {
+    return [this](const Leaf& a, const Leaf& b) { return rules_.is_less_urgent(a, b); };
+  }
+
   void push(std::vector<Leaf> leaves) {
     for (Leaf& leaf : leaves) {
       if (leaf.split.is_found()) {
         waiting_.push_back(std::move(leaf));
-        if (params_.loss_guided) std::push_heap(waiting_.begin(), waiting_.end(), LessUrgent{});
+        if (params_.loss_guided) std::push_heap(waiting_.begin(), waiting_.end(), less_urgent());
       } else {
         histograms_.give_back(std::move(leaf.histogram));
       }
@@ -308,7 +309,7 @@ class TreeGrower::Growth {
     if (!params_.loss_guided) return std::exchange(waiting_, {});
     std::vector<Leaf> urgent;
     if (!waiting_.empty()) {
-      std::pop_heap(waiting_.begin(), waiting_.end(), LessUrgent{});
+      std::pop_heap(waiting_.begin(), waiting_.end(), less_urgent());
       urgent.push_back(std::move(waiting_.back()));
       waiting_.pop_back();
     }
@@ -316,12 +317,12 @@ class TreeGrower::Growth {
   }
 
   const BinnedMatrix& matrix_;
+  const GrowRules& rules_;
   const GrowParams& params_;
   std::span<const GradientPair> gradients_;
   RowPartition& partition_;
   HistogramPool& histograms_;
   ThreadPool& pool_;
-  XgboostArithmetic arithmetic_;
   FeatureSampler sampler_;
   InteractionConstraints interactions_;
   const SplitScore* score_;
@@ -403,22 +404,24 @@ std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::span<c
   return leaves;
 }
 
-TreeGrower::Grown TreeGrower::grow(const GrowParams& params, std::span<const GradientPair> gradients,
+TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const GradientPair> gradients,
                                    std::span<const std::uint8_t> is_active, std::uint64_t tree_number, int n_threads,
                                    const std::function<void()>& check_interrupt) {
+  const GrowParams& params = rules.params();
   params.check(matrix_->n_features());
   require(gradients.size() == matrix_->n_rows(), "gradients have " + std::to_string(gradients.size()) + " rows, the data " +
                                                      std::to_string(matrix_->n_rows()));
   ThreadPool pool(n_threads);
   const auto rows = participating_rows(params, is_active, tree_number);
   partition_.start(rows);
-  Tree tree = Growth(*this, params, in_stored_order(gradients, pool), tree_number, pool).run(check_interrupt);
+  Tree tree = Growth(*this, rules, in_stored_order(gradients, pool), tree_number, pool).run(check_interrupt);
   auto leaves = leaves_of_all_rows(tree, rows, pool);
   return {std::move(tree), std::move(leaves)};
 }
 
-void add_leaf_values(std::span<const float> values, std::span<const node_t> leaves, std::size_t n_outputs,
-                     std::size_t output, std::span<float> margins, ThreadPool& pool) {
+template <typename Margin>
+void add_leaf_values(std::span<const double> values, std::span<const node_t> leaves, std::size_t n_outputs,
+                     std::size_t output, std::span<Margin> margins, ThreadPool& pool) {
   require(margins.size() == leaves.size() * n_outputs && output < n_outputs, "margins must have shape (n_rows, n_outputs)");
   const auto n_nodes = static_cast<node_t>(values.size());
   pool.parallel_for((leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
@@ -426,9 +429,14 @@ void add_leaf_values(std::span<const float> values, std::span<const node_t> leav
     for (std::size_t row = block * kRowsPerBlock; row < end; ++row) {
       const node_t leaf = leaves[row] < 0 ? ~leaves[row] : leaves[row];
       require(leaf < n_nodes, "a row's leaf is not a node of the tree");
-      margins[row * n_outputs + output] += values[static_cast<std::size_t>(leaf)];
+      margins[row * n_outputs + output] += static_cast<Margin>(values[static_cast<std::size_t>(leaf)]);
     }
   });
 }
+
+template void add_leaf_values(std::span<const double>, std::span<const node_t>, std::size_t, std::size_t, std::span<float>,
+                              ThreadPool&);
+template void add_leaf_values(std::span<const double>, std::span<const node_t>, std::size_t, std::size_t,
+                              std::span<double>, ThreadPool&);
 
 }  // namespace mtboost

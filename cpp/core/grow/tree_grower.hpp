@@ -4,7 +4,8 @@
 //   cut them                           tree/tree: two new nodes each; grow/row_partition: their rows
 //   sum gradients of the children      histogram/: the lighter child from its rows, its sibling by subtraction
 //   find the children's best cuts      split/split_finder
-// With one task, or the plain score, the tree is XGBoost's hist tree bit for bit. Naive twin: tests/oracle/naive.py.
+// grow_rules.hpp lists where XGBoost and LightGBM part. With one task, or the plain score, the tree is the library's own
+// bit for bit. Naive twins: tests/oracle/naive.py, naive_lightgbm.py.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@
 #include <span>
 #include <vector>
 
-#include "base/grow_params.hpp"
 #include "base/thread_pool.hpp"
 #include "binning/binned_matrix.hpp"
+#include "grow/grow_rules.hpp"
 #include "grow/row_partition.hpp"
 #include "histogram/histogram.hpp"
 #include "split/feature_sampler.hpp"
@@ -40,7 +41,7 @@ class TreeGrower {
 
   // gradients: one pair per row in the caller's order. is_active: one flag per task, empty for all; rows of other tasks
   // take no part. tree_number: key of the random draws. check_interrupt runs between the steps and may throw.
-  Grown grow(const GrowParams& params, std::span<const GradientPair> gradients, std::span<const std::uint8_t> is_active,
+  Grown grow(const GrowRules& rules, std::span<const GradientPair> gradients, std::span<const std::uint8_t> is_active,
              std::uint64_t tree_number, int n_threads, const std::function<void()>& check_interrupt);
 
   const BinnedMatrix& matrix() const noexcept { return *matrix_; }
@@ -62,8 +63,10 @@ class TreeGrower {
   std::vector<GradientPair> stored_gradients_;
 };
 
-// margins[row, output] += value of the row's leaf, whether it took part or not. Float, in XGBoost's order of addition.
-void add_leaf_values(std::span<const float> values, std::span<const node_t> leaves, std::size_t n_outputs,
-                     std::size_t output, std::span<float> margins /* IN-OUT */, ThreadPool& pool);
+// margins[row, output] += value of the row's leaf, whether it took part or not. Margins are float for XGBoost, double for
+// LightGBM.
+template <typename Margin>
+void add_leaf_values(std::span<const double> values, std::span<const node_t> leaves, std::size_t n_outputs,
+                     std::size_t output, std::span<Margin> margins /* IN-OUT */, ThreadPool& pool);
 
 }  // namespace mtboost

@@ -46,14 +46,14 @@ std::vector<feature_t> FeatureSampler::draw(const std::vector<feature_t>& from, 
   return drawn;
 }
 
-InteractionConstraints::InteractionConstraints(const GrowParams& params, feature_t n_features)
-    : groups_(params.interaction_constraints), n_features_(n_features) {
+InteractionConstraints::InteractionConstraints(const GrowParams& params, feature_t n_features, bool constrains_root)
+    : groups_(params.interaction_constraints), n_features_(n_features), constrains_root_(constrains_root) {
   for (auto& group : groups_) std::sort(group.begin(), group.end());
 }
 
 std::vector<feature_t> InteractionConstraints::allowed(std::span<const feature_t> used,
                                                        std::span<const feature_t> candidates) const {
-  if (!is_active() || used.empty()) return {candidates.begin(), candidates.end()};
+  if (!is_active() || (used.empty() && !constrains_root_)) return {candidates.begin(), candidates.end()};
   std::vector<std::uint8_t> is_allowed(n_features_, 0);
   for (const feature_t feature : used) is_allowed[feature] = 1;
   for (const auto& group : groups_)

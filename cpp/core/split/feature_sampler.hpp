@@ -36,7 +36,8 @@ class FeatureSampler {
 // Features that may follow those already used on a path: the used ones, and every group that holds all of them.
 class InteractionConstraints {
  public:
-  explicit InteractionConstraints(const GrowParams& params, feature_t n_features);
+  // constrains_root: at the root, too, only features of some group may be used.
+  InteractionConstraints(const GrowParams& params, feature_t n_features, bool constrains_root);
   bool is_active() const noexcept { return !groups_.empty(); }
 
   // used: features on the path to the node, ascending.
@@ -45,6 +46,7 @@ class InteractionConstraints {
  private:
   std::vector<std::vector<feature_t>> groups_;  // each ascending
   feature_t n_features_;
+  bool constrains_root_;
 };
 
 }  // namespace mtboost

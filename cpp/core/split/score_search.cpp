@@ -10,7 +10,7 @@ namespace mtboost {
 namespace {
 
 std::vector<PresentTask> present_tasks(const BinnedMatrix& matrix, const NodeToSplit& node, const TaskRows& tasks,
-                                       std::span<const GradientPair> gradients, const XgboostArithmetic& arithmetic) {
+                                       std::span<const GradientPair> gradients, const FreeGain& free_gain) {
   std::vector<PresentTask> present;
   for_each_task(tasks, node.rows, [&](task_t task, std::span<const row_t> rows) {
     const auto layer = node.histogram->layer(task);
@@ -19,7 +19,7 @@ std::vector<PresentTask> present_tasks(const BinnedMatrix& matrix, const NodeToS
       sums = sum_of(rows, gradients);
     else  // each row is in one slot of the first feature
       for (const GradientSums& slot : layer.first(matrix.slot_offset(1))) sums += slot;
-    present.push_back({task, rows, sums, arithmetic.free_gain(sums), layer});
+    present.push_back({task, rows, sums, free_gain(sums), layer});
   });
   return present;
 }
@@ -59,13 +59,13 @@ std::vector<std::size_t> make_stages(std::span<const PresentTask> tasks) {
 
 ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, std::span<const Split> by_feature,
                          const SplitScore& score, const TaskRows& tasks, std::span<const GradientPair> gradients,
-                         const XgboostArithmetic& arithmetic)
+                         const FreeGain& free_gain)
     : matrix_(matrix), node_(node), score_(score), gradients_(gradients) {
   if (std::none_of(by_feature.begin(), by_feature.end(), [](const Split& split) { return split.is_found(); })) return;
-  tasks_ = present_tasks(matrix, node, tasks, gradients, arithmetic);
+  tasks_ = present_tasks(matrix, node, tasks, gradients, free_gain);
   if (tasks_.size() < score.min_tasks()) {
     for (Split split : by_feature) {
-      split.score = static_cast<float>(score.score_of_one_task(split.gain));
+      split.score = score.score_of_one_task(split.gain);
       if (is_better(split, best_)) best_ = std::move(split);
     }
     return;
@@ -96,7 +96,7 @@ bool ScoreSearch::step(SplitScratch& scratch) {
     put_back(std::move(branch));
     return true;
   }
-  Split best = best_of(branch, scores(branch, scratch));
+  Split best = best_of(branch, scores(branch, scratch), *scratch.scan);
   std::lock_guard lock(mutex_);
   if (is_better(best, best_)) best_ = std::move(best);
   return true;
@@ -118,25 +118,25 @@ void ScoreSearch::put_back(Branch branch) {
   std::push_heap(branches_.begin(), branches_.end(), has_lower_bound);
 }
 
-float ScoreSearch::score_to_beat() const {
+double ScoreSearch::score_to_beat() const {
   std::lock_guard lock(mutex_);
-  return best_.is_found() ? best_.score : -std::numeric_limits<float>::infinity();
+  return best_.is_found() ? best_.score : -std::numeric_limits<double>::infinity();
 }
 
 // A little widened: S itself carries the rounding errors of its sums.
-double ScoreSearch::bound(float pooled_gain, const TaskGainSums& known, std::size_t n_known) const {
+double ScoreSearch::bound(double pooled_gain, const TaskGainSums& known, std::size_t n_known) const {
   const double bound =
       score_.upper_bound(pooled_gain, known, static_cast<task_t>(n_known), static_cast<task_t>(tasks_.size()));
   return bound + 1e-6 * std::abs(bound) + 1e-9 * pooled_gain;
 }
 
 void ScoreSearch::list_cuts(Branch& branch, SplitScratch& scratch) const {
-  scratch.scan.for_each_cut(branch.feature, node_.bins(matrix_, branch.feature), node_.sums,
-                            [&, score_to_beat = score_to_beat()](const Candidate& candidate) {
-                              if (bound(candidate.gain, {}, 0) >= score_to_beat) branch.cuts.push_back(candidate);
-                            });
+  scratch.scan->list_cuts(branch.feature, node_.bins(matrix_, branch.feature), node_.sums, branch.cuts);
+  std::erase_if(branch.cuts, [&, score_to_beat = score_to_beat()](const Candidate& candidate) {
+    return bound(candidate.gain, {}, 0) < score_to_beat;
+  });
   branch.known.resize(branch.cuts.size());
-  const auto order = scratch.scan.category_order();
+  const auto order = scratch.scan->category_order();
   branch.category_order.assign(order.begin(), order.end());
 }
 
@@ -149,7 +149,7 @@ void ScoreSearch::learn_stage(Branch& branch, SplitScratch& scratch) const {
 }
 
 void ScoreSearch::drop_cuts(Branch& branch) const {
-  const float least = score_to_beat();
+  const double least = score_to_beat();
   branch.bound = -std::numeric_limits<double>::infinity();
   std::size_t n_left = 0;
   for (std::size_t i = 0; i < branch.cuts.size(); ++i) {
@@ -173,7 +173,7 @@ std::vector<double> ScoreSearch::scores(Branch& branch, SplitScratch& scratch) c
     return scores;
   }
   std::vector<float> pooled_gains;
-  for (const Candidate& cut : branch.cuts) pooled_gains.push_back(cut.gain);
+  for (const Candidate& cut : branch.cuts) pooled_gains.push_back(static_cast<float>(cut.gain));
   const NodeTasks tasks{tasks_, gradients_, node_.histogram};
   const auto gains = scratch.task_gains.every_gain(tasks, branch.cuts, branch.category_order);
   score_.scores(pooled_gains, {gains.data(), branch.cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1},
@@ -181,15 +181,15 @@ std::vector<double> ScoreSearch::scores(Branch& branch, SplitScratch& scratch) c
   return scores;
 }
 
-Split ScoreSearch::best_of(const Branch& branch, std::span<const double> scores) {
+Split ScoreSearch::best_of(const Branch& branch, std::span<const double> scores, const FeatureScan& scan) {
   Split best;
   for (std::size_t i = 0; i < scores.size(); ++i) {
     const Candidate& cut = branch.cuts[i];
     // Rounded to float: differences below that are noise of the summation and may not overrule the tie rules.
-    Split split{static_cast<float>(scores[i]), cut.gain, cut.cut, cut.order, cut.left, cut.right, {}};
+    Split split{static_cast<float>(scores[i]), cut.gain, cut.cut, cut.order, cut.left, cut.right, cut.n_left, {}};
     if (is_better(split, best)) best = std::move(split);
   }
-  best.right_bins = right_bins(best.cut, branch.category_order);
+  best.listed_bins = scan.listed_bins(best.cut, branch.category_order);
   return best;
 }
 

@@ -10,8 +10,10 @@
 // scores the same cut wins in whatever order they come.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/types.hpp"
@@ -29,18 +31,25 @@ struct NodeToSplit {
   const Histogram* histogram;
   NodeSums sums;
   std::span<const row_t> rows;
-  std::span<const feature_t> features;  // ascending; those that the node may use
+  std::span<const feature_t> features;          // to be scanned, ascending
+  std::span<const std::uint8_t> may_be_used{};  // of each whether the node may split on it; empty: all
 
+  bool may_use(std::size_t feature_index) const noexcept {
+    return may_be_used.empty() || may_be_used[feature_index] != 0;
+  }
+
+  // Sums of a feature's slots.
   std::span<const GradientSums> bins(const BinnedMatrix& matrix, feature_t feature) const noexcept {
-    return std::span(histogram->pooled).subspan(matrix.slot_offset(feature), matrix.cuts().n_bins(feature));
+    const std::size_t begin = matrix.slot_offset(feature);
+    return std::span(histogram->pooled).subspan(begin, matrix.slot_offset(feature + 1) - begin);
   }
 };
 
 // Buffers of one thread at work.
 struct SplitScratch {
-  SplitScratch(const BinnedMatrix& matrix, const GrowParams& params)
-      : scan(matrix, params), task_gains(matrix, scan.arithmetic()) {}
-  FeatureScan scan;
+  SplitScratch(const BinnedMatrix& matrix, std::unique_ptr<FeatureScan> own_scan)
+      : scan(std::move(own_scan)), task_gains(matrix, scan->free_gain()) {}
+  std::unique_ptr<FeatureScan> scan;
   TaskGains task_gains;
 };
 
@@ -49,7 +58,7 @@ class ScoreSearch {
   // by_feature: the best cut of each of the node's features by pooled gain. What is handed in must outlive the search.
   ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, std::span<const Split> by_feature,
               const SplitScore& score, const TaskRows& tasks, std::span<const GradientPair> gradients,
-              const XgboostArithmetic& arithmetic);
+              const FreeGain& free_gain);
 
   // Takes the most promising branch one stage further. False if there is none, or others hold the last ones. Threads
   // may step one search at the same time.
@@ -74,9 +83,9 @@ class ScoreSearch {
   void learn_stage(Branch& branch, SplitScratch& scratch) const;
   void drop_cuts(Branch& branch) const;
   std::vector<double> scores(Branch& branch, SplitScratch& scratch) const;
-  static Split best_of(const Branch& branch, std::span<const double> scores);
-  double bound(float pooled_gain, const TaskGainSums& known, std::size_t n_known) const;
-  float score_to_beat() const;
+  static Split best_of(const Branch& branch, std::span<const double> scores, const FeatureScan& scan);
+  double bound(double pooled_gain, const TaskGainSums& known, std::size_t n_known) const;
+  double score_to_beat() const;
   std::size_t n_known(const Branch& branch) const noexcept {
     return branch.n_stages == 0 ? 0 : stages_[branch.n_stages - 1];
   }

@@ -9,13 +9,10 @@
 
 namespace mtboost {
 
-// Cuts below this gain are noise: XGBoost's kRtEps.
-inline constexpr float kMinGain = 1e-6f;
-
 // How the bins of a feature are divided. `position` names a cut by the bins of its side A; the rest are side B.
-//   ordered:   A = bins < position, goes left
-//   partition: A = the first `position` categories in ascending order of weight, goes right
-//   one_hot:   A = the category `position` alone, goes right
+//   ordered:   A = bins < position
+//   partition: A = the first `position` categories in ascending order of weight
+//   one_hot:   A = the category `position` alone
 enum class CutKind : std::uint8_t { ordered, partition, one_hot };
 
 struct Cut {
@@ -23,19 +20,30 @@ struct Cut {
   CutKind kind = CutKind::ordered;
   bin_t position = 0;
   bool default_left = false;  // where missing values go
+  bool a_goes_left = true;
 
-  bool missing_in_a() const noexcept { return default_left == (kind == CutKind::ordered); }
+  bool missing_in_a() const noexcept { return default_left == a_goes_left; }
+};
+
+// One admissible cut of a scan.
+struct Candidate {
+  double gain;
+  std::uint32_t order;
+  Cut cut;
+  GradientSums left, right;
+  std::int64_t n_left = 0;  // rows on the left, as LightGBM estimates them
 };
 
 struct Split {
-  float score = 0.0f;  // S, what cuts are ranked by; equals gain for the plain score
-  float gain = 0.0f;   // s, gain of the pooled sums
+  double score = 0.0;  // S, what cuts are ranked by; equals gain for the plain score
+  double gain = 0.0;   // s, gain of the pooled sums; 0: nothing found
   Cut cut;
   std::uint32_t order = 0;  // place in the feature's scan
   GradientSums left, right;
-  std::vector<bin_t> right_bins;  // categorical cuts only: the categories that go right
+  std::int64_t n_left = 0;
+  std::vector<bin_t> listed_bins;  // categorical cuts only: the categories that the library's models list
 
-  bool is_found() const noexcept { return gain > kMinGain; }
+  bool is_found() const noexcept { return gain > 0.0; }
 };
 
 // Larger score, then larger gain; ties go to the lower feature and the earlier place in the scan, as in XGBoost.

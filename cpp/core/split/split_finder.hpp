@@ -5,11 +5,11 @@
 // With tasks: the cut with the largest (S, s), S a split score of zhang2019. See score_search.hpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "base/grow_params.hpp"
 #include "base/thread_pool.hpp"
 #include "binning/binned_matrix.hpp"
 #include "split/score_search.hpp"
@@ -21,20 +21,25 @@ namespace mtboost {
 
 class SplitFinder {
  public:
-  // score and tasks: both or neither. The references must outlive the finder.
-  SplitFinder(const BinnedMatrix& matrix, const GrowParams& params, const SplitScore* score, const TaskRows* tasks);
+  using MakeScan = std::function<std::unique_ptr<FeatureScan>()>;
 
-  std::vector<Split> find(std::span<const NodeToSplit> nodes, std::span<const GradientPair> gradients, ThreadPool& pool);
+  // score and tasks: both or neither. The references must outlive the finder.
+  SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks);
+
+  struct Found {
+    Split best;
+    std::vector<feature_t> with_gain;  // features that have a cut that gains, admitted or not; ascending
+  };
+  std::vector<Found> find(std::span<const NodeToSplit> nodes, std::span<const GradientPair> gradients, ThreadPool& pool);
 
  private:
   class ScratchPool;
 
-  Split best_by_gain(SplitScratch& scratch, const NodeToSplit& node, feature_t feature) const;
-  std::vector<Split> best_by_score(std::span<const NodeToSplit> nodes, std::span<const GradientPair> gradients,
-                                   const std::vector<std::vector<Split>>& by_feature, ThreadPool& pool);
+  void best_by_score(std::span<const NodeToSplit> nodes, std::span<const GradientPair> gradients,
+                     const std::vector<std::vector<Split>>& by_feature, ThreadPool& pool,
+                     std::vector<Found>& found /* OUT */);
 
   const BinnedMatrix& matrix_;
-  const GrowParams& params_;
   const SplitScore* score_;
   const TaskRows* tasks_;
   std::shared_ptr<ScratchPool> scratches_;

@@ -21,14 +21,14 @@ double entropy(const TaskGainSums& tasks) noexcept {
 
 }  // namespace
 
-double EntropyScore::score(float pooled_gain, const TaskGainSums& tasks, task_t) const {
+double EntropyScore::score(double pooled_gain, const TaskGainSums& tasks, task_t) const {
   if (tasks.n_positive < 2) return 0.0;  // exactly: rounding may not let a cut that helps one task pass for two
   return pooled_gain * entropy(tasks);
 }
 
 // Whatever the unknown tasks gain: the entropy of all is at most ln(exp(entropy of the known) + number of unknown), which
 // it reaches if each unknown task gains as much as a known one typically does.
-double EntropyScore::upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+double EntropyScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
   const double n_unknown = n_present - n_known;
   return pooled_gain * std::log((known.n_positive > 0 ? std::exp(entropy(known)) : 0.0) + n_unknown);
 }
@@ -37,24 +37,24 @@ VarianceScore::VarianceScore(double beta) : beta_(beta) {
   require(beta >= 0.0 && std::isfinite(beta), "beta must be a finite number >= 0");
 }
 
-double VarianceScore::score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const {
+double VarianceScore::score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const {
   return pooled_gain - beta_ * sum_of_deviations(tasks, n_present) / (n_present - 1.0);
 }
 
 // The squared deviations of some tasks from their own mean add up to no more than those of all from the mean of all.
-double VarianceScore::upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+double VarianceScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
   return pooled_gain - beta_ * sum_of_deviations(known, n_known) / (n_present - 1.0);
 }
 
-double DeviationScore::score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const {
+double DeviationScore::score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const {
   return pooled_gain - std::sqrt(n_present * sum_of_deviations(tasks, n_present) / (n_present - 1.0));
 }
 
-double DeviationScore::upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+double DeviationScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
   return pooled_gain - std::sqrt(n_present * sum_of_deviations(known, n_known) / (n_present - 1.0));
 }
 
-double CallableScore::score(float, const TaskGainSums&, task_t) const {
+double CallableScore::score(double, const TaskGainSums&, task_t) const {
   throw std::logic_error("a score of the whole vector was asked for a score of sums");
 }
 

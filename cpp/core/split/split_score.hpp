@@ -41,11 +41,11 @@ class SplitScore {
  public:
   virtual ~SplitScore() = default;
 
-  virtual double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const = 0;
+  virtual double score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const = 0;
 
   // No cut scores higher that has this pooled gain, and these sums over n_known of its n_present tasks (0: of none).
   // Must not fall when the pooled gain rises.
-  virtual double upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+  virtual double upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
     (void)pooled_gain, (void)known, (void)n_known, (void)n_present;
     return std::numeric_limits<double>::infinity();
   }
@@ -55,7 +55,7 @@ class SplitScore {
 
   // In a node with fewer tasks than this, S follows from s alone and rises with it: see score_of_one_task().
   virtual task_t min_tasks() const { return 2; }
-  virtual double score_of_one_task(float pooled_gain) const { return pooled_gain; }
+  virtual double score_of_one_task(double pooled_gain) const { return pooled_gain; }
 
   virtual bool needs_every_task_gain() const { return false; }
   // task_gains(cut, i) is the gain of the i-th task present.
@@ -68,18 +68,18 @@ class SplitScore {
 // S = s · (−Σ P_t ln P_t), P_t = r_t / Σ r (eq. 5).
 class EntropyScore final : public SplitScore {
  public:
-  double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
-  double upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const override;
+  double score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
+  double upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const override;
   bool needs_moments() const override { return false; }
-  double score_of_one_task(float) const override { return 0.0; }
+  double score_of_one_task(double) const override { return 0.0; }
 };
 
 // S = s − β v, v the sample variance of s^t (eq. 6). β has the unit 1 / loss.
 class VarianceScore final : public SplitScore {
  public:
   explicit VarianceScore(double beta);
-  double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
-  double upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const override;
+  double score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
+  double upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const override;
   bool needs_positive_sums() const override { return false; }
 
  private:
@@ -90,8 +90,8 @@ class VarianceScore final : public SplitScore {
 // all the gain, to s, when all tasks gain the same, whatever the loss and the number of rows.
 class DeviationScore final : public SplitScore {
  public:
-  double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
-  double upper_bound(float pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const override;
+  double score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
+  double upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const override;
   bool needs_positive_sums() const override { return false; }
 };
 
@@ -100,7 +100,7 @@ class CallableScore final : public SplitScore {
  public:
   using Function = std::function<void(std::span<const float>, const MatrixView<float>&, std::span<double>)>;
   explicit CallableScore(Function function) : function_(std::move(function)) {}
-  double score(float pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
+  double score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const override;
   task_t min_tasks() const override { return 1; }
   bool needs_every_task_gain() const override { return true; }
   void scores(std::span<const float> pooled_gains, const MatrixView<float>& task_gains,

@@ -38,7 +38,10 @@ void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin
       segment_of_bin_[positions[cut]] = cut;
   } else {
     std::uint32_t segment = 0;
-    for (bin_t place = 0; place < n_bins; ++place) {
+    // Categories that are not in the order go where missing values go.
+    if (kind_ == CutKind::partition) std::fill_n(segment_of_bin_.begin(), n_bins, n_cuts_ + 1);
+    const auto n_places = kind_ == CutKind::partition ? static_cast<bin_t>(category_order.size()) : n_bins;
+    for (bin_t place = 0; place < n_places; ++place) {
       while (segment < n_cuts_ && positions[segment] <= place) ++segment;
       const bin_t bin = kind_ == CutKind::partition ? category_order[place] : place;
       segment_of_bin_[bin] = segment;
@@ -53,7 +56,7 @@ void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin
 // not be added up then: their sum is what the others leave of the task's.
 void TaskGains::find_heavy_segment(const Histogram& histogram) {
   constexpr double kMost = 0.9;  // measured: below it, telling the rows apart costs what their additions would
-  std::vector<double> hessians(n_cuts_ + 1, 0.0);
+  std::vector<double> hessians(n_cuts_ + 2, 0.0);
   double total = 0.0;
   const std::size_t offset = matrix_.slot_offset(feature_);
   for (bin_t bin = 0; bin < matrix_.cuts().n_bins(feature_); ++bin) {
@@ -61,7 +64,7 @@ void TaskGains::find_heavy_segment(const Histogram& histogram) {
     hessians[segment_of_bin_[bin]] += hessian;
     total += hessian;
   }
-  const auto heaviest = std::max_element(hessians.begin(), hessians.end());
+  const auto heaviest = std::max_element(hessians.begin(), hessians.end() - 1);
   heavy_segment_ = *heaviest > kMost * total ? static_cast<std::uint32_t>(heaviest - hessians.begin()) : n_cuts_ + 2;
   heavy_begin_ = heavy_end_ = 0;
   if (kind_ != CutKind::ordered) return;
@@ -286,8 +289,8 @@ void TaskGains::push(const PresentTask& task, Piece piece, const GradientSums& a
 template <typename Sink>
 void TaskGains::flush(Sink&& sink) {
   const auto waiting = [this](auto& of_pieces) { return std::span(of_pieces).first(n_waiting_); };
-  arithmetic_.free_gains(waiting(a_gradient_), waiting(a_hessian_), waiting(a_gain_));
-  arithmetic_.free_gains(waiting(b_gradient_), waiting(b_hessian_), waiting(b_gain_));
+  free_gain_.of_many(waiting(a_gradient_), waiting(a_hessian_), waiting(a_gain_));
+  free_gain_.of_many(waiting(b_gradient_), waiting(b_hessian_), waiting(b_gain_));
   for (std::size_t i = 0; i < n_waiting_; ++i) {
     const float gain = (a_gain_[i] + b_gain_[i]) - node_gain_[i];
     // λ = 0 and a side whose hessians are all 0: no number, no gain.

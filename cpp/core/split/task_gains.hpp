@@ -18,8 +18,8 @@
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
 #include "histogram/histogram.hpp"
-#include "split/feature_scan.hpp"
-#include "split/leaf_arithmetic.hpp"
+#include "split/free_gain.hpp"
+#include "split/split.hpp"
 #include "split/split_score.hpp"
 #include "split/task_rows.hpp"
 
@@ -34,7 +34,7 @@ struct NodeTasks {
 // One per thread: keeps its buffers from call to call.
 class TaskGains {
  public:
-  TaskGains(const BinnedMatrix& matrix, const XgboostArithmetic& arithmetic) : matrix_(matrix), arithmetic_(arithmetic) {}
+  TaskGains(const BinnedMatrix& matrix, const FreeGain& free_gain) : matrix_(matrix), free_gain_(free_gain) {}
 
   // Sums over tasks for each of `cuts`, in their order; those the score does not need stay 0. category_order: see
   // FeatureScan, for partition cuts.
@@ -100,7 +100,7 @@ class TaskGains {
   void flush(Sink&& sink);
 
   const BinnedMatrix& matrix_;
-  const XgboostArithmetic& arithmetic_;
+  const FreeGain& free_gain_;
 
   feature_t feature_ = 0;
   CutKind kind_ = CutKind::ordered;

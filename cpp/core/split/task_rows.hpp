@@ -13,7 +13,6 @@
 #include "base/require.hpp"
 #include "base/types.hpp"
 #include "histogram/histogram.hpp"
-#include "split/leaf_arithmetic.hpp"
 
 namespace mtboost {
 

@@ -1,35 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tree/tree.hpp"
 
+#include <algorithm>
+#include <limits>
+
 namespace mtboost {
 
-node_t Tree::add_node(node_t of_parent, double sum_hessian, float weight, float leaf_value) {
+node_t Tree::add_node(node_t of_parent, double sum_hessian, double weight, double leaf_value) {
   const node_t node = n_nodes();
   left.push_back(kNoNode);
   right.push_back(kNoNode);
   parent.push_back(of_parent);
   feature.push_back(0);
-  threshold.push_back(0.0f);
+  position.push_back(0);
   default_left.push_back(0);
-  gain.push_back(0.0f);
-  score.push_back(0.0f);
-  hessian.push_back(static_cast<float>(sum_hessian));
+  gain.push_back(0.0);
+  score.push_back(0.0);
+  hessian.push_back(sum_hessian);
+  n_rows.push_back(0);
   base_weight.push_back(weight);
   value.push_back(leaf_value);
-  right_bins.emplace_back();
+  listed_bins.emplace_back();
   return node;
+}
+
+float threshold(const Tree& tree, node_t node, const Cuts& cuts) noexcept {
+  const auto at = static_cast<std::size_t>(node);
+  if (tree.is_leaf(node)) return 0.0f;
+  const feature_t feature = tree.feature[at];
+  // A categorical node has no threshold; XGBoost writes this number and never reads it.
+  if (cuts.is_categorical(feature)) return std::numeric_limits<float>::denorm_min();
+  return tree.position[at] == 0 ? cuts.min_value(feature) : cuts.value(feature, tree.position[at] - 1);
 }
 
 std::vector<std::uint8_t> bins_going_left(const Tree& tree, node_t node, const Cuts& cuts) {
   const auto at = static_cast<std::size_t>(node);
   const feature_t feature = tree.feature[at];
   const bin_t n_bins = cuts.n_bins(feature);
-  std::vector<std::uint8_t> goes_left(n_bins + 1, 1);
+  std::vector<std::uint8_t> goes_left(n_bins + 1);
   if (cuts.is_categorical(feature)) {
-    for (const bin_t bin : tree.right_bins[at]) goes_left[bin] = 0;
+    std::fill(goes_left.begin(), goes_left.end(), tree.listed_go_left ? 0 : 1);
+    for (const bin_t bin : tree.listed_bins[at]) goes_left[bin] = tree.listed_go_left ? 1 : 0;
   } else {
-    // Bin b lies below cut value(b), so it goes left iff that cut is not above the threshold.
-    for (bin_t bin = 0; bin < n_bins; ++bin) goes_left[bin] = cuts.value(feature, bin) <= tree.threshold[at];
+    std::fill_n(goes_left.begin(), tree.position[at], 1);
   }
   goes_left[n_bins] = tree.default_left[at];
   return goes_left;

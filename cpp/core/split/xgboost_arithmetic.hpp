@@ -3,30 +3,24 @@
 // updater: sums in double, but quotients, products and sums of gains rounded to float where XGBoost rounds them. The
 // order of these roundings decides between cuts that are equal on paper, so it may not be "simplified".
 // XGBoost 3.4 rounds in another order than 3.0 to 3.3, and lets α and hessians of 0 count where they did not.
-// Naive twin: tests/oracle/naive.py. LightGBM's arithmetic will be a second class with the same members.
+// Naive twin: tests/oracle/naive.py. LightGBM's: lightgbm_arithmetic.hpp.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <span>
 
-#include "base/types.hpp"
 #include "base/grow_params.hpp"
+#include "base/types.hpp"
+#include "split/free_gain.hpp"
+#include "split/node_sums.hpp"
 
 namespace mtboost {
 
-// What monotone constraints of the ancestors leave to a node's weight.
-struct WeightBounds {
-  float lower = -std::numeric_limits<float>::max();
-  float upper = std::numeric_limits<float>::max();
-};
-
 class XgboostArithmetic {
  public:
-  explicit XgboostArithmetic(const GrowParams& params) noexcept
-      : reg_lambda_(params.reg_lambda),
-        reg_alpha_(params.reg_alpha),
+  explicit XgboostArithmetic(const XgboostParams& params) noexcept
+      : free_gain_(params.reg_lambda, params.reg_alpha, params.arithmetic == Arithmetic::xgboost_3_4),
+        reg_lambda_(params.reg_lambda),
         max_delta_step_(params.max_delta_step),
         min_child_weight_(params.min_child_weight),
         is_v34_(params.arithmetic == Arithmetic::xgboost_3_4),
@@ -36,25 +30,25 @@ class XgboostArithmetic {
   // max_delta_step.
   float weight(const GradientSums& sums) const noexcept {
     if (sums.hessian <= 0.0 || (!is_v34_ && sums.hessian < min_child_weight_)) return 0.0f;
-    double weight = -soft_threshold(sums.gradient) / (sums.hessian + reg_lambda_);
+    double weight = -free_gain_.soft_threshold(sums.gradient) / (sums.hessian + reg_lambda_);
     if (max_delta_step_ != 0.0f)
       weight = std::clamp(weight, -static_cast<double>(max_delta_step_), static_cast<double>(max_delta_step_));
     return static_cast<float>(weight);
   }
   float weight(const GradientSums& sums, const WeightBounds& bounds) const noexcept {
-    return std::clamp(weight(sums), bounds.lower, bounds.upper);
+    return static_cast<float>(std::clamp(static_cast<double>(weight(sums)), bounds.lower, bounds.upper));
   }
 
   // T(G)²/(H + λ), or -(2Gw + (H + λ)w²) where a limit on w may bind. XGBoost 3.0 to 3.3 decide that from the
   // parameters alone, XGBoost 3.4 always goes by w.
   float gain(const GradientSums& sums, const WeightBounds& bounds) const noexcept {
-    return is_closed_form_ ? free_gain(sums) : gain_of_weight(sums, weight(sums, bounds));
+    return is_closed_form_ ? free_gain_(sums) : gain_of_weight(sums, weight(sums, bounds));
   }
 
   // Gain of both sides less the node's own, -infinity where a monotone constraint is violated.
   float split_gain(const GradientSums& left, const GradientSums& right, const WeightBounds& bounds, int monotone_sign,
                    float node_gain) const noexcept {
-    if (is_closed_form_) return (free_gain(left) + free_gain(right)) - node_gain;
+    if (is_closed_form_) return (free_gain_(left) + free_gain_(right)) - node_gain;
     const float left_weight = weight(left, bounds);
     const float right_weight = weight(right, bounds);
     if ((monotone_sign > 0 && left_weight > right_weight) || (monotone_sign < 0 && left_weight < right_weight))
@@ -62,54 +56,24 @@ class XgboostArithmetic {
     return (gain_of_weight(left, left_weight) + gain_of_weight(right, right_weight)) - node_gain;
   }
 
-  // The gain without limits on w: what a task's own sums s^t are made of.
-  float free_gain(const GradientSums& sums) const noexcept {
-    return is_v34_ ? free_gain_of_weight(sums.gradient, sums.hessian) : closed_form(sums.gradient, sums.hessian);
-  }
-  // Of many sums at once: no jumps, so that the compiler takes vector instructions.
-  void free_gains(std::span<const double> gradients, std::span<const double> hessians,
-                  std::span<float> gains /* OUT */) const noexcept {
-    if (is_v34_)
-      for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = free_gain_of_weight(gradients[i], hessians[i]);
-    else
-      for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = closed_form(gradients[i], hessians[i]);
-  }
-
   bool may_split(const GradientSums& left, const GradientSums& right) const noexcept {
     return left.hessian >= min_child_weight_ && right.hessian >= min_child_weight_ &&
            (!is_v34_ || (left.hessian > 0.0 && right.hessian > 0.0));
   }
 
+  const FreeGain& free_gain() const noexcept { return free_gain_; }
+
  private:
-  double soft_threshold(double gradient) const noexcept {
-    return std::max(gradient - reg_alpha_, 0.0) + std::min(gradient + reg_alpha_, 0.0);
-  }
-  float closed_form(double gradient, double hessian) const noexcept {
-    const bool is_curved = hessian > 0.0;
-    const double pulled = soft_threshold(gradient);
-    return static_cast<float>(is_curved ? pulled * pulled : 0.0) /
-           static_cast<float>(is_curved ? hessian + reg_lambda_ : 1.0);
-  }
-  float free_gain_of_weight(double gradient, double hessian) const noexcept {
-    const double pulled = hessian > 0.0 ? soft_threshold(gradient) : 0.0;
-    const double curvature = hessian > 0.0 ? hessian + reg_lambda_ : 1.0;
-    return gain_of_weight_v34(gradient, hessian, static_cast<float>(-pulled / curvature));
-  }
-  float gain_of_weight_v34(double gradient, double hessian, float weight) const noexcept {
-    const auto square = static_cast<double>(weight * weight);
-    return static_cast<float>(
-        -(2.0 * gradient * weight + (hessian + reg_lambda_) * square + 2.0 * reg_alpha_ * std::abs(weight)));
-  }
   float gain_of_weight(const GradientSums& sums, float weight) const noexcept {
     if (sums.hessian <= 0.0) return 0.0f;
-    if (is_v34_) return gain_of_weight_v34(sums.gradient, sums.hessian, weight);
+    if (is_v34_) return free_gain_.gain_of_weight(sums.gradient, sums.hessian, weight);
     const auto gradient = static_cast<float>(sums.gradient);
     const auto hessian = static_cast<float>(sums.hessian);
     return -(2.0f * gradient * weight + (hessian + static_cast<float>(reg_lambda_)) * (weight * weight));
   }
 
+  FreeGain free_gain_;
   double reg_lambda_;
-  double reg_alpha_;
   float max_delta_step_;
   float min_child_weight_;
   bool is_v34_;

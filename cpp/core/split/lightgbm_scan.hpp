@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists the cuts of one feature in one node as LightGBM does, with the gain of the pooled sums. docs/lightgbm_arithmetic.md
+// sections 4 and 5 are the rules; slots are told from LightGBM's bins by LightgbmBins.
+//   ordered:   bins added up from the right, missing left; then, if there may be missing values, from the left, missing
+//              right
+//   partition: categories sorted by weight, the lowest left; then the highest left
+//   one_hot:   category by category, which goes left
+// Listed categories go left, missing values and rare categories right.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/grow_params.hpp"
+#include "binning/binned_matrix.hpp"
+#include "split/feature_scan.hpp"
+#include "split/lightgbm_arithmetic.hpp"
+
+namespace mtboost {
+
+class LightgbmScan final : public FeatureScan {
+ public:
+  LightgbmScan(const BinnedMatrix& matrix, const LightgbmParams& params);
+
+  Split best_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) override;
+  void list_cuts(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                 std::vector<Candidate>& cuts) override;
+  bool has_seen_gain() const noexcept override { return has_seen_gain_; }
+  std::vector<bin_t> listed_bins(const Cut& cut, std::span<const bin_t> category_order) const override;
+  const FreeGain& free_gain() const noexcept override { return free_gain_; }
+
+ private:
+  using Side = LightgbmArithmetic::Side;
+
+  // What all cuts of one scan share.
+  struct Node {
+    feature_t feature;
+    const NodeSums* sums;
+    Side whole;
+    double rows_per_hessian;
+    double l2;
+    int direction;  // of the monotone constraint
+    double floor;   // a cut must gain more
+  };
+
+  // Call visit(scan, const Candidate&) for each admissible cut; gains are still above `floor`. scan: 0, or 1 for the one
+  // from the left.
+  template <typename Visit>
+  Node for_each_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums, Visit&& visit);
+  template <typename Visit>
+  void scan_ordered(const Node& node, std::span<const GradientSums> bins, Visit&& visit);
+  template <typename Visit>
+  void scan_partition(const Node& node, std::span<const GradientSums> bins, Visit&& visit);
+  template <typename Visit>
+  void scan_one_hot(const Node& node, std::span<const GradientSums> bins, Visit&& visit);
+  // Considers the cut between the side added up so far and the rest. False: no later cut of this scan is admitted.
+  template <typename Visit>
+  bool consider(const Node& node, int scan, const Side& near, bool is_near_left, const Cut& cut, Visit&& visit);
+  template <typename Visit>
+  void gains(const Node& node, int scan, double gain, const Side& left, const Cut& cut, Visit&& visit);
+
+  double scaled(double gain, const Node& node) const noexcept;
+  void add(const GradientSums& bin, const Node& node, Side& side) const noexcept;
+  std::int64_t estimated_rows(double hessian, const Node& node) const noexcept;
+
+  const BinnedMatrix& matrix_;
+  const LightgbmParams& params_;
+  LightgbmArithmetic arithmetic_;
+  FreeGain free_gain_;
+  std::int64_t fewest_rows_;
+  bool has_seen_gain_ = false;
+  std::uint32_t order_ = 0;
+};
+
+// min_data_in_leaf, raised where LightGBM raises it.
+int fewest_rows(const LightgbmParams& params) noexcept;
+
+}  // namespace mtboost
