@@ -194,16 +194,26 @@ class TreeGrower(metaclass=_Pybind11Type):
         first_rows: NDArray[np.uint32] | None = None,
         feature_weights: NDArray[np.float32] | None = None,
     ) -> None: ...
-    # The arrays of a tree by name, and the leaf of every row (~leaf if the row took no part).
+    # A tree and the leaf of every row (~leaf if the row took no part). Flags: one per task, per row; features ascending.
     def grow(
         self,
         params: XgboostParams | LightgbmParams,
         gradients: NDArray[np.float32],
         *,
-        is_active: NDArray[np.uint8] | None = None,
+        tasks: NDArray[np.uint8] | None = None,
+        rows: NDArray[np.uint8] | None = None,
+        features: NDArray[np.uint32] | None = None,
         tree_number: int = 0,
         n_threads: int = 1,
-    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int32]]: ...
+    ) -> tuple[Tree, NDArray[np.int32]]: ...
+
+class Tree(metaclass=_Pybind11Type):
+    # Raises TypeError: made by TreeGrower.grow().
+    def __init__(self, *args: object, **kwargs: object) -> None: ...
+    # By name; nodes in the order of cpp/core/tree/tree.hpp.
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
+    # Leaf of every row of a matrix with the same bins.
+    def leaves(self, matrix: BinnedMatrix, *, n_threads: int = 1) -> NDArray[np.int32]: ...
 
 def add_leaf_values(
     values: NDArray[np.float64],

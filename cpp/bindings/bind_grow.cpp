@@ -91,16 +91,37 @@ void check_interrupt() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
+// A tree and the matrix whose bins it speaks of.
+struct GrownTree {
+  Tree tree;
+  std::shared_ptr<const BinnedMatrix> matrix;
+};
+
 TreeGrower::Grown grow(TreeGrower& grower, const GrowRules& rules, const Contiguous<float>& gradients,
-                       const std::optional<Contiguous<std::uint8_t>>& is_active, std::uint64_t tree_number,
-                       int n_threads) {
+                       const std::optional<Contiguous<std::uint8_t>>& tasks,
+                       const std::optional<Contiguous<std::uint8_t>>& rows,
+                       const std::optional<Contiguous<feature_t>>& features, std::uint64_t tree_number, int n_threads) {
   require(gradients.ndim() == 2 && gradients.shape(1) == 2, "gradients must have shape (n_rows, 2)");
   static_assert(sizeof(GradientPair) == 2 * sizeof(float));
   const std::span pairs(reinterpret_cast<const GradientPair*>(gradients.data()),
                         static_cast<std::size_t>(gradients.shape(0)));
-  const auto flags = is_active ? as_span(*is_active, "is_active") : std::span<const std::uint8_t>{};
+  TreeGrower::Sample sample{tree_number};
+  if (tasks) sample.tasks = as_span(*tasks, "tasks");
+  if (rows) sample.rows = as_span(*rows, "rows");
+  if (features) sample.features = as_span(*features, "features");
   py::gil_scoped_release release;
-  return grower.grow(rules, pairs, flags, tree_number, n_threads, check_interrupt);
+  return grower.grow(rules, pairs, sample, n_threads, check_interrupt);
+}
+
+py::array_t<node_t> leaves(const GrownTree& grown, const BinnedMatrix& matrix, int n_threads) {
+  require(matrix.n_features() == grown.matrix->n_features(), "the matrix has other features than the tree");
+  std::vector<node_t> found;
+  {
+    py::gil_scoped_release release;
+    ThreadPool pool(n_threads);
+    found = find_leaves(grown.tree, matrix, pool);
+  }
+  return to_array(std::move(found));
 }
 
 // Categorical nodes as three arrays: which nodes, where their categories start, and those that are listed.
@@ -141,10 +162,19 @@ py::dict to_dict(const Tree& tree, const Cuts& cuts) {
 
 template <typename Params, typename Rules>
 py::tuple grow_with(TreeGrower& grower, const Params& params, const Contiguous<float>& gradients,
-                    const std::optional<Contiguous<std::uint8_t>>& is_active, std::uint64_t tree_number, int n_threads) {
-  const Rules rules(grower.matrix(), params);
-  auto grown = grow(grower, rules, gradients, is_active, tree_number, n_threads);
-  return py::make_tuple(to_dict(grown.tree, grower.matrix().cuts()), to_array(std::move(grown.leaves)));
+                    const std::optional<Contiguous<std::uint8_t>>& tasks,
+                    const std::optional<Contiguous<std::uint8_t>>& rows,
+                    const std::optional<Contiguous<feature_t>>& features, std::uint64_t tree_number, int n_threads) {
+  const Rules rules(*grower.matrix(), params);
+  auto grown = grow(grower, rules, gradients, tasks, rows, features, tree_number, n_threads);
+  return py::make_tuple(GrownTree{std::move(grown.tree), grower.matrix()}, to_array(std::move(grown.leaves)));
+}
+
+template <typename Params, typename Rules>
+void bind_grow_with(py::class_<TreeGrower>& grower) {
+  grower.def("grow", &grow_with<Params, Rules>, py::arg("params"), py::arg("gradients").noconvert(), py::kw_only(),
+             py::arg("tasks").noconvert().none(true) = py::none(), py::arg("rows").noconvert().none(true) = py::none(),
+             py::arg("features").noconvert().none(true) = py::none(), py::arg("tree_number") = 0, py::arg("n_threads") = 1);
 }
 
 template <typename Margin>
@@ -208,16 +238,17 @@ void bind_grow(py::module_& module) {
   bind_add_leaf_values<float>(module);
   bind_add_leaf_values<double>(module);
 
-  py::class_<TreeGrower>(module, "TreeGrower", "Grows trees on one BinnedMatrix.")
+  py::class_<TreeGrower> grower(module, "TreeGrower", "Grows trees on one BinnedMatrix.");
+  grower
       .def(py::init(&make_grower), py::arg("matrix"), py::kw_only(), py::arg("score").none(true) = py::none(),
            py::arg("first_rows").noconvert().none(true) = py::none(),
-           py::arg("feature_weights").noconvert().none(true) = py::none())
-      .def("grow", &grow_with<XgboostParams, XgboostRules>, py::arg("params"), py::arg("gradients").noconvert(),
-           py::kw_only(), py::arg("is_active").noconvert().none(true) = py::none(), py::arg("tree_number") = 0,
-           py::arg("n_threads") = 1)
-      .def("grow", &grow_with<LightgbmParams, LightgbmRules>, py::arg("params"), py::arg("gradients").noconvert(),
-           py::kw_only(), py::arg("is_active").noconvert().none(true) = py::none(), py::arg("tree_number") = 0,
-           py::arg("n_threads") = 1);
+           py::arg("feature_weights").noconvert().none(true) = py::none());
+  bind_grow_with<XgboostParams, XgboostRules>(grower);
+  bind_grow_with<LightgbmParams, LightgbmRules>(grower);
+
+  py::class_<GrownTree>(module, "Tree", "A grown tree.")
+      .def("arrays", [](const GrownTree& grown) { return to_dict(grown.tree, grown.matrix->cuts()); })
+      .def("leaves", &leaves, py::arg("matrix"), py::kw_only(), py::arg("n_threads") = 1);
 }
 
 }  // namespace mtboost

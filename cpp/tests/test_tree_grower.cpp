@@ -7,6 +7,7 @@
 
 #include "check.hpp"
 #include "grow/tree_grower.hpp"
+#include "grow/xgboost_rules.hpp"
 #include "tables.hpp"
 
 namespace mtboost::test {
@@ -16,8 +17,8 @@ constexpr row_t kRows = 20000;
 
 bool are_equal(const Tree& a, const Tree& b) {
   return a.left == b.left && a.right == b.right && a.parent == b.parent && a.feature == b.feature &&
-         a.threshold == b.threshold && a.default_left == b.default_left && a.gain == b.gain && a.score == b.score &&
-         a.hessian == b.hessian && a.base_weight == b.base_weight && a.value == b.value && a.right_bins == b.right_bins;
+         a.position == b.position && a.default_left == b.default_left && a.gain == b.gain && a.score == b.score &&
+         a.hessian == b.hessian && a.base_weight == b.base_weight && a.value == b.value && a.listed_bins == b.listed_bins;
 }
 
 bool are_equal(const std::vector<TreeGrower::Grown>& a, const std::vector<TreeGrower::Grown>& b) {
@@ -56,16 +57,21 @@ TreeGrower make_grower(const std::shared_ptr<const SplitScore>& score) {
   return {make_matrix(mixed_table(), storage_order()), score, tasks, {}};
 }
 
-std::vector<TreeGrower::Grown> grow_trees(TreeGrower& grower, const GrowParams& params, int n_threads,
+TreeGrower::Grown grow(TreeGrower& grower, const XgboostParams& params, std::span<const GradientPair> pairs,
+                       const TreeGrower::Sample& sample, int n_threads) {
+  return grower.grow(XgboostRules(*grower.matrix(), params), pairs, sample, n_threads, {});
+}
+
+std::vector<TreeGrower::Grown> grow_trees(TreeGrower& grower, const XgboostParams& params, int n_threads,
                                           const std::vector<std::uint8_t>& is_active = {}) {
   std::vector<TreeGrower::Grown> trees;
   for (std::uint64_t number = 0; number < 2; ++number)
-    trees.push_back(grower.grow(params, gradients(), is_active, number, n_threads, {}));
+    trees.push_back(grow(grower, params, gradients(), {number, is_active}, n_threads));
   return trees;
 }
 
-GrowParams sampling() {
-  GrowParams params;
+XgboostParams sampling() {
+  XgboostParams params;
   params.subsample = 0.7;
   params.colsample_bytree = 0.9;
   params.colsample_bynode = 0.5;
@@ -73,8 +79,8 @@ GrowParams sampling() {
   return params;
 }
 
-GrowParams loss_guided() {
-  GrowParams params;
+XgboostParams loss_guided() {
+  XgboostParams params;
   params.loss_guided = true;
   params.max_depth = 0;
   params.max_leaves = 40;
@@ -94,7 +100,7 @@ TEST(trees_have_the_same_bytes_for_any_number_of_threads) {
           result[cut] = static_cast<double>(gains[cut]) + static_cast<double>(task_gains(cut, 0));
       })};
   for (const auto& score : scores)
-    for (const GrowParams& params : {GrowParams{}, sampling(), loss_guided()}) {
+    for (const XgboostParams& params : {XgboostParams{}, sampling(), loss_guided()}) {
       TreeGrower serial = make_grower(score);
       const auto expected = grow_trees(serial, params, 1);
       check(expected.front().tree.n_nodes() > 20);
@@ -110,7 +116,7 @@ TEST(rows_of_a_task_that_has_quit_take_no_part) {
   TreeGrower grower = make_grower(std::make_shared<EntropyScore>());
   const auto serial = grow_trees(grower, {}, 1, {1, 1, 0, 1, 1});
   check(are_equal(grow_trees(grower, {}, 7, {1, 1, 0, 1, 1}), serial));
-  const auto caller_rows = grower.matrix().caller_rows();
+  const auto caller_rows = grower.matrix()->caller_rows();
   for (row_t row = 0; row < kRows; ++row) {
     const bool has_quit = row >= kFirstRows[2] && row < kFirstRows[3];
     check((serial.front().leaves[caller_rows[row]] < 0) == has_quit);
@@ -123,7 +129,8 @@ TEST(a_grower_that_was_interrupted_grows_the_same_tree_afterwards) {
   for (int n_steps = 0; n_steps < 3; ++n_steps)
     check_throws<std::runtime_error>("interrupt", [&] {
       int step = 0;
-      grower.grow({}, gradients(), {}, 0, 2, [&] {
+      const XgboostParams params;
+      grower.grow(XgboostRules(*grower.matrix(), params), gradients(), {}, 2, [&] {
         if (step++ == n_steps) throw std::runtime_error("interrupt");
       });
     });
@@ -133,7 +140,7 @@ TEST(a_grower_that_was_interrupted_grows_the_same_tree_afterwards) {
 TEST(an_error_in_a_score_comes_home_from_its_thread) {
   TreeGrower grower = make_grower(std::make_shared<CallableScore>(
       [](std::span<const float>, const MatrixView<float>&, std::span<double> scores) { scores[0] = std::nan(""); }));
-  check_throws<std::invalid_argument>("not finite", [&] { grower.grow({}, gradients(), {}, 0, 7, {}); });
+  check_throws<std::invalid_argument>("not finite", [&] { grow(grower, {}, gradients(), {}, 7); });
 }
 
 // ---- weird input: a root that stays a leaf --------------------------------------------------------------------------
@@ -141,9 +148,9 @@ TEST(an_error_in_a_score_comes_home_from_its_thread) {
 namespace {
 
 // The root's leaf value, learning rate included, of a table that cannot be cut.
-float only_leaf(const Table& table, const std::vector<GradientPair>& pairs, const GrowParams& params) {
+double only_leaf(const Table& table, const std::vector<GradientPair>& pairs, const XgboostParams& params) {
   TreeGrower grower(make_matrix(table), std::make_shared<EntropyScore>(), TaskRows({0, 1, table.n_rows}), {});
-  const auto grown = grower.grow(params, pairs, {}, 0, 2, {});
+  const auto grown = grow(grower, params, pairs, {}, 2);
   check(grown.tree.n_nodes() == 1);
   check(grown.leaves == std::vector<node_t>(table.n_rows, 0));
   return grown.tree.value.front();
@@ -168,21 +175,21 @@ TEST(missing_values_alone_make_one_leaf) {
 
 TEST(zero_hessians_make_one_leaf_of_value_zero) {
   const Table table{{{3}}, 3, {0.0f, 1.0f, 2.0f}};
-  GrowParams unregularised;
+  XgboostParams unregularised;
   unregularised.min_child_weight = unregularised.reg_lambda = 0.0f;
-  for (const GrowParams& params : {GrowParams{}, unregularised})
+  for (const XgboostParams& params : {XgboostParams{}, unregularised})
     check(only_leaf(table, {{2.0f, 0.0f}, {-4.0f, 0.0f}, {3.0f, 0.0f}}, params) == 0.0f);
 }
 
 TEST(a_child_without_hessian_is_not_cut_off) {
-  GrowParams params;
+  XgboostParams params;
   params.min_child_weight = params.reg_lambda = 0.0f;
   const Table table{{{3}}, 3, {0.0f, 1.0f, 2.0f}};
   TreeGrower grower(make_matrix(table), nullptr, std::nullopt, {});
   const std::vector<GradientPair> pairs{{-1.0f, 0.0f}, {-4.0f, 1.0f}, {3.0f, 1.0f}};
-  const Tree tree = grower.grow(params, pairs, {}, 0, 1, {}).tree;
+  const Tree tree = grow(grower, params, pairs, {}, 1).tree;
   check(tree.n_nodes() == 3);
-  check(tree.threshold.front() == 2.0f);
+  check(tree.position.front() == 2);
   check(tree.value[1] == 5.0f / 1.0f * 0.3f);
   check(tree.value[2] == -3.0f / 1.0f * 0.3f);
 }
@@ -192,12 +199,12 @@ TEST(wrong_calls_are_refused) {
   const auto matrix = make_matrix(random_table(3, {{3}}, 1));
   TreeGrower grower(matrix, nullptr, std::nullopt, {});
   const std::vector<GradientPair> pairs(3, GradientPair{1.0f, 1.0f});
-  GrowParams endless;
+  XgboostParams endless;
   endless.max_depth = 0;
-  check_throws<Error>("a tree never ends", [&] { grower.grow(endless, pairs, {}, 0, 1, {}); });
-  check_throws<Error>("gradients have 2 rows, the data 3", [&] { grower.grow({}, std::span(pairs).first(2), {}, 0, 1, {}); });
+  check_throws<Error>("a tree never ends", [&] { grow(grower, endless, pairs, {}, 1); });
+  check_throws<Error>("gradients have 2 rows, the data 3", [&] { grow(grower, {}, std::span(pairs).first(2), {}, 1); });
   const std::vector<std::uint8_t> flags{1, 1};
-  check_throws<Error>("one flag per task", [&] { grower.grow({}, pairs, flags, 0, 1, {}); });
+  check_throws<Error>("one flag per task", [&] { grow(grower, {}, pairs, {0, flags}, 1); });
   check_throws<Error>("needs tasks", [&] { TreeGrower(matrix, std::make_shared<EntropyScore>(), std::nullopt, {}); });
   check_throws<Error>("cover all rows", [&] { TreeGrower(matrix, nullptr, TaskRows({0, 2}), {}); });
   check_throws<Error>("one weight per feature", [&] { TreeGrower(matrix, nullptr, std::nullopt, {1.0f, 1.0f}); });

@@ -112,14 +112,15 @@ class Growth:
             self._grower.grow(
                 self.settings.grow,
                 np.ascontiguousarray(gradients[:, output]),
-                is_active=self._active_tasks(),
+                tasks=self._active_tasks(),
                 tree_number=len(self._trees) + output,
                 n_threads=self.settings.n_threads,
             )
             for output in range(self._n_outputs)
         ]
         updated = margins.copy()
-        for output, (tree, leaves) in enumerate(grown):
+        for output, (grown_tree, leaves) in enumerate(grown):
+            tree = grown_tree.arrays()
             leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
             if self._loss is not None and self._loss.refits_leaves:
                 refitted = self._loss.refit_leaf_values(

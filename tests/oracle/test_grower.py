@@ -120,7 +120,8 @@ def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -
         max_delta_step=p.max_delta_step,
         arithmetic=p.arithmetic,
     )
-    tree, leaves = grower.grow(params, problem.gradients, n_threads=n_threads)
+    grown, leaves = grower.grow(params, problem.gradients, n_threads=n_threads)
+    tree = grown.arrays()
     numbers = ("gain", "score", "hessian", "base_weight", "value")  # XGBoost keeps floats
     return {
         **tree,

@@ -20,7 +20,7 @@ TIMEOUT = 60  # seconds; a hang is the failure looked for
 def grow(matrix, gradients, n_threads):
     """Leaf values of a tree of our own grower, which uses no OpenMP."""
     tree, _ = _core.TreeGrower(matrix).grow(_core.XgboostParams(), gradients, n_threads=n_threads)
-    return tree["value"].tolist()
+    return tree.arrays()["value"].tolist()
 
 
 # Python 3.12 warns of forking a process with threads, such as those OpenMP keeps.

@@ -15,13 +15,20 @@ namespace {
 
 constexpr std::size_t kRowsPerBlock = 65536;
 
+std::vector<feature_t> features_of(const BinnedMatrix& matrix, const TreeGrower::Sample& sample) {
+  if (!sample.features.empty()) return {sample.features.begin(), sample.features.end()};
+  std::vector<feature_t> all(matrix.n_features());
+  std::iota(all.begin(), all.end(), feature_t{0});
+  return all;
+}
+
 }  // namespace
 
 // One tree on its way; borrows the grower's buffers.
 class TreeGrower::Growth {
  public:
-  Growth(TreeGrower& grower, const GrowRules& rules, std::span<const GradientPair> gradients,
-         std::uint64_t tree_number, ThreadPool& pool)
+  Growth(TreeGrower& grower, const GrowRules& rules, std::span<const GradientPair> gradients, const Sample& sample,
+         ThreadPool& pool)
       : matrix_(*grower.matrix_),
         rules_(rules),
         params_(rules.params()),
@@ -29,7 +36,7 @@ class TreeGrower::Growth {
         partition_(grower.partition_),
         histograms_(grower.histograms_),
         pool_(pool),
-        sampler_(params_, matrix_.n_features(), grower.feature_weights_, tree_number),
+        sampler_(params_, features_of(matrix_, sample), grower.feature_weights_, sample.tree_number),
         interactions_(params_, matrix_.n_features(), rules.constrains_root()),
         score_(grower.score_.get()),
         tasks_(grower.tasks_ ? &*grower.tasks_ : nullptr),
@@ -346,8 +353,7 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
           "feature_weights needs one weight per feature");
 }
 
-std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, std::span<const std::uint8_t> is_active,
-                                                  std::uint64_t tree_number) const {
+std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, const Sample& sample) const {
   std::vector<row_t> rows;
   rows.reserve(matrix_->n_rows());
   const auto add = [&](row_t begin, row_t end) {
@@ -355,17 +361,22 @@ std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, std:
     rows.resize(n_before + (end - begin));
     std::iota(rows.begin() + static_cast<std::ptrdiff_t>(n_before), rows.end(), begin);
   };
-  if (is_active.empty()) {
+  if (sample.tasks.empty()) {
     add(0, matrix_->n_rows());
   } else {
-    require(tasks_.has_value() && is_active.size() == tasks_->n_tasks(), "is_active needs one flag per task");
+    require(tasks_.has_value() && sample.tasks.size() == tasks_->n_tasks(), "tasks needs one flag per task");
     for (task_t task = 0; task < tasks_->n_tasks(); ++task)
-      if (is_active[task] != 0) add(tasks_->begin(task), tasks_->end(task));
+      if (sample.tasks[task] != 0) add(tasks_->begin(task), tasks_->end(task));
+  }
+  if (!sample.rows.empty()) {
+    require(sample.rows.size() == matrix_->n_rows(), "rows needs one flag per row");
+    const auto caller_rows = matrix_->caller_rows();
+    std::erase_if(rows, [&](row_t row) { return sample.rows[caller_rows.empty() ? row : caller_rows[row]] == 0; });
   }
   if (params.subsample < 1.0) {
     // Each row on its own, as XGBoost does; keyed by row, so that a task that quits does not change the others' draws.
     std::erase_if(rows, [&](row_t row) {
-      return RandomStream(RandomStream::Purpose::rows, params.seed, tree_number, row).uniform() >= params.subsample;
+      return RandomStream(RandomStream::Purpose::rows, params.seed, sample.tree_number, row).uniform() >= params.subsample;
     });
   }
   return rows;
@@ -405,16 +416,16 @@ std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::span<c
 }
 
 TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const GradientPair> gradients,
-                                   std::span<const std::uint8_t> is_active, std::uint64_t tree_number, int n_threads,
-                                   const std::function<void()>& check_interrupt) {
+                                   const Sample& sample, int n_threads, const std::function<void()>& check_interrupt) {
   const GrowParams& params = rules.params();
   params.check(matrix_->n_features());
   require(gradients.size() == matrix_->n_rows(), "gradients have " + std::to_string(gradients.size()) + " rows, the data " +
                                                      std::to_string(matrix_->n_rows()));
+  for (const feature_t feature : sample.features) require(feature < matrix_->n_features(), "features names one that is not there");
   ThreadPool pool(n_threads);
-  const auto rows = participating_rows(params, is_active, tree_number);
+  const auto rows = participating_rows(params, sample);
   partition_.start(rows);
-  Tree tree = Growth(*this, rules, in_stored_order(gradients, pool), tree_number, pool).run(check_interrupt);
+  Tree tree = Growth(*this, rules, in_stored_order(gradients, pool), sample, pool).run(check_interrupt);
   auto leaves = leaves_of_all_rows(tree, rows, pool);
   return {std::move(tree), std::move(leaves)};
 }

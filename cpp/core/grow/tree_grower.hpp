@@ -39,18 +39,24 @@ class TreeGrower {
     std::vector<node_t> leaves;  // of every row, in the caller's order; ~leaf where a row took no part in growing
   };
 
-  // gradients: one pair per row in the caller's order. is_active: one flag per task, empty for all; rows of other tasks
-  // take no part. tree_number: key of the random draws. check_interrupt runs between the steps and may throw.
-  Grown grow(const GrowRules& rules, std::span<const GradientPair> gradients, std::span<const std::uint8_t> is_active,
-             std::uint64_t tree_number, int n_threads, const std::function<void()>& check_interrupt);
+  // What of the data a tree may see. Draws by the parameters' fractions come on top.
+  struct Sample {
+    std::uint64_t tree_number = 0;            // key of the random draws
+    std::span<const std::uint8_t> tasks{};    // one flag per task; empty: all
+    std::span<const std::uint8_t> rows{};     // one flag per row in the caller's order; empty: all
+    std::span<const feature_t> features{};    // ascending; empty: all
+  };
 
-  const BinnedMatrix& matrix() const noexcept { return *matrix_; }
+  // gradients: one pair per row in the caller's order. check_interrupt runs between the steps and may throw.
+  Grown grow(const GrowRules& rules, std::span<const GradientPair> gradients, const Sample& sample, int n_threads,
+             const std::function<void()>& check_interrupt);
+
+  const std::shared_ptr<const BinnedMatrix>& matrix() const noexcept { return matrix_; }
 
  private:
   class Growth;
 
-  std::vector<row_t> participating_rows(const GrowParams& params, std::span<const std::uint8_t> is_active,
-                                        std::uint64_t tree_number) const;
+  std::vector<row_t> participating_rows(const GrowParams& params, const Sample& sample) const;
   std::span<const GradientPair> in_stored_order(std::span<const GradientPair> gradients, ThreadPool& pool);
   std::vector<node_t> leaves_of_all_rows(const Tree& tree, std::span<const row_t> participating, ThreadPool& pool) const;
 

@@ -4,17 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace mtboost {
 
-FeatureSampler::FeatureSampler(const GrowParams& params, feature_t n_features, std::span<const float> weights,
-                               std::uint64_t tree)
+FeatureSampler::FeatureSampler(const GrowParams& params, const std::vector<feature_t>& features,
+                               std::span<const float> weights, std::uint64_t tree)
     : params_(params), weights_(weights), tree_(tree) {
-  std::vector<feature_t> all(n_features);
-  std::iota(all.begin(), all.end(), feature_t{0});
-  of_tree_ = draw(all, params.colsample_bytree,
+  of_tree_ = draw(features, params.colsample_bytree,
                   RandomStream(RandomStream::Purpose::features_of_tree, params.seed, tree));
 }
 

@@ -17,8 +17,9 @@ namespace mtboost {
 
 class FeatureSampler {
  public:
-  // weights: one per feature, or empty for equal chances.
-  FeatureSampler(const GrowParams& params, feature_t n_features, std::span<const float> weights, std::uint64_t tree);
+  // features: those to draw from, ascending. weights: one per feature, or empty for equal chances.
+  FeatureSampler(const GrowParams& params, const std::vector<feature_t>& features, std::span<const float> weights,
+                 std::uint64_t tree);
 
   // Features of a node, ascending.
   std::vector<feature_t> features(int depth, node_t node);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace mtboost {
 
@@ -60,6 +61,20 @@ void find_leaves(const Tree& tree, const BinnedMatrix& matrix, std::span<const r
     }
     leaves[position] = static_cast<node_t>(node);
   }
+}
+
+std::vector<node_t> find_leaves(const Tree& tree, const BinnedMatrix& matrix, ThreadPool& pool) {
+  constexpr std::size_t kRowsPerBlock = 4096;
+  std::vector<node_t> leaves(matrix.n_rows());
+  const auto caller_rows = matrix.caller_rows();
+  pool.parallel_for((leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
+    std::vector<row_t> rows(std::min(kRowsPerBlock, leaves.size() - block * kRowsPerBlock));
+    std::iota(rows.begin(), rows.end(), static_cast<row_t>(block * kRowsPerBlock));
+    std::vector<node_t> found(rows.size());
+    find_leaves(tree, matrix, rows, found);
+    for (std::size_t i = 0; i < rows.size(); ++i) leaves[caller_rows.empty() ? rows[i] : caller_rows[rows[i]]] = found[i];
+  });
+  return leaves;
 }
 
 }  // namespace mtboost

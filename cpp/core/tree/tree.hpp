@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/thread_pool.hpp"
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
 
@@ -48,5 +49,8 @@ std::vector<std::uint8_t> bins_going_left(const Tree& tree, node_t node, const C
 // Leaf that each of `rows` falls into.
 void find_leaves(const Tree& tree, const BinnedMatrix& matrix, std::span<const row_t> rows,
                  std::span<node_t> leaves /* OUT */);
+
+// Leaf of every row, in the caller's order.
+std::vector<node_t> find_leaves(const Tree& tree, const BinnedMatrix& matrix, ThreadPool& pool);
 
 }  // namespace mtboost
