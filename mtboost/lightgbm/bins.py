@@ -1,0 +1,265 @@
+"""LightGBM's bins of a data set, as the table of bin numbers that the grower reads.
+
+``Dataset.save_binary`` writes everything that LightGBM trains on, also where the raw data has been
+freed; docs/lightgbm_arithmetic.md, section 1, tells what is in it.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+
+from mtboost import _core
+from mtboost.errors import UnsupportedError
+
+_TOKEN = b"______LightGBM_Binary_File_Token______\n"
+_SPARSE_SHARE = 0.7  # of the frequent bin, from which LightGBM stores a feature alone sparsely
+_MISSING_NONE, _MISSING_ZERO, _MISSING_NAN = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Bins of one column of the data, in LightGBM's numbers."""
+
+    upper_bounds: npt.NDArray[np.float64]  # bin b of a numeric column ends here; NaN: bin of NaN
+    categories: npt.NDArray[np.int64]  # of a category column; bin 0 holds NaN and rare ones
+    missing_type: int  # 0 nothing, 1 zero, 2 NaN
+    zero_bin: int
+    frequent_bin: int  # LightGBM's most frequent bin
+    frequent_share: float
+
+    @property
+    def is_categorical(self) -> bool:
+        return len(self.categories) > 0
+
+    @property
+    def n_bins(self) -> int:
+        return len(self.categories) if self.is_categorical else len(self.upper_bounds)
+
+    @property
+    def n_stored(self) -> int:
+        """Entries in a column shared with other features: bin 0 has none when it is frequent."""
+        return self.n_bins - (self.frequent_bin == 0)
+
+    @property
+    def missing_bin(self) -> int:
+        """The bin that goes by default direction; n_bins if there is none."""
+        if self.is_categorical:
+            return 0
+        by_type = {_MISSING_ZERO: self.zero_bin, _MISSING_NAN: self.n_bins - 1}
+        return by_type.get(self.missing_type, self.n_bins)
+
+    def slots(self, bins: npt.NDArray[np.int64]) -> npt.NDArray[np.uint16]:
+        """The grower's numbers of bins: without the missing one, which is last."""
+        n_present = self.n_bins - (self.missing_bin < self.n_bins)
+        slots = bins - (bins > self.missing_bin)
+        return np.where(bins == self.missing_bin, n_present, slots).astype(np.uint16)
+
+
+#: A column that LightGBM leaves out, because it has one value or no cut that could be taken.
+CONSTANT = Feature(np.array([np.inf]), np.empty(0, np.int64), _MISSING_NONE, 0, 0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Entries of the features that LightGBM stores together, as they lie in the file."""
+
+    bytes: npt.NDArray[np.uint8]
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """What LightGBM knows of a data set: features by column, and where their entries are."""
+
+    n_rows: int
+    features: list[Feature]  # one per column of the data
+    columns: list[_Column]
+    column_of_feature: list[int]
+    bins_of_entries: list[npt.NDArray[np.uint16]]  # by feature: the grower's bin of each entry
+
+    def matrix(self, storage_order: npt.NDArray[np.uint32], n_threads: int) -> _core.BinnedMatrix:
+        """The grower's table. `storage_order`: row to be stored in each place, or empty."""
+        features = self.features
+        return _core.lightgbm_matrix(
+            n_bins=np.array([feature.n_bins for feature in features], np.uint32),
+            missing_bins=np.array([feature.missing_bin for feature in features], np.uint32),
+            frequent_bins=np.array([feature.frequent_bin for feature in features], np.uint32),
+            missing_types=np.array([feature.missing_type for feature in features], np.uint8),
+            is_categorical=np.array([feature.is_categorical for feature in features], np.uint8),
+            columns=[column.bytes for column in self.columns],
+            bits=[column.bits for column in self.columns],
+            column_of_feature=self.column_of_feature,
+            bins_of_entries=self.bins_of_entries,
+            n_rows=self.n_rows,
+            storage_order=storage_order,
+            n_threads=n_threads,
+        )
+
+
+def bin_matrix(
+    data: lightgbm.Dataset, *, storage_order: npt.NDArray[np.uint32], n_threads: int
+) -> tuple[_core.BinnedMatrix, list[Feature]]:
+    """The bins of a constructed data set, and what each of its columns' bins are.
+
+    Raises
+    ------
+    UnsupportedError
+        A column has more than 65 535 bins.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.bin"
+        data.save_binary(path)
+        file = np.memmap(path, np.uint8, "r")
+        bins = _read(_Reader(file))
+        matrix = bins.matrix(storage_order, n_threads)
+        features = bins.features
+        del bins, file
+    return matrix, features
+
+
+class _Reader:
+    """Bytes from front to back; most entries are padded to a multiple of 8."""
+
+    def __init__(self, raw: npt.NDArray[np.uint8]) -> None:
+        self._raw = raw
+        self._at = 0
+
+    def take(self, kind: str, n: int = 1, padded: bool = True) -> npt.NDArray[Any]:
+        n_bytes = n * np.dtype(kind).itemsize
+        entries = self._raw[self._at : self._at + n_bytes]
+        self.skip(n_bytes, padded)
+        return np.frombuffer(entries, kind)
+
+    def number(self, kind: str = "<i4") -> int:
+        return int(self.take(kind)[0])
+
+    def skip(self, n_bytes: int, padded: bool = True) -> None:
+        self._at += math.ceil(n_bytes / 8) * 8 if padded else n_bytes
+
+
+def _read(reader: _Reader) -> Bins:
+    reader.skip(len(_TOKEN))
+    reader.skip(8)  # size of the header
+    n_rows, n_features, n_columns = (reader.number() for _ in range(3))
+    for _ in range(4):  # label column, max_bin, bin_construct_sample_cnt, min_data_in_bin
+        reader.number()
+    for _ in range(3):  # use_missing, zero_as_missing, whether there are raw values
+        reader.number("?")
+    reader.take("<i4", n_columns)  # feature of each column
+    n_groups = reader.number()
+    column_of_feature = reader.take("<i4", n_features)
+    reader.take("<i4", n_features)  # group of each feature
+    reader.take("<i4", n_features)  # place of each feature in its group
+    reader.take("<u8", n_groups + 1)  # first bin of each group
+    reader.take("<i4", n_groups)  # first feature of each group
+    reader.take("<i4", n_groups)  # number of features of each group
+    reader.take("<i4", n_columns)  # max_bin_by_feature
+    for _ in range(n_columns):
+        reader.skip(reader.number())  # name
+    for _ in range(n_columns):
+        reader.take("<f8", reader.number())  # forced bounds
+    reader.skip(reader.number("<u8"))  # labels, weights and so on
+
+    # Columns that are no features read entry 0 of the first column, or of one made up.
+    bins = Bins(n_rows, [CONSTANT] * n_columns, [], [0] * n_columns, [])
+    entries = [np.zeros(1, np.uint16)] * n_columns
+    first_feature = 0
+    for _ in range(n_groups):
+        reader.number("<u8")  # size of the group
+        is_multi, _, is_sparse = (bool(reader.number("?")) for _ in range(3))
+        members = column_of_feature[first_feature : first_feature + reader.number()].tolist()
+        first_feature += len(members)
+        for member in members:
+            bins.features[member] = _read_feature(reader)
+        if is_multi:
+            for member in members:
+                feature = bins.features[member]
+                n_entries = feature.n_bins + (feature.frequent_bin > 0)
+                is_sparse = feature.frequent_share >= _SPARSE_SHARE
+                bins.columns.append(_read_column(reader, n_rows, n_entries, is_sparse))
+                bins.column_of_feature[member] = len(bins.columns) - 1
+                entries[member] = _bins_of_entries(feature, 1, n_entries + 1)
+        else:
+            n_entries = 1 + sum(bins.features[member].n_stored for member in members)
+            bins.columns.append(_read_column(reader, n_rows, n_entries, is_sparse))
+            first = 1
+            for member in members:
+                feature = bins.features[member]
+                bins.column_of_feature[member] = len(bins.columns) - 1
+                entries[member] = _bins_of_entries(feature, first, n_entries)
+                first += feature.n_stored
+    constant = _Column(np.zeros((n_rows + 1) // 2, np.uint8), 4)
+    bins.columns.append(constant)
+    for column, feature in enumerate(bins.features):
+        if feature is CONSTANT:
+            bins.column_of_feature[column] = len(bins.columns) - 1
+    bins.bins_of_entries.extend(entries)
+    return bins
+
+
+def _read_feature(reader: _Reader) -> Feature:
+    n_bins = reader.number()
+    if n_bins > np.iinfo(np.uint16).max:
+        raise UnsupportedError(
+            f"A column has {n_bins} bins; at most {np.iinfo(np.uint16).max} are supported: lower "
+            "max_bin or merge categories."
+        )
+    missing_type = reader.number()
+    reader.number("?")  # one bin only
+    frequent_share = float(reader.take("<f8")[0])
+    is_categorical = bool(reader.number())
+    reader.take("<f8", 2)  # smallest and largest value
+    zero_bin, frequent_bin = reader.number(), reader.number()
+    categories = reader.take("<i4", n_bins if is_categorical else 0, padded=False)
+    bounds = reader.take("<f8", 0 if is_categorical else n_bins)
+    return Feature(
+        upper_bounds=bounds.copy(),
+        categories=categories.astype(np.int64),
+        missing_type=missing_type,
+        zero_bin=zero_bin,
+        frequent_bin=frequent_bin,
+        frequent_share=frequent_share,
+    )
+
+
+def _read_column(reader: _Reader, n_rows: int, n_entries: int, is_sparse: bool) -> _Column:
+    """Entry of every row, 0 where nothing was stored."""
+    bits = 8 if n_entries <= 256 else 16 if n_entries <= 65536 else 32
+    if is_sparse:
+        n_stored = reader.number()
+        steps = reader.take("u1", n_stored + 1)[:n_stored]
+        column = np.zeros(n_rows, f"<u{bits // 8}")
+        column[np.cumsum(steps, dtype=np.int64)] = reader.take(f"<u{bits // 8}", n_stored)
+        return _Column(column.view(np.uint8), bits)
+    if n_entries <= 16:
+        return _Column(reader.take("u1", (n_rows + 1) // 2), 4)
+    return _Column(reader.take("u1", n_rows * bits // 8), bits)
+
+
+def _bins_of_entries(feature: Feature, first: int, n_entries: int) -> npt.NDArray[np.uint16]:
+    """The grower's bin of each entry: what is not the feature's own stands for its frequent bin."""
+    bins = np.full(n_entries, feature.frequent_bin, np.int64)
+    is_skipped = int(feature.frequent_bin == 0)
+    bins[first : first + feature.n_stored] = np.arange(is_skipped, feature.n_bins)
+    return feature.slots(bins)
+
+
+def threshold_of(
+    features: Sequence[Feature], feature: int, position: int, default_left: bool
+) -> float:
+    """Largest value that goes left at a cut of a numeric feature: see ``Cut`` in cpp/core/split."""
+    own = features[feature]
+    if default_left:
+        bin_above = position + (position >= own.missing_bin)
+        return float(own.upper_bounds[bin_above - 1])
+    below = position - 1
+    return float(own.upper_bounds[below + (below >= own.missing_bin)])
