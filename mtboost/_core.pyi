@@ -49,7 +49,7 @@ class BinnedMatrixBuilder(metaclass=_Pybind11Type):
     ) -> None: ...
     def build(self) -> BinnedMatrix: ...
 
-# From LightGBM's bins: cpp/core/binning/cuts.hpp. bits: of each column's entries; bins_of_entries: see StoredFeature.
+# From LightGBM's bins (cpp/core/binning/cuts.hpp). bits: of each column's entries.
 def lightgbm_matrix(
     *,
     n_bins: NDArray[np.uint32],
@@ -194,7 +194,8 @@ class TreeGrower(metaclass=_Pybind11Type):
         first_rows: NDArray[np.uint32] | None = None,
         feature_weights: NDArray[np.float32] | None = None,
     ) -> None: ...
-    # A tree and the leaf of every row (~leaf if the row took no part). Flags: one per task, per row; features ascending.
+    # A tree and the leaf of every row (~leaf if the row took no part).
+    # tasks, rows: one flag each. features: ascending.
     def grow(
         self,
         params: XgboostParams | LightgbmParams,

@@ -1,11 +1,31 @@
 """What mtboost relies on in the installed LightGBM, in one place.
 
-Every use of an undocumented behaviour stands in this file or says here which file holds it.
+Every use of an undocumented behaviour stands in this file or says here which file holds it:
+
+* a model's text holds all training parameters after LightGBM has resolved aliases and defaults
+  (:func:`read_settings`);
+* ``lightgbm.train`` calls callbacks with ``before_iteration`` before ``update`` of the same round,
+  and then ``eval_train``, ``eval_valid``, ``model_to_string`` and ``model_from_string`` of its
+  booster, whose class may have been replaced by then (callbacks.py, booster.py);
+* a booster without trees evaluates its metrics on the ``init_score`` of its data (booster.py);
+* the format of ``Dataset.save_binary`` (bins.py) and of a model's text (assemble.py);
+* the random streams of rows and columns (sampling.py).
 """
 
 from __future__ import annotations
 
-from mtboost.errors import MissingDependencyError
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost import _core
+from mtboost.errors import MissingDependencyError, UnsupportedError
+from mtboost.threads import default_n_threads
 
 try:
     import lightgbm
@@ -16,12 +36,48 @@ except ImportError as error:
 
 _OLDEST = (4, 5)
 _NEWEST_MAJOR = 4
+# Parameters of objectives that a loss of the core takes.
+_LOSS_OPTIONS = {
+    "alpha": float,
+    "fair_c": float,
+    "poisson_max_delta_step": float,
+    "tweedie_variance_power": float,
+    "sigmoid": float,
+    "scale_pos_weight": float,
+    "is_unbalance": lambda text: text == "1",
+    "reg_sqrt": lambda text: text == "1",
+}
+# Parameters that ask for trees only LightGBM grows: the one value there is, and what to do instead.
+_ONLY = {
+    "boosting": ("gbdt", "use boosting='gbdt'"),
+    "tree_learner": ("serial", "train on one machine"),
+    "device_type": ("cpu", "the finished booster predicts as any other"),
+    "data_sample_strategy": ("bagging", "use bagging_fraction"),
+    "pos_bagging_fraction": ("1", "use bagging_fraction"),
+    "neg_bagging_fraction": ("1", "use bagging_fraction"),
+    "bagging_by_query": ("0", "use bagging_fraction"),
+    "extra_trees": ("0", "leave it False"),
+    "monotone_constraints_method": ("basic", "use 'basic'"),
+    "forcedsplits_filename": ("", "leave it out"),
+    "cegb_tradeoff": ("1", "leave it out"),
+    "cegb_penalty_split": ("0", "leave it out"),
+    "cegb_penalty_feature_lazy": ("", "leave it out"),
+    "cegb_penalty_feature_coupled": ("", "leave it out"),
+    "use_quantized_grad": ("0", "leave it False"),
+    "linear_tree": ("0", "leave it False"),
+    "num_machines": ("1", "train on one machine"),
+}
 
 
 def version() -> tuple[int, int]:
     """Major and minor version of the installed LightGBM."""
     major, minor = lightgbm.__version__.split(".")[:2]
     return int(major), int(minor)
+
+
+def arithmetic() -> str:
+    """Name of the roundings by which the installed LightGBM computes."""
+    return "lightgbm-4.5" if version() < (4, 7) else "lightgbm-4.7"
 
 
 def check_version() -> None:
@@ -31,3 +87,124 @@ def check_version() -> None:
             f"mtboost supports lightgbm >= 4.5, < 5; found {lightgbm.__version__}. "
             "Run: pip install 'lightgbm>=4.5,<5'"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Training parameters of a booster, as the grower and the losses need them."""
+
+    grow: _core.LightgbmParams
+    n_threads: int
+    objective: str  # LightGBM's main name; "custom" without one
+    objective_options: dict[str, Any]
+    n_outputs: int
+    boosts_from_average: bool
+    bagging_fraction: float
+    bagging_freq: int
+    bagging_seed: int
+    feature_fraction: float
+    feature_fraction_seed: int
+
+
+def read_settings(booster: lightgbm.Booster) -> Settings:
+    """Read the parameters that LightGBM itself would train with.
+
+    Raises
+    ------
+    UnsupportedError
+        A parameter asks for trees that only LightGBM can grow.
+    """
+    params = _parameters(booster)
+    for name, (only, instead) in _ONLY.items():
+        if params.get(name, only) != only:
+            raise UnsupportedError(
+                f"{name}={params[name]} is not supported by TaskSplit, whose trees are its own: "
+                f"{instead}."
+            )
+
+    def floats(name: str) -> list[float]:
+        return [float(value) for value in params[name].split(",") if value]
+
+    groups = re.findall(r"\[([^\]]*)\]", params["interaction_constraints"])
+    return Settings(
+        grow=_core.LightgbmParams(
+            learning_rate=float(params["learning_rate"]),
+            max_depth=max(int(params["max_depth"]), 0),
+            num_leaves=int(params["num_leaves"]),
+            min_data_in_leaf=int(params["min_data_in_leaf"]),
+            min_sum_hessian_in_leaf=float(params["min_sum_hessian_in_leaf"]),
+            min_gain_to_split=float(params["min_gain_to_split"]),
+            lambda_l1=float(params["lambda_l1"]),
+            lambda_l2=float(params["lambda_l2"]),
+            max_delta_step=float(params["max_delta_step"]),
+            path_smooth=float(params["path_smooth"]),
+            monotone_penalty=float(params["monotone_penalty"]),
+            max_cat_to_onehot=int(params["max_cat_to_onehot"]),
+            max_cat_threshold=int(params["max_cat_threshold"]),
+            cat_smooth=float(params["cat_smooth"]),
+            cat_l2=float(params["cat_l2"]),
+            min_data_per_group=int(params["min_data_per_group"]),
+            feature_fraction_bynode=float(params["feature_fraction_bynode"]),
+            feature_contri=floats("feature_contri"),
+            monotone_constraints=[int(value) for value in floats("monotone_constraints")],
+            interaction_constraints=[[int(c) for c in group.split(",")] for group in groups],
+            seed=int(params["feature_fraction_seed"]) % 2**64,
+        ),
+        n_threads=default_n_threads(int(params["num_threads"])),
+        objective=params["objective"],
+        objective_options={
+            name: read(params[name]) for name, read in _LOSS_OPTIONS.items() if name in params
+        },
+        n_outputs=booster.num_model_per_iteration(),
+        boosts_from_average=params["boost_from_average"] == "1",
+        bagging_fraction=float(params["bagging_fraction"]),
+        bagging_freq=int(params["bagging_freq"]),
+        bagging_seed=int(params["bagging_seed"]),
+        feature_fraction=float(params["feature_fraction"]),
+        feature_fraction_seed=int(params["feature_fraction_seed"]),
+    )
+
+
+def _parameters(booster: lightgbm.Booster) -> dict[str, str]:
+    """All parameters by their main names, as LightGBM prints them."""
+    text = booster.model_to_string(num_iteration=1, start_iteration=booster.current_iteration())
+    block = text[text.index("\nparameters:") : text.index("\nend of parameters")]
+    return dict(re.findall(r"^\[(\w+): (.*)\]$", block, re.MULTILINE))
+
+
+def start_score(booster: lightgbm.Booster) -> npt.NDArray[np.float64]:
+    """What LightGBM adds to all margins before the first tree, shape (n_outputs,).
+
+    Its own estimate, taken from a booster that may not split: its trees are constants.
+    """
+    own = {"min_gain_to_split": 1e300, "num_threads": 1, "force_col_wise": True, "verbosity": -1}
+    scratch = lightgbm.Booster({**booster.params, **own}, booster.train_set)
+    scratch.update()
+    return np.array([scratch.get_leaf_output(tree, 0) for tree in range(scratch.num_trees())])
+
+
+def metric_booster(
+    params: Mapping[str, Any], data: lightgbm.Dataset, name: str
+) -> lightgbm.Booster:
+    """A booster without trees, whose margins are the ``init_score`` of its data."""
+    own = {"num_leaves": 2, "force_col_wise": True, "verbosity": -1}
+    return lightgbm.Booster({**params, **own}, data).set_train_data_name(name)
+
+
+@contextmanager
+def starting_from(data: lightgbm.Dataset, margins: npt.NDArray[np.float64]) -> Iterator[None]:
+    """Let `data` start from these margins, shape (n_rows, n_outputs), for a moment."""
+    own, predictor = data.get_field("init_score"), data._predictor
+    data._predictor = None  # a booster would take over the trees of a continued model
+    data.set_init_score(margins[:, 0] if margins.shape[1] == 1 else margins)
+    try:
+        yield
+    finally:
+        data.set_field("init_score", own)
+        data.init_score = own
+        data._predictor = predictor
+
+
+def silence() -> None:
+    """Let LightGBM print no more: it prints what the last parameters it saw let it print."""
+    lightgbm.Dataset(np.zeros((1, 1)), params={"verbosity": -1}).construct()

@@ -22,6 +22,7 @@ import xgboost
 
 from mtboost import _core
 from mtboost.errors import DataError, TrainingError
+from mtboost.growth import TaskGrowth
 from mtboost.losses import check_labels, make_loss
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
@@ -34,7 +35,7 @@ _SERIAL_ROWS = 20_000
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
 
 
-class Growth:
+class Growth(TaskGrowth):
     """Trees grown so far, and the margins they give to every matrix in use.
 
     Parameters
@@ -57,19 +58,16 @@ class Growth:
         score: _core.SplitScore | None,
         table: object = None,
     ) -> None:
+        super().__init__(tasks, score)
         self.stock = stock
-        self.tasks = tasks
         self.settings: Settings = read_settings(stock)
-        self._score = score
         self._table = table
-        self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
         self._frame: assemble.Document | None = None
         self._trees: list[assemble.Document] = []
         self._grower: _core.TreeGrower | None = None
         self._loss: _core.Loss | None = None
         self._train: weakref.ref[xgboost.DMatrix] | None = None
         self._labels: FloatArray = np.empty((0, 1), np.float32)
-        self._weights: FloatArray | None = None
         self._objective: Objective | None = None
         self._n_outputs = 1
         self._margins: weakref.WeakKeyDictionary[xgboost.DMatrix, tuple[int, FloatArray]] = (
@@ -86,10 +84,6 @@ class Growth:
     def objective(self) -> object:
         """Name of the objective, or the user's function."""
         return self._objective or self.settings.objective
-
-    def quit(self, task: int) -> None:
-        """Leave the rows of a task out of all later trees."""
-        self._is_active[task] = 0
 
     def read_settings(self) -> None:
         """Take over parameters that have changed."""
@@ -140,22 +134,6 @@ class Growth:
             self._trees.append(assemble.tree_document(tree, n_features=matrix.num_col()))
         self._margins[matrix] = (len(self._trees), updated)
 
-    def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
-        return None if self._score is None or self._is_active.all() else self._is_active
-
-    def _weights_of_active_tasks(self) -> FloatArray | None:
-        """Weights of the rows, 0 if their task has quit: a loss may sum over all rows."""
-        if self.tasks is None or self._is_active.all():
-            return self._weights
-        weights = self._is_active.astype(np.float32)[self.tasks.codes]
-        return weights if self._weights is None else weights * self._weights
-
-    def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
-        """Rows of tasks that have quit, where the grower knows no tasks."""
-        if self._score is not None or self.tasks is None or self._is_active.all():
-            return np.empty(0, np.int64)
-        return np.flatnonzero(self._is_active[self.tasks.codes] == 0)
-
     def _gradients(
         self,
         matrix: xgboost.DMatrix,
@@ -177,21 +155,7 @@ class Growth:
                 raise TrainingError(f"Round {iteration}: {error}") from None
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
         pair = call_objective(objective, iteration, prediction.copy(), matrix)
-        gradients = np.empty((*margins.shape, 2), np.float32)
-        for part, values in enumerate(map(np.asarray, pair)):
-            if values.size != prediction.size:
-                raise DataError(
-                    f"The objective returned an array of shape {values.shape}: gradient and "
-                    f"hessian must have the shape of the margins, {prediction.shape}."
-                )
-            gradients[:, :, part] = values.reshape(margins.shape)
-        if not np.isfinite(gradients).all():
-            row = int(np.argwhere(~np.isfinite(gradients))[0, 0])
-            raise TrainingError(
-                f"The objective returned a gradient or hessian that is not finite in round "
-                f"{iteration}, first at row {row}."
-            )
-        return gradients
+        return self._pairs_of(pair, margins, iteration)
 
     # ---- margins and metrics ----------------------------------------------------------------
 
@@ -286,11 +250,7 @@ class Growth:
 
     def _start(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         n_rows = matrix.num_row()
-        if self.tasks is not None and len(self.tasks.codes) != n_rows:
-            raise DataError(
-                f"TaskSplit was given {len(self.tasks.codes)} task labels, but the training matrix "
-                f"has {n_rows} rows: pass one label per row, in the order of the rows."
-            )
+        self._check_rows(n_rows)
         if objective is None:
             self._labels = matrix.get_label().reshape(n_rows, -1)
             self._weights = matrix.get_weight() if matrix.get_weight().size else None
@@ -341,19 +301,6 @@ class Growth:
         if self._frame is None:
             self._frame = assemble.read_document(scratch)
             self._n_outputs = assemble.outputs_of(self._frame)
-
-    def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
-        """Storage order of rows, first stored row of each task (cpp/core/split/task_rows.hpp)."""
-        if self.tasks is None or self._score is None:
-            # XGBoost's own order: sums of doubles depend on it in the last bit.
-            return np.empty(0, np.uint32), None
-        first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)
-        if bool((np.diff(self.tasks.codes) >= 0).all()):
-            return np.empty(0, np.uint32), first_rows
-        codes = self.tasks.codes
-        if self.tasks.n_tasks <= np.iinfo(np.uint16).max:
-            codes = codes.astype(np.uint16)  # sorted by digits, several times as fast
-        return np.argsort(codes, kind="stable").astype(np.uint32), first_rows
 
 
 class GrowingBooster(xgboost.Booster):

@@ -1,0 +1,96 @@
+"""What growing trees with tasks has in common in both libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost import _core
+from mtboost.errors import DataError, TrainingError
+from mtboost.tasks import TaskSet
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class TaskGrowth:
+    """Tasks of the training rows, and which of them still take part.
+
+    Parameters
+    ----------
+    tasks : TaskSet or None
+        Task of each training row; None is one task.
+    score : SplitScore or None
+        None ranks cuts by the pooled gain; the grower then knows no tasks.
+    """
+
+    def __init__(self, tasks: TaskSet | None, score: _core.SplitScore | None) -> None:
+        self.tasks = tasks
+        self._score = score
+        self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
+        self._weights: FloatArray | None = None
+
+    def quit(self, task: int) -> None:
+        """Leave the rows of a task out of all later trees."""
+        self._is_active[task] = 0
+
+    def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
+        return None if self._score is None or self._is_active.all() else self._is_active
+
+    def _weights_of_active_tasks(self) -> FloatArray | None:
+        """Weights of the rows, 0 if their task has quit: a loss may sum over all rows."""
+        if self.tasks is None or self._is_active.all():
+            return self._weights
+        weights = self._is_active.astype(np.float32)[self.tasks.codes]
+        return weights if self._weights is None else weights * self._weights
+
+    def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
+        """Rows of tasks that have quit, where the grower knows no tasks."""
+        if self._score is not None or self.tasks is None or self._is_active.all():
+            return np.empty(0, np.int64)
+        return np.flatnonzero(self._is_active[self.tasks.codes] == 0)
+
+    def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
+        """Storage order of rows, first stored row of each task (cpp/core/split/task_rows.hpp)."""
+        if self.tasks is None or self._score is None:
+            # The library's own order: sums of doubles depend on it in the last bit.
+            return np.empty(0, np.uint32), None
+        first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)
+        if bool((np.diff(self.tasks.codes) >= 0).all()):
+            return np.empty(0, np.uint32), first_rows
+        codes = self.tasks.codes
+        if self.tasks.n_tasks <= np.iinfo(np.uint16).max:
+            codes = codes.astype(np.uint16)  # sorted by digits, several times as fast
+        return np.argsort(codes, kind="stable").astype(np.uint32), first_rows
+
+    def _check_rows(self, n_rows: int) -> None:
+        if self.tasks is not None and len(self.tasks.codes) != n_rows:
+            raise DataError(
+                f"TaskSplit was given {len(self.tasks.codes)} task labels, but the training data "
+                f"has {n_rows} rows: pass one label per row, in the order of the rows."
+            )
+
+    @staticmethod
+    def _pairs_of(
+        gradient_and_hessian: tuple[npt.ArrayLike, npt.ArrayLike],
+        margins: npt.NDArray[Any],
+        iteration: int,
+    ) -> FloatArray:
+        """What a user's objective returned, as pairs of shape (n_rows, n_outputs, 2)."""
+        gradients = np.empty((*margins.shape, 2), np.float32)
+        shape = margins.shape[:1] if margins.shape[1] == 1 else margins.shape
+        for part, values in enumerate(map(np.asarray, gradient_and_hessian)):
+            if values.size != margins.size:
+                raise DataError(
+                    f"The objective returned an array of shape {values.shape}: gradient and "
+                    f"hessian must have the shape of the margins, {shape}."
+                )
+            gradients[:, :, part] = values.reshape(margins.shape)
+        if not np.isfinite(gradients).all():
+            row = int(np.argwhere(~np.isfinite(gradients))[0, 0])
+            raise TrainingError(
+                f"The objective returned a gradient or hessian that is not finite in round "
+                f"{iteration}, first at row {row}."
+            )
+        return gradients

@@ -1,0 +1,89 @@
+"""LightGBM's random streams, so that sampled trees see the same rows and columns as its own.
+
+docs/lightgbm_arithmetic.md, section 7, tells the rules.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+_FACTOR, _SUMMAND = 214013, 2531011
+_ROWS_PER_STREAM = 1024
+
+
+def _jumps(n: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    """Factors and summands that lead from a state to the 1st, ..., nth one after it."""
+    factors, summands = np.empty(n, np.uint32), np.empty(n, np.uint32)
+    factor, summand = 1, 0
+    for i in range(n):
+        factor = factor * _FACTOR % 2**32
+        summand = (summand * _FACTOR + _SUMMAND) % 2**32
+        factors[i], summands[i] = factor, summand
+    return factors, summands
+
+
+class Bagging:
+    """Rows of each tree: one stream for every 1024 rows, drawn anew every `freq` rounds."""
+
+    def __init__(self, n_rows: int, fraction: float, freq: int, seed: int) -> None:
+        self.fraction, self.freq = fraction, freq
+        self._n_rows = n_rows
+        n_streams = math.ceil(n_rows / _ROWS_PER_STREAM)
+        self._states = np.uint32(seed) + np.arange(n_streams, dtype=np.uint32)
+        self._jumps = _jumps(_ROWS_PER_STREAM)
+        self._is_kept: npt.NDArray[np.uint8] | None = None
+
+    def rows(self, iteration: int) -> npt.NDArray[np.uint8] | None:
+        """One flag per row, or None for all."""
+        if self.freq <= 0 or self.fraction >= 1.0:
+            return None
+        if self._is_kept is None or iteration % self.freq == 0:
+            factors, summands = self._jumps
+            states = self._states[:, None] * factors + summands
+            self._states = states[:, -1].copy()
+            n_last = self._n_rows - _ROWS_PER_STREAM * (len(states) - 1)
+            self._states[-1] = states[-1, n_last - 1]
+            draws = (states >> 16 & 0x7FFF).astype(np.float32) / np.float32(32768)
+            self._is_kept = (draws.ravel()[: self._n_rows] < self.fraction).astype(np.uint8)
+        return self._is_kept
+
+
+class FeatureFraction:
+    """Columns of each tree, from one stream that runs on from tree to tree."""
+
+    def __init__(self, columns: npt.NDArray[np.uint32], fraction: float, seed: int) -> None:
+        self.fraction = fraction
+        self._columns = columns
+        self._state = seed % 2**32
+        self.draw()  # what making a booster does
+
+    def draw(self) -> npt.NDArray[np.uint32] | None:
+        """Columns of the next tree, ascending, or None for all; also what a reset does."""
+        n = len(self._columns)
+        if self.fraction >= 1.0 or n == 0:
+            return None
+        return self._columns[self._sample(n, max(int(n * self.fraction + 0.5), min(1, n)))]
+
+    def _next(self) -> int:
+        self._state = (_FACTOR * self._state + _SUMMAND) % 2**32
+        return self._state
+
+    def _sample(self, n: int, k: int) -> list[int]:
+        """k of the numbers below n, ascending."""
+        if k == n:
+            return list(range(n))
+        if k > 1 and k > n / math.log2(k):
+            chosen: list[int] = []
+            for i in range(n):
+                draw = float(np.float32(self._next() >> 16 & 0x7FFF) / np.float32(32768))
+                if draw < (k - len(chosen)) / (n - i):
+                    chosen.append(i)
+            return chosen
+        drawn: set[int] = set()  # Floyd's sampling
+        for largest in range(n - k, n):
+            i = (self._next() & 0x7FFFFFFF) % (largest + 1)
+            drawn.add(largest if i in drawn else i)
+        return sorted(drawn)
