@@ -16,7 +16,8 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.losses import check_labels, is_multiclass, make_loss
 from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.tasks import TaskName, TaskSet
-from mtboost.xgboost.library import arithmetic, check_version, default_n_threads
+from mtboost.threads import default_n_threads
+from mtboost.xgboost.library import arithmetic, check_version
 
 FloatArray = npt.NDArray[np.float32]
 Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
