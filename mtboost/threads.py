@@ -1,4 +1,4 @@
-"""How many threads to use, and how to keep a library to them."""
+"""How many threads to use, and how many a library below may use."""
 
 from __future__ import annotations
 

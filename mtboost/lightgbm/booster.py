@@ -295,9 +295,10 @@ class Growth(TaskGrowth):
         if version() < (4, 6):
             weight = hessian[inner]
             weight[0] = inner_value[0] = 0.0
-        leaf_value = tree["value"][leaves]
+        leaf_value, shrinkage = tree["value"][leaves], self.settings.grow.learning_rate
         if abs(bias) > _EPSILON:
             leaf_value, inner_value = _stored(leaf_value + bias), _stored(inner_value + bias)
+            shrinkage = 1.0
         return assemble.Tree(
             split_feature=features.astype(np.int64),
             threshold=np.array(threshold),
@@ -315,7 +316,7 @@ class Growth(TaskGrowth):
             leaf_count=tree["n_rows"][leaves].astype(np.int64),
             category_starts=starts,
             categories=categories,
-            shrinkage=self.settings.grow.learning_rate,
+            shrinkage=shrinkage,
         )
 
     def _categories(
