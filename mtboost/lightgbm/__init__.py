@@ -1,5 +1,6 @@
 """mtboost inside stock LightGBM: callbacks and objectives for ``lightgbm.train``."""
 
-from mtboost.lightgbm.library import check_version
+from mtboost.lightgbm.assemble import combine
+from mtboost.lightgbm.callbacks import TaskSplit
 
-check_version()
+__all__ = ["TaskSplit", "combine"]

@@ -256,7 +256,7 @@ def read_tree(text: str) -> Tree:
     )
 
 
-def constant_tree(value: float) -> Tree:
+def constant_tree(value: float, n_rows: int = 0) -> Tree:
     """A tree of one leaf."""
     numbers, integers = np.zeros(0), np.zeros(0, np.int64)
     return Tree(

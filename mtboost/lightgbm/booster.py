@@ -77,6 +77,11 @@ class Growth(TaskGrowth):
         self._grower: _core.TreeGrower | None = None
         self._features: list[Feature] = []
         self._objective: Objective | None = None
+        self._has_start = False
+        self._iteration = 0
+        self._labels: FloatArray = np.empty((0, 1), np.float32)
+        self._bags: Bagging
+        self._columns: FeatureFraction
         self._matrices: weakref.WeakKeyDictionary[lightgbm.Dataset, _core.BinnedMatrix] = (
             weakref.WeakKeyDictionary()
         )
@@ -142,7 +147,10 @@ class Growth(TaskGrowth):
         is_first = not self._texts
         for output, ((tree, leaves), of_tree) in enumerate(zip(grown, arrays, strict=True)):
             if len(of_tree["left"]) == 1:
-                self._add_constant(self._start_scores[output] if is_first else 0.0)
+                if is_first:
+                    self._add_constant(self._start_scores[output], len(self._labels))
+                else:
+                    self._add_constant(0.0, 0)
                 continue
             if self._loss is not None and self._loss.refits_leaves:
                 of_tree["value"] = self._loss.refit_leaf_values(
@@ -233,7 +241,7 @@ class Growth(TaskGrowth):
         """LightGBM's own metrics on our margins, in LightGBM's own words."""
         with starting_from(data, self.margins(data)):
             booster = metric_booster(self.stock.params, data, name)
-            return cast(list[Any], booster.eval_train(feval))
+            return booster.eval_train(feval)
 
     # ---- the model --------------------------------------------------------------------------
 
@@ -254,13 +262,13 @@ class Growth(TaskGrowth):
         ):
             scores = start_score(self.stock)  # LightGBM estimates it now
         for score in scores:
-            self._add_constant(score)
+            self._add_constant(score, len(self._labels))
         for data, (_, margins) in list(self._margins.items()):
             self._margins[data] = (len(self._trees), margins + (scores - self._start_scores))
 
-    def _add_constant(self, value: float) -> None:
+    def _add_constant(self, value: float, n_rows: int) -> None:
         self._trees.append(None)
-        self._texts.append(assemble.tree_text(assemble.constant_tree(value)))
+        self._texts.append(assemble.tree_text(assemble.constant_tree(value, n_rows)))
 
     def _in_lightgbms_order(self, tree: dict[str, npt.NDArray[Any]], bias: float) -> assemble.Tree:
         """Node i is the i-th split; a left child keeps the leaf's number."""
@@ -371,8 +379,9 @@ class Growth(TaskGrowth):
             self.settings.feature_fraction,
             self.settings.feature_fraction_seed,
         )
-        if objective is not None:
-            self._columns.draw()  # LightGBM then resets its parameters before the first tree
+        if objective is not None:  # LightGBM then resets its parameters before the first tree
+            self.stock.reset_parameter({"objective": "none"})
+            self._columns.draw()
 
     def _make_bags(self) -> Bagging:
         return Bagging(
@@ -399,11 +408,10 @@ class GrowingBooster(lightgbm.Booster):
     _trained: lightgbm.Booster | None
 
     def __del__(self) -> None:
-        release(self)
-        self.__del__()
+        release(self).__del__()
 
     @property
-    def _handle(self) -> Any:
+    def _handle(self) -> Any:  # type: ignore[override]  # an attribute in Booster
         return self.trained()._handle
 
     def trained(self) -> lightgbm.Booster:
@@ -453,14 +461,14 @@ class GrowingBooster(lightgbm.Booster):
         raise UnsupportedError("TaskSplit cannot take a round back: train with fewer rounds.")
 
     def refit(self, *args: Any, **kwargs: Any) -> lightgbm.Booster:
-        return cast(lightgbm.Booster, self.trained().refit(*args, **kwargs))
+        return self.trained().refit(*args, **kwargs)
 
     def model_to_string(self, num_iteration: int | None = None, *args: Any, **kwargs: Any) -> str:
-        return cast(str, self.trained().model_to_string(num_iteration, *args, **kwargs))
+        return self.trained().model_to_string(num_iteration, *args, **kwargs)
 
     def model_from_string(self, model_str: str) -> lightgbm.Booster:
         """Become the stock booster again, of another model: how ``lightgbm.train`` ends."""
-        return cast(lightgbm.Booster, release(self).model_from_string(model_str))
+        return release(self).model_from_string(model_str)
 
     # Copies and pickles are genuine boosters.
 
@@ -479,23 +487,20 @@ def take_over(
     booster: lightgbm.Booster, *, tasks: TaskSet | None, score: _core.SplitScore | None
 ) -> None:
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
-    stock = copy.copy(booster.__dict__)
     growth = Growth(booster, tasks=tasks, score=score)
     # The stock booster lives on as an object of its own with the same state.
     growth.stock = object.__new__(lightgbm.Booster)
-    growth.stock.__dict__.update(stock)
-    booster.__dict__.pop("_handle")
-    booster.growth = growth
-    booster._trained = None
+    growth.stock.__dict__.update(booster.__dict__)
+    del booster.__dict__["_handle"]
+    booster.__dict__.update(growth=growth, _trained=None)
     booster.__class__ = GrowingBooster
 
 
-def release(booster: GrowingBooster) -> lightgbm.Booster:
-    """Make the stock booster of a growing one again, without our trees."""
-    stock = booster.growth.stock
-    handle = stock.__dict__["_handle"]
-    stock.__dict__["_handle"] = None
-    del booster.growth, booster._trained
+def release(growing: GrowingBooster) -> lightgbm.Booster:
+    """Make the stock booster of a growing one again, without our trees; in place."""
+    stock = growing.growth.stock.__dict__
+    growing.__dict__["_handle"], stock["_handle"] = stock["_handle"], None
+    del growing.growth, growing._trained
+    booster = cast(lightgbm.Booster, growing)
     booster.__class__ = lightgbm.Booster
-    booster._handle = handle
     return booster

@@ -15,7 +15,7 @@ Every use of an undocumented behaviour stands in this file or says here which fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +37,7 @@ except ImportError as error:
 _OLDEST = (4, 5)
 _NEWEST_MAJOR = 4
 # Parameters of objectives that a loss of the core takes.
-_LOSS_OPTIONS = {
+_LOSS_OPTIONS: dict[str, Callable[[str], Any]] = {
     "alpha": float,
     "fair_c": float,
     "poisson_max_delta_step": float,
@@ -47,6 +47,8 @@ _LOSS_OPTIONS = {
     "is_unbalance": lambda text: text == "1",
     "reg_sqrt": lambda text: text == "1",
 }
+# For boosters that are to be made quickly and to print nothing.
+_ON_THE_SIDE = {"force_col_wise": True, "force_row_wise": False, "verbosity": -1}
 # Parameters that ask for trees only LightGBM grows: the one value there is, and what to do instead.
 _ONLY = {
     "boosting": ("gbdt", "use boosting='gbdt'"),
@@ -177,7 +179,7 @@ def start_score(booster: lightgbm.Booster) -> npt.NDArray[np.float64]:
 
     Its own estimate, taken from a booster that may not split: its trees are constants.
     """
-    own = {"min_gain_to_split": 1e300, "num_threads": 1, "force_col_wise": True, "verbosity": -1}
+    own = {**_ON_THE_SIDE, "min_gain_to_split": 1e300, "num_threads": 1}
     scratch = lightgbm.Booster({**booster.params, **own}, booster.train_set)
     scratch.update()
     return np.array([scratch.get_leaf_output(tree, 0) for tree in range(scratch.num_trees())])
@@ -187,7 +189,7 @@ def metric_booster(
     params: Mapping[str, Any], data: lightgbm.Dataset, name: str
 ) -> lightgbm.Booster:
     """A booster without trees, whose margins are the ``init_score`` of its data."""
-    own = {"num_leaves": 2, "force_col_wise": True, "verbosity": -1}
+    own = {**_ON_THE_SIDE, "num_leaves": 2}
     return lightgbm.Booster({**params, **own}, data).set_train_data_name(name)
 
 
