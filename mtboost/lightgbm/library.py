@@ -1,6 +1,8 @@
 """What mtboost relies on in the installed LightGBM, in one place.
 
-Every use of an undocumented behaviour stands in this file or says here which file holds it.
+Every use of an undocumented behaviour stands in this file or says here which file holds it:
+
+* A model text may be assembled by hand (assemble.py).
 """
 
 from __future__ import annotations

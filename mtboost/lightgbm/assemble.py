@@ -1,0 +1,485 @@
+"""Our trees as a genuine ``lightgbm.Booster``.
+
+LightGBM's model file is text, and a model is assembled around a *frame*: the document of a booster
+that LightGBM itself made (objective, names, ranges, parameters of that very version), whose trees
+are replaced. A model has no start score of its own; LightGBM adds it to the leaves of the first
+tree. Rules that LightGBM does not check but relies on: node i is the i-th split, its left child
+keeps the leaf's number, its right child gets the next one, and child -1 - i is leaf i.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.errors import DataError, ModelFormatError, UnsupportedError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """A tree as arrays, in LightGBM's numbering: n_leaves - 1 nodes, root first, and the leaves.
+
+    A tree of one leaf has no nodes, and may have no `leaf_weight` and `leaf_count`.
+
+    Attributes
+    ----------
+    split_feature, left_child, right_child, internal_count : ndarray of int, shape (n_nodes,)
+        A child below 0 is leaf -1 - child.
+    threshold : ndarray of float64, shape (n_nodes,)
+        Values up to it go left. Of a categorical node it means nothing.
+    is_categorical, default_left : ndarray of bool, shape (n_nodes,)
+        Missing values of a categorical node go right whatever `default_left` says.
+    missing_type : ndarray of int, shape (n_nodes,)
+        What is missing: 0 nothing (NaN counts as 0), 1 NaN and zero, 2 NaN.
+    split_gain, internal_value, internal_weight : ndarray of float, shape (n_nodes,)
+        Written with six digits, as LightGBM does.
+    leaf_value, leaf_weight : ndarray of float64, shape (n_leaves,)
+    leaf_count : ndarray of int, shape (n_leaves,)
+    category_starts : ndarray of int, shape (n_categorical_nodes + 1,)
+        Where the categories of each categorical node begin in `categories`.
+    categories : ndarray of int
+        Codes that go left, all others go right.
+    shrinkage : float
+        Learning rate, for the record: values have been multiplied by it.
+    """
+
+    split_feature: Array
+    threshold: Array
+    is_categorical: Array
+    default_left: Array
+    missing_type: Array
+    left_child: Array
+    right_child: Array
+    split_gain: Array
+    internal_value: Array
+    internal_weight: Array
+    internal_count: Array
+    leaf_value: Array
+    leaf_weight: Array
+    leaf_count: Array
+    category_starts: Array
+    categories: Array
+    shrinkage: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A model as LightGBM writes it, but for the importances, which it computes anew.
+
+    Attributes
+    ----------
+    header : mapping of str to str or None
+        Lines before the trees, in their order; None is a line without "=".
+    trees : sequence of str
+        Text of each tree (:func:`tree_text`), tree i of a round belongs to output i.
+    tail : str
+        Parameters of the training.
+    pandas_categorical : list of lists, or None
+        Category labels of each category column of the training frame; None if it was none.
+    """
+
+    header: Mapping[str, str | None]
+    trees: Sequence[str]
+    tail: str
+    pandas_categorical: list[list[Any]] | None
+
+
+# ---- documents -------------------------------------------------------------------------------
+
+
+def read_document(booster: lightgbm.Booster) -> Document:
+    """Model document of a booster, with all its rounds.
+
+    Raises
+    ------
+    UnsupportedError
+        Leaves hold linear models, or the booster is the mean of its trees (``boosting="rf"``).
+    """
+    text = booster.model_to_string(num_iteration=-1)
+    head, _, rest = text.partition("\n\n")
+    header: dict[str, str | None] = {}
+    for line in head.split("\n"):
+        name, mark, value = line.partition("=")
+        header[name] = value if mark else None
+    if "average_output" in header:
+        raise UnsupportedError(
+            "A booster of boosting='rf' is the mean of its trees, and mtboost adds trees up: use "
+            "boosting='gbdt'."
+        )
+    trees, place = [], 0
+    for size in map(int, (header["tree_sizes"] or "").split()):
+        trees.append(rest[rest.index("\n", place) + 1 : place + size])
+        place += size
+    if any("\nis_linear=1\n" in tree for tree in trees):
+        raise UnsupportedError(
+            "linear_tree=True puts linear models in the leaves, which mtboost cannot read: train "
+            "without it."
+        )
+    labels = rest.rindex("\npandas_categorical:")
+    parameters = rest.find("\nparameters:\n", place, labels)
+    return Document(
+        header,
+        trees,
+        rest[parameters:labels] if parameters >= 0 else "",
+        json.loads(rest[labels:].partition(":")[2]),
+    )
+
+
+def load_document(document: Document) -> lightgbm.Booster:
+    """Let LightGBM load an assembled document."""
+    return lightgbm.Booster(model_str=encode(document))
+
+
+def encode(document: Document) -> str:
+    """The text of a model file."""
+    trees = [f"Tree={number}\n{tree}" for number, tree in enumerate(document.trees)]
+    header = {**document.header, "tree_sizes": " ".join(str(len(tree)) for tree in trees)}
+    lines = [name if value is None else f"{name}={value}" for name, value in header.items()]
+    return (
+        "\n".join(lines)
+        + "\n\n"
+        + "".join(trees)
+        + "end of trees\n"
+        + document.tail
+        + f"\npandas_categorical:{json.dumps(document.pandas_categorical)}\n"
+    )
+
+
+def outputs_of(document: Document) -> int:
+    """Trees of one boosting round: one per output."""
+    return int(document.header["num_tree_per_iteration"] or 1)
+
+
+def with_trees(frame: Document, trees: Sequence[str]) -> Document:
+    """Document like `frame` with these trees; tree i of a round belongs to output i."""
+    n_outputs = outputs_of(frame)
+    if len(trees) % n_outputs:
+        raise ModelFormatError(f"{len(trees)} trees do not make whole rounds of {n_outputs} trees.")
+    return replace(frame, trees=trees)
+
+
+def first_rounds(document: Document, n_rounds: int) -> lightgbm.Booster:
+    """Booster of the first rounds; see :func:`rounds`."""
+    return rounds(document, 0, n_rounds)
+
+
+def rounds(document: Document, begin: int, end: int) -> lightgbm.Booster:
+    """Booster of the rounds `begin` to `end` - 1.
+
+    None at all is allowed: the booster then has one round of trees that are 0. Without a tree
+    LightGBM reads parameters and category labels as if they were the header.
+    """
+    n_outputs = outputs_of(document)
+    trees = document.trees[begin * n_outputs : end * n_outputs]
+    if not trees:
+        trees = [tree_text(_constant_tree(0.0))] * n_outputs
+    return load_document(with_trees(document, trees))
+
+
+# ---- trees -----------------------------------------------------------------------------------
+
+
+def tree_text(tree: Tree) -> str:
+    """One tree as LightGBM writes it, without its number."""
+    _check_lengths(tree)
+    threshold = np.array(tree.threshold, np.float64)
+    nodes = np.flatnonzero(tree.is_categorical)
+    threshold[nodes] = np.arange(len(nodes))
+    decision_type = (
+        tree.is_categorical.astype(np.int8)
+        + 2 * tree.default_left.astype(np.int8)
+        + 4 * tree.missing_type.astype(np.int8)
+    )
+    entries = {
+        "num_leaves": str(len(tree.leaf_value)),
+        "num_cat": str(len(nodes)),
+        "split_feature": _integers(tree.split_feature),
+        "split_gain": _numbers(tree.split_gain, "%g"),
+        "threshold": _numbers(threshold, "%.17g"),
+        "decision_type": _integers(decision_type),
+        "left_child": _integers(tree.left_child),
+        "right_child": _integers(tree.right_child),
+        "leaf_value": _numbers(tree.leaf_value, "%.17g"),
+        "leaf_weight": _numbers(tree.leaf_weight, "%.17g"),
+        "leaf_count": _integers(tree.leaf_count),
+        "internal_value": _numbers(tree.internal_value, "%g"),
+        "internal_weight": _numbers(tree.internal_weight, "%g"),
+        "internal_count": _integers(tree.internal_count),
+    }
+    if len(nodes):
+        starts, words = _bitsets(tree.category_starts, tree.categories)
+        entries["cat_boundaries"] = _integers(starts)
+        entries["cat_threshold"] = _integers(words)
+    entries["is_linear"] = "0"
+    entries["shrinkage"] = f"{tree.shrinkage:g}"
+    return "".join(f"{name}={value}\n" for name, value in entries.items()) + "\n\n"
+
+
+def read_tree(text: str) -> Tree:
+    """The arrays of a tree that :func:`tree_text` or LightGBM wrote."""
+    entries = dict(line.split("=") for line in text.split("\n") if line)
+
+    def integers(name: str) -> Array:
+        return np.array(entries.get(name, "").split(), np.int64)
+
+    def numbers(name: str) -> Array:
+        return np.array(entries[name].split(), np.float64)
+
+    decision_type = integers("decision_type")
+    category_starts, categories = _categories(integers("cat_boundaries"), integers("cat_threshold"))
+    return Tree(
+        split_feature=integers("split_feature"),
+        threshold=numbers("threshold"),
+        is_categorical=decision_type & 1 != 0,
+        default_left=decision_type & 2 != 0,
+        missing_type=decision_type >> 2 & 3,
+        left_child=integers("left_child"),
+        right_child=integers("right_child"),
+        split_gain=numbers("split_gain"),
+        internal_value=numbers("internal_value"),
+        internal_weight=numbers("internal_weight"),
+        internal_count=integers("internal_count"),
+        leaf_value=numbers("leaf_value"),
+        leaf_weight=numbers("leaf_weight"),
+        leaf_count=integers("leaf_count"),
+        category_starts=category_starts,
+        categories=categories,
+        shrinkage=float(entries["shrinkage"]),
+    )
+
+
+def _constant_tree(value: float) -> Tree:
+    """A tree of one leaf."""
+    numbers, integers = np.zeros(0), np.zeros(0, np.int64)
+    return Tree(
+        split_feature=integers,
+        threshold=numbers,
+        is_categorical=integers,
+        default_left=integers,
+        missing_type=integers,
+        left_child=integers,
+        right_child=integers,
+        split_gain=numbers,
+        internal_value=numbers,
+        internal_weight=numbers,
+        internal_count=integers,
+        leaf_value=np.array([value]),
+        leaf_weight=numbers,
+        leaf_count=integers,
+        category_starts=np.zeros(1, np.int64),
+        categories=integers,
+    )
+
+
+def _check_lengths(tree: Tree) -> None:
+    """LightGBM reads beyond the end of an array that is too short."""
+    n_leaves = len(tree.leaf_value)
+    of_leaves = {"leaf_weight": tree.leaf_weight, "leaf_count": tree.leaf_count}
+    if n_leaves == 1:  # of a constant LightGBM may have neither
+        of_leaves = {name: array for name, array in of_leaves.items() if len(array)}
+    of_nodes = {
+        "split_feature": tree.split_feature,
+        "threshold": tree.threshold,
+        "is_categorical": tree.is_categorical,
+        "default_left": tree.default_left,
+        "missing_type": tree.missing_type,
+        "left_child": tree.left_child,
+        "right_child": tree.right_child,
+        "split_gain": tree.split_gain,
+        "internal_value": tree.internal_value,
+        "internal_weight": tree.internal_weight,
+        "internal_count": tree.internal_count,
+    }
+    for arrays, length in ((of_leaves, n_leaves), (of_nodes, n_leaves - 1)):
+        for name, array in arrays.items():
+            if len(array) != length:
+                raise ModelFormatError(
+                    f"A tree of {n_leaves} leaves needs {length} of {name}, found {len(array)}."
+                )
+    if len(tree.category_starts) - 1 != np.count_nonzero(tree.is_categorical):
+        raise ModelFormatError(
+            f"A tree with {np.count_nonzero(tree.is_categorical)} categorical nodes needs one "
+            f"more of category_starts, found {len(tree.category_starts)}."
+        )
+
+
+def _integers(values: Array) -> str:
+    return " ".join(map(str, values.tolist()))
+
+
+def _numbers(values: Array, digits: str) -> str:
+    # One format for all numbers is twice as fast as one a number.
+    return " ".join([digits] * len(values)) % tuple(values.tolist())
+
+
+def _bitsets(starts: Array, categories: Array) -> tuple[Array, Array]:
+    """Where the set of each node begins, and all sets: bit c % 32 of word c // 32 is category c."""
+    n_words = np.maximum.reduceat(categories, starts[:-1]) // 32 + 1
+    first_words = np.concatenate([[0], np.cumsum(n_words)])
+    words = np.zeros(first_words[-1], np.uint32)
+    places = np.repeat(first_words[:-1], np.diff(starts)) + categories // 32
+    np.bitwise_or.at(words, places, np.uint32(1) << (categories % 32).astype(np.uint32))
+    return first_words, words
+
+
+def _categories(first_words: Array, words: Array) -> tuple[Array, Array]:
+    """Inverse of :func:`_bitsets`; no sets at all give none."""
+    if len(words) == 0:
+        return np.zeros(1, np.int64), np.zeros(0, np.int64)
+    is_member = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
+    places = np.flatnonzero(is_member)
+    starts = np.searchsorted(places, 32 * first_words)
+    return starts, places - np.repeat(32 * first_words[:-1], np.diff(starts))
+
+
+# ---- two boosters as one ---------------------------------------------------------------------
+
+
+def combine(
+    common: lightgbm.Booster, specific: lightgbm.Booster | None, n_common_rounds: int
+) -> lightgbm.Booster:
+    """One booster from the first rounds of a common model and a model continued from them.
+
+    `specific` must have been trained with the margins of those rounds as ``init_score``
+    (:func:`residual_margin`); the sum (zhang2019, eq. 7) then has the same bits as that training
+    saw, because trees are added in the same order in double precision. Of `specific` the rounds up
+    to its ``best_iteration`` are taken, as its own ``predict`` does. Features are matched by name;
+    those of `specific` come first, in its order, then common features that it lacks.
+
+    Raises
+    ------
+    DataError
+        The common model has fewer rounds; the two boosters have different numbers of outputs; only
+        one of them has names; or the categories of a feature differ.
+    UnsupportedError
+        A booster has linear trees or is a random forest.
+    """
+    first, second = read_document(common), read_document(specific) if specific else None
+    n_rounds = len(first.trees) // outputs_of(first)
+    if not 0 <= n_common_rounds <= n_rounds:
+        raise DataError(
+            f"n_common_rounds must lie between 0 and the {n_rounds} rounds of the common model, "
+            f"found {n_common_rounds}."
+        )
+    if second is None or specific is None:
+        return first_rounds(first, n_common_rounds)
+    per_round = outputs_of(first)
+    if outputs_of(second) != per_round:
+        raise DataError(
+            f"The common model has {per_round} trees a round, the specific one "
+            f"{outputs_of(second)}: they must have the same outputs."
+        )
+    frame, places = _union_of_features(first, second)
+    moved = [_move_features(tree, places) for tree in first.trees[: n_common_rounds * per_round]]
+    own = second.trees
+    if specific.best_iteration > 0:
+        own = own[: specific.best_iteration * per_round]
+    return load_document(with_trees(frame, [*moved, *own]))
+
+
+def _union_of_features(first: Document, second: Document) -> tuple[Document, Array]:
+    """Frame over both feature sets, and where each feature of `first` stands in it."""
+    names, own_names = _feature_names(first), _feature_names(second)
+    if _are_given(names) != _are_given(own_names):
+        raise DataError(
+            "One booster has feature names and the other has none: name both or neither."
+        )
+    if not _are_given(names) and len(names) != len(own_names):
+        raise DataError(
+            f"The boosters have {len(names)} and {len(own_names)} features and no names to match "
+            "them by: train with feature names."
+        )
+    union = list(dict.fromkeys(own_names + names))
+    # The common model has seen the rows of all tasks; "none" is a feature that was constant.
+    infos = _by_feature(second, "feature_infos")
+    infos |= {n: i for n, i in _by_feature(first, "feature_infos").items() if i != "none"}
+    header = {
+        **first.header,
+        "max_feature_idx": str(len(union) - 1),
+        "feature_names": " ".join(union),
+        "feature_infos": " ".join(infos.get(name, "none") for name in union),
+    }
+    signs = _by_feature(first, "monotone_constraints") | _by_feature(second, "monotone_constraints")
+    if signs:
+        header["monotone_constraints"] = " ".join(signs.get(name, "0") for name in union)
+    frame = replace(
+        first, header=header, pandas_categorical=_union_of_categories(first, second, union)
+    )
+    position = {name: place for place, name in enumerate(union)}
+    return frame, np.array([position[name] for name in names])
+
+
+def _union_of_categories(
+    first: Document, second: Document, union: list[str]
+) -> list[list[Any]] | None:
+    """Category labels of the union's columns.
+
+    A frame's category columns are known to LightGBM by their order alone.
+    """
+    if not first.pandas_categorical:
+        return second.pandas_categorical or first.pandas_categorical
+    labels, own_labels = first.pandas_categorical, second.pandas_categorical
+    if labels == own_labels and _feature_names(first) == _feature_names(second):
+        return labels
+    by_name: dict[str, list[Any]] = {}
+    for document in (first, second):
+        for name, categories in _category_labels(document).items():
+            if by_name.setdefault(name, categories) != categories:
+                raise DataError(
+                    f"Feature {name!r} has other categories in the common model than in the "
+                    "specific one: give both the same category dtype."
+                )
+    return [by_name[name] for name in union if name in by_name]
+
+
+def _category_labels(document: Document) -> dict[str, list[Any]]:
+    """Category labels by feature name."""
+    labels = document.pandas_categorical or []
+    # Of a number the range is known, "[0:1]", of a category the codes, "2:0:1".
+    codes = {
+        name: info
+        for name, info in _by_feature(document, "feature_infos").items()
+        if info[0] not in "[n"
+    }
+    pairs = list(zip(codes, labels, strict=False))
+    if len(codes) != len(labels) or any(
+        max(map(int, codes[name].split(":"))) >= len(categories) for name, categories in pairs
+    ):
+        raise DataError(
+            f"The {len(labels)} category columns of a training frame cannot be told from its "
+            f"other columns (categorical in the model: {', '.join(codes) or 'none'}): train both "
+            "boosters on the same columns in the same order, or with categories that are neither "
+            "ordered nor constant."
+        )
+    return dict(pairs)
+
+
+def _move_features(tree: str, places: Array) -> str:
+    """Tree whose features are counted anew; the numbers of all else stay as they are written."""
+    begin = tree.index("split_feature=") + len("split_feature=")
+    end = tree.index("\n", begin)
+    moved = places[np.array(tree[begin:end].split(), np.int64)]
+    return tree[:begin] + _integers(moved) + tree[end:]
+
+
+def _feature_names(document: Document) -> list[str]:
+    return (document.header["feature_names"] or "").split(" ")
+
+
+def _are_given(names: list[str]) -> bool:
+    """Whether features have names of the user's."""
+    return names != [f"Column_{number}" for number in range(len(names))]
+
+
+def _by_feature(document: Document, entry: str) -> dict[str, str]:
+    """An entry of the header that has one word per feature; empty if there is none."""
+    words = (document.header.get(entry) or "").split(" ")
+    return dict(zip(_feature_names(document), words, strict=True)) if words != [""] else {}
