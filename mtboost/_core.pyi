@@ -96,6 +96,50 @@ class Loss(metaclass=_Pybind11Type):
         n_threads: int = 1,
     ) -> NDArray[np.float32]: ...
 
+class LightgbmLoss(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        name: str,
+        n_outputs: int = 1,
+        *,
+        alpha: float = 0.9,
+        fair_c: float = 1.0,
+        poisson_max_delta_step: float = 0.7,
+        tweedie_variance_power: float = 1.5,
+        sigmoid: float = 1.0,
+        is_unbalance: bool = False,
+        scale_pos_weight: float = 1.0,
+        arithmetic: str = "lightgbm-4.7",  # also: "lightgbm-4.5"
+    ) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def n_outputs(self) -> int: ...
+    @property
+    def refits_leaves(self) -> bool: ...
+    def check_labels(self, labels: NDArray[np.float32]) -> None: ...
+    def gradients(
+        self,
+        margins: NDArray[np.float64],
+        labels: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_threads: int = 1,
+        out: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]: ...
+    def refit_leaf_values(
+        self,
+        leaf_values: NDArray[np.float64],
+        leaves: NDArray[np.int32],
+        margins: NDArray[np.float64],
+        labels: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        output: int = 0,
+        learning_rate: float,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]: ...
+
 # ---- split scores: cpp/core/split/split_score.hpp ------------------------------------------------
 
 class SplitScore(metaclass=_Pybind11Type):

@@ -1,6 +1,11 @@
-"""Objectives by XGBoost's names: what their margins mean."""
+"""Objectives by the libraries' names: what their margins mean.
+
+XGBoost's names have a colon, LightGBM's have none, so that one name says whose it is.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,29 +16,59 @@ from mtboost.errors import DataError, UnsupportedError
 
 FloatArray = npt.NDArray[np.floating]
 
-_LOGISTIC = ("binary:logistic", "reg:logistic", "binary:logitraw")
-_LOG_LINK = ("count:poisson", "reg:tweedie", "reg:gamma")
-_SOFTMAX = ("multi:softprob", "multi:softmax")
+_LOGISTIC = ("binary:logistic", "reg:logistic", "binary:logitraw", "cross_entropy")
+_SIGMOID = ("binary", "multiclassova")
+_LOG_LINK = ("count:poisson", "reg:tweedie", "reg:gamma", "poisson", "tweedie", "gamma")
+_TWO_CLASSES = ("binary:logistic", "binary:logitraw", "binary")
+_SOFTMAX = ("multi:softprob", "multi:softmax", "multiclass")
+#: LightGBM's other names of its objectives, and its main ones.
+LIGHTGBM_ALIASES = {
+    "regression_l2": "regression",
+    "mean_squared_error": "regression",
+    "mse": "regression",
+    "l2": "regression",
+    "l2_root": "regression",
+    "root_mean_squared_error": "regression",
+    "rmse": "regression",
+    "mean_absolute_error": "regression_l1",
+    "mae": "regression_l1",
+    "l1": "regression_l1",
+    "mean_absolute_percentage_error": "mape",
+    "xentropy": "cross_entropy",
+    "softmax": "multiclass",
+    "multiclass_ova": "multiclassova",
+    "ova": "multiclassova",
+    "ovr": "multiclassova",
+}
+
+
+def main_name(objective: Any) -> Any:
+    """An objective by LightGBM's main name for it; XGBoost's, and functions, as they are."""
+    return LIGHTGBM_ALIASES.get(objective, objective) if isinstance(objective, str) else objective
 
 
 def is_classification(objective: object) -> bool:
     """Whether labels are classes."""
-    return objective in ("binary:logistic", "binary:logitraw", *_SOFTMAX)
+    return is_multiclass(objective) or objective in _TWO_CLASSES
 
 
 def is_multiclass(objective: object) -> bool:
     """Whether there is one margin per class."""
-    return objective in _SOFTMAX
+    return main_name(objective) in (*_SOFTMAX, "multiclassova")
 
 
-def inverse_link(objective: object, margins: FloatArray) -> FloatArray:
+def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0) -> FloatArray:
     """Margins of shape (n_rows,) or (n_rows, n_outputs) on the scale of the labels.
 
     Probabilities for a classifier, also where XGBoost's predict gives margins (``logitraw``) or
-    classes (``softmax``). An objective of the user's own keeps its margins.
+    classes (``softmax``); those of ``multiclassova`` do not add up to 1, as in LightGBM. An
+    objective of the user's own keeps its margins. ``sigmoid`` is LightGBM's parameter.
     """
+    objective = main_name(objective)
     if objective in _LOGISTIC:
         return np.asarray(scipy.special.expit(margins))
+    if objective in _SIGMOID:
+        return np.asarray(scipy.special.expit(sigmoid * margins))
     if objective in _LOG_LINK:
         return np.asarray(np.exp(margins))
     if objective in _SOFTMAX:
@@ -48,12 +83,37 @@ def make_loss(
     try:
         return _core.Loss(objective, n_outputs=n_outputs, arithmetic=arithmetic, **options)
     except ValueError as error:
+        raise _unsupported(objective, error) from None
+
+
+def make_lightgbm_loss(
+    objective: str,
+    n_outputs: int = 1,
+    *,
+    arithmetic: str = "lightgbm-4.7",
+    reg_sqrt: bool = False,
+    **options: Any,
+) -> _core.LightgbmLoss:
+    """Loss of the core for an objective of LightGBM, as :func:`make_loss` for XGBoost's."""
+    if reg_sqrt:
         raise UnsupportedError(
-            f"objective={objective!r} is not supported: {error}. A function of your own is."
-        ) from None
+            "reg_sqrt=True is not supported: train on sign(y) * sqrt(|y|) and square what is "
+            "predicted."
+        )
+    name = main_name(objective)
+    try:
+        return _core.LightgbmLoss(name, n_outputs=n_outputs, arithmetic=arithmetic, **options)
+    except ValueError as error:
+        raise _unsupported(objective, error) from None
 
 
-def check_labels(loss: _core.Loss, labels: FloatArray) -> None:
+def _unsupported(objective: str, error: ValueError) -> UnsupportedError:
+    return UnsupportedError(
+        f"objective={objective!r} is not supported: {error}. A function of your own is."
+    )
+
+
+def check_labels(loss: _core.Loss | _core.LightgbmLoss, labels: FloatArray) -> None:
     """Raise DataError if a label, shape (n_rows,) or (n_rows, n_outputs), is outside its domain."""
     try:
         loss.check_labels(np.ascontiguousarray(labels, np.float32).reshape(len(labels), -1))

@@ -6,6 +6,7 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "loss/make_lightgbm_loss.hpp"
 #include "loss/make_loss.hpp"
 
 namespace mtboost {
@@ -13,14 +14,25 @@ namespace {
 
 using OptionalWeights = std::optional<Contiguous<float>>;
 
-std::unique_ptr<Loss> make(const std::string& name, std::size_t n_outputs, float scale_pos_weight, float huber_slope,
-                           float max_delta_step, float tweedie_variance_power, const std::string& arithmetic) {
+std::unique_ptr<XgboostLoss> make_xgboost(const std::string& name, std::size_t n_outputs, float scale_pos_weight,
+                                          float huber_slope, float max_delta_step, float tweedie_variance_power,
+                                          const std::string& arithmetic) {
   return make_loss(name, n_outputs,
                    {scale_pos_weight, huber_slope, max_delta_step, tweedie_variance_power, arithmetic_named(arithmetic)});
 }
 
+std::unique_ptr<LightgbmLoss> make_lightgbm(const std::string& name, std::size_t n_outputs, double alpha, double fair_c,
+                                            double poisson_max_delta_step, double tweedie_variance_power,
+                                            double sigmoid, bool is_unbalance, double scale_pos_weight,
+                                            const std::string& arithmetic) {
+  return lightgbm::make_loss(name, n_outputs,
+                             {alpha, fair_c, poisson_max_delta_step, tweedie_variance_power, sigmoid, is_unbalance,
+                              scale_pos_weight, arithmetic});
+}
+
 // (n_rows, n_columns), or (n_rows,) where there is one column.
-std::span<const float> as_rows(const Contiguous<float>& array, std::size_t n_columns, const char* name) {
+template <typename T>
+std::span<const T> as_rows(const Contiguous<T>& array, std::size_t n_columns, const char* name) {
   const bool is_matrix = array.ndim() == 2 && static_cast<std::size_t>(array.shape(1)) == n_columns;
   require(is_matrix || (array.ndim() == 1 && n_columns == 1),
           std::string(name) + " must have shape " +
@@ -28,9 +40,10 @@ std::span<const float> as_rows(const Contiguous<float>& array, std::size_t n_col
   return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
-LossRows as_loss_rows(const Loss& loss, const Contiguous<float>& margins, const Contiguous<float>& labels,
-                      const OptionalWeights& weights) {
-  LossRows rows{as_rows(margins, loss.n_outputs(), "margins"), as_rows(labels, loss.n_labels(), "labels"), {}};
+template <typename Margin>
+LossRows<Margin> as_loss_rows(const Loss<Margin>& loss, const Contiguous<Margin>& margins,
+                              const Contiguous<float>& labels, const OptionalWeights& weights) {
+  LossRows<Margin> rows{as_rows(margins, loss.n_outputs(), "margins"), as_rows(labels, loss.n_labels(), "labels"), {}};
   if (weights) {
     rows.weights = as_span(*weights, "weights");
     // An empty span means "no weights", so that an empty array for some rows has to be refused here.
@@ -39,9 +52,11 @@ LossRows as_loss_rows(const Loss& loss, const Contiguous<float>& margins, const 
   return rows;
 }
 
-Contiguous<float> gradients(const Loss& loss, const Contiguous<float>& margins, const Contiguous<float>& labels,
-                            const OptionalWeights& weights, int n_threads, std::optional<Contiguous<float>> out) {
-  const LossRows rows = as_loss_rows(loss, margins, labels, weights);
+template <typename Margin>
+Contiguous<float> gradients(const Loss<Margin>& loss, const Contiguous<Margin>& margins,
+                            const Contiguous<float>& labels, const OptionalWeights& weights, int n_threads,
+                            std::optional<Contiguous<float>> out) {
+  const LossRows<Margin> rows = as_loss_rows(loss, margins, labels, weights);
   const std::vector<py::ssize_t> shape{margins.shape(0), static_cast<py::ssize_t>(loss.n_outputs()), 2};
   if (!out) out.emplace(shape);
   require(out->ndim() == 3 && std::equal(shape.begin(), shape.end(), out->shape()),
@@ -56,11 +71,12 @@ Contiguous<float> gradients(const Loss& loss, const Contiguous<float>& margins, 
   return *out;
 }
 
-py::array_t<float> refit_leaf_values(const Loss& loss, const Contiguous<float>& leaf_values,
-                                     const Contiguous<node_t>& leaves, const Contiguous<float>& margins,
-                                     const Contiguous<float>& labels, const OptionalWeights& weights,
-                                     std::size_t output, float learning_rate, int n_threads) {
-  const LossRows rows = as_loss_rows(loss, margins, labels, weights);
+template <typename Margin>
+py::array_t<Margin> refit_leaf_values(const Loss<Margin>& loss, const Contiguous<Margin>& leaf_values,
+                                      const Contiguous<node_t>& leaves, const Contiguous<Margin>& margins,
+                                      const Contiguous<float>& labels, const OptionalWeights& weights,
+                                      std::size_t output, Margin learning_rate, int n_threads) {
+  const LossRows<Margin> rows = as_loss_rows(loss, margins, labels, weights);
   const auto leaf_of_row = as_span(leaves, "leaves");
   auto values = as_vector(leaf_values, "leaf_values");
   {
@@ -71,31 +87,51 @@ py::array_t<float> refit_leaf_values(const Loss& loss, const Contiguous<float>& 
   return to_array(std::move(values));
 }
 
-}  // namespace
-
-void bind_loss(py::module_& module) {
-  const LossParams defaults;
-  py::class_<Loss>(module, "Loss", "A loss by XGBoost's name of its objective; gradients are XGBoost's bit for bit.")
-      .def(py::init(&make), py::arg("name"), py::arg("n_outputs") = 1, py::kw_only(),
-           py::arg("scale_pos_weight") = defaults.scale_pos_weight, py::arg("huber_slope") = defaults.huber_slope,
-           py::arg("max_delta_step") = defaults.max_delta_step,
-           py::arg("tweedie_variance_power") = defaults.tweedie_variance_power, py::arg("arithmetic") = "xgboost-3.0")
-      .def_property_readonly("name", &Loss::name)
-      .def_property_readonly("n_outputs", &Loss::n_outputs)
-      .def_property_readonly("refits_leaves", &Loss::refits_leaves)
+template <typename Margin>
+void bind_methods(py::class_<Loss<Margin>>& bound) {
+  using Bound = Loss<Margin>;
+  bound.def_property_readonly("name", &Bound::name)
+      .def_property_readonly("n_outputs", &Bound::n_outputs)
+      .def_property_readonly("refits_leaves", &Bound::refits_leaves)
       .def(
           "check_labels",
-          [](const Loss& loss, const Contiguous<float>& labels) {
+          [](const Bound& loss, const Contiguous<float>& labels) {
             loss.check_labels(as_rows(labels, loss.n_labels(), "labels"));
           },
           py::arg("labels").noconvert())
-      .def("gradients", &gradients, py::arg("margins").noconvert(), py::arg("labels").noconvert(),
+      .def("gradients", &gradients<Margin>, py::arg("margins").noconvert(), py::arg("labels").noconvert(),
            py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("n_threads") = 1,
            py::arg("out").noconvert().none(true) = py::none())
-      .def("refit_leaf_values", &refit_leaf_values, py::arg("leaf_values").noconvert(), py::arg("leaves").noconvert(),
-           py::arg("margins").noconvert(), py::arg("labels").noconvert(),
+      .def("refit_leaf_values", &refit_leaf_values<Margin>, py::arg("leaf_values").noconvert(),
+           py::arg("leaves").noconvert(), py::arg("margins").noconvert(), py::arg("labels").noconvert(),
            py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("output") = 0,
            py::arg("learning_rate"), py::arg("n_threads") = 1);
+}
+
+}  // namespace
+
+void bind_loss(py::module_& module) {
+  const LossParams xgboost;
+  py::class_<XgboostLoss> xgboost_loss(
+      module, "Loss", "A loss by XGBoost's name of its objective; gradients are XGBoost's bit for bit.");
+  xgboost_loss.def(py::init(&make_xgboost), py::arg("name"), py::arg("n_outputs") = 1, py::kw_only(),
+                   py::arg("scale_pos_weight") = xgboost.scale_pos_weight, py::arg("huber_slope") = xgboost.huber_slope,
+                   py::arg("max_delta_step") = xgboost.max_delta_step,
+                   py::arg("tweedie_variance_power") = xgboost.tweedie_variance_power,
+                   py::arg("arithmetic") = "xgboost-3.0");
+  bind_methods(xgboost_loss);
+
+  const lightgbm::LossParams lightgbm;
+  py::class_<LightgbmLoss> lightgbm_loss(
+      module, "LightgbmLoss", "A loss by LightGBM's name of its objective; gradients are LightGBM's bit for bit.");
+  lightgbm_loss.def(py::init(&make_lightgbm), py::arg("name"), py::arg("n_outputs") = 1, py::kw_only(),
+                    py::arg("alpha") = lightgbm.alpha, py::arg("fair_c") = lightgbm.fair_c,
+                    py::arg("poisson_max_delta_step") = lightgbm.poisson_max_delta_step,
+                    py::arg("tweedie_variance_power") = lightgbm.tweedie_variance_power,
+                    py::arg("sigmoid") = lightgbm.sigmoid, py::arg("is_unbalance") = lightgbm.is_unbalance,
+                    py::arg("scale_pos_weight") = lightgbm.scale_pos_weight,
+                    py::arg("arithmetic") = lightgbm.arithmetic);
+  bind_methods(lightgbm_loss);
 }
 
 }  // namespace mtboost

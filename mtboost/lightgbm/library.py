@@ -26,6 +26,11 @@ def version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def arithmetic() -> str:
+    """Name of the rules by which the installed LightGBM computes."""
+    return "lightgbm-4.5" if version() < (4, 7) else "lightgbm-4.7"
+
+
 def check_version() -> None:
     """Raise unless the installed LightGBM is one this module was written for."""
     if version() < _OLDEST or version()[0] > _NEWEST_MAJOR:

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Absolute error, |margin - label|. Its second derivative is 0 almost everywhere, so that the weight stands in for the
-// hessian while the tree grows, and the leaves are then set to what minimises the loss: the median residual.
+// Absolute error, |margin - label|; its leaves are medians.
 #pragma once
 
-#include "loss/elementwise_loss.hpp"
+#include "loss/percentile_loss.hpp"
 
 namespace mtboost {
 
@@ -16,19 +15,14 @@ struct AbsoluteError {
     const int sign = (difference > 0.0f) - (difference < 0.0f);
     return {static_cast<float>(sign) * weight, weight};
   }
+
+  static bool counts(float weight) noexcept { return weight > 0.0f; }
+  static float leaf_weight(float, float weight) noexcept { return weight; }
+  // Unweighted, the median of an even number of rows lies halfway between two; weighted, it is the first residual that
+  // reaches half the weight.
+  static float leaf_value(std::span<Residual<float>> residuals, bool is_weighted, float learning_rate);
 };
 
-class AbsoluteErrorLoss final : public ElementwiseLoss<AbsoluteError> {
- public:
-  using ElementwiseLoss::ElementwiseLoss;
-
-  bool refits_leaves() const noexcept override { return true; }
-
- private:
-  // Leaf value = learning_rate · median(label - margin) over the rows of positive weight. Unweighted, the median of an
-  // even number of rows lies halfway between two; weighted, it is the first residual that reaches half the weight.
-  void refit(std::span<const node_t> leaves, const LossRows& rows, std::size_t output, float learning_rate,
-             ThreadPool& pool, std::span<float> values /* IN, OUT */) const override;
-};
+using AbsoluteErrorLoss = PercentileLoss<float, AbsoluteError>;
 
 }  // namespace mtboost

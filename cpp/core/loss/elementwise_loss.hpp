@@ -26,21 +26,25 @@ class PositiveFactor {
   float factors_[2];
 };
 
-template <typename Formula>
-class ElementwiseLoss : public Loss {
+template <typename Margin, typename Formula>
+class ElementwiseLoss : public Loss<Margin> {
  public:
   ElementwiseLoss(std::string name, std::size_t n_outputs, Formula formula)
-      : Loss(std::move(name), n_outputs, n_outputs), formula_(formula) {}
+      : Loss<Margin>(std::move(name), n_outputs, n_outputs), formula_(formula) {}
+
+ protected:
+  const Formula& formula() const noexcept { return formula_; }
 
  private:
   std::string label_domain() const final { return Formula::kLabelDomain; }
   bool accepts(float label) const noexcept final { return std::isfinite(label) && Formula::accepts(label); }
-  void gradients_of_block(const LossRows& rows, std::span<const float>, std::size_t first_row, std::size_t last_row,
-                          GradientPair* pairs) const noexcept final {
-    std::size_t index = first_row * n_outputs();
+  void gradients_of_block(const LossRows<Margin>& rows, std::span<const Margin>, std::size_t first_row,
+                          std::size_t last_row, GradientPair* pairs) const noexcept final {
+    const std::size_t n_outputs = this->n_outputs();
+    std::size_t index = first_row * n_outputs;
     for (std::size_t row = first_row; row < last_row; ++row) {
       const float weight = rows.weight(row);
-      for (const std::size_t end = index + n_outputs(); index < end; ++index)
+      for (const std::size_t end = index + n_outputs; index < end; ++index)
         pairs[index] = formula_(rows.margins[index], rows.labels[index], weight);
     }
   }

@@ -50,8 +50,8 @@ struct Tweedie {
   }
 };
 
-using PoissonLoss = ElementwiseLoss<Poisson>;
-using GammaLoss = ElementwiseLoss<Gamma>;
-using TweedieLoss = ElementwiseLoss<Tweedie>;
+using PoissonLoss = ElementwiseLoss<float, Poisson>;
+using GammaLoss = ElementwiseLoss<float, Gamma>;
+using TweedieLoss = ElementwiseLoss<float, Tweedie>;
 
 }  // namespace mtboost

@@ -30,6 +30,6 @@ struct Logistic {
   static constexpr float kMinHessian = 1e-16f;  // a saturated row still counts as present
 };
 
-using LogisticLoss = ElementwiseLoss<Logistic>;
+using LogisticLoss = ElementwiseLoss<float, Logistic>;
 
 }  // namespace mtboost

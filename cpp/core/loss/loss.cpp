@@ -26,9 +26,10 @@ bool all_finite(std::span<const GradientPair> pairs) noexcept {
   return all;
 }
 
-std::string exact(float value) {
+template <typename T>
+std::string exact(T value) {
   std::ostringstream text;
-  text.precision(std::numeric_limits<float>::max_digits10);
+  text.precision(std::numeric_limits<T>::max_digits10);
   text << value;
   return text.str();
 }
@@ -47,7 +48,8 @@ void require_size(const char* name, std::size_t found, std::size_t expected) {
 
 }  // namespace
 
-void Loss::check_labels(std::span<const float> labels) const {
+template <typename Margin>
+void Loss<Margin>::check_labels(std::span<const float> labels) const {
   const auto is_refused = [this](float label) { return !accepts(label); };
   const auto first = std::find_if(labels.begin(), labels.end(), is_refused);
   if (first == labels.end()) return;
@@ -58,7 +60,8 @@ void Loss::check_labels(std::span<const float> labels) const {
                               exact(*first) + "). Recode the labels or choose another objective.");
 }
 
-std::size_t Loss::check_shapes(const LossRows& rows) const {
+template <typename Margin>
+std::size_t Loss<Margin>::check_shapes(const LossRows<Margin>& rows) const {
   const std::size_t n_rows = rows.margins.size() / n_outputs_;
   require_size("margins", rows.margins.size(), n_rows * n_outputs_);
   require_size("labels", rows.labels.size(), n_rows * n_labels_);
@@ -66,10 +69,11 @@ std::size_t Loss::check_shapes(const LossRows& rows) const {
   return n_rows;
 }
 
-void Loss::gradients(const LossRows& rows, ThreadPool& pool, std::span<GradientPair> pairs) const {
+template <typename Margin>
+void Loss<Margin>::gradients(const LossRows<Margin>& rows, ThreadPool& pool, std::span<GradientPair> pairs) const {
   const std::size_t n_rows = check_shapes(rows);
   require_size("pairs", pairs.size(), n_rows * n_outputs_);
-  const std::vector<float> summary = summarise(rows, pool);
+  const std::vector<Margin> summary = summarise(rows, pool);
   std::atomic<bool> is_usable{true};
   pool.parallel_for((n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
     const std::size_t first_row = block * kRowsPerBlock;
@@ -86,11 +90,12 @@ void Loss::gradients(const LossRows& rows, ThreadPool& pool, std::span<GradientP
   throw std::runtime_error("the gradient of " + name_ + " is not finite at " + place(index, n_outputs_) + " (margin " +
                            exact(rows.margins[index]) + ", label " + exact(label) + ", weight " +
                            exact(rows.weight(row)) +
-                           "). Lower learning_rate, rescale the labels or weights, or check base_margin.");
+                           "). Lower learning_rate, rescale the labels or weights, or check " + kStart + ".");
 }
 
-void Loss::refit_leaf_values(std::span<const node_t> leaves, const LossRows& rows, std::size_t output,
-                             float learning_rate, ThreadPool& pool, std::span<float> values) const {
+template <typename Margin>
+void Loss<Margin>::refit_leaf_values(std::span<const node_t> leaves, const LossRows<Margin>& rows, std::size_t output,
+                                     Margin learning_rate, ThreadPool& pool, std::span<Margin> values) const {
   require_size("leaves", leaves.size(), check_shapes(rows));
   require(output < n_outputs_,
           "output must be below " + std::to_string(n_outputs_) + ", found " + std::to_string(output));
@@ -99,5 +104,8 @@ void Loss::refit_leaf_values(std::span<const node_t> leaves, const LossRows& row
           "leaves names a node beyond the " + std::to_string(values.size()) + " of leaf_values");
   refit(leaves, rows, output, learning_rate, pool, values);
 }
+
+template class Loss<float>;
+template class Loss<double>;
 
 }  // namespace mtboost

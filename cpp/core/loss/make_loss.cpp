@@ -28,7 +28,7 @@ void check(const LossParams& params) {
 
 }  // namespace
 
-std::unique_ptr<Loss> make_loss(const std::string& name, std::size_t n_outputs, const LossParams& params) {
+std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_outputs, const LossParams& params) {
   check(params);
   require(n_outputs >= 1, "n_outputs must be at least 1");
   const PositiveFactor positive_factor(params.scale_pos_weight);

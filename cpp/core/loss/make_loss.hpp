@@ -20,6 +20,6 @@ struct LossParams {
 };
 
 // n_outputs: columns of the label matrix, or the number of classes of multi:softprob and multi:softmax.
-std::unique_ptr<Loss> make_loss(const std::string& name, std::size_t n_outputs, const LossParams& params);
+std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_outputs, const LossParams& params);
 
 }  // namespace mtboost

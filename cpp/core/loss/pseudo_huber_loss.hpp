@@ -23,6 +23,6 @@ struct PseudoHuber {
   }
 };
 
-using PseudoHuberLoss = ElementwiseLoss<PseudoHuber>;
+using PseudoHuberLoss = ElementwiseLoss<float, PseudoHuber>;
 
 }  // namespace mtboost

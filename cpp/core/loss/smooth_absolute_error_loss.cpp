@@ -16,7 +16,7 @@ constexpr double kMinWeight = 1e-6;
 
 bool SmoothAbsoluteErrorLoss::accepts(float label) const noexcept { return std::isfinite(label); }
 
-std::vector<float> SmoothAbsoluteErrorLoss::summarise(const LossRows& rows, ThreadPool& pool) const {
+std::vector<float> SmoothAbsoluteErrorLoss::summarise(const LossRows<float>& rows, ThreadPool& pool) const {
   const std::size_t n_rows = rows.margins.size() / n_outputs();
   const std::size_t n_blocks = (n_rows + kRowsPerBlock - 1) / kRowsPerBlock;
   const std::size_t n_sums = n_outputs() + 1;  // of the roots of each output, and of the weights
@@ -44,7 +44,7 @@ std::vector<float> SmoothAbsoluteErrorLoss::summarise(const LossRows& rows, Thre
   return scales;
 }
 
-void SmoothAbsoluteErrorLoss::gradients_of_block(const LossRows& rows, std::span<const float> scales,
+void SmoothAbsoluteErrorLoss::gradients_of_block(const LossRows<float>& rows, std::span<const float> scales,
                                                  std::size_t first_row, std::size_t last_row,
                                                  GradientPair* pairs) const noexcept {
   for (std::size_t row = first_row; row < last_row; ++row) {

@@ -8,7 +8,7 @@
 
 namespace mtboost {
 
-class SmoothAbsoluteErrorLoss final : public Loss {
+class SmoothAbsoluteErrorLoss final : public Loss<float> {
  public:
   SmoothAbsoluteErrorLoss(std::string name, std::size_t n_outputs) : Loss(std::move(name), n_outputs, n_outputs) {}
 
@@ -18,8 +18,8 @@ class SmoothAbsoluteErrorLoss final : public Loss {
 
   // The scale of each output, (mean of sqrt|r|)² over all rows by weight: large residuals hardly move it, and it falls as
   // the model improves.
-  std::vector<float> summarise(const LossRows& rows, ThreadPool& pool) const override;
-  void gradients_of_block(const LossRows& rows, std::span<const float> scales, std::size_t first_row,
+  std::vector<float> summarise(const LossRows<float>& rows, ThreadPool& pool) const override;
+  void gradients_of_block(const LossRows<float>& rows, std::span<const float> scales, std::size_t first_row,
                           std::size_t last_row, GradientPair* pairs /* OUT */) const noexcept override;
 };
 

@@ -15,7 +15,7 @@ bool SoftmaxLoss::accepts(float label) const noexcept {
   return label >= 0.0f && label < static_cast<float>(n_outputs()) && std::floor(label) == label;
 }
 
-void SoftmaxLoss::gradients_of_block(const LossRows& rows, std::span<const float>, std::size_t first_row,
+void SoftmaxLoss::gradients_of_block(const LossRows<float>& rows, std::span<const float>, std::size_t first_row,
                                      std::size_t last_row, GradientPair* pairs) const noexcept {
   constexpr float kMinHessian = 1e-16f;  // after weighting: even a row of weight 0 keeps it
   const std::size_t n_classes = n_outputs();

@@ -8,14 +8,14 @@
 
 namespace mtboost {
 
-class SoftmaxLoss final : public Loss {
+class SoftmaxLoss final : public Loss<float> {
  public:
   SoftmaxLoss(std::string name, std::size_t n_classes) : Loss(std::move(name), n_classes, 1) {}
 
  private:
   std::string label_domain() const override;
   bool accepts(float label) const noexcept override;
-  void gradients_of_block(const LossRows& rows, std::span<const float> summary, std::size_t first_row,
+  void gradients_of_block(const LossRows<float>& rows, std::span<const float> summary, std::size_t first_row,
                           std::size_t last_row, GradientPair* pairs /* OUT */) const noexcept override;
 };
 

@@ -18,6 +18,6 @@ struct SquaredError {
   }
 };
 
-using SquaredErrorLoss = ElementwiseLoss<SquaredError>;
+using SquaredErrorLoss = ElementwiseLoss<float, SquaredError>;
 
 }  // namespace mtboost
