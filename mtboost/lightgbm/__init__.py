@@ -6,5 +6,8 @@ from mtboost.lightgbm.library import check_version
 check_version()
 
 from mtboost.lightgbm.assemble import combine
+from mtboost.lightgbm.quitting import TaskQuitting
+from mtboost.lightgbm.residual import residual_margin
+from mtboost.lightgbm.task_metric import task_metric
 
-__all__ = ["combine"]
+__all__ = ["TaskQuitting", "combine", "residual_margin", "task_metric"]
