@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import lightgbm
@@ -176,48 +177,40 @@ class TaskQuitting(TaskWatch):
                 f"boosting={parameters['boosting']!r} cannot be used with TaskQuitting: later "
                 "rounds change what the trees of earlier rounds add. Use boosting='gbdt'."
             )
-        growth = _growth(model)
         self._data = _data_of(model, self._valid)
         valid_tasks = TaskSet.from_labels(self._valid_task, self._data.num_data())
         tasks = valid_tasks
-        self._objective: object = parameters["objective"]
+        objective: object = parameters["objective"]
+        growth = _growth(model)
         if growth is not None:
-            tasks, self._objective = growth.tasks or valid_tasks, growth.objective
+            tasks, objective = growth.tasks or valid_tasks, growth.objective
         elif self._task_objective is not None:
-            tasks, self._objective = self._task_objective.tasks, self._task_objective.objective
+            tasks, objective = self._task_objective.tasks, self._task_objective.objective
         elif valid_tasks.n_tasks > 1:
             raise UnsupportedError(
                 "TaskQuitting with several tasks needs TaskSplit beside it in callbacks, or "
                 "objective=TaskObjective(...): stock LightGBM cannot leave out the rows of a task."
             )
-        self._sigmoid = float(parameters["sigmoid"])
+        self._link = partial(_response, objective, parameters)
         if self.metric is None:
             self.metric = default_metric(
-                str(main_name(self._objective)),
+                str(main_name(objective)),
                 tweedie_variance_power=float(parameters["tweedie_variance_power"]),
             )
         self._watch(tasks, valid_tasks)
         if growth is not None:
-            start = self._linked(growth.start_margins(self._data))
-        elif self._task_objective is not None:
-            start = self._linked(_start_margins(model, self._data))
+            start = growth.start_margins(self._data)
         else:
-            start = _link_of_lightgbm(parameters, _start_margins(model, self._data))
-        self._evaluate(n_rounds, start)
+            start = _start_margins(model, self._data)
+        self._evaluate(n_rounds, self._link(start))
 
     def _predictions(self, model: lightgbm.Booster) -> FloatArray:
         """Predictions for the validation rows, on the scale of their labels."""
         growth = _growth(model)
         if growth is not None:
-            return self._linked(growth.margins(self._data))
+            return self._link(growth.margins(self._data))
         scores = scores_in_training(model, self._data)
-        if self._task_objective is None:
-            return scores
-        return self._linked(scores.reshape(len(scores), -1))
-
-    def _linked(self, margins: FloatArray) -> FloatArray:
-        predictions = inverse_link(self._objective, _flat(margins), sigmoid=self._sigmoid)
-        return np.asarray(predictions, np.float64)
+        return scores if self._task_objective is None else self._link(scores)
 
     def _evaluate(self, n_rounds: int, predictions: FloatArray) -> None:
         labels, weights = labels_and_weights(self._data)
@@ -262,19 +255,15 @@ def _start_margins(model: lightgbm.Booster, data: lightgbm.Dataset) -> FloatArra
     return np.zeros(shape) if start is None else np.asarray(start).reshape(shape)
 
 
-def _link_of_lightgbm(parameters: Mapping[str, str], margins: FloatArray) -> FloatArray:
-    """Margins on the scale on which LightGBM predicts for an objective of its own."""
-    margins = _flat(margins)
-    if parameters["objective"] == "regression" and parameters["reg_sqrt"] == "1":
+def _response(objective: object, parameters: Mapping[str, str], margins: FloatArray) -> FloatArray:
+    """Margins on the scale of the labels, as LightGBM would predict."""
+    if margins.ndim == 2 and margins.shape[1] == 1:
+        margins = margins[:, 0]
+    if objective == "regression" and parameters["reg_sqrt"] == "1":
         return np.sign(margins) * np.square(margins)
-    if parameters["objective"] == "cross_entropy_lambda":
-        return np.log1p(np.exp(margins))
-    sigmoid = float(parameters["sigmoid"])
-    return np.asarray(inverse_link(parameters["objective"], margins, sigmoid=sigmoid))
-
-
-def _flat(margins: FloatArray) -> FloatArray:
-    return margins[:, 0] if margins.shape[1] == 1 else margins
+    if objective == "cross_entropy_lambda":
+        return np.logaddexp(0.0, margins)
+    return np.asarray(inverse_link(objective, margins, sigmoid=float(parameters["sigmoid"])))
 
 
 class QuitAt:
