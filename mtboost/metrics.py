@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from mtboost.errors import DataError, ParameterError
-from mtboost.tasks import did_you_mean
+from mtboost.tasks import TaskSet, did_you_mean
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
@@ -149,6 +149,19 @@ def evaluate_by_task(
     return get_metric(metric)._by_task(
         np.asarray(y, np.float64), np.asarray(prediction, np.float64), rows
     )
+
+
+def scores_by_task(
+    metric: Metric,
+    tasks: TaskSet,
+    y: npt.ArrayLike,
+    prediction: npt.ArrayLike,
+    weight: npt.ArrayLike | None = None,
+) -> list[tuple[str, float]]:
+    """Names ``f"{metric}-{task}"`` and values of :func:`evaluate_by_task`, tasks in their order."""
+    values = evaluate_by_task(metric, y, prediction, tasks.codes, tasks.n_tasks, weight)
+    names = (f"{metric.name}-{task}" for task in tasks.names)
+    return list(zip(names, values.tolist(), strict=True))
 
 
 def _rmse(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
@@ -293,6 +306,16 @@ _DEFAULT_METRIC = {
     "count:poisson": "poisson-nloglik",
     "multi:softprob": "mlogloss",
     "multi:softmax": "mlogloss",
+    # LightGBM's objectives:
+    "regression": "rmse",
+    "regression_l1": "mae",
+    "poisson": "poisson-nloglik",
+    "gamma": "gamma-deviance",
+    "tweedie": "tweedie-nloglik",
+    "binary": "logloss",
+    "cross_entropy": "logloss",
+    "multiclass": "mlogloss",
+    "multiclassova": "mlogloss",
 }
 
 
@@ -346,13 +369,14 @@ def default_metric(
 ) -> Metric:
     """The metric XGBoost reports for an objective unless told otherwise.
 
-    One difference: for ``binary:logitraw`` XGBoost takes margins for probabilities in its log loss;
-    here predictions are probabilities for every metric.
+    An objective of LightGBM has the metric of its counterpart. One difference: for
+    ``binary:logitraw`` XGBoost takes margins for probabilities in its log loss; here predictions
+    are probabilities for every metric.
 
     Parameters
     ----------
     objective : str
-        Name of a supported objective, as ``"binary:logistic"``.
+        Name of a supported objective, as ``"binary:logistic"`` or LightGBM's ``"binary"``.
     tweedie_variance_power : float
         Parameter of ``reg:tweedie``.
     huber_slope : float

@@ -1,6 +1,14 @@
 """mtboost inside stock LightGBM: callbacks and objectives for ``lightgbm.train``."""
+# ruff: noqa: E402  # nothing else may be imported before LightGBM is known to be there
+
+from mtboost.lightgbm.library import check_version
+
+check_version()
 
 from mtboost.lightgbm.assemble import combine
 from mtboost.lightgbm.callbacks import TaskSplit
+from mtboost.lightgbm.quitting import TaskQuitting
+from mtboost.lightgbm.residual import residual_margin
+from mtboost.lightgbm.task_metric import task_metric
 
-__all__ = ["TaskSplit", "combine"]
+__all__ = ["TaskQuitting", "TaskSplit", "combine", "residual_margin", "task_metric"]

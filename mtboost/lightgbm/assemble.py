@@ -256,8 +256,8 @@ def read_tree(text: str) -> Tree:
     )
 
 
-def constant_tree(value: float, n_rows: int = 0) -> Tree:
-    """A tree of one leaf."""
+def constant_tree(value: float, n_rows: int | None = None) -> Tree:
+    """A tree of one leaf, with the number of its rows or without."""
     numbers, integers = np.zeros(0), np.zeros(0, np.int64)
     return Tree(
         split_feature=integers,
@@ -273,7 +273,7 @@ def constant_tree(value: float, n_rows: int = 0) -> Tree:
         internal_count=integers,
         leaf_value=np.array([value]),
         leaf_weight=numbers,
-        leaf_count=integers,
+        leaf_count=integers if n_rows is None else np.array([n_rows]),
         category_starts=np.zeros(1, np.int64),
         categories=integers,
     )

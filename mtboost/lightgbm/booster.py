@@ -150,7 +150,7 @@ class Growth(TaskGrowth):
                 if is_first:
                     self._add_constant(self._start_scores[output], len(self._labels))
                 else:
-                    self._add_constant(0.0, 0)
+                    self._add_constant(0.0)
                 continue
             if self._loss is not None and self._loss.refits_leaves:
                 of_tree["value"] = self._loss.refit_leaf_values(
@@ -266,7 +266,7 @@ class Growth(TaskGrowth):
         for data, (_, margins) in list(self._margins.items()):
             self._margins[data] = (len(self._trees), margins + (scores - self._start_scores))
 
-    def _add_constant(self, value: float, n_rows: int) -> None:
+    def _add_constant(self, value: float, n_rows: int | None = None) -> None:
         self._trees.append(None)
         self._texts.append(assemble.tree_text(assemble.constant_tree(value, n_rows)))
 

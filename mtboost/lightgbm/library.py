@@ -2,14 +2,18 @@
 
 Every use of an undocumented behaviour stands in this file or says here which file holds it:
 
-* a model's text holds all training parameters after LightGBM has resolved aliases and defaults
-  (:func:`read_settings`);
+* A model text lists all training parameters after LightGBM has resolved aliases and defaults, also
+  during training (:func:`read_parameters`).
 * ``lightgbm.train`` calls callbacks with ``before_iteration`` before ``update`` of the same round,
   and then ``eval_train``, ``eval_valid``, ``model_to_string`` and ``model_from_string`` of its
-  booster, whose class may have been replaced by then (callbacks.py, booster.py);
-* a booster without trees evaluates its metrics on the ``init_score`` of its data (booster.py);
-* the format of ``Dataset.save_binary`` (bins.py) and of a model's text (assemble.py);
-* the random streams of rows and columns (sampling.py).
+  booster, whose class may have been replaced by then (callbacks.py, booster.py). It calls the other
+  callbacks after each round, in the order of ``order``; LightGBM's own have 10 to 30 (quitting.py).
+* A booster without trees evaluates its metrics on the ``init_score`` of its data (booster.py).
+* ``Booster.eval`` hands a function of the user's the scores of a data set in training without
+  predicting anything (:func:`scores_in_training`).
+* The format of ``Dataset.save_binary`` (bins.py) and of a model text, which may be assembled by
+  hand (assemble.py).
+* The random streams of rows and columns (sampling.py).
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.errors import MissingDependencyError, UnsupportedError
+from mtboost.errors import DataError, MissingDependencyError, UnsupportedError
 from mtboost.threads import default_n_threads
 
 try:
@@ -116,7 +120,7 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
     UnsupportedError
         A parameter asks for trees that only LightGBM can grow.
     """
-    params = _parameters(booster)
+    params = read_parameters(booster)
     for name, (only, instead) in _ONLY.items():
         if params.get(name, only) != only:
             raise UnsupportedError(
@@ -167,11 +171,10 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
     )
 
 
-def _parameters(booster: lightgbm.Booster) -> dict[str, str]:
-    """All parameters by their main names, as LightGBM prints them."""
+def read_parameters(booster: lightgbm.Booster) -> dict[str, str]:
+    """Training parameters of a booster by their main names, as texts; none for a treeless file."""
     text = booster.model_to_string(num_iteration=1, start_iteration=booster.current_iteration())
-    block = text[text.index("\nparameters:") : text.index("\nend of parameters")]
-    return dict(re.findall(r"^\[(\w+): (.*)\]$", block, re.MULTILINE))
+    return dict(re.findall(r"^\[(\w+): (.*)\]$", text, re.MULTILINE))
 
 
 def start_score(booster: lightgbm.Booster) -> npt.NDArray[np.float64]:
@@ -210,3 +213,30 @@ def starting_from(data: lightgbm.Dataset, margins: npt.NDArray[np.float64]) -> I
 def silence() -> None:
     """Let LightGBM print no more: it prints what the last parameters it saw let it print."""
     lightgbm.Dataset(np.zeros((1, 1)), params={"verbosity": -1}).construct()
+
+
+def labels_and_weights(
+    data: lightgbm.Dataset,
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """Labels of a data set and weights, if any; DataError if it has no labels."""
+    labels, weights = data.get_label(), data.get_weight()
+    if labels is None:
+        raise DataError("A validation set has no labels: give it label=.")
+    return np.asarray(labels), None if weights is None else np.asarray(weights)
+
+
+def scores_in_training(
+    booster: lightgbm.Booster, data: lightgbm.Dataset
+) -> npt.NDArray[np.float64]:
+    """Current predictions for a data set of the training; margins if the objective is a function.
+
+    Shape (n_rows,) or (n_rows, n_outputs). LightGBM overwrites the array in the next round.
+    """
+    found: list[npt.NDArray[np.float64]] = []
+
+    def keep(scores: npt.NDArray[np.float64], _: lightgbm.Dataset) -> list[tuple[str, float, bool]]:
+        found.append(scores)
+        return []
+
+    booster.eval(data, "", feval=keep)
+    return found[0]

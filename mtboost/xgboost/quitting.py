@@ -9,19 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.errors import ParameterError, UnsupportedError
+from mtboost.errors import UnsupportedError
 from mtboost.losses import inverse_link
-from mtboost.metrics import Metric, default_metric, evaluate_by_task, get_metric
+from mtboost.metrics import Metric, default_metric
+from mtboost.task_quitting import TaskWatch
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.library import objective_name
 from mtboost.xgboost.objective import TaskObjective
 
-_N_SHOWN = 8
 
-
-class TaskQuitting(xgboost.callback.TrainingCallback):
+class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     """Watch every task's own validation metric and let tasks quit.
 
     After each round the metric is evaluated on each task's validation rows. A task without
@@ -76,25 +75,16 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         objective: TaskObjective | None = None,
         logger: Callable[[str], None] = xgboost.collective.communicator_print,
     ) -> None:
-        super().__init__()
-        if patience is not None:
-            _check_at_least(1, patience, "patience")
-        _check_at_least(0, min_delta, "min_delta")
+        super().__init__(
+            metric=metric, patience=patience, min_delta=min_delta, verbose=verbose, logger=logger
+        )
         self._valid = valid
         self._valid_tasks = (
             task if isinstance(task, TaskSet) else TaskSet.from_labels(task, valid.num_row())
         )
-        self.metric = None if metric is None else get_metric(metric)
-        self._patience = patience
-        self._min_delta = min_delta
-        self._period = int(verbose)
         self._task_objective = objective
-        self._logger = logger
-        self._tasks: TaskSet | None = None
-        self._values: list[npt.NDArray[np.float64]] = []
 
     def before_training(self, model: Any) -> Any:
-        self._values = []
         self._tasks = None
         if self._task_objective is not None:
             self._task_objective.start()
@@ -104,113 +94,43 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         if self._tasks is None:
             self._start(model)
         assert self._tasks is not None
-        self._evaluate(_margins(model, self._valid))
-        patience = np.inf if self._patience is None else self._patience
-        for task in np.flatnonzero(self._is_active & (self._n_stale >= patience)):
-            self._is_active[task] = False
-            self._left_after[task] = len(self._values) - 1
+        self._evaluate(model.num_boosted_rounds(), _margins(model, self._valid))
+        for task in self._leave():
             if isinstance(model, GrowingBooster):
-                model.growth.quit(int(task))
+                model.growth.quit(task)
             elif self._task_objective is not None:
                 self._task_objective.quit(self._tasks.names[task])
         if self._period and epoch % self._period == 0:
-            self._logger(self._progress(epoch))
+            self._logger(self._progress(epoch) + "\n")
         return not self._is_active.any()
 
-    @property
-    def quit_round(self) -> dict[TaskName, int]:
-        assert self._tasks is not None
-        rounds = self._best_round
-        if self._patience is None:
-            rounds = np.full_like(rounds, len(self._values) - 1)
-        return {
-            name: int(rounds[code])
-            for code, name in enumerate(self._tasks.names)
-            if not np.isnan(self._best[code])
-        }
-
-    @property
-    def history(self) -> dict[TaskName, npt.NDArray[np.float64]]:
-        assert self._tasks is not None
-        values = np.array(self._values)
-        return {name: values[:, code] for code, name in enumerate(self._tasks.names)}
-
-    @property
-    def left_after(self) -> dict[TaskName, int]:
-        """Rounds after which a task took no more part; tasks that stayed to the end are missing."""
-        assert self._tasks is not None
-        return {
-            name: int(self._left_after[code])
-            for code, name in enumerate(self._tasks.names)
-            if self._left_after[code] >= 0
-        }
-
     def _start(self, model: xgboost.Booster) -> None:
-        self._tasks = self._valid_tasks
+        tasks = self._valid_tasks
         self._objective: object = objective_name(model)
         if isinstance(model, GrowingBooster):
-            self._tasks = model.growth.tasks or self._valid_tasks
+            tasks = model.growth.tasks or self._valid_tasks
             self._objective = model.growth.objective
         elif self._task_objective is not None:
-            self._tasks = self._task_objective.tasks
+            tasks = self._task_objective.tasks
             self._objective = self._task_objective.objective
         elif self._valid_tasks.n_tasks > 1:
             raise UnsupportedError(
                 "TaskQuitting with several tasks needs TaskSplit before it in callbacks, or "
                 "objective=TaskObjective(...): stock XGBoost cannot leave out the rows of a task."
             )
-        tasks = self._tasks
         if self.metric is None:
             self.metric = default_metric(str(self._objective))
-        codes = [tasks.code(name) for name in self._valid_tasks.names]
-        self._codes = np.array(codes, np.int32)[self._valid_tasks.codes]
-        self._is_active = np.ones(tasks.n_tasks, bool)
-        self._best = np.full(tasks.n_tasks, np.nan)
-        self._best_round = np.zeros(tasks.n_tasks, np.int64)
-        self._n_stale = np.zeros(tasks.n_tasks, np.int64)
-        self._left_after = np.full(tasks.n_tasks, -1)
-        self._evaluate(_start_margins(model, self._valid))
+        self._watch(tasks, self._valid_tasks)
+        self._evaluate(0, _start_margins(model, self._valid))
 
-    def _evaluate(self, margins: npt.NDArray[np.float32]) -> None:
-        assert self.metric is not None
-        assert self._tasks is not None
+    def _evaluate(self, n_rounds: int, margins: npt.NDArray[np.float32]) -> None:
         weight = self._valid.get_weight()
-        value = evaluate_by_task(
-            self.metric,
+        self._record(
+            n_rounds,
             self._valid.get_label(),
             inverse_link(self._objective, margins[:, 0] if margins.shape[1] == 1 else margins),
-            self._codes,
-            self._tasks.n_tasks,
             weight if weight.size else None,
         )
-        n_rounds = len(self._values)
-        gain = value - self._best if self.metric.greater_is_better else self._best - value
-        improved = self._is_active & ~np.isnan(value)
-        improved &= np.isnan(self._best) | (gain > self._min_delta)
-        self._best[improved] = value[improved]
-        self._best_round[improved] = n_rounds
-        self._n_stale = np.where(improved | np.isnan(self._best), 0, self._n_stale + 1)
-        self._values.append(value)
-
-    def _progress(self, epoch: int) -> str:
-        assert self.metric is not None
-        assert self._tasks is not None
-        value = self._values[-1]
-        if self._tasks.n_tasks <= _N_SHOWN:
-            parts = [
-                f"\t{name}-{self.metric.name}:{value[code]:.5f}"
-                for code, name in enumerate(self._tasks.names)
-            ]
-        else:
-            parts = [f"\tmean-{self.metric.name}:{np.nanmean(value):.5f}"]
-        active = [str(self._tasks.names[code]) for code in np.flatnonzero(self._is_active)]
-        shown = ", ".join(active[:_N_SHOWN]) + (", ..." if len(active) > _N_SHOWN else "")
-        return f"[{epoch}]{''.join(parts)}\tactive {len(active)}/{self._tasks.n_tasks}: {shown}\n"
-
-
-def _check_at_least(least: int, value: Any, name: str) -> None:
-    if not (isinstance(value, int | float | np.number) and value >= least):
-        raise ParameterError(f"{name} must be a number >= {least}, found {value!r}.")
 
 
 def _margins(model: xgboost.Booster, matrix: xgboost.DMatrix) -> npt.NDArray[np.float32]:

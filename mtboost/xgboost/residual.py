@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.errors import DataError
-from mtboost.tasks import TaskName, TaskSet
+from mtboost.task_quitting import rounds_of_rows
+from mtboost.tasks import TaskName
 from mtboost.xgboost import assemble
 from mtboost.xgboost.matrices import starting_from
 
@@ -52,34 +52,16 @@ def residual_margin(
     ----------
     zhang2019, section 3.4, eq. 7 (key in docs/papers.md).
     """
-    n_rounds = booster.num_boosted_rounds()
-    rounds_of_row = _rounds_of_rows(quit_round, task, matrix.num_row(), n_rounds)
-    wanted = np.unique(rounds_of_row)
-    if len(wanted) and not 0 <= wanted[0] <= wanted[-1] <= n_rounds:
-        raise DataError(
-            f"quit_round must lie between 0 and the {n_rounds} rounds of the booster, found "
-            f"{wanted[0] if wanted[0] < 0 else wanted[-1]}."
-        )
+    rounds = rounds_of_rows(quit_round, task, matrix.num_row(), booster.num_boosted_rounds())
     document = assemble.read_document(booster)
     margins = assemble.first_rounds(document, 0).predict(matrix, output_margin=True)
     found = np.empty_like(margins)
     n_done = 0
-    for end in wanted.tolist():
+    for end in np.unique(rounds).tolist():
         if end > n_done:
             with starting_from(matrix, margins):
                 margins = assemble.rounds(document, n_done, end).predict(matrix, output_margin=True)
             n_done = end
-        rows = rounds_of_row == end
+        rows = rounds == end
         found[rows] = margins[rows]
     return found
-
-
-def _rounds_of_rows(
-    quit_round: int | Mapping[TaskName, int], task: Any, n_rows: int, n_rounds: int
-) -> npt.NDArray[np.int64]:
-    if not isinstance(quit_round, Mapping):
-        return np.full(n_rows, quit_round, np.int64)
-    if task is None:
-        raise DataError("quit_round is a mapping: give task=, one label per row.")
-    tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, n_rows)
-    return np.array([quit_round.get(name, n_rounds) for name in tasks], np.int64)[tasks.codes]

@@ -13,7 +13,7 @@ import xgboost
 
 from mtboost.errors import DataError
 from mtboost.losses import inverse_link
-from mtboost.metrics import Metric, evaluate_by_task, get_metric
+from mtboost.metrics import Metric, get_metric, scores_by_task
 from mtboost.tasks import TaskSet
 from mtboost.xgboost.objective import TaskObjective
 
@@ -69,15 +69,9 @@ def task_metric(
         if objective is not None:
             predictions = np.asarray(inverse_link(objective.objective, predictions), np.float32)
         weight = matrix.get_weight()
-        values = evaluate_by_task(
-            metric,
-            matrix.get_label(),
-            predictions,
-            own.codes,
-            own.n_tasks,
-            weight if weight.size else None,
+        scores = scores_by_task(
+            metric, own, matrix.get_label(), predictions, weight if weight.size else None
         )
-        names = (re.sub(r"[\s:]+", "_", f"{metric.name}-{task}") for task in own.names)
-        return list(zip(names, values.tolist(), strict=True))
+        return [(re.sub(r"[\s:]+", "_", name), value) for name, value in scores]
 
     return by_task

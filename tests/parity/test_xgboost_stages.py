@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from mtboost.errors import DataError
-from mtboost.xgboost import TaskObjective, combine, residual_margin, task_metric
+from mtboost.xgboost import TaskObjective, TaskQuitting, combine, residual_margin, task_metric
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
@@ -77,6 +77,16 @@ def test_rounds_by_task_need_the_tasks():
     booster = xgboost.train(BINARY, xgboost.QuantileDMatrix(X, Y), 3)
     with pytest.raises(DataError, match="give task="):
         residual_margin(booster, xgboost.DMatrix(X), {"b:1": 1})
+
+
+@pytest.mark.parametrize("patience", [1, None])
+def test_rounds_of_a_continued_model_count(patience):
+    train, valid = xgboost.QuantileDMatrix(X, Y), xgboost.DMatrix(X, Y)  # learnt by heart
+    common = xgboost.train(BINARY, train, 3)
+    quitting = TaskQuitting(valid, metric="logloss", patience=patience)
+    booster = xgboost.train(BINARY, train, 2, xgb_model=common, callbacks=[quitting])
+    assert np.diff(quitting.history["all"]).max() < 0  # every round is better than the one before
+    assert quitting.quit_round == {"all": booster.num_boosted_rounds()} == {"all": 5}
 
 
 # ---- task_metric -----------------------------------------------------------------------------

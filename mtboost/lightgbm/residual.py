@@ -1,0 +1,80 @@
+"""Where the specific models start (zhang2019, section 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.errors import DataError, UnsupportedError
+from mtboost.lightgbm.library import read_parameters
+from mtboost.tables import as_table
+from mtboost.task_quitting import rounds_of_rows
+from mtboost.tasks import TaskName
+
+
+def residual_margin(
+    booster: lightgbm.Booster,
+    data: Any,
+    quit_round: int | Mapping[TaskName, int],
+    task: Any = None,
+) -> npt.NDArray[np.float64]:
+    """Margins of a common model up to the round at which each task leaves it.
+
+    A specific model continues from them: ``lightgbm.Dataset(..., init_score=...)`` and train.
+    :func:`combine` then makes one booster of both.
+
+    Parameters
+    ----------
+    booster : lightgbm.Booster
+        The common model.
+    data : table of shape (n_rows, n_features)
+        Rows to predict, in the columns of the common model: NumPy, SciPy CSR or CSC, pandas,
+        pyarrow.
+    quit_round : int, or mapping of task name to int
+        Rounds that each task uses, such as :attr:`TaskQuitting.quit_round`; all rounds if a task
+        is missing.
+    task : array-like of shape (n_rows,), optional
+        Task of each row; needed for a mapping.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
+        Sums in tree order, beginning with 0: the numbers from which the combined booster goes on,
+        bit for bit. No rounds at all are 0, because LightGBM adds its start score
+        (``boost_from_average``) to the leaves of the first tree. The ``init_score`` of a common
+        model that had one is not in its trees: add it.
+
+    Raises
+    ------
+    DataError
+        A task uses more rounds than there are, or a mapping comes without `task`.
+    UnsupportedError
+        The booster is a random forest, the mean of its trees.
+
+    References
+    ----------
+    zhang2019, section 3.4, eq. 7 (key in docs/papers.md).
+    """
+    if isinstance(data, lightgbm.Dataset):
+        raise DataError(
+            "data is a lightgbm.Dataset, which LightGBM cannot predict: give the table."
+        )
+    if read_parameters(booster).get("boosting") == "rf":
+        raise UnsupportedError(
+            "A booster of boosting='rf' is the mean of its trees, not a sum that another model can "
+            "continue: use boosting='gbdt'."
+        )
+    table = as_table(data, argument="data")
+    rounds = rounds_of_rows(quit_round, task, table.n_rows, booster.current_iteration())
+    n_outputs = booster.num_model_per_iteration()
+    margins = np.zeros((table.n_rows, n_outputs))
+    for end in np.unique(rounds[rounds > 0]).tolist():
+        rows = np.flatnonzero(rounds == end)
+        own = data if len(rows) == table.n_rows else table.take(rows).native
+        found = booster.predict(own, raw_score=True, num_iteration=end)
+        margins[rows] = np.asarray(found).reshape(len(rows), n_outputs)
+    return margins[:, 0] if n_outputs == 1 else margins

@@ -1,0 +1,81 @@
+"""Metrics of single tasks among those that LightGBM prints and records."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.errors import DataError
+from mtboost.lightgbm.library import labels_and_weights
+from mtboost.lightgbm.quitting import TaskObjective
+from mtboost.losses import inverse_link
+from mtboost.metrics import Metric, get_metric, scores_by_task
+from mtboost.tasks import TaskSet
+
+Scores = list[tuple[str, float, bool]]
+
+
+def task_metric(
+    metric: str | Metric,
+    tasks: Iterable[tuple[lightgbm.Dataset, Any]],
+    *,
+    objective: TaskObjective | None = None,
+) -> Callable[[npt.NDArray[np.float64], lightgbm.Dataset], Scores]:
+    """Make a metric of each task for ``lightgbm.train(..., feval=...)``.
+
+    Parameters
+    ----------
+    metric : str or Metric
+        See :func:`mtboost.metrics.get_metric`.
+    tasks : pairs of Dataset and array-like of shape (n_rows,)
+        The data sets of ``valid_sets`` and the task of each of their rows. A data set of
+        ``valid_sets`` that is not among them gets no metric by task.
+    objective : TaskObjective, optional
+        The one that is trained with: LightGBM then hands over margins, not predictions.
+
+    Returns
+    -------
+    callable
+        Gives ``[(f"{metric}-{task}", value, greater_is_better), ...]``, tasks in their order. A
+        task on which the metric is undefined is left out: ``lightgbm.early_stopping`` would take a
+        NaN for a metric that never improves.
+
+    Raises
+    ------
+    DataError
+        There is not one task per row; if the data set is not yet constructed, in the first round.
+
+    Examples
+    --------
+    >>> by_task = task_metric("auc", [(dvalid, valid_task)])
+    >>> lightgbm.train(params, dtrain, 200, valid_sets=[dvalid], feval=by_task)  # doctest: +SKIP
+    """
+    metric = get_metric(metric)
+    sets: weakref.WeakKeyDictionary[lightgbm.Dataset, TaskSet] = weakref.WeakKeyDictionary()
+    for number, (data, labels) in enumerate(tasks):
+        if not isinstance(data, lightgbm.Dataset):
+            raise DataError(f"tasks[{number}] must be a pair (Dataset, task of each row).")
+        sets[data] = TaskSet.from_labels(labels, len(labels))
+
+    def by_task(predictions: npt.NDArray[np.float64], data: lightgbm.Dataset) -> Scores:
+        if data not in sets:
+            return []
+        own = sets[data]
+        if own.n_rows != data.num_data():
+            raise DataError(
+                f"task_metric was given {own.n_rows} tasks for a data set of {data.num_data()} "
+                "rows: give one per row."
+            )
+        if objective is not None:
+            predictions = np.asarray(inverse_link(objective.objective, predictions))
+        labels, weights = labels_and_weights(data)
+        scores = scores_by_task(metric, own, labels, predictions, weights)
+        is_greater_better = metric.greater_is_better
+        return [(name, value, is_greater_better) for name, value in scores if not np.isnan(value)]
+
+    return by_task

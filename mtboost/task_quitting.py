@@ -1,0 +1,163 @@
+"""When tasks leave the common model (zhang2019, section 3.3), whichever library trains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.errors import DataError, ParameterError
+from mtboost.metrics import Metric, evaluate_by_task, get_metric
+from mtboost.tasks import TaskName, TaskSet
+
+_N_SHOWN = 8
+
+
+class TaskWatch:
+    """The metric of every task, round by round, and which tasks have quit.
+
+    Base of each library's ``TaskQuitting``, whose docstring tells the parameters and attributes.
+    """
+
+    def __init__(
+        self,
+        *,
+        metric: str | Metric | None,
+        patience: int | None,
+        min_delta: float,
+        verbose: bool | int,
+        logger: Callable[[str], None],
+    ) -> None:
+        super().__init__()
+        if patience is not None:
+            _check_at_least(1, patience, "patience")
+        _check_at_least(0, min_delta, "min_delta")
+        self.metric = None if metric is None else get_metric(metric)
+        self._patience = patience
+        self._min_delta = min_delta
+        self._period = int(verbose)
+        self._logger = logger
+        self._tasks: TaskSet | None = None
+        self._values: list[npt.NDArray[np.float64]] = []
+
+    @property
+    def quit_round(self) -> dict[TaskName, int]:
+        assert self._tasks is not None
+        rounds = self._best_round
+        if self._patience is None:
+            rounds = np.full_like(rounds, self._n_rounds)
+        return {
+            name: int(rounds[code])
+            for code, name in enumerate(self._tasks.names)
+            if not np.isnan(self._best[code])
+        }
+
+    @property
+    def history(self) -> dict[TaskName, npt.NDArray[np.float64]]:
+        assert self._tasks is not None
+        values = np.array(self._values)
+        return {name: values[:, code] for code, name in enumerate(self._tasks.names)}
+
+    @property
+    def left_after(self) -> dict[TaskName, int]:
+        """Rounds after which a task took no more part; tasks that stayed to the end are missing."""
+        assert self._tasks is not None
+        return {
+            name: int(self._left_after[code])
+            for code, name in enumerate(self._tasks.names)
+            if self._left_after[code] >= 0
+        }
+
+    def _watch(self, tasks: TaskSet, valid_tasks: TaskSet) -> None:
+        """Begin anew, with the tasks of the training rows and of the validation rows."""
+        codes = [tasks.code(name) for name in valid_tasks.names]
+        self._tasks = tasks
+        self._codes = np.array(codes, np.int32)[valid_tasks.codes]
+        self._values = []
+        self._is_active = np.ones(tasks.n_tasks, bool)
+        self._best = np.full(tasks.n_tasks, np.nan)
+        self._best_round = np.zeros(tasks.n_tasks, np.int64)
+        self._n_stale = np.zeros(tasks.n_tasks, np.int64)
+        self._left_after = np.full(tasks.n_tasks, -1)
+
+    def _record(
+        self,
+        n_rounds: int,
+        label: npt.NDArray[Any],
+        prediction: npt.NDArray[np.floating],
+        weight: npt.NDArray[Any] | None,
+    ) -> None:
+        """Take down the metric of each task after so many rounds of the model."""
+        assert self.metric is not None
+        assert self._tasks is not None
+        value = evaluate_by_task(
+            self.metric, label, prediction, self._codes, self._tasks.n_tasks, weight
+        )
+        gain = value - self._best if self.metric.greater_is_better else self._best - value
+        improved = self._is_active & ~np.isnan(value)
+        improved &= np.isnan(self._best) | (gain > self._min_delta)
+        self._best[improved] = value[improved]
+        self._best_round[improved] = n_rounds
+        self._n_stale = np.where(improved | np.isnan(self._best), 0, self._n_stale + 1)
+        self._values.append(value)
+        self._n_rounds = n_rounds
+
+    def _leave(self) -> Iterator[int]:
+        """Codes of the tasks that quit now."""
+        patience = np.inf if self._patience is None else self._patience
+        for code in np.flatnonzero(self._is_active & (self._n_stale >= patience)).tolist():
+            self._is_active[code] = False
+            self._left_after[code] = self._n_rounds
+            yield code
+
+    def _progress(self, round_label: int) -> str:
+        """One line: the metric of each task, and who is active."""
+        assert self.metric is not None
+        assert self._tasks is not None
+        value = self._values[-1]
+        if self._tasks.n_tasks <= _N_SHOWN:
+            parts = [
+                f"\t{name}-{self.metric.name}:{value[code]:.5f}"
+                for code, name in enumerate(self._tasks.names)
+            ]
+        else:
+            parts = [f"\tmean-{self.metric.name}:{np.nanmean(value):.5f}"]
+        active = [str(self._tasks.names[code]) for code in np.flatnonzero(self._is_active)]
+        shown = ", ".join(active[:_N_SHOWN]) + (", ..." if len(active) > _N_SHOWN else "")
+        return (
+            f"[{round_label}]{''.join(parts)}\tactive {len(active)}/{self._tasks.n_tasks}: {shown}"
+        )
+
+
+def rounds_of_rows(
+    quit_round: int | Mapping[TaskName, int], task: Any, n_rows: int, n_rounds: int
+) -> npt.NDArray[np.int64]:
+    """Rounds of a common model that each row uses; all if its task is not in the mapping.
+
+    Raises
+    ------
+    DataError
+        A task uses more rounds than there are, or a mapping comes without `task`.
+    """
+    if not isinstance(quit_round, Mapping):
+        rounds = np.full(n_rows, quit_round, np.int64)
+    elif task is None:
+        raise DataError("quit_round is a mapping: give task=, one label per row.")
+    else:
+        tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, n_rows)
+        of_task = [quit_round.get(name, n_rounds) for name in tasks]
+        rounds = np.array(of_task, np.int64)[tasks.codes]
+    outside = rounds[(rounds < 0) | (rounds > n_rounds)]
+    if outside.size:
+        raise DataError(
+            f"quit_round must lie between 0 and the {n_rounds} rounds of the booster, found "
+            f"{outside[0]}."
+        )
+    return rounds
+
+
+def _check_at_least(least: int, value: Any, name: str) -> None:
+    if not (isinstance(value, int | float | np.number) and value >= least):
+        raise ParameterError(f"{name} must be a number >= {least}, found {value!r}.")
