@@ -8,6 +8,19 @@ import threadpoolctl
 from mtboost.errors import UnsupportedError
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="fail if any test is skipped")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Let --no-skips count skipped tests and files, which the summary lists, as failures."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("no_skips", False) and reporter and reporter.stats.get("skipped"):
+        reporter.write_line("--no-skips: something was skipped", red=True)
+        session.exitstatus = max(exitstatus, pytest.ExitCode.TESTS_FAILED)
+
+
 @pytest.fixture
 def one_thread_unless_asked():
     """Let XGBoost use one thread by default; a parameter nthread still counts.

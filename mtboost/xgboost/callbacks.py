@@ -62,7 +62,9 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         super().__init__()
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
-        self._score = make_split_score(score, beta)
+        make_split_score(score, beta)  # refuses here what training would
+        # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
+        self._score, self._beta = score, beta
         self._table = table
 
     def before_training(self, model: Any) -> Any:
@@ -73,7 +75,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
             )
         if isinstance(model, GrowingBooster):
             raise UnsupportedError("Give xgboost.train one TaskSplit, not two.")
-        return GrowingBooster(Growth(model, tasks=self.tasks, score=self._score, table=self._table))
+        score = make_split_score(self._score, self._beta)
+        return GrowingBooster(Growth(model, tasks=self.tasks, score=score, table=self._table))
 
     def after_training(self, model: Any) -> Any:
         # A callback before this one, such as EarlyStopping(save_best=True), may have cut out a

@@ -1,0 +1,168 @@
+"""Finished boosters for other libraries to load, and what the library that made them predicts.
+
+A backend is a library whose boosters mtboost makes. What the tests here need to know of it is in
+its class; other libraries name functions after it, such as ``convert_xgboost``.
+"""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xgboost
+
+import mtboost
+from mtboost import MultiTaskClassifier
+from mtboost.tables import as_table
+from mtboost.xgboost import TaskQuitting, TaskSplit
+from mtboost.xgboost.library import check_readable
+
+N_ROWS = 600
+N_TRAIN = 400
+N_COLORS = 8  # more than max_cat_to_onehot: cuts send several categories to one side
+_rng = np.random.default_rng(0)
+# Values that float32 holds: most other libraries predict from float32, as XGBoost does.
+_numbers = _rng.normal(size=(N_ROWS, 4)).astype(np.float32).astype(float)
+_color = _rng.integers(0, N_COLORS, N_ROWS)
+TASK = np.array(["x", "y", "z"])[np.arange(N_ROWS) % 3]
+_values = (
+    _numbers[:, 0]
+    + (TASK == "x") * _numbers[:, 1]
+    + np.array([1, 0, 2, 0, 1, 0, -1, 2])[_color]
+    + 0.3 * _rng.normal(size=N_ROWS)
+)
+LABELS = {
+    "number": _values,
+    "yes or no": (_values > 0.5).astype(float),
+    "class": np.digitize(_values, [0.0, 1.0]).astype(float),
+}
+NUMBERS = pd.DataFrame(_numbers, columns=["a", "b", "c", "d"]).mask(_rng.random((N_ROWS, 4)) < 0.1)
+SHOPS = NUMBERS.assign(shop=TASK)
+# In another order than that of the alphabet, and with missing ones.
+CATEGORIES = NUMBERS.assign(
+    color=pd.Categorical.from_codes(
+        np.where(_rng.random(N_ROWS) < 0.1, -1, _color), list("hgfedcba")
+    )
+)
+
+
+class XGBoost:
+    """How XGBoost is trained with tasks, and what it says of a booster."""
+
+    name = "xgboost"
+    pruning_callback = "XGBoostPruningCallback"
+
+    def params(self, label):
+        objective = {
+            "number": {"objective": "reg:squarederror"},
+            "yes or no": {"objective": "binary:logistic"},
+            "class": {"objective": "multi:softprob", "num_class": 3},
+        }
+        return {**objective[label], "max_depth": 3}
+
+    def fit_model(self, table, label):
+        params = self.params(label)
+        return mtboost.fit(
+            table,
+            LABELS[label],
+            task=TASK,
+            objective=params.pop("objective"),
+            params=params,
+            num_boost_round=12,
+            specific_rounds=8,
+            n_threads=1,
+        )
+
+    def fit(self, table, label):
+        """Booster of one task, with trees of both stages."""
+        model = self.fit_model(table, label)
+        assert model.quit_round["x"] > 0
+        assert model.reports["x"].specific_rounds > 0
+        return model.booster("x")
+
+    def train(self, table, label):
+        """Booster of the library's own training function."""
+        params = {**self.params(label), "nthread": 1}
+        matrix = self.matrix(table, LABELS[label])
+        return xgboost.train(params, matrix, 12, callbacks=[TaskSplit(TASK)])
+
+    def train_watched(self, learning_rate, callbacks=()):
+        """Booster for yes or no, and its validation loss after each round."""
+        y = LABELS["yes or no"]
+        train = self.matrix(NUMBERS[:N_TRAIN], y[:N_TRAIN])
+        valid = self.matrix(NUMBERS[N_TRAIN:], y[N_TRAIN:])
+        history = {}
+        booster = xgboost.train(
+            {**self.params("yes or no"), "nthread": 1, "learning_rate": learning_rate},
+            train,
+            8,
+            evals=[(valid, "valid")],
+            evals_result=history,
+            verbose_eval=False,
+            callbacks=[
+                TaskSplit(TASK[:N_TRAIN]),
+                TaskQuitting(valid, TASK[N_TRAIN:]),
+                *callbacks,
+            ],
+        )
+        return booster, history["valid"]["logloss"]
+
+    def estimator(self):
+        return MultiTaskClassifier(
+            task="shop", n_estimators=6, specific_rounds=4, n_jobs=1, random_state=0
+        )
+
+    def matrix(self, table, y=None):
+        check_readable(as_table(table))
+        return xgboost.DMatrix(table, y, enable_categorical=True, nthread=1)
+
+    def predictions(self, booster, table):
+        return booster.predict(self.matrix(table))
+
+    def predict_array(self, booster):
+        """Method of the booster that predicts from an array."""
+        return booster.inplace_predict
+
+    def margins(self, booster, table):
+        return booster.predict(self.matrix(table), output_margin=True)
+
+    def leaves(self, booster, table):
+        """Number of the leaf in each tree, (n_rows, n_trees)."""
+        return booster.predict(self.matrix(table), pred_leaf=True).reshape(len(table), -1)
+
+    def contributions(self, booster, table):
+        """SHAP values, then the bias: (n_rows, n_features + 1), or with a last axis of classes."""
+        found = booster.predict(self.matrix(table), pred_contribs=True)
+        return found if found.ndim == 2 else np.swapaxes(found, 1, 2)
+
+    def without_feature_names(self, booster):
+        booster = booster.copy()
+        booster.feature_names = None
+        return booster
+
+    def without_category_names(self, booster):
+        """The same trees; what predicts with them must be given codes."""
+        document = json.loads(booster.save_raw("json"))
+        document["learner"]["gradient_booster"]["model"].pop("cats", None)  # since XGBoost 3.1
+        return xgboost.Booster(model_file=bytearray(json.dumps(document).encode()))
+
+
+@dataclass(frozen=True)
+class Example:
+    """A booster, a table to predict from, and the same as an array with codes for categories."""
+
+    booster: object
+    label: str
+    table: pd.DataFrame
+
+    @property
+    def values(self):
+        codes = {
+            name: column.cat.codes.where(column.notna())
+            for name, column in self.table.items()
+            if column.dtype == "category"
+        }
+        return self.table.assign(**codes).to_numpy(np.float32)
+
+
+BACKENDS = {backend.name: backend for backend in [XGBoost()]}

@@ -1,0 +1,50 @@
+"""SHAP explains our boosters."""
+
+import numpy as np
+import pytest
+
+shap = pytest.importorskip("shap", reason="pip install 'mtboost[interop]'")
+
+# Values are float32 sums over some twenty trees, of order 1.
+ATOL = 1e-5
+
+
+def explained(explainer, rows):
+    """SHAP values and margins that they add up to."""
+    values = explainer.shap_values(rows)
+    return values, values.sum(axis=1) + explainer.expected_value
+
+
+def test_values_are_those_of_the_library_and_add_up_to_the_margins(example, backend):
+    values, margins = explained(shap.TreeExplainer(example.booster), example.table)
+    expected = backend.contributions(example.booster, example.table)
+    np.testing.assert_array_equal(values, expected[:, :-1])
+    np.testing.assert_allclose(
+        margins, backend.margins(example.booster, example.table), rtol=0, atol=ATOL
+    )
+
+
+def test_categories_are_explained_from_the_matrix_of_the_library(example_with_categories, backend):
+    booster, table = example_with_categories.booster, example_with_categories.table
+    values, margins = explained(shap.TreeExplainer(booster), backend.matrix(table))
+    expected = backend.contributions(booster, table)
+    np.testing.assert_array_equal(values, expected[:, :-1])
+    np.testing.assert_allclose(margins, backend.margins(booster, table), rtol=0, atol=ATOL)
+
+
+def test_values_against_a_background_add_up_to_the_difference_from_its_mean(example, backend):
+    # Here SHAP reads the trees itself. Its base values are left out: those of several classes are
+    # wrong by XGBoost's start scores, also for a model of XGBoost alone (SHAP 0.51).
+    background = slice(0, 50)
+    explainer = shap.TreeExplainer(example.booster, example.table[background])
+    margins = backend.margins(example.booster, example.table)
+    found = explainer(example.table).values.sum(axis=1)
+    np.testing.assert_allclose(found, margins - margins[background].mean(axis=0), rtol=0, atol=ATOL)
+
+
+def test_interactions_add_up_to_the_values(example):
+    explainer = shap.TreeExplainer(example.booster)
+    interactions = explainer.shap_interaction_values(example.table[:50])
+    np.testing.assert_allclose(
+        interactions.sum(axis=2), explainer.shap_values(example.table[:50]), rtol=0, atol=ATOL
+    )
