@@ -5,6 +5,11 @@ tasks, Zipf sizes). Every library trains in a process of its own, so that its pe
 own; the processes take turns, and ratios are of runs of the same turn.
 
     python benchmarks/common_stage.py [--rounds 100] [--turns 5] [--shape few many] [--threads 2]
+
+TaskSplit inside lightgbm.train, against LightGBM:
+
+    python benchmarks/common_stage.py --base lightgbm \
+        --method lightgbm lightgbm_plain lightgbm_entropy lightgbm_variance
 """
 
 from __future__ import annotations
@@ -24,7 +29,18 @@ import numpy as np
 import scipy.special
 
 SHAPES = {"few": (1_173_000, 44, 2), "many": (1_000_000, 50, 1000)}
-METHODS = ("xgboost", "lightgbm", "plain", "entropy", "variance", "variance_1e-3")
+# Library, and the score of TaskSplit inside it; "": as it comes.
+METHODS = {
+    "xgboost": ("xgboost", ""),
+    "lightgbm": ("lightgbm", ""),
+    "plain": ("xgboost", "plain"),
+    "entropy": ("xgboost", "entropy"),
+    "variance": ("xgboost", "variance"),
+    "variance_1e-3": ("xgboost", "variance_1e-3"),
+    "lightgbm_plain": ("lightgbm", "plain"),
+    "lightgbm_entropy": ("lightgbm", "entropy"),
+    "lightgbm_variance": ("lightgbm", "variance"),
+}
 MAX_DEPTH, LEARNING_RATE = 6, 0.1
 
 
@@ -47,8 +63,11 @@ def make_data(shape: str, folder: Path) -> None:
 
 def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[str, float]:
     X, y, task = (np.load(folder / f"{name}.npy") for name in ("X", "y", "task"))
+    library, (score, _, beta) = METHODS[method][0], METHODS[method][1].partition("_")
+    options = {"score": score, "beta": float(beta) if beta else "auto"}
+    callbacks = []
     start = time.perf_counter()
-    if method == "lightgbm":
+    if library == "lightgbm":
         import lightgbm
 
         params = {
@@ -62,7 +81,11 @@ def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[s
         data = lightgbm.Dataset(X, y, params=params)
         data.construct()
         ready = time.perf_counter()
-        lightgbm.train(params, data, rounds)
+        if score:
+            from mtboost.lightgbm import TaskSplit as LightgbmTaskSplit
+
+            callbacks = [LightgbmTaskSplit(task, **options)]
+        lightgbm.train(params, data, rounds, callbacks=callbacks)
     else:
         import xgboost
 
@@ -74,13 +97,10 @@ def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[s
         }
         matrix = xgboost.QuantileDMatrix(X, y, nthread=n_threads)
         ready = time.perf_counter()
-        callbacks = []
-        if method != "xgboost":
+        if score:
             from mtboost.xgboost import TaskSplit
 
-            score, _, beta = method.partition("_")
-            beta_value = float(beta) if beta else "auto"
-            callbacks = [TaskSplit(task, score=score, beta=beta_value, table=X)]
+            callbacks = [TaskSplit(task, table=X, **options)]
         xgboost.train(params, matrix, rounds, callbacks=callbacks)
     end = time.perf_counter()
     return {
@@ -96,7 +116,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS)[:6])
+    parser.add_argument("--base", choices=METHODS, default="xgboost", help="what ratios are to")
     parser.add_argument("--child", nargs=2, metavar=("METHOD", "FOLDER"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -116,16 +137,19 @@ def main() -> None:
                     output = subprocess.run(command, check=True, capture_output=True, text=True)
                     results[method].append(json.loads(output.stdout.splitlines()[-1]))
         n_rows, n_features, n_tasks = SHAPES[shape]
-        print(f"\n{n_rows} rows, {n_features} features, {n_tasks} tasks; {args.turns} turns")
-        columns = ("train s", "/ xgboost", "min", "max", "MB", "/ xgboost")
-        print(f"{'medians':14}" + "".join(map("{:>10}".format, columns)))
+        print(
+            f"\n{n_rows} rows, {n_features} features, {n_tasks} tasks; {args.turns} turns; "
+            f"ratios to {args.base}"
+        )
+        columns = ("train s", "ratio", "min", "max", "MB", "ratio")
+        print(f"{'medians':18}" + "".join(map("{:>10}".format, columns)))
         for method, runs in results.items():
-            base = results.get("xgboost", runs)
+            base = results.get(args.base, runs)
             ratio = [a["train"] / b["train"] for a, b in zip(runs, base, strict=True)]
             memory = statistics.median(run["memory"] for run in runs)
             base_memory = statistics.median(run["memory"] for run in base)
             print(
-                f"{method:14}{statistics.median(run['train'] for run in runs):10.2f}"
+                f"{method:18}{statistics.median(run['train'] for run in runs):10.2f}"
                 f"{statistics.median(ratio):10.2f}{min(ratio):10.2f}{max(ratio):10.2f}"
                 f"{memory:10.0f}{memory / base_memory:10.2f}"
             )
