@@ -7,8 +7,16 @@ check_version()
 
 from mtboost.lightgbm.assemble import combine
 from mtboost.lightgbm.callbacks import TaskSplit
+from mtboost.lightgbm.objective import TaskObjective
 from mtboost.lightgbm.quitting import TaskQuitting
 from mtboost.lightgbm.residual import residual_margin
 from mtboost.lightgbm.task_metric import task_metric
 
-__all__ = ["TaskQuitting", "TaskSplit", "combine", "residual_margin", "task_metric"]
+__all__ = [
+    "TaskObjective",
+    "TaskQuitting",
+    "TaskSplit",
+    "combine",
+    "residual_margin",
+    "task_metric",
+]
