@@ -13,7 +13,8 @@ from mtboost.labels import FloatArray
 from mtboost.losses import check_labels, is_multiclass, make_loss
 from mtboost.metrics import Metric, default_metric, get_metric
 from mtboost.tasks import did_you_mean, listed
-from mtboost.xgboost.library import ALIASES, check_readable, default_n_threads, known_parameters
+from mtboost.threads import default_n_threads
+from mtboost.xgboost.library import ALIASES, check_readable, known_parameters
 
 # Parameters of XGBoost that are arguments of fit().
 ARGUMENTS = {

@@ -15,6 +15,7 @@ from mtboost import _core
 from mtboost.errors import DataError, UnsupportedError
 
 FloatArray = npt.NDArray[np.floating]
+Loss = _core.Loss | _core.LightgbmLoss
 
 _LOGISTIC = ("binary:logistic", "reg:logistic", "binary:logitraw", "cross_entropy")
 _SIGMOID = ("binary", "multiclassova")
@@ -113,7 +114,7 @@ def _unsupported(objective: str, error: ValueError) -> UnsupportedError:
     )
 
 
-def check_labels(loss: _core.Loss | _core.LightgbmLoss, labels: FloatArray) -> None:
+def check_labels(loss: Loss, labels: FloatArray) -> None:
     """Raise DataError if a label, shape (n_rows,) or (n_rows, n_outputs), is outside its domain."""
     try:
         loss.check_labels(np.ascontiguousarray(labels, np.float32).reshape(len(labels), -1))

@@ -23,9 +23,9 @@ from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table, as_table
 from mtboost.task_tables import check_task_keys, is_mapping
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
+from mtboost.threads import openmp_threads
 from mtboost.validation import hold_out
 from mtboost.xgboost import assemble
-from mtboost.xgboost.library import openmp_threads
 from mtboost.xgboost.matrices import plain_matrix
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName
+from mtboost.threads import openmp_threads
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
-from mtboost.xgboost.library import openmp_threads, with_start
+from mtboost.xgboost.library import with_start
 from mtboost.xgboost.matrices import plain_matrix, quantile_matrix
 from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting

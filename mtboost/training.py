@@ -31,9 +31,10 @@ from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
 from mtboost.task_weights import TaskWeight, weights_with_tasks
+from mtboost.threads import openmp_threads
 from mtboost.validation import hold_out, validation_data
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
-from mtboost.xgboost.library import openmp_threads, with_start
+from mtboost.xgboost.library import with_start
 from mtboost.xgboost.matrices import quantile_matrix
 
 

@@ -6,8 +6,9 @@ from mtboost.lightgbm.library import check_version
 check_version()
 
 from mtboost.lightgbm.assemble import combine
+from mtboost.lightgbm.objective import TaskObjective
 from mtboost.lightgbm.quitting import TaskQuitting
 from mtboost.lightgbm.residual import residual_margin
 from mtboost.lightgbm.task_metric import task_metric
 
-__all__ = ["TaskQuitting", "combine", "residual_margin", "task_metric"]
+__all__ = ["TaskObjective", "TaskQuitting", "combine", "residual_margin", "task_metric"]

@@ -6,6 +6,7 @@ that has quit, is to the trees as if its rows were not there.
 """
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -166,6 +167,14 @@ def test_a_copy_of_the_parameters_keeps_the_same_object():
     assert copy.deepcopy({"objective": objective})["objective"] is objective
 
 
+def test_it_can_be_pickled_with_what_it_knows_of_its_tasks():
+    objective, matrix = TaskObjective("binary:logistic", TASK), matrix_of("binary:logistic")
+    margins = RNG.normal(size=N).astype(np.float32)
+    objective.quit("a")
+    expected = objective(margins, matrix)
+    assert_array_equal(pickle.loads(pickle.dumps(objective))(margins, matrix), expected)
+
+
 # ---- weird input ---------------------------------------------------------------------------------
 
 
@@ -189,8 +198,9 @@ def test_folds_of_cross_validation_are_refused():
         )
 
 
-def test_labels_outside_the_domain_are_refused():
+def test_labels_outside_the_domain_are_refused_whenever_a_matrix_is_read():
     objective = TaskObjective("binary:logistic", TASK)
+    objective(np.zeros(N, np.float32), matrix_of("binary:logistic"))
     with pytest.raises(DataError, match="label"):
         objective(np.zeros(N, np.float32), xgboost.DMatrix(X, np.full(N, 2.0)))
 

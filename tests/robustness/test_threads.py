@@ -12,7 +12,7 @@ import xgboost
 
 import mtboost
 from mtboost.metrics import Metric
-from mtboost.xgboost.library import default_n_threads, openmp_threads
+from mtboost.threads import default_n_threads, openmp_threads
 
 _rng = np.random.default_rng(0)
 NUMBERS = _rng.normal(size=(300, 4))
@@ -39,7 +39,7 @@ def test_threads_are_as_asked_else_the_cores_or_one_for_a_small_table():
 def test_the_default_heeds_the_limits_of_openmp():
     with threadpoolctl.threadpool_limits(1, user_api="openmp"):
         assert default_n_threads(None, LARGE) == 1
-    script = "from mtboost.xgboost.library import default_n_threads; print(default_n_threads(None))"
+    script = "from mtboost.threads import default_n_threads; print(default_n_threads(None))"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", script],

@@ -1,0 +1,88 @@
+"""Gradients of several tasks for trees that LightGBM grows itself."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import lightgbm
+import numpy as np
+
+from mtboost import _core
+from mtboost.lightgbm.library import arithmetic
+from mtboost.losses import make_lightgbm_loss
+from mtboost.task_objective import BaseTaskObjective, Pair
+
+
+class TaskObjective(BaseTaskObjective):
+    """A loss whose rows belong to tasks: tasks have weights, and may leave.
+
+    For ``lightgbm.train({"objective": ...}, ...)`` and ``LGBMClassifier(objective=...)``. LightGBM
+    grows the trees; the gradients are computed in C++ without the interpreter's lock. The rows of a
+    task that has quit get gradient and hessian 0, so that they add nothing to any sum (see Notes).
+
+    Parameters
+    ----------
+    objective : str or callable
+        LightGBM's name of a loss, or a function as LightGBM takes it: ``(margins, dataset) ->
+        (gradient, hessian)``, or with labels, margins and perhaps weights for its scikit-learn
+        estimators.
+    task : array-like of shape (n_rows,)
+        Task of each row of the training data: integers, strings or categories.
+    task_weight : mapping of task name to float, or "balanced", optional
+        The rows' weights are multiplied by their task's; "balanced" gives all tasks the same total.
+    n_threads : int, optional
+        By default all cores that the process may use.
+    **options : float
+        Parameters of the loss, by their main names: ``alpha``, ``fair_c``,
+        ``poisson_max_delta_step``, ``tweedie_variance_power``, ``sigmoid``, ``is_unbalance``,
+        ``scale_pos_weight``. Those among LightGBM's own parameters do not reach it.
+
+    Raises
+    ------
+    UnsupportedError
+        The loss has no gradient in the core, or sets its leaves by another rule
+        (``"regression_l1"``, ``"quantile"``, ``"mape"``).
+
+    Notes
+    -----
+    *Start.* LightGBM estimates no start score for an objective that it is given: margins begin at
+    0, or at the ``init_score`` of the data. It keeps neither objective nor ``init_score`` in the
+    model, so that predictions are margins without the start: add it, then apply the inverse link.
+
+    *Rows of tasks that have quit* are still rows to ``min_data_in_leaf``, to bagging and to the
+    counts in the model. Where tasks may quit, set ``min_data_in_leaf=1`` and bound leaves by
+    ``min_sum_hessian_in_leaf``. Even then trees need not be quite those of the other rows alone:
+    LightGBM estimates the rows on each side of a cut from hessians, bin by bin, and may take the
+    last values of a column for too few. The fewer bins (``max_bin``), the rarer that is.
+
+    *A class without rows*, or with all of them, is left out by LightGBM's own objectives. With this
+    one it gets trees like any other.
+
+    Examples
+    --------
+    >>> objective = TaskObjective("binary", task, task_weight="balanced")
+    >>> lightgbm.train({**params, "objective": objective}, data, 200)  # doctest: +SKIP
+    """
+
+    _margin_type = np.float64
+    _refusal = "LightGBM does for its own objective only: use 'huber', or a function of your own"
+
+    def __call__(self, first: Any, second: Any, weight: Any = None) -> Pair:
+        """Gradient and hessian, each of the shape of the margins.
+
+        Takes ``(margins, dataset)`` from ``lightgbm.train``, and ``(labels, margins)`` and the
+        rows' weights from scikit-learn's estimators.
+        """
+        if isinstance(second, lightgbm.Dataset):
+            pair = self._pair(first, second, first, second)
+        else:
+            arguments = (first, second, weight)
+            if callable(self.objective):  # LightGBM's rule
+                arguments = arguments[: len(signature(self.objective).parameters)]
+            pair = self._pair(second, (first, weight), *arguments)
+        gradient, hessian = map(np.asfortranarray, pair)  # class after class, as LightGBM needs it
+        return gradient, hessian
+
+    def _make_loss(self, objective: str, n_outputs: int) -> _core.LightgbmLoss:
+        return make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic(), **self._options)
