@@ -77,6 +77,12 @@ def test_objective_and_outputs_are_those_of_the_common_model(params, y):
     assert_array_equal(combine(common, specific, 4).predict(X[OWN]), seen)  # probabilities
 
 
+def test_a_common_model_of_a_function_takes_the_objective_of_the_specific_one():
+    common = train({**QUIET, "objective": TaskObjective("binary", TASK)}, X, Y)
+    specific, seen = trained_from(common, X[OWN], Y[OWN], BINARY, 4)
+    assert_array_equal(combine(common, specific, 4).predict(X[OWN]), seen)  # probabilities
+
+
 def test_features_are_matched_by_name():
     extra = RNG.normal(size=(N, 2))
     common = train(REGRESSION, X, Y, feature_name=list("abcd"))
