@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -61,6 +61,11 @@ class BaseTaskObjective(ABC):
                     f"objective={objective!r} sets its leaves by another rule than the gradients, "
                     f"which {self._refusal}."
                 )
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Parameters of the loss that were given."""
+        return self._options
 
     def start(self) -> None:
         """Let all tasks take part again, as at the start of a training."""

@@ -352,7 +352,8 @@ def combine(
     (:func:`residual_margin`); the sum (zhang2019, eq. 7) then has the same bits as that training
     saw, because trees are added in the same order in double precision. Of `specific` the rounds up
     to its ``best_iteration`` are taken, as its own ``predict`` does. Features are matched by name;
-    those of `specific` come first, in its order, then common features that it lacks.
+    those of `specific` come first, in its order, then common features that it lacks. Predictions
+    have the link of the common model's objective; if that was a function, of the specific one's.
 
     Raises
     ------
@@ -408,6 +409,8 @@ def _union_of_features(first: Document, second: Document) -> tuple[Document, Arr
         "feature_infos": " ".join(infos.get(name, "none") for name in union),
     }
     signs = _by_feature(first, "monotone_constraints") | _by_feature(second, "monotone_constraints")
+    if "objective" in second.header:  # that of a function is not written
+        header.setdefault("objective", second.header["objective"])
     if signs:
         header["monotone_constraints"] = " ".join(signs.get(name, "0") for name in union)
     frame = replace(

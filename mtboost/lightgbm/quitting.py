@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.lightgbm.library import labels_and_weights, read_parameters, scores_in_training
+from mtboost.lightgbm.objective import TaskObjective
 from mtboost.losses import inverse_link, main_name
 from mtboost.metrics import Metric, default_metric
 from mtboost.task_quitting import TaskWatch
@@ -24,6 +25,10 @@ FloatArray = npt.NDArray[np.float64]
 _ORDER = 25
 
 
+# Those that a TaskObjective need not be given: it does not see LightGBM's parameters.
+_OPTIONS = {"reg_sqrt": "0", "sigmoid": 1.0, "tweedie_variance_power": 1.5}
+
+
 class Growth(Protocol):
     """What a booster that grows our trees knows: its attribute ``growth``."""
 
@@ -34,17 +39,6 @@ class Growth(Protocol):
     def quit(self, task: int) -> None: ...
     def margins(self, data: lightgbm.Dataset) -> FloatArray: ...
     def start_margins(self, data: lightgbm.Dataset) -> FloatArray: ...
-
-
-class TaskObjective(Protocol):
-    """What is asked of an objective whose tasks may leave."""
-
-    @property
-    def tasks(self) -> TaskSet: ...
-    @property
-    def objective(self) -> object: ...
-    def start(self) -> None: ...
-    def quit(self, task: TaskName) -> None: ...
 
 
 class TaskQuitting(TaskWatch):
@@ -171,7 +165,7 @@ class TaskQuitting(TaskWatch):
                 "or an exception, and they took no part in the first round of this one: make a "
                 "new TaskQuitting for each training."
             )
-        parameters = read_parameters(model)
+        parameters: dict[str, Any] = {**read_parameters(model)}
         if parameters["boosting"] in ("dart", "rf"):
             raise UnsupportedError(
                 f"boosting={parameters['boosting']!r} cannot be used with TaskQuitting: later "
@@ -186,6 +180,7 @@ class TaskQuitting(TaskWatch):
             tasks, objective = growth.tasks or valid_tasks, growth.objective
         elif self._task_objective is not None:
             tasks, objective = self._task_objective.tasks, self._task_objective.objective
+            parameters = {**_OPTIONS, **self._task_objective.options}
         elif valid_tasks.n_tasks > 1:
             raise UnsupportedError(
                 "TaskQuitting with several tasks needs TaskSplit beside it in callbacks, or "
@@ -255,7 +250,7 @@ def _start_margins(model: lightgbm.Booster, data: lightgbm.Dataset) -> FloatArra
     return np.zeros(shape) if start is None else np.asarray(start).reshape(shape)
 
 
-def _response(objective: object, parameters: Mapping[str, str], margins: FloatArray) -> FloatArray:
+def _response(objective: object, parameters: Mapping[str, Any], margins: FloatArray) -> FloatArray:
     """Margins on the scale of the labels, as LightGBM would predict."""
     if margins.ndim == 2 and margins.shape[1] == 1:
         margins = margins[:, 0]

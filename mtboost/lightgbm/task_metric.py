@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mtboost.errors import DataError
 from mtboost.lightgbm.library import labels_and_weights
-from mtboost.lightgbm.quitting import TaskObjective
+from mtboost.lightgbm.objective import TaskObjective
 from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, get_metric, scores_by_task
 from mtboost.tasks import TaskSet
@@ -72,7 +72,10 @@ def task_metric(
                 "rows: give one per row."
             )
         if objective is not None:
-            predictions = np.asarray(inverse_link(objective.objective, predictions))
+            sigmoid = objective.options.get("sigmoid", 1.0)
+            predictions = np.asarray(
+                inverse_link(objective.objective, predictions, sigmoid=sigmoid)
+            )
         labels, weights = labels_and_weights(data)
         scores = scores_by_task(metric, own, labels, predictions, weights)
         is_greater_better = metric.greater_is_better

@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
-from mtboost.lightgbm import TaskQuitting, combine, residual_margin, task_metric
+from mtboost.lightgbm import TaskObjective, TaskQuitting, combine, residual_margin, task_metric
 from mtboost.lightgbm.library import version
 from mtboost.lightgbm.quitting import QuitAt
 from mtboost.tasks import TaskSet
@@ -74,6 +74,12 @@ def test_a_combined_booster_has_the_scores_that_training_saw_bit_for_bit():
 def test_objective_and_outputs_are_those_of_the_common_model(params, y):
     common = train(params, X, y)
     specific, seen = trained_from(common, X[OWN], y[OWN], params, 4)
+    assert_array_equal(combine(common, specific, 4).predict(X[OWN]), seen)  # probabilities
+
+
+def test_a_common_model_of_a_function_takes_the_objective_of_the_specific_one():
+    common = train({**QUIET, "objective": TaskObjective("binary", TASK)}, X, Y)
+    specific, seen = trained_from(common, X[OWN], Y[OWN], BINARY, 4)
     assert_array_equal(combine(common, specific, 4).predict(X[OWN]), seen)  # probabilities
 
 
@@ -280,29 +286,17 @@ def test_what_has_no_margins_is_refused():
 # ---- TaskQuitting ----------------------------------------------------------------------------
 
 
-class Objective:
-    """Half the squared error, for tasks that may leave; what TaskObjective is to TaskQuitting."""
+class Objective(TaskObjective):
+    """Writes down who takes part, round by round."""
 
-    objective = "regression"
-
-    def __init__(self, task):
-        self.tasks = TaskSet.from_labels(task, len(task))
-        self.is_active = np.ones(len(self.tasks), bool)
-        self.log = []  # who took part, round by round
-
-    def start(self):
-        self.is_active[:] = True
-
-    def quit(self, task):
-        self.is_active[self.tasks.code(task)] = False
+    def __init__(self, objective, task, **options):
+        super().__init__(objective, task, **options)
+        self.log = []
 
     def __call__(self, margins, data):
-        self.log.append(set(np.array(self.tasks.names)[self.is_active]))
-        takes_part = self.is_active[self.tasks.codes]
-        return (margins - data.get_label()) * takes_part, takes_part.astype(float)
-
-    def __deepcopy__(self, memo):
-        return self
+        gradient, hessian = super().__call__(margins, data)
+        self.log.append({name for name in self.tasks if hessian[self.tasks.rows(name)].any()})
+        return gradient, hessian
 
 
 TRAIN, VALID = slice(300), slice(300, None)
@@ -366,6 +360,14 @@ def test_the_metric_follows_lightgbms_objective(params, name):
     assert quitting.metric.name == name
 
 
+def test_the_metric_of_a_task_objective_has_its_parameters():
+    dtrain, valid = datasets()
+    objective = TaskObjective("tweedie", TASK[TRAIN], tweedie_variance_power=1.2)
+    quitting = TaskQuitting(valid, VALID_TASK, objective=objective)
+    watched(quitting, {**QUIET, "objective": objective}, dtrain, valid, 1)
+    assert quitting.metric.name == "tweedie-nloglik@1.2"
+
+
 def test_an_objective_without_a_metric_needs_one_named():
     dtrain, valid = datasets()
     with pytest.raises(ParameterError, match="'huber' has no default metric"):
@@ -416,7 +418,7 @@ def by_task(metric, y, prediction, task):
 
 
 def test_tasks_quit_one_by_one():
-    objective = Objective(TASK[TRAIN])
+    objective = Objective("binary", TASK[TRAIN], sigmoid=0.5)
     params = {**QUIET, "objective": objective}
     found = []
     quitting = None
@@ -433,33 +435,32 @@ def test_tasks_quit_one_by_one():
     assert found[0] == found[1] == found[2]
     assert len(set(quitting.left_after.values())) == 3  # or nothing was put to the test
     assert booster.current_iteration() == max(quitting.left_after.values())
-    for name, value in by_task(
-        root_mean_squared_error, Y[VALID], raw(booster, X[VALID]), VALID_TASK
-    ).items():
+    probability = expit(0.5 * raw(booster, X[VALID]))
+    for name, value in by_task(log_loss, Y[VALID], probability, VALID_TASK).items():
+        assert quitting.history[name][0] == pytest.approx(np.log(2))
         assert quitting.history[name][-1] == pytest.approx(value)
         best = np.argmin(quitting.history[name][: quitting.left_after[name] + 1])
         assert quitting.quit_round[name] == best
 
 
-def test_a_task_that_had_quit_is_not_forgotten_when_another_callback_ended_training():
+def test_tasks_that_had_quit_are_told_when_another_callback_ended_training():
     def stop(env):
         if env.iteration == env.begin_iteration + 2:
             raise lightgbm.callback.EarlyStopException(env.iteration, [])
 
     stop.order = 99
-    objective = Objective(TASK[TRAIN])
+    objective = Objective("regression", ["no validation rows", *TASK[1:300]])
     dtrain, valid = datasets()
     options = {"min_delta": 10.0, "patience": 2, "objective": objective}
-    quitting = TaskQuitting(valid, VALID_TASK, **options)
-    objective.tasks = TaskSet.from_labels(["x", *TASK[1:300]], 300)  # x has no validation rows
+    quitting = TaskQuitting("valid_0", VALID_TASK, **options)
     params = {**QUIET, "objective": objective}
-    objective.is_active = np.ones(4, bool)
     watched(quitting, params, dtrain, valid, callbacks=[stop])
     assert quitting.left_after == {"b:1": 2, "c": 2, "new york": 2}
     with pytest.raises(TrainingError, match="make a new TaskQuitting"):
         watched(quitting, params, *datasets())
-    TaskQuitting(valid, VALID_TASK, **options)
-    assert objective.is_active.all()
+    objective.log.clear()
+    watched(TaskQuitting("valid_0", VALID_TASK, **options), params, *datasets(), 1)
+    assert objective.log == [set(objective.tasks)]
 
 
 def test_rounds_of_a_continued_model_count():
@@ -671,7 +672,7 @@ def expected_auc(prediction):
 @pytest.mark.parametrize("kind", ["built-in", "TaskObjective"])
 def test_each_task_has_its_metric_in_the_evaluation(kind):
     dtrain, valid = datasets()
-    objective = None if kind == "built-in" else Objective(TASK[TRAIN])
+    objective = None if kind == "built-in" else TaskObjective("binary", TASK[TRAIN])
     results = {}
     booster = lightgbm.train(
         {**BINARY, "objective": objective or "binary", "metric": "None"},
@@ -692,10 +693,9 @@ def test_each_task_has_its_metric_in_the_evaluation(kind):
 def test_logloss_of_a_task_is_of_probabilities_whatever_the_library_hands_over():
     data = lightgbm.Dataset(X, Y).construct()
     margins = RNG.normal(size=N)
-    objective = Objective(TASK)
-    objective.objective = "binary"
+    objective = TaskObjective("binary", TASK, sigmoid=0.5)
     from_margins = task_metric("logloss", [(data, TASK)], objective=objective)(margins, data)
-    assert from_margins == task_metric("logloss", [(data, TASK)])(expit(margins), data)
+    assert from_margins == task_metric("logloss", [(data, TASK)])(expit(0.5 * margins), data)
 
 
 def test_the_direction_of_the_metric_is_told():
