@@ -14,6 +14,7 @@ from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, default_metric, evaluate_by_task, get_metric
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
+from mtboost.xgboost.balanced_split import BalancedSplit, returned_columns, returned_model
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.library import objective_name
 from mtboost.xgboost.objective import TaskObjective
@@ -29,9 +30,9 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
     take no part in later trees. Training ends when every task has quit. A task without validation
     rows on which the metric is defined never quits.
 
-    Several tasks need :class:`TaskSplit` beside it, or a :class:`TaskObjective`, which know the
-    tasks of the training rows and leave out those that have quit; a single task may be trained by
-    stock XGBoost alone.
+    Several tasks need :class:`TaskSplit` beside it, or a :class:`TaskObjective` or
+    :class:`BalancedSplit`, which know the tasks of the training rows and leave out those that have
+    quit; a single task may be trained by stock XGBoost alone.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         Smaller improvements do not count.
     verbose : bool or int, default=False
         Print the metric of each task, and how many are active, every so many rounds.
-    objective : TaskObjective, optional
+    objective : TaskObjective or BalancedSplit, optional
         The one that XGBoost trains with, if its trees are XGBoost's own.
 
     Attributes
@@ -73,7 +74,7 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         patience: int | None = 20,
         min_delta: float = 0.0,
         verbose: bool | int = False,
-        objective: TaskObjective | None = None,
+        objective: TaskObjective | BalancedSplit | None = None,
         logger: Callable[[str], None] = xgboost.collective.communicator_print,
     ) -> None:
         super().__init__()
@@ -169,15 +170,20 @@ class TaskQuitting(xgboost.callback.TrainingCallback):
         self._best_round = np.zeros(tasks.n_tasks, np.int64)
         self._n_stale = np.zeros(tasks.n_tasks, np.int64)
         self._left_after = np.full(tasks.n_tasks, -1)
+        if isinstance(self._task_objective, BalancedSplit):
+            model = returned_model(model)
         self._evaluate(_start_margins(model, self._valid))
 
     def _evaluate(self, margins: npt.NDArray[np.float32]) -> None:
         assert self.metric is not None
         assert self._tasks is not None
         weight = self._valid.get_weight()
+        labels = self._valid.get_label()
+        if isinstance(self._task_objective, BalancedSplit):
+            margins, labels = returned_columns(margins), returned_columns(labels).squeeze(axis=1)
         value = evaluate_by_task(
             self.metric,
-            self._valid.get_label(),
+            labels,
             inverse_link(self._objective, margins[:, 0] if margins.shape[1] == 1 else margins),
             self._codes,
             self._tasks.n_tasks,
