@@ -9,6 +9,8 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
   ``after_training`` (booster.py); XGBoost 3.0 keeps its callbacks in no order (callbacks.py).
 * A user's objective is called with margins and matrix; an object of one of the classes of XGBoost
   3.2 with the round before them (:func:`call_objective`).
+* A ``TreeObjective``, marked experimental in XGBoost 3.2 to 3.4, sets the structure of vector trees
+  by its ``split_grad`` and the leaves by its gradient (:func:`check_split_gradient`).
 * A model document may be assembled by hand (assemble.py).
 """
 
@@ -256,6 +258,58 @@ def call_objective(
                 "cannot use: let it return None, or train without TaskSplit."
             )
     return gradient, hessian
+
+
+def check_split_gradient(booster: xgboost.Booster) -> None:
+    """Raise unless a booster's parameters go with a split gradient.
+
+    XGBoost refuses most of these itself, in the first round. Until 3.3 it is silent about two:
+    trees of one output are grown from gradients of the wrong shape, and ``min_child_weight`` does
+    not prevent light leaves but sets them to 0.
+
+    Raises
+    ------
+    ParameterError
+        ``multi_strategy`` is not ``"multi_output_tree"``.
+    UnsupportedError
+        A parameter that vector trees, or the split gradient, cannot have in this version.
+    """
+    learner = json.loads(booster.save_config())["learner"]
+    train, gbm = learner["learner_train_param"], learner["gradient_booster"]
+    if train["multi_strategy"] != "multi_output_tree":
+        raise ParameterError(
+            f"multi_strategy is {train['multi_strategy']!r}, but XGBoost has a gradient of its own "
+            "for splits in vector trees only: set params['multi_strategy'] = 'multi_output_tree'."
+        )
+    dropped = gbm.get("dart_train_param", {})
+    tree, growth = gbm.get("tree_train_param", {}), gbm.get("gbtree_train_param", {})
+    is_old = version() < (3, 4)
+    refused = {
+        "booster": train["booster"] != "gbtree",
+        "rate_drop": any(float(dropped.get(name, 0)) > 0 for name in ("rate_drop", "one_drop")),
+        "tree_method": growth.get("updater") != "grow_quantile_histmaker",
+        "process_type": growth.get("process_type") != "default",
+        "device": learner["generic_param"]["device"] != "cpu",
+        "num_parallel_tree": gbm.get("gbtree_model_param", {}).get("num_parallel_tree") != "1",
+        "monotone_constraints": any(_parse_monotone(tree.get("monotone_constraints", ""))),
+        "interaction_constraints": is_old
+        and bool(_parse_interactions(tree.get("interaction_constraints", ""))),
+    }
+    for name, is_refused in refused.items():
+        if is_refused:
+            raise UnsupportedError(
+                f"{name} cannot be combined with a gradient for splits in XGBoost "
+                f"{xgboost.__version__}: leave it at its default, or use TaskSplit."
+            )
+    if is_old and float(tree["min_child_weight"]) > 0:
+        raise UnsupportedError(
+            f"min_child_weight is {float(tree['min_child_weight']):g}, but in vector trees XGBoost "
+            f"{xgboost.__version__} makes lighter leaves all the same and sets them to 0: set "
+            "params['min_child_weight'] = 0 and limit trees by max_depth, gamma or reg_lambda, or "
+            "run pip install 'xgboost>=3.4'."
+        )
+    if xgboost.collective.get_world_size() > 1:
+        raise UnsupportedError("BalancedSplit does not train on several machines yet.")
 
 
 def _refuse_unsupported(learner: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from mtboost.metrics import Metric, default_metric
 from mtboost.task_quitting import TaskWatch
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
+from mtboost.xgboost.balanced_split import BalancedSplit, returned_columns, returned_model
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.library import objective_name
 from mtboost.xgboost.objective import TaskObjective
@@ -28,9 +29,9 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     take no part in later trees. Training ends when every task has quit. A task without validation
     rows on which the metric is defined never quits.
 
-    Several tasks need :class:`TaskSplit` beside it, or a :class:`TaskObjective`, which know the
-    tasks of the training rows and leave out those that have quit; a single task may be trained by
-    stock XGBoost alone.
+    Several tasks need :class:`TaskSplit` beside it, or a :class:`TaskObjective` or
+    :class:`BalancedSplit`, which know the tasks of the training rows and leave out those that have
+    quit; a single task may be trained by stock XGBoost alone.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         Smaller improvements do not count.
     verbose : bool or int, default=False
         Print the metric of each task, and how many are active, every so many rounds.
-    objective : TaskObjective, optional
+    objective : TaskObjective or BalancedSplit, optional
         The one that XGBoost trains with, if its trees are XGBoost's own.
 
     Attributes
@@ -72,7 +73,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         patience: int | None = 20,
         min_delta: float = 0.0,
         verbose: bool | int = False,
-        objective: TaskObjective | None = None,
+        objective: TaskObjective | BalancedSplit | None = None,
         logger: Callable[[str], None] = xgboost.collective.communicator_print,
     ) -> None:
         super().__init__(
@@ -121,13 +122,18 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         if self.metric is None:
             self.metric = default_metric(str(self._objective))
         self._watch(tasks, self._valid_tasks)
+        if isinstance(self._task_objective, BalancedSplit):
+            model = returned_model(model)
         self._evaluate(0, _start_margins(model, self._valid))
 
     def _evaluate(self, n_rounds: int, margins: npt.NDArray[np.float32]) -> None:
         weight = self._valid.get_weight()
+        labels = self._valid.get_label()
+        if isinstance(self._task_objective, BalancedSplit):
+            margins, labels = returned_columns(margins), returned_columns(labels).squeeze(axis=1)
         self._record(
             n_rounds,
-            self._valid.get_label(),
+            labels,
             inverse_link(self._objective, margins[:, 0] if margins.shape[1] == 1 else margins),
             weight if weight.size else None,
         )
