@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from mtboost.backend import Backend
 from mtboost.dataset import Dataset
 from mtboost.errors import DataError, ParameterError
 from mtboost.labels import FloatArray
-from mtboost.losses import check_labels, is_multiclass, make_loss
-from mtboost.metrics import Metric, default_metric, get_metric
-from mtboost.tasks import did_you_mean, listed
+from mtboost.losses import is_multiclass
+from mtboost.metrics import Metric, get_metric
+from mtboost.tasks import listed
 from mtboost.threads import default_n_threads
-from mtboost.xgboost.library import ALIASES, check_readable, known_parameters
-
-# Parameters of XGBoost that are arguments of fit().
-ARGUMENTS = {
-    "objective": "objective",
-    "eval_metric": "eval_metric",
-    "nthread": "n_threads",
-    "n_jobs": "n_threads",
-    "seed": "seed",
-    "random_state": "seed",
-}
 
 
 def common_parameters(
+    backend: Backend,
     params: Mapping[str, Any] | None,
     objective: str | Callable[..., Any],
     data: Dataset,
     n_threads: int | None,
     seed: int,
 ) -> dict[str, Any]:
-    """XGBoost's parameters of both stages."""
-    own = xgboost_parameters(params or {}, elsewhere=ARGUMENTS)
+    """The library's parameters of both stages."""
+    own = backend.parameters(params or {}, elsewhere=backend.arguments)
     if not isinstance(n_threads, int | np.integer | None):
         raise ParameterError(f"n_threads must be None or an integer, found {n_threads!r}.")
     labels = data.labels()
     settings = {
         **own,
-        "objective": "reg:squarederror" if callable(objective) else objective,
-        "nthread": default_n_threads(n_threads, data.n_rows * data.common.n_features),
-        "seed": at_least(0, seed, "seed"),
+        **backend.settings(
+            backend.squared_error if callable(objective) else objective,
+            default_n_threads(n_threads, data.n_rows * data.common.n_features),
+            at_least(0, seed, "seed"),
+        ),
     }
     if is_multiclass(objective) and "num_class" not in settings:
         settings["num_class"] = _count_classes(labels)
@@ -62,18 +55,19 @@ def _count_classes(labels: FloatArray) -> int:
 
 
 def check_rows(
+    backend: Backend,
     data: Dataset,
     objective: str | Callable[..., Any],
     settings: Mapping[str, Any],
     where: str = "",
 ) -> None:
-    """Demand tables XGBoost reads, labels the objective takes, and one base margin per output."""
+    """Demand tables the library reads, labels in the domain, one base margin per output."""
     for table in data.tables:
-        check_readable(table)
+        backend.check_table(table)
     n_outputs = int(settings.get("num_class", 1))
     if isinstance(objective, str):
         try:
-            check_labels(make_loss(objective, n_outputs), data.labels())
+            backend.check_labels(objective, n_outputs, data.labels())
         except DataError as error:
             raise DataError(f"{where}{error}") from None
     margins = data.base_margin
@@ -85,41 +79,10 @@ def check_rows(
         )
 
 
-def xgboost_parameters(
-    params: Mapping[str, Any],
-    argument: str = "params",
-    *,
-    elsewhere: Mapping[str, str] = {},
-    others: Collection[str] = (),
-) -> dict[str, Any]:
-    """XGBoost's parameters without aliases: mappings that are merged must call one thing alike.
-
-    Names that XGBoost does not know are refused; it would only warn. `elsewhere` has parameters
-    that belong into another argument of :func:`mtboost.fit`; `others` are names that the caller
-    knows beside XGBoost's.
-    """
-    known = known_parameters()
-    checked: dict[str, Any] = {}
-    for name, value in params.items():
-        if name not in known:
-            hint = did_you_mean(name, {*known, *others})
-            raise TypeError(f"{argument} has an unknown name {name!r}.{hint}")
-        if name in elsewhere:
-            raise ParameterError(f"Pass {elsewhere[name]}= to fit(), not {name!r} in {argument}.")
-        if ALIASES.get(name, name) in checked:
-            raise ParameterError(f"{argument} has {ALIASES.get(name, name)!r} under two names.")
-        checked[ALIASES.get(name, name)] = value
-    return checked
-
-
-def metric_of(eval_metric: str | Metric | None, params: Mapping[str, Any]) -> Metric:
-    if eval_metric is not None:
-        return get_metric(eval_metric)
-    return default_metric(
-        params["objective"],
-        tweedie_variance_power=float(params.get("tweedie_variance_power", 1.5)),
-        huber_slope=float(params.get("huber_slope", 1.0)),
-    )
+def metric_of(
+    backend: Backend, eval_metric: str | Metric | None, params: Mapping[str, Any]
+) -> Metric:
+    return backend.default_metric(params) if eval_metric is None else get_metric(eval_metric)
 
 
 def at_least(least: int, value: Any, name: str) -> int:

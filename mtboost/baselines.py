@@ -1,4 +1,4 @@
-"""What one would do without mtboost, for comparison: plain XGBoost, pooled or task by task."""
+"""What one would do without mtboost, for comparison: the plain library, pooled or task by task."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xgboost
 
 from mtboost.dataset import Dataset
-from mtboost.losses import inverse_link
 from mtboost.metrics import evaluate_by_task
-from mtboost.stages import TwoStages, own_parameters
+from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName
-from mtboost.xgboost.matrices import quantile_matrix, quantile_matrix_with_category
-from mtboost.xgboost.plain import train_plain
-from mtboost.xgboost.quitting import TaskQuitting
 
 
 def baseline_scores(
@@ -66,55 +61,50 @@ def _predictions(
     """Predictions for the validation rows on the scale of the labels."""
     table = data.common if task is None else data.task_table(task)
     other = valid.common if task is None else valid.task_table(task)
-    params = (
-        dict(stages.params)
-        if task is None
-        else own_parameters(dict(stages.params), data.common, table)
-    )
+    backend = stages.backend
+    params = dict(stages.params)
+    if task is not None:
+        params = backend.own_parameters(params, data.common, table)
     matrix = _matrix(table, data, codes and codes[0], None, stages)
-    valid_matrix = _matrix(
-        Columns.of(table).align(other),
-        valid,
-        codes and codes[1],
-        matrix,
-        stages,
-    )
-    stopping = TaskQuitting(
+    aligned = Columns.of(table).align(other)
+    valid_matrix = _matrix(aligned, valid, codes and codes[1], matrix, stages)
+    stopping = backend.quitting(
         valid_matrix,
         None,
         metric=stages.metric,
         patience=stages.patience,
         min_delta=stages.min_delta,
     )
-    booster = train_plain(
-        params, matrix, stages.rounds, objective=stages.objective, callbacks=[stopping]
+    booster = backend.train_plain(
+        params,
+        matrix,
+        stages.rounds,
+        objective=stages.objective,
+        valid=valid_matrix,
+        callbacks=[stopping],
     )
-    # Without a usable metric there is no best round: all rounds then. iteration_range (0, 0) would
-    # mean all as well.
+    # Without a usable metric there is no best round: all rounds then.
     best = max(1, next(iter(stopping.quit_round.values()), stages.rounds))
-    margins = booster.predict(
-        valid_matrix,
-        output_margin=True,
-        iteration_range=(0, min(best, booster.num_boosted_rounds())),
-    )
-    return inverse_link(stages.objective or stages.params["objective"], margins)
+    document = backend.document(booster)
+    first = backend.first_rounds(document, min(best, backend.n_rounds(booster)))
+    margins = backend.predict_margin(first, aligned, valid.base_margin, codes=codes and codes[1])
+    return stages.inverse_link(margins)
 
 
 def _matrix(
     table: Table,
     data: Dataset,
     codes: npt.NDArray[Any] | None,
-    ref: xgboost.DMatrix | None,
+    ref: Any,
     stages: TwoStages,
-) -> xgboost.DMatrix:
-    options: dict[str, Any] = {
-        "label": data.labels(),
-        "weight": data.weight,
-        "base_margin": data.base_margin,
-        "max_bin": stages.params.get("max_bin"),
-        "n_threads": stages.n_threads,
-        "ref": ref,
-    }
-    if codes is None:
-        return quantile_matrix(table, **options)
-    return quantile_matrix_with_category(table, codes, **options)
+) -> Any:
+    return stages.backend.matrix(
+        table,
+        label=data.labels(),
+        weight=data.weight,
+        margin=data.base_margin,
+        params=stages.params,
+        n_threads=stages.n_threads,
+        ref=ref,
+        codes=codes,
+    )

@@ -11,11 +11,9 @@ import zipfile
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import xgboost
+from mtboost.errors import MissingDependencyError, ModelFormatError
 
-from mtboost.errors import ModelFormatError
-
-FORMAT = 1
+FORMAT = 2  # 2: backend "lightgbm"
 _METADATA = "mtboost.json"
 Model = TypeVar("Model")
 
@@ -23,13 +21,16 @@ Model = TypeVar("Model")
 def write_model(
     path: str | os.PathLike[str],
     metadata: Mapping[str, Any],
-    boosters: Mapping[str, xgboost.Booster],
+    boosters: Mapping[str, bytes],
 ) -> None:
-    """Write metadata and boosters by name, replacing an existing file at once or not at all."""
+    """Write metadata and boosters by file name, replacing an existing file at once or not at all.
+
+    What an older mtboost can read has the older format.
+    """
     path = os.fspath(path)
-    text = json.dumps({"format": FORMAT, **metadata}, indent=1, allow_nan=False)
-    parts = {_METADATA: text.encode()}
-    parts |= {f"{name}.ubj": bytes(booster.save_raw("ubj")) for name, booster in boosters.items()}
+    form = 1 if metadata["backend"] == "xgboost" else FORMAT
+    text = json.dumps({"format": form, **metadata}, indent=1, allow_nan=False)
+    parts = {_METADATA: text.encode(), **boosters}
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
         with open(temporary, "xb") as file:
@@ -48,9 +49,9 @@ def write_model(
 
 def read_model(
     path: str | os.PathLike[str],
-    make: Callable[[dict[str, Any], dict[str, xgboost.Booster]], Model],
+    make: Callable[[dict[str, Any], dict[str, bytes]], Model],
 ) -> Model:
-    """What `make` makes of metadata and boosters of a file; raises what ``load_model`` does."""
+    """What `make` makes of metadata and boosters by file name; raises what ``load_model`` does."""
     name = os.fspath(path)
     with open(path, "rb") as file:
         raw = file.read()
@@ -58,21 +59,13 @@ def read_model(
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             metadata = json.loads(archive.read(_METADATA))
             if metadata["format"] <= FORMAT:
-                boosters = {
-                    member.removesuffix(".ubj"): _load_booster(archive.read(member))
-                    for member in archive.namelist()
-                    if member.endswith(".ubj")
-                }
-                return make(metadata, boosters)
+                members = set(archive.namelist()) - {_METADATA}
+                return make(metadata, {member: archive.read(member) for member in members})
+    except MissingDependencyError:  # the file is sound
+        raise
     except Exception as error:  # of whatever kind: the content is to blame
         raise ModelFormatError(f"{name} is no mtboost model, or is damaged ({error}).") from error
     raise ModelFormatError(
         f"{name} has format {metadata['format']}; this mtboost reads up to {FORMAT}: upgrade "
         f"mtboost."
     )
-
-
-def _load_booster(raw: bytes) -> xgboost.Booster:
-    booster = xgboost.Booster()
-    booster.load_model(bytearray(raw))
-    return booster

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import xgboost
 
 from mtboost.arguments import at_least, check_rows, common_parameters
+from mtboost.backend import Backend, Margins
+from mtboost.backends import get_backend
 from mtboost.dataset import Dataset, is_column, split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ParameterError
 from mtboost.labels import as_base_margin
-from mtboost.losses import inverse_link, is_classification, is_multiclass
+from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import get_metric
 from mtboost.model_file import read_model, write_model
 from mtboost.reports import TaskReport, task_reports, validation_scores
@@ -23,20 +24,14 @@ from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table, as_table
 from mtboost.task_tables import check_task_keys, is_mapping
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
-from mtboost.threads import openmp_threads
+from mtboost.threads import default_n_threads, openmp_threads
 from mtboost.validation import hold_out
-from mtboost.xgboost import assemble
-from mtboost.xgboost.matrices import plain_matrix
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import pandas as pd
 
-FloatArray = npt.NDArray[np.float32]
 UnknownTask = Literal["error", "common"]
-
-# One thread visits so many pairs of a row and a round in about a millisecond.
-_SERIAL_VISITS = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -48,9 +43,9 @@ class MultiTaskModel:
 
     Attributes
     ----------
-    common : xgboost.Booster
+    common : xgboost.Booster or lightgbm.Booster
         Trained on the common columns of all tasks.
-    specific : dict of task name to xgboost.Booster or None
+    specific : dict of task name to Booster or None
         Trained on all columns of the task, starting from its margins under ``common``. None where
         nothing was gained; a task with columns of its own then has a model that adds nothing.
     quit_round : dict of task name to int
@@ -62,8 +57,8 @@ class MultiTaskModel:
         Validation metric.
     """
 
-    common: xgboost.Booster
-    specific: dict[TaskName, xgboost.Booster | None]
+    common: Any
+    specific: dict[TaskName, Any]
     quit_round: dict[TaskName, int]
     common_columns: Columns
     task_columns: dict[TaskName, Columns]
@@ -71,14 +66,19 @@ class MultiTaskModel:
     metric: str
     task_column: str | int | None
     reports: dict[TaskName, TaskReport]
+    backend: str = "xgboost"
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         n_specific = sum(report.specific_rounds > 0 for report in self.reports.values())
         return (
             f"<MultiTaskModel {self.objective}: {len(self.tasks)} tasks, "
-            f"{self.common.num_boosted_rounds()} common rounds, {n_specific} specific models>"
+            f"{self._library.n_rounds(self.common)} common rounds, {n_specific} specific models>"
         )
+
+    @property
+    def _library(self) -> Backend:
+        return get_backend(self.backend)
 
     @property
     def tasks(self) -> tuple[TaskName, ...]:
@@ -118,7 +118,7 @@ class MultiTaskModel:
 
         Returns
         -------
-        ndarray of float32, shape (n_rows,) or (n_rows, n_classes); for a mapping, a dict of them
+        ndarray, shape (n_rows,) or (n_rows, n_classes); for a mapping, a dict of them
             Margin scale: log-odds for a logistic objective, units of the label for squared error.
 
         Raises
@@ -152,7 +152,7 @@ class MultiTaskModel:
         codes = known.encode(
             labels, table.n_rows, unknown="keep" if unknown_task == "common" else "error"
         )
-        margins: FloatArray | None = None
+        margins: Margins | None = None
         start = self._start(base_margin, table.n_rows)
         for rounds in np.unique(self._rounds_of(codes)):
             rows = np.flatnonzero(self._rounds_of(codes) == rounds)
@@ -160,7 +160,7 @@ class MultiTaskModel:
                 table.take(rows), int(rounds), None if start is None else start[rows]
             )
             if margins is None:
-                margins = np.empty((table.n_rows, *part.shape[1:]), np.float32)
+                margins = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
             margins[rows] = part
         assert margins is not None
         for code in np.unique(codes[codes >= 0]):
@@ -169,7 +169,7 @@ class MultiTaskModel:
             if booster is not None:
                 rows = np.flatnonzero(codes == code)
                 own = self.task_columns[name].align(table.take(rows))
-                margins[rows] = _predict(booster, own, margins[rows], output_margin=True)
+                margins[rows] = self._library.predict_margin(booster, own, margins[rows])
         return margins
 
     def predict(
@@ -180,7 +180,7 @@ class MultiTaskModel:
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """Predictions on the scale of the labels, as ``xgboost.Booster.predict`` gives them.
+        """Predictions on the scale of the labels, as ``Booster.predict`` of the library gives them.
 
         Parameters and errors as :meth:`predict_margin`; probabilities for a classifier.
         """
@@ -214,8 +214,8 @@ class MultiTaskModel:
             X, task=task, base_margin=base_margin, unknown_task=unknown_task
         )
         if isinstance(margins, dict):
-            return {name: _probabilities(self.objective, part) for name, part in margins.items()}
-        return _probabilities(self.objective, margins)
+            return {name: self._probabilities(part) for name, part in margins.items()}
+        return self._probabilities(margins)
 
     def _split(self, X: Any, task: Any) -> tuple[Table, Any]:
         """Features and task labels of one table of all tasks."""
@@ -233,7 +233,7 @@ class MultiTaskModel:
         rounds = [*self.quit_round.values(), max(self.quit_round.values())]  # the last: unknown
         return np.array(rounds)[codes]
 
-    def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> FloatArray:
+    def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> Margins:
         if table.feature_names is None and task in self.task_columns:
             table = self.task_columns[task].align(table)  # now with the names it had in training
         rounds = self.quit_round.get(task, max(self.quit_round.values()))
@@ -242,46 +242,53 @@ class MultiTaskModel:
         if booster is None:
             return margins
         own = self.task_columns[task].align(table)
-        return _predict(booster, own, margins, output_margin=True)
+        return self._library.predict_margin(booster, own, margins)
 
-    def _common_margins(self, table: Table, rounds: int, base_margin: Any) -> FloatArray:
+    def _common_margins(self, table: Table, rounds: int, base_margin: Any) -> Margins:
         common = self.common_columns.align(table)
-        return _predict(self._first_rounds(rounds), common, base_margin, output_margin=True)
+        return self._library.predict_margin(self._first_rounds(rounds), common, base_margin)
 
     def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
         if base_margin is None:
             return None
-        return as_base_margin(base_margin, n_rows, assemble.outputs_of(self._document()))
+        return as_base_margin(base_margin, n_rows, self._n_outputs)
 
-    def _document(self) -> assemble.Document:
+    @property
+    def _n_outputs(self) -> int:
+        return self._library.n_outputs(self._document())
+
+    def _document(self) -> Any:
         if "document" not in self._cache:
-            self._cache["document"] = assemble.read_document(self.common)
-        document: assemble.Document = self._cache["document"]
-        return document
+            self._cache["document"] = self._library.document(self.common)
+        return self._cache["document"]
 
-    def _first_rounds(self, rounds: int) -> xgboost.Booster:
+    def _first_rounds(self, rounds: int) -> Any:
         key = f"rounds {rounds}"
         if key not in self._cache:
-            self._cache[key] = assemble.first_rounds(self._document(), rounds)
-        booster: xgboost.Booster = self._cache[key]
-        return booster
+            self._cache[key] = self._library.first_rounds(self._document(), rounds)
+        return self._cache[key]
 
-    def _response(self, margins: FloatArray) -> FloatArray:
-        """XGBoost's own inverse link, from a booster without trees."""
-        empty = np.full((len(margins), self.common_columns.n), np.nan, np.float32)
-        table = Table(empty, "numpy", self.common_columns.names)
-        return _predict(self._first_rounds(0), table, margins, validate_features=False)
+    def _response(self, margins: Margins) -> Margins:
+        return self._library.response(self._first_rounds(0), self.common_columns, margins)
+
+    def _probabilities(self, margins: Margins) -> Margins:
+        found = self._library.probabilities(self._first_rounds(0), self.objective, margins)
+        return np.column_stack([1 - found, found]) if found.ndim == 1 else found
 
     # ---- single tasks -----------------------------------------------------------------------
 
-    def booster(self, task: TaskName) -> xgboost.Booster:
+    def booster(self, task: TaskName) -> Any:
         """One ordinary booster for a task: its common rounds, then its specific rounds.
 
-        It predicts from the task's columns, gives the model's margins bit for bit, and needs no
-        mtboost.
+        It predicts from the task's columns, gives the model's margins (of XGBoost bit for bit; of
+        LightGBM up to the order of two sums in double precision), and needs no mtboost.
+
+        Returns
+        -------
+        xgboost.Booster or lightgbm.Booster
         """
         self._check_task(task)
-        return assemble.combine(self.common, self.specific[task], self.quit_round[task])
+        return self._library.combine(self.common, self.specific[task], self.quit_round[task])
 
     def add_task(
         self,
@@ -357,10 +364,13 @@ class MultiTaskModel:
         data = dataset(X, y, weight, base_margin)
         given = dict(params or {})
         if is_multiclass(self.objective):  # the new task may lack a class
-            given["num_class"] = assemble.outputs_of(self._document())
-        settings = common_parameters(given, objective or self.objective, data, n_threads, seed)
-        check_rows(data, objective or self.objective, settings)
+            given["num_class"] = self._n_outputs
+        library = self._library
+        own = objective or self.objective
+        settings = common_parameters(library, given, own, data, n_threads, seed)
+        check_rows(library, data, own, settings)
         stages = TwoStages(
+            backend=library,
             params=settings,
             objective=objective,
             metric=get_metric(self.metric),
@@ -371,7 +381,7 @@ class MultiTaskModel:
             min_delta=min_delta,
             specific_params={},
             specific_rounds=at_least(0, specific_rounds, "specific_rounds"),
-            n_threads=settings["nthread"],
+            n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
         )
         train: Dataset
         valid: Dataset | None
@@ -390,7 +400,7 @@ class MultiTaskModel:
                     "base_margin must be given for training and validation rows, or for neither: "
                     "eval_set=(X, y, weight, base_margin)."
                 )
-            check_rows(valid, objective or self.objective, settings, "eval_set: ")
+            check_rows(library, valid, own, settings, "eval_set: ")
         with openmp_threads(stages.n_threads):
             common = stages.follow_common(self.common, train, valid, max(self.quit_round.values()))
             specific = stages.fit_specific(train, valid, common)
@@ -411,18 +421,18 @@ class MultiTaskModel:
         ----------
         task : task name
         importance_type : str
-            As in ``xgboost.Booster.get_score``.
+            As in ``xgboost.Booster.get_score``. LightGBM keeps no covers.
         """
         self._check_task(task)
         # From the two stages as they are: putting the booster of each of 1000 tasks together takes
         # minutes.
         n_rounds, specific = self.quit_round[task], self.specific[task]
-        stages = [self.common[:n_rounds]] if n_rounds else []  # [:0] would be all rounds
+        stages = [self._first_rounds(n_rounds)] if n_rounds else []
         stages += [specific] if specific is not None else []
         if importance_type not in ("gain", "cover"):
-            return _sum_of_scores(stages, importance_type)
-        n_splits = _sum_of_scores(stages, "weight")
-        totals = _sum_of_scores(stages, f"total_{importance_type}")
+            return self._library.importance(stages, importance_type)
+        n_splits = self._library.importance(stages, "weight")
+        totals = self._library.importance(stages, f"total_{importance_type}")
         return {name: total / n_splits[name] for name, total in totals.items()}
 
     def contributions(self, X: Any, *, task: Any = None) -> Any:
@@ -435,7 +445,7 @@ class MultiTaskModel:
 
         Returns
         -------
-        ndarray of float32, shape (n_rows, n_features + 1), or a dict of them for a mapping
+        ndarray, shape (n_rows, n_features + 1), or a dict of them for a mapping
             Columns in the order of the task's features; a row adds up to its margin.
         """
         if is_mapping(X):
@@ -448,19 +458,19 @@ class MultiTaskModel:
         widths = {self.task_columns[self.tasks[code]] for code in np.unique(codes)}
         if len(widths) > 1:
             raise DataError("The tasks have different columns: pass X as a mapping {task: table}.")
-        result: FloatArray | None = None
+        result: Margins | None = None
         for code in np.unique(codes):
             rows = np.flatnonzero(codes == code)
             part = self._task_contributions(table.take(rows), self.tasks[code])
             if result is None:
-                result = np.empty((table.n_rows, *part.shape[1:]), np.float32)
+                result = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
             result[rows] = part
         return result
 
-    def _task_contributions(self, table: Table, task: TaskName) -> FloatArray:
+    def _task_contributions(self, table: Table, task: TaskName) -> Margins:
         self._check_task(task)
-        matrix = plain_matrix(self.task_columns[task].align(table))
-        return np.asarray(self.booster(task).predict(matrix, pred_contribs=True))
+        own = self.task_columns[task].align(table)
+        return self._library.contributions(self.booster(task), own)
 
     def _check_task(self, task: TaskName) -> None:
         if task not in self.quit_round:
@@ -519,15 +529,18 @@ class MultiTaskModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file (docs/model_file.md), replacing an existing one at once."""
-        specific = {
+        library = self._library
+        boosters = {"common": self.common} | {
             f"specific/{number}": booster
             for number, booster in enumerate(self.specific.values())
             if booster is not None
         }
-        write_model(path, self._metadata(), {"common": self.common, **specific})
+        parts = {f"{name}.{library.suffix}": library.dump(each) for name, each in boosters.items()}
+        write_model(path, self._metadata(), parts)
 
     def _metadata(self) -> dict[str, Any]:
         return {
+            "backend": self.backend,
             "objective": self.objective,
             "metric": self.metric,
             "task_column": self.task_column,
@@ -576,8 +589,15 @@ def load_model(path: str | os.PathLike[str]) -> MultiTaskModel:
     return read_model(path, _from_parts)
 
 
-def _from_parts(metadata: dict[str, Any], boosters: dict[str, xgboost.Booster]) -> MultiTaskModel:
+def _from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> MultiTaskModel:
     entries = metadata["tasks"]
+    backend = metadata.get("backend", "xgboost")  # files of format 1 may lack it
+    library = get_backend(backend)
+    boosters = {
+        name.removesuffix(f".{library.suffix}"): library.load(raw)
+        for name, raw in parts.items()
+        if name.endswith(f".{library.suffix}")
+    }
     return MultiTaskModel(
         common=boosters["common"],
         specific={
@@ -591,6 +611,7 @@ def _from_parts(metadata: dict[str, Any], boosters: dict[str, xgboost.Booster]) 
         metric=metadata["metric"],
         task_column=metadata["task_column"],
         reports={entry["name"]: _report_from_json(entry) for entry in entries},
+        backend=backend,
     )
 
 
@@ -612,23 +633,6 @@ def _without_nan(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _sum_of_scores(boosters: Sequence[xgboost.Booster], importance_type: str) -> dict[str, float]:
-    sums: dict[str, float] = {}
-    for booster in boosters:
-        for name, score in booster.get_score(importance_type=importance_type).items():
-            sums[name] = sums.get(name, 0.0) + float(np.ravel(score)[0])
-    return sums
-
-
-def _predict(
-    booster: xgboost.Booster, table: Table, base_margin: FloatArray | None, **options: Any
-) -> FloatArray:
-    is_small = table.n_rows * (1 + booster.num_boosted_rounds()) < _SERIAL_VISITS
-    with openmp_threads(1 if is_small else None):
-        matrix = plain_matrix(table, base_margin=base_margin)
-        return np.asarray(booster.predict(matrix, **options))
-
-
 def _columns_to_json(columns: Columns) -> dict[str, Any]:
     return {"names": columns.names, "n": columns.n, "categories": columns.categories}
 
@@ -636,10 +640,3 @@ def _columns_to_json(columns: Columns) -> dict[str, Any]:
 def _columns_from_json(columns: dict[str, Any]) -> Columns:
     names = columns["names"]
     return Columns(None if names is None else tuple(names), columns["n"], columns["categories"])
-
-
-def _probabilities(objective: str, margins: FloatArray) -> npt.NDArray[np.floating]:
-    probabilities = inverse_link(objective, margins)
-    if probabilities.ndim == 1:
-        return np.column_stack([1 - probabilities, probabilities])
-    return probabilities

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xgboost
 
+from mtboost.backend import Backend, Margins
 from mtboost.dataset import Dataset
-from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName
 from mtboost.threads import openmp_threads
-from mtboost.xgboost import assemble
-from mtboost.xgboost.callbacks import InOrder, TaskSplit
-from mtboost.xgboost.library import with_start
-from mtboost.xgboost.matrices import plain_matrix, quantile_matrix
-from mtboost.xgboost.plain import train_plain
-from mtboost.xgboost.quitting import QuitAt, TaskQuitting
-from mtboost.xgboost.residual import residual_margin
-
-Margins = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class CommonModel:
     """Stage one: the booster, and how far each task should follow it."""
 
-    booster: xgboost.Booster
+    booster: Any
     quit_round: dict[TaskName, int]
     left_after: dict[TaskName, int]
     history: dict[TaskName, npt.NDArray[np.float64]]
@@ -44,7 +33,7 @@ class CommonModel:
 class SpecificModel:
     """Stage two of one task; no booster, with the reason, where nothing was gained."""
 
-    booster: xgboost.Booster | None
+    booster: Any
     n_rounds: int
     history: npt.NDArray[np.float64]
     reason: str
@@ -54,6 +43,7 @@ class SpecificModel:
 class TwoStages:
     """Settings of both stages; see :func:`mtboost.fit` for their meaning."""
 
+    backend: Backend
     params: Mapping[str, Any]
     objective: Callable[..., Any] | None
     metric: Metric
@@ -73,24 +63,24 @@ class TwoStages:
         self,
         data: Dataset,
         valid: Dataset | None,
-        callbacks: tuple[xgboost.callback.TrainingCallback, ...] = (),
+        callbacks: tuple[Any, ...] = (),
     ) -> CommonModel:
         """Grow the common model; with validation rows, tasks quit when it stops helping them."""
         matrix = self._common_matrix(data)
-        quitting = None
+        quitting = valid_matrix = None
         if valid is not None:
-            quitting = TaskQuitting(
-                self._common_matrix(valid, ref=matrix),
+            valid_matrix = self._common_matrix(valid, ref=matrix)
+            quitting = self.backend.quitting(
+                valid_matrix,
                 valid.tasks,
                 metric=self.metric,
                 patience=self.patience,
                 min_delta=self.min_delta,
                 verbose=self.verbose,
             )
-        booster = self._train_common(
-            data, matrix, self.rounds, (*callbacks, *([quitting] if quitting else []))
-        )
-        n_rounds = booster.num_boosted_rounds()
+        callbacks = (*callbacks, *([quitting] if quitting else []))
+        booster = self._train_common(data, matrix, self.rounds, callbacks, valid_matrix)
+        n_rounds = self.backend.n_rounds(booster)
         found = quitting.quit_round if quitting else {}
         return CommonModel(
             booster,
@@ -101,14 +91,13 @@ class TwoStages:
 
     def refit_common(self, data: Dataset, common: CommonModel) -> CommonModel:
         """Grow it again on more rows, each task leaving after the round found before."""
-        n_rounds = common.booster.num_boosted_rounds()
-        booster = self._train_common(
-            data, self._common_matrix(data), n_rounds, (QuitAt(common.left_after),)
-        )
+        n_rounds = self.backend.n_rounds(common.booster)
+        quit_at = self.backend.quit_at(common.left_after)
+        booster = self._train_common(data, self._common_matrix(data), n_rounds, (quit_at,))
         return CommonModel(booster, common.quit_round, common.left_after, common.history)
 
     def follow_common(
-        self, booster: xgboost.Booster, data: Dataset, valid: Dataset | None, n_rounds: int
+        self, booster: Any, data: Dataset, valid: Dataset | None, n_rounds: int
     ) -> CommonModel:
         """How far each of some new tasks should follow a finished common model.
 
@@ -118,7 +107,8 @@ class TwoStages:
         history: dict[TaskName, npt.NDArray[np.float64]] = {}
         quit_round = dict.fromkeys(data.tasks, n_rounds)
         if valid is not None:
-            values = np.array([self._evaluate(valid, m) for m in margins_by_round(booster, valid)])
+            by_round = self.backend.margins_by_round(booster, valid.common, valid.base_margin)
+            values = np.array([self._evaluate(valid, margins) for margins in by_round])
             history = dict(zip(valid.tasks.names, values.T, strict=True))
             sign = 1.0 if self.metric.greater_is_better else -1.0
             for task, found in history.items():
@@ -130,39 +120,44 @@ class TwoStages:
         return evaluate_by_task(
             self.metric,
             valid.labels(),
-            inverse_link(
-                self.objective or self.params["objective"],
-                margins[:, 0] if margins.shape[1] == 1 else margins,
-            ),
+            self.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins),
             valid.tasks.codes,
             valid.tasks.n_tasks,
             valid.weight,
         )
 
+    def inverse_link(self, margins: Margins) -> npt.NDArray[np.floating]:
+        """Margins on the scale of the labels; those of a user's own objective as they are."""
+        return margins if self.objective else self.backend.inverse_link(self.params, margins)
+
     def _train_common(
         self,
         data: Dataset,
-        matrix: xgboost.DMatrix,
+        matrix: Any,
         n_rounds: int,
-        callbacks: tuple[xgboost.callback.TrainingCallback, ...],
-    ) -> xgboost.Booster:
-        split = TaskSplit(data.tasks, score=self.score, beta=self.beta, table=data.common.native)
-        return xgboost.train(
-            with_start(self.params, matrix),
+        callbacks: tuple[Any, ...],
+        valid: Any = None,
+    ) -> Any:
+        return self.backend.train_common(
+            self.params,
             matrix,
             n_rounds,
-            obj=self.objective,
-            verbose_eval=False,
-            callbacks=[InOrder([split, *callbacks])],
+            tasks=data.tasks,
+            score=self.score,
+            beta=self.beta,
+            table=data.common,
+            objective=self.objective,
+            valid=valid,
+            callbacks=callbacks,
         )
 
-    def _common_matrix(self, data: Dataset, ref: xgboost.DMatrix | None = None) -> xgboost.DMatrix:
-        return quantile_matrix(
+    def _common_matrix(self, data: Dataset, ref: Any = None) -> Any:
+        return self.backend.matrix(
             data.common,
             label=data.labels(),
             weight=data.weight,
-            base_margin=data.base_margin,
-            max_bin=self.params.get("max_bin"),
+            margin=data.base_margin,
+            params=self.params,
             n_threads=self.n_threads,
             ref=ref,
         )
@@ -186,19 +181,27 @@ class TwoStages:
         if self.specific_rounds == 0 or (n_rounds is None and valid is None):
             reason = "no validation rows" if self.specific_rounds else "specific_rounds is 0"
             return {task: self._no_model(reason, data, task) for task in data.tasks}
-        margins = common_margins(common.booster, data, common.quit_round)
-        valid_margins = common_margins(common.booster, valid, common.quit_round) if valid else None
+        margins = self._followed_margins(common, data)
+        valid_margins = self._followed_margins(common, valid) if valid else None
         # The largest task first: it would otherwise be waited for at the end.
         tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
         n_parallel = min(self.n_threads, len(tasks))
         n_threads = self.n_threads // n_parallel
-        stop = _Stop()
+        stop = _Stop(self.backend)
 
         def fit_one(task: TaskName) -> SpecificModel:
             fixed = None if n_rounds is None else n_rounds[task]
             with openmp_threads(n_threads):
                 return self._fit_task(
-                    task, data, margins, valid, valid_margins, fixed, n_threads, stop
+                    task,
+                    common,
+                    data,
+                    margins,
+                    valid,
+                    valid_margins,
+                    fixed,
+                    n_threads,
+                    stop.callback,
                 )
 
         with ThreadPoolExecutor(n_parallel) as executor:
@@ -212,56 +215,59 @@ class TwoStages:
     def _fit_task(
         self,
         task: TaskName,
+        common: CommonModel,
         data: Dataset,
-        margins: Margins,
+        margins: Margins | None,
         valid: Dataset | None,
         valid_margins: Margins | None,
         n_rounds: int | None,
         n_threads: int,
-        stop: _Stop,
+        stop: Any,
     ) -> SpecificModel:
         table = data.task_table(task)
-        params = own_parameters(
-            {**self.params, **self.specific_params, "nthread": n_threads}, data.common, table
-        )
+        params = self.backend.with_threads({**self.params, **self.specific_params}, n_threads)
+        params = self.backend.own_parameters(params, data.common, table)
         if n_rounds == 0:
             return self._no_model("as found before refitting", data, task)
         if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
             return self._no_model("no row has weight", data, task)
-        max_bin = params.get("max_bin")
-        matrix = self._task_matrix(table, data, task, margins, n_threads, max_bin)
-        own_valid = valid is not None and valid_margins is not None and task in valid.tasks
+        if self.backend.starts_at_zero and not common.quit_round[task] and data.base_margin is None:
+            margins = valid_margins = None  # the task's model makes its own start
+        matrix = self._task_matrix(table, data, task, margins, n_threads, params)
+        own_valid = valid is not None and task in valid.tasks
         if n_rounds is None and self.patience is None and not own_valid:
             n_rounds = self.specific_rounds
         if n_rounds is not None:
-            booster = train_plain(
+            booster = self.backend.train_plain(
                 params,
                 matrix,
                 n_rounds,
                 objective=self.objective,
                 callbacks=[stop],
-                table=table.native,
+                table=table,
             )
             return SpecificModel(booster, n_rounds, np.empty(0), "")
-        if valid is None or valid_margins is None or task not in valid.tasks:
+        if valid is None or task not in valid.tasks:
             return self._no_model("no validation rows", data, task)
         valid_table = Columns.of(table).align(valid.task_table(task))
-        quitting = TaskQuitting(
-            self._task_matrix(
-                valid_table, valid, task, valid_margins, n_threads, max_bin, ref=matrix
-            ),
+        valid_matrix = self._task_matrix(
+            valid_table, valid, task, valid_margins, n_threads, params, ref=matrix
+        )
+        quitting = self.backend.quitting(
+            valid_matrix,
             None,
             metric=self.metric,
             patience=self.patience,
             min_delta=self.min_delta,
         )
-        booster = train_plain(
+        booster = self.backend.train_plain(
             params,
             matrix,
             self.specific_rounds,
             objective=self.objective,
+            valid=valid_matrix,
             callbacks=[quitting, stop],
-            table=table.native,
+            table=table,
         )
         ((_, history),) = quitting.history.items()
         best = next(
@@ -273,8 +279,7 @@ class TwoStages:
             return self._no_model(reason, data, task, history)
         if best == 0:
             return self._no_model("no improvement on its validation rows", data, task, history)
-        # XGBoost 3.2 loses the names of categories when it slices.
-        first = assemble.first_rounds(assemble.read_document(booster), best)
+        first = self.backend.first_rounds(self.backend.document(booster), best)
         return SpecificModel(first, best, history, "")
 
     def _no_model(
@@ -292,88 +297,38 @@ class TwoStages:
             data.common.n_features,
         ):
             return SpecificModel(None, 0, history, reason)
-        row = quantile_matrix(own.take(np.zeros(1, np.int64)), label=np.ones(1, np.float32))
-        names = ("objective", "num_class", "nthread")
-        params = {name: self.params[name] for name in names if name in self.params}
-        grown = xgboost.train({**params, "base_score": 0.5}, row, 1)
-        empty = assemble.first_rounds(assemble.read_document(grown), 0)
-        return SpecificModel(empty, 0, history, reason)
+        return SpecificModel(self.backend.nothing(own, self.params), 0, history, reason)
 
     def _task_matrix(
         self,
         table: Table,
         data: Dataset,
         task: TaskName,
-        margins: Margins,
+        margins: Margins | None,
         n_threads: int,
-        max_bin: int | None,
-        ref: xgboost.DMatrix | None = None,
-    ) -> xgboost.DMatrix:
+        params: Mapping[str, Any],
+        ref: Any = None,
+    ) -> Any:
         rows = data.tasks.rows(task)
-        return quantile_matrix(
+        return self.backend.matrix(
             table,
             label=data.labels()[rows],
             weight=None if data.weight is None else data.weight[rows],
-            base_margin=margins[rows],
-            max_bin=max_bin,
+            margin=None if margins is None else margins[rows],
+            params=params,
             n_threads=n_threads,
             ref=ref,
         )
 
-
-class _Stop(xgboost.callback.TrainingCallback):
-    """Ends the trainings it is given to, in whatever thread, after the round they are in."""
-
-    is_set = False
-
-    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        return self.is_set
+    def _followed_margins(self, common: CommonModel, data: Dataset) -> Margins:
+        return self.backend.followed_margins(
+            common.booster, data.common, data.base_margin, common.quit_round, data.tasks
+        )
 
 
-def common_margins(
-    booster: xgboost.Booster, data: Dataset, quit_round: Mapping[TaskName, int]
-) -> Margins:
-    """Margins of all rows, each task following the common model up to its own round.
+class _Stop:
+    """Ends the trainings whose callback it is, in whatever thread, after the round they are in."""
 
-    Shape (n_rows, n_outputs): float32 sums in tree order, as the combined booster adds them.
-    """
-    matrix = plain_matrix(data.common, base_margin=data.base_margin)
-    margins = residual_margin(booster, matrix, quit_round, data.tasks)
-    return margins.reshape(data.n_rows, -1)
-
-
-def margins_by_round(booster: xgboost.Booster, data: Dataset) -> Iterator[Margins]:
-    """Margins of all rows, shape (n_rows, n_outputs), after 0, 1, ... rounds; in one array."""
-    document = assemble.read_document(booster)
-    n_outputs = assemble.outputs_of(document)
-    matrix = plain_matrix(data.common, base_margin=data.base_margin)
-    start = assemble.first_rounds(document, 0).predict(matrix, output_margin=True)
-    margins = np.array(start, np.float32).reshape(data.n_rows, n_outputs)
-    yield margins
-    leaves = booster.predict(matrix, pred_leaf=True).reshape(data.n_rows, -1).astype(np.int32)
-    for number, tree in enumerate(assemble.trees_of(document)):
-        margins[:, number % n_outputs] += tree["split_conditions"][leaves[:, number]]
-        if number % n_outputs == n_outputs - 1:
-            yield margins
-
-
-def own_parameters(params: dict[str, Any], common: Table, own: Table) -> dict[str, Any]:
-    """Constraints given by position among the common columns, for a task's own columns."""
-    if own.feature_names == common.feature_names and own.n_features == common.n_features:
-        return params
-    assert common.feature_names is not None
-    assert own.feature_names is not None
-    interactions = params.get("interaction_constraints")
-    if isinstance(interactions, str):
-        groups = json.loads(interactions)
-        names = [[common.feature_names[feature] for feature in group] for group in groups]
-        params = {**params, "interaction_constraints": names}
-    monotone = params.get("monotone_constraints")
-    if monotone is not None and not isinstance(monotone, Mapping):
-        signs = monotone.strip("()").split(",") if isinstance(monotone, str) else monotone
-        by_name = dict(zip(common.feature_names, signs, strict=False))
-        params = {
-            **params,
-            "monotone_constraints": tuple(int(by_name.get(n, 0)) for n in own.feature_names),
-        }
-    return params
+    def __init__(self, backend: Backend) -> None:
+        self.is_set = False
+        self.callback = backend.stop_if(lambda: self.is_set)

@@ -12,14 +12,8 @@ from typing import Any, Literal
 
 import xgboost
 
-from mtboost.arguments import (
-    ARGUMENTS,
-    at_least,
-    check_rows,
-    common_parameters,
-    metric_of,
-    xgboost_parameters,
-)
+from mtboost.arguments import at_least, check_rows, common_parameters, metric_of
+from mtboost.backends import get_backend
 from mtboost.baselines import baseline_scores
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
@@ -31,7 +25,7 @@ from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
 from mtboost.task_weights import TaskWeight, weights_with_tasks
-from mtboost.threads import openmp_threads
+from mtboost.threads import default_n_threads, openmp_threads
 from mtboost.validation import hold_out, validation_data
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import with_start
@@ -84,7 +78,7 @@ def train(
     params = dict(params)
     score: Score = params.pop("split_score", "entropy")
     beta: Beta = params.pop("beta", "auto")
-    params = xgboost_parameters(params, others=("split_score", "beta"))
+    params = get_backend("xgboost").parameters(params, others=("split_score", "beta"))
     n_threads = params.get("nthread")
 
     def matrix_of(table: Table, part: Dataset, ref: xgboost.DMatrix | None) -> xgboost.DMatrix:
@@ -124,9 +118,10 @@ def fit(
     y: Any,
     *,
     task: Any = None,
-    objective: str | Callable[..., Any] = "reg:squarederror",
+    objective: str | Callable[..., Any] | None = None,
     split_score: Score = "entropy",
     beta: Beta = "auto",
+    backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int = 500,
     patience: int | None = 20,
@@ -143,7 +138,7 @@ def fit(
     common_features: Sequence[str] | None = None,
     refit: bool = False,
     baselines: bool = False,
-    callbacks: Sequence[xgboost.callback.TrainingCallback] = (),
+    callbacks: Sequence[Any] = (),
     verbose: bool | int = False,
     n_threads: int | None = None,
     seed: int = 0,
@@ -154,13 +149,17 @@ def fit(
     ----------
     X, y, task, weight, base_margin, feature_names, common_features
         See :class:`Dataset`.
-    objective : str or callable, default="reg:squarederror"
-        Name of an XGBoost objective, or a function ``(margins, DMatrix) -> gradient, hessian``.
+    objective : str or callable, optional
+        The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
+        LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
+        squared error.
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
+    backend : {"xgboost", "lightgbm"}, default="xgboost"
+        The library whose bins, parameters and boosters are used.
     params : mapping, optional
-        XGBoost's parameters for both stages, such as ``max_depth`` and ``eta``.
+        The library's parameters for both stages, such as ``max_depth`` and ``learning_rate``.
     num_boost_round : int, default=500
         Most rounds of the common model.
     patience : int or None, default=20
@@ -192,8 +191,8 @@ def fit(
     baselines : bool, default=False
         Also train what one would do without mtboost (pooled, one model each, task as a category),
         to be compared in :meth:`MultiTaskModel.report`.
-    callbacks : sequence of TrainingCallback
-        Further callbacks for the common model's ``xgboost.train``.
+    callbacks : sequence of callbacks
+        Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``.
     verbose : bool or int, default=False
         Print progress every so many rounds.
     n_threads : int, optional
@@ -223,27 +222,31 @@ def fit(
         feature_names=feature_names,
         common_features=common_features,
     )
-    settings = common_parameters(params, objective, data, n_threads, seed)
+    library = get_backend(backend)
+    objective = library.squared_error if objective is None else objective
+    settings = common_parameters(library, params, objective, data, n_threads, seed)
+    threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
     stages = TwoStages(
+        backend=library,
         params=settings,
         objective=objective if callable(objective) else None,
-        metric=metric_of(eval_metric, settings),
+        metric=metric_of(library, eval_metric, settings),
         score=split_score,
         beta=beta,
         rounds=at_least(1, num_boost_round, "num_boost_round"),
         patience=None if patience is None else at_least(1, patience, "patience"),
         min_delta=min_delta,
-        specific_params=xgboost_parameters(
+        specific_params=library.parameters(
             specific_params or {},
             "specific_params",
-            elsewhere={**ARGUMENTS, "num_class": "params"},
+            elsewhere={**library.arguments, "num_class": "params"},
         ),
         specific_rounds=at_least(0, specific_rounds, "specific_rounds"),
-        n_threads=settings["nthread"],
+        n_threads=threads,
         verbose=verbose,
     )
     make_split_score(split_score, beta)
-    check_rows(data, objective, settings)
+    check_rows(library, data, objective, settings)
     data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
     valid: Dataset | None
     if eval_set is not None:
@@ -253,7 +256,7 @@ def fit(
                 "or append its rows to X."
             )
         train_rows, valid = data, validation_data(data, eval_set, task, feature_names)
-        check_rows(valid, objective, settings, "eval_set: ")
+        check_rows(library, valid, objective, settings, "eval_set: ")
     else:
         classes = is_classification(settings["objective"])
         train_rows, valid = hold_out(data, validation_fraction, classes, seed)
@@ -286,6 +289,7 @@ def fit(
         metric=stages.metric.name,
         task_column=task if is_column(task) else None,
         reports=task_reports(train_rows, valid, common, found, scores, settings["objective"]),
+        backend=backend,
     )
 
 

@@ -53,6 +53,30 @@ def quantile_matrix_with_category(
     ref: xgboost.DMatrix | None = None,
 ) -> xgboost.QuantileDMatrix:
     """As :func:`quantile_matrix`, with one more column of category codes."""
+    return xgboost.QuantileDMatrix(
+        **_with_category(table, codes, n_threads),
+        label=label,
+        weight=weight,
+        base_margin=base_margin,
+        max_bin=max_bin,
+        nthread=n_threads,
+        ref=ref,
+    )
+
+
+def matrix_with_category(
+    table: Table,
+    codes: npt.NDArray[np.integer[Any]],
+    *,
+    base_margin: FloatArray | None = None,
+) -> xgboost.DMatrix:
+    """As :func:`plain_matrix`, with one more column of category codes."""
+    return xgboost.DMatrix(**_with_category(table, codes, None), base_margin=base_margin)
+
+
+def _with_category(
+    table: Table, codes: npt.NDArray[np.integer[Any]], n_threads: int | None
+) -> dict[str, Any]:
     plain = plain_matrix(table, n_threads=n_threads)
     n_rows = len(codes)
     column = scipy.sparse.csr_array(  # code 0 is stored: what is not stored is missing
@@ -60,17 +84,11 @@ def quantile_matrix_with_category(
         shape=(n_rows, 1),
     )
     types = list(plain.feature_types or ["float"] * plain.num_col())
-    return xgboost.QuantileDMatrix(
-        scipy.sparse.hstack([plain.get_data(), column], format="csr"),
-        label=label,
-        weight=weight,
-        base_margin=base_margin,
-        max_bin=max_bin,
-        nthread=n_threads,
-        ref=ref,
-        feature_types=[*types, "c"],
-        enable_categorical=True,
-    )
+    return {
+        "data": scipy.sparse.hstack([plain.get_data(), column], format="csr"),
+        "feature_types": [*types, "c"],
+        "enable_categorical": True,
+    }
 
 
 def plain_matrix(

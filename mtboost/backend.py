@@ -1,0 +1,232 @@
+"""What mtboost asks of the library whose boosters it makes, told in the order in which fit() asks.
+
+XGBoost answers in xgboost/backend.py, LightGBM in lightgbm/backend.py. Margins are arrays of shape
+(n_rows, n_outputs), float32 for XGBoost and float64 for LightGBM. A *booster* is the library's own,
+and a *matrix* what it trains on (``DMatrix``, ``Dataset``).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.labels import FloatArray
+from mtboost.metrics import Metric
+from mtboost.scores import Beta, Score
+from mtboost.tables import Columns, Table
+from mtboost.task_quitting import TaskWatch
+from mtboost.tasks import TaskName, TaskSet
+
+Margins = npt.NDArray[Any]
+Params = Mapping[str, Any]
+
+
+class Backend(abc.ABC):
+    """A library, as the two stages of zhang2019 need it."""
+
+    name: ClassVar[str]
+    #: Ending of a booster's file.
+    suffix: ClassVar[str]
+    #: The library's names of common objectives.
+    squared_error: ClassVar[str]
+    binary: ClassVar[str]
+    multiclass: ClassVar[str]
+    #: Its parameters that are arguments of fit(): name → argument.
+    arguments: ClassVar[Mapping[str, str]]
+    #: A booster without rounds adds 0, so that what continues it makes a start of its own.
+    starts_at_zero: ClassVar[bool]
+
+    # ---- before any work --------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def parameters(
+        self,
+        params: Params,
+        argument: str = "params",
+        *,
+        elsewhere: Mapping[str, str] = {},
+        others: Collection[str] = (),
+    ) -> dict[str, Any]:
+        """The library's parameters without aliases: mappings that are merged must agree on names.
+
+        Names it does not know are refused; it would only warn. `elsewhere` has parameters that
+        belong into another argument of :func:`mtboost.fit`; `others` are names that the caller
+        knows beside the library's.
+        """
+
+    @abc.abstractmethod
+    def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
+        """Parameters for these arguments of fit()."""
+
+    @abc.abstractmethod
+    def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]: ...
+
+    @abc.abstractmethod
+    def check_table(self, table: Table) -> None:
+        """Raise unless the library can read the table."""
+
+    @abc.abstractmethod
+    def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
+        """Raise unless the objective is known and defined on the labels."""
+
+    @abc.abstractmethod
+    def default_metric(self, params: Params) -> Metric: ...
+
+    @abc.abstractmethod
+    def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
+        """Margins on the scale of the labels."""
+
+    @abc.abstractmethod
+    def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
+        """Constraints given by position among the common columns, for a task's own columns."""
+
+    # ---- training ---------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def matrix(
+        self,
+        table: Table,
+        *,
+        label: FloatArray,
+        weight: FloatArray | None,
+        margin: Margins | None,
+        params: Params,
+        n_threads: int,
+        ref: Any = None,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> Any:
+        """Rows to train on, or with the bins of `ref` to validate on.
+
+        `codes` is one more column, of categories.
+        """
+
+    @abc.abstractmethod
+    def train_common(
+        self,
+        params: Params,
+        matrix: Any,
+        n_rounds: int,
+        *,
+        tasks: TaskSet,
+        score: Score,
+        beta: Beta,
+        table: Table,
+        objective: Callable[..., Any] | None,
+        valid: Any = None,
+        callbacks: Sequence[Any] = (),
+    ) -> Any:
+        """The library's train with ``TaskSplit``; `callbacks` are called in their order."""
+
+    @abc.abstractmethod
+    def train_plain(
+        self,
+        params: Params,
+        matrix: Any,
+        n_rounds: int,
+        *,
+        objective: Callable[..., Any] | None = None,
+        valid: Any = None,
+        callbacks: Sequence[Any] = (),
+        table: Table | None = None,
+    ) -> Any:
+        """The library's own model, with the result of one thread."""
+
+    @abc.abstractmethod
+    def quitting(
+        self,
+        valid: Any,
+        tasks: TaskSet | None,
+        *,
+        metric: Metric,
+        patience: int | None,
+        min_delta: float,
+        verbose: bool | int = False,
+    ) -> TaskWatch:
+        """The library's callback ``TaskQuitting``."""
+
+    @abc.abstractmethod
+    def quit_at(self, left_after: Mapping[TaskName, int]) -> Any:
+        """A callback that lets tasks quit after given rounds."""
+
+    @abc.abstractmethod
+    def stop_if(self, is_over: Callable[[], bool]) -> Any:
+        """A callback that ends a training after the round in which something holds."""
+
+    @abc.abstractmethod
+    def nothing(self, table: Table, params: Params) -> Any:
+        """A booster for the columns of a table that adds nothing."""
+
+    # ---- boosters ---------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def n_rounds(self, booster: Any) -> int: ...
+
+    @abc.abstractmethod
+    def document(self, booster: Any) -> Any:
+        """The booster taken apart, which takes longer than what is done with it."""
+
+    @abc.abstractmethod
+    def n_outputs(self, document: Any) -> int: ...
+
+    @abc.abstractmethod
+    def first_rounds(self, document: Any, n_rounds: int) -> Any:
+        """Booster of the first rounds, or of none."""
+
+    @abc.abstractmethod
+    def combine(self, common: Any, specific: Any, n_common_rounds: int) -> Any: ...
+
+    @abc.abstractmethod
+    def predict_margin(
+        self,
+        booster: Any,
+        table: Table,
+        margin: Margins | None,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> Margins:
+        """Margins in the library's shape: (n_rows,) for one output. `codes` as in `matrix`."""
+
+    @abc.abstractmethod
+    def response(self, no_rounds: Any, columns: Columns, margins: Margins) -> Margins:
+        """What the booster would predict for these margins; `no_rounds` has none of its rounds."""
+
+    @abc.abstractmethod
+    def probabilities(self, no_rounds: Any, objective: str, margins: Margins) -> Margins:
+        """Probabilities of the classes; of the second one where there are two."""
+
+    @abc.abstractmethod
+    def followed_margins(
+        self,
+        booster: Any,
+        table: Table,
+        margin: Margins | None,
+        quit_round: Mapping[TaskName, int],
+        tasks: TaskSet,
+    ) -> Margins:
+        """Margins of all rows, each task following the booster up to its own round.
+
+        Shape (n_rows, n_outputs): sums in tree order, as the combined booster adds them.
+        """
+
+    @abc.abstractmethod
+    def margins_by_round(
+        self, booster: Any, table: Table, margin: Margins | None
+    ) -> Iterator[Margins]:
+        """Margins, shape (n_rows, n_outputs), after 0, 1, ... rounds; in one array."""
+
+    @abc.abstractmethod
+    def importance(self, boosters: Sequence[Any], importance_type: str) -> dict[str, float]:
+        """Importance by feature, added up over boosters."""
+
+    @abc.abstractmethod
+    def contributions(self, booster: Any, table: Table) -> Margins:
+        """SHAP values and, last, the bias: shape (n_rows, n_features + 1), outputs before them."""
+
+    @abc.abstractmethod
+    def dump(self, booster: Any) -> bytes: ...
+
+    @abc.abstractmethod
+    def load(self, raw: bytes) -> Any: ...

@@ -1,0 +1,320 @@
+"""XGBoost, as the two stages need it: see :class:`~mtboost.backend.Backend`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost.backend import Backend, Margins, Params
+from mtboost.errors import ParameterError
+from mtboost.labels import FloatArray
+from mtboost.losses import check_labels, inverse_link, make_loss
+from mtboost.metrics import Metric, default_metric
+from mtboost.scores import Beta, Score
+from mtboost.tables import Columns, Table
+from mtboost.tasks import TaskName, TaskSet, did_you_mean
+from mtboost.threads import openmp_threads
+from mtboost.xgboost import assemble
+from mtboost.xgboost.callbacks import InOrder, TaskSplit
+from mtboost.xgboost.library import ALIASES, check_readable, known_parameters, with_start
+from mtboost.xgboost.matrices import (
+    matrix_with_category,
+    plain_matrix,
+    quantile_matrix,
+    quantile_matrix_with_category,
+)
+from mtboost.xgboost.plain import train_plain
+from mtboost.xgboost.quitting import QuitAt, TaskQuitting
+from mtboost.xgboost.residual import residual_margin
+
+# One thread visits so many pairs of a row and a round in about a millisecond.
+_SERIAL_VISITS = 100_000
+
+
+class XgboostBackend(Backend):
+    name = "xgboost"
+    suffix = "ubj"
+    squared_error = "reg:squarederror"
+    binary = "binary:logistic"
+    multiclass = "multi:softprob"
+    starts_at_zero = False
+    arguments = {  # noqa: RUF012  # a constant
+        "objective": "objective",
+        "eval_metric": "eval_metric",
+        "nthread": "n_threads",
+        "n_jobs": "n_threads",
+        "seed": "seed",
+        "random_state": "seed",
+    }
+
+    # ---- before any work --------------------------------------------------------------------
+
+    def parameters(
+        self,
+        params: Params,
+        argument: str = "params",
+        *,
+        elsewhere: Mapping[str, str] = {},
+        others: Collection[str] = (),
+    ) -> dict[str, Any]:
+        known = known_parameters()
+        checked: dict[str, Any] = {}
+        for name, value in params.items():
+            if name not in known:
+                hint = did_you_mean(name, {*known, *others})
+                raise TypeError(f"{argument} has an unknown name {name!r}.{hint}")
+            if name in elsewhere:
+                raise ParameterError(
+                    f"Pass {elsewhere[name]}= to fit(), not {name!r} in {argument}."
+                )
+            if ALIASES.get(name, name) in checked:
+                raise ParameterError(f"{argument} has {ALIASES.get(name, name)!r} under two names.")
+            checked[ALIASES.get(name, name)] = value
+        return checked
+
+    def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
+        return {"objective": objective, "nthread": n_threads, "seed": seed}
+
+    def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]:
+        return {**params, "nthread": n_threads}
+
+    def check_table(self, table: Table) -> None:
+        check_readable(table)
+
+    def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
+        check_labels(make_loss(objective, n_outputs), labels)
+
+    def default_metric(self, params: Params) -> Metric:
+        return default_metric(
+            params["objective"],
+            tweedie_variance_power=float(params.get("tweedie_variance_power", 1.5)),
+            huber_slope=float(params.get("huber_slope", 1.0)),
+        )
+
+    def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
+        return inverse_link(params["objective"], margins)
+
+    def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
+        params = dict(params)
+        if own.feature_names == common.feature_names and own.n_features == common.n_features:
+            return params
+        assert common.feature_names is not None
+        assert own.feature_names is not None
+        interactions = params.get("interaction_constraints")
+        if isinstance(interactions, str):
+            groups = json.loads(interactions)
+            names = [[common.feature_names[feature] for feature in group] for group in groups]
+            params["interaction_constraints"] = names
+        monotone = params.get("monotone_constraints")
+        if monotone is not None and not isinstance(monotone, Mapping):
+            signs = monotone.strip("()").split(",") if isinstance(monotone, str) else monotone
+            by_name = dict(zip(common.feature_names, signs, strict=False))
+            params["monotone_constraints"] = tuple(
+                int(by_name.get(name, 0)) for name in own.feature_names
+            )
+        return params
+
+    # ---- training ---------------------------------------------------------------------------
+
+    def matrix(
+        self,
+        table: Table,
+        *,
+        label: FloatArray,
+        weight: FloatArray | None,
+        margin: Margins | None,
+        params: Params,
+        n_threads: int,
+        ref: xgboost.DMatrix | None = None,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> xgboost.DMatrix:
+        options: dict[str, Any] = {
+            "label": label,
+            "weight": weight,
+            "base_margin": margin,
+            "max_bin": params.get("max_bin"),
+            "n_threads": n_threads,
+            "ref": ref,
+        }
+        if codes is None:
+            return quantile_matrix(table, **options)
+        return quantile_matrix_with_category(table, codes, **options)
+
+    def train_common(
+        self,
+        params: Params,
+        matrix: xgboost.DMatrix,
+        n_rounds: int,
+        *,
+        tasks: TaskSet,
+        score: Score,
+        beta: Beta,
+        table: Table,
+        objective: Callable[..., Any] | None,
+        valid: xgboost.DMatrix | None = None,
+        callbacks: Sequence[Any] = (),
+    ) -> xgboost.Booster:
+        split = TaskSplit(tasks, score=score, beta=beta, table=table.native)
+        return xgboost.train(
+            with_start(params, matrix),
+            matrix,
+            n_rounds,
+            obj=objective,
+            verbose_eval=False,
+            callbacks=[InOrder([split, *callbacks])],
+        )
+
+    def train_plain(
+        self,
+        params: Params,
+        matrix: xgboost.DMatrix,
+        n_rounds: int,
+        *,
+        objective: Callable[..., Any] | None = None,
+        valid: xgboost.DMatrix | None = None,
+        callbacks: Sequence[Any] = (),
+        table: Table | None = None,
+    ) -> xgboost.Booster:
+        native = None if table is None else table.native
+        return train_plain(
+            params, matrix, n_rounds, objective=objective, callbacks=callbacks, table=native
+        )
+
+    def quitting(
+        self,
+        valid: xgboost.DMatrix,
+        tasks: TaskSet | None,
+        *,
+        metric: Metric,
+        patience: int | None,
+        min_delta: float,
+        verbose: bool | int = False,
+    ) -> TaskQuitting:
+        return TaskQuitting(
+            valid, tasks, metric=metric, patience=patience, min_delta=min_delta, verbose=verbose
+        )
+
+    def quit_at(self, left_after: Mapping[TaskName, int]) -> QuitAt:
+        return QuitAt(left_after)
+
+    def stop_if(self, is_over: Callable[[], bool]) -> xgboost.callback.TrainingCallback:
+        return _Stop(is_over)
+
+    def nothing(self, table: Table, params: Params) -> xgboost.Booster:
+        row = quantile_matrix(table.take(np.zeros(1, np.int64)), label=np.ones(1, np.float32))
+        names = ("objective", "num_class", "nthread")
+        own = {name: params[name] for name in names if name in params}
+        grown = xgboost.train({**own, "base_score": 0.5}, row, 1)
+        return assemble.first_rounds(assemble.read_document(grown), 0)
+
+    # ---- boosters ---------------------------------------------------------------------------
+
+    def n_rounds(self, booster: xgboost.Booster) -> int:
+        return booster.num_boosted_rounds()
+
+    def document(self, booster: xgboost.Booster) -> assemble.Document:
+        return assemble.read_document(booster)
+
+    def n_outputs(self, document: assemble.Document) -> int:
+        return assemble.outputs_of(document)
+
+    def first_rounds(self, document: assemble.Document, n_rounds: int) -> xgboost.Booster:
+        # XGBoost 3.2 loses the names of categories when it slices.
+        return assemble.first_rounds(document, n_rounds)
+
+    def combine(
+        self, common: xgboost.Booster, specific: xgboost.Booster | None, n_common_rounds: int
+    ) -> xgboost.Booster:
+        return assemble.combine(common, specific, n_common_rounds)
+
+    def predict_margin(
+        self,
+        booster: xgboost.Booster,
+        table: Table,
+        margin: Margins | None,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> Margins:
+        if codes is not None:
+            matrix = matrix_with_category(table, codes, base_margin=margin)
+            return np.asarray(booster.predict(matrix, output_margin=True))
+        return _predict(booster, table, margin, output_margin=True)
+
+    def response(self, no_rounds: xgboost.Booster, columns: Columns, margins: Margins) -> Margins:
+        empty = np.full((len(margins), columns.n), np.nan, np.float32)
+        table = Table(empty, "numpy", columns.names)
+        return _predict(no_rounds, table, margins, validate_features=False)
+
+    def probabilities(
+        self, no_rounds: xgboost.Booster, objective: str, margins: Margins
+    ) -> Margins:
+        return inverse_link(objective, margins)
+
+    def followed_margins(
+        self,
+        booster: xgboost.Booster,
+        table: Table,
+        margin: Margins | None,
+        quit_round: Mapping[TaskName, int],
+        tasks: TaskSet,
+    ) -> Margins:
+        matrix = plain_matrix(table, base_margin=margin)
+        return residual_margin(booster, matrix, quit_round, tasks).reshape(table.n_rows, -1)
+
+    def margins_by_round(
+        self, booster: xgboost.Booster, table: Table, margin: Margins | None
+    ) -> Iterator[Margins]:
+        document = assemble.read_document(booster)
+        n_outputs = assemble.outputs_of(document)
+        matrix = plain_matrix(table, base_margin=margin)
+        start = assemble.first_rounds(document, 0).predict(matrix, output_margin=True)
+        margins = np.array(start, np.float32).reshape(table.n_rows, n_outputs)
+        yield margins
+        leaves = booster.predict(matrix, pred_leaf=True).reshape(table.n_rows, -1)
+        leaves = leaves.astype(np.int32)
+        for number, tree in enumerate(assemble.trees_of(document)):
+            margins[:, number % n_outputs] += tree["split_conditions"][leaves[:, number]]
+            if number % n_outputs == n_outputs - 1:
+                yield margins
+
+    def importance(
+        self, boosters: Sequence[xgboost.Booster], importance_type: str
+    ) -> dict[str, float]:
+        sums: dict[str, float] = {}
+        for booster in boosters:
+            for name, score in booster.get_score(importance_type=importance_type).items():
+                sums[name] = sums.get(name, 0.0) + float(np.ravel(score)[0])
+        return sums
+
+    def contributions(self, booster: xgboost.Booster, table: Table) -> Margins:
+        return np.asarray(booster.predict(plain_matrix(table), pred_contribs=True))
+
+    def dump(self, booster: xgboost.Booster) -> bytes:
+        return bytes(booster.save_raw("ubj"))
+
+    def load(self, raw: bytes) -> xgboost.Booster:
+        booster = xgboost.Booster()
+        booster.load_model(bytearray(raw))
+        return booster
+
+
+class _Stop(xgboost.callback.TrainingCallback):
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        super().__init__()
+        self._is_over = is_over
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return self._is_over()
+
+
+def _predict(
+    booster: xgboost.Booster, table: Table, base_margin: Margins | None, **options: Any
+) -> Margins:
+    is_small = table.n_rows * (1 + booster.num_boosted_rounds()) < _SERIAL_VISITS
+    with openmp_threads(1 if is_small else None):
+        matrix = plain_matrix(table, base_margin=base_margin)
+        return np.asarray(booster.predict(matrix, **options))
