@@ -13,6 +13,7 @@ Every use of an undocumented behaviour stands in this file or says here which fi
   predicting anything (:func:`scores_in_training`).
 * The format of ``Dataset.save_binary`` (bins.py) and of a model text, which may be assembled by
   hand (assemble.py).
+* ``lightgbm.basic._ConfigAliases`` lists the names of all parameters (:func:`aliases`).
 * The random streams of rows and columns (sampling.py).
 """
 
@@ -22,6 +23,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -213,6 +215,19 @@ def starting_from(data: lightgbm.Dataset, margins: npt.NDArray[np.float64]) -> I
 def silence() -> None:
     """Let LightGBM print no more: it prints what the last parameters it saw let it print."""
     lightgbm.Dataset(np.zeros((1, 1)), params={"verbosity": -1}).construct()
+
+
+@cache
+def aliases() -> dict[str, str]:
+    """Other names of parameters, and the main ones."""
+    every = lightgbm.basic._ConfigAliases._get_all_param_aliases()
+    return {other: main for main, names in every.items() for other in names if other != main}
+
+
+@cache
+def known_parameters() -> frozenset[str]:
+    """Main names of parameters that LightGBM accepts."""
+    return frozenset(lightgbm.basic._ConfigAliases._get_all_param_aliases())
 
 
 def labels_and_weights(

@@ -38,7 +38,6 @@ class Growth(Protocol):
     def objective(self) -> object: ...
     def quit(self, task: int) -> None: ...
     def margins(self, data: lightgbm.Dataset) -> FloatArray: ...
-    def start_margins(self, data: lightgbm.Dataset) -> FloatArray: ...
 
 
 class TaskQuitting(TaskWatch):
@@ -172,7 +171,10 @@ class TaskQuitting(TaskWatch):
                 "rounds change what the trees of earlier rounds add. Use boosting='gbdt'."
             )
         self._data = _data_of(model, self._valid)
-        valid_tasks = TaskSet.from_labels(self._valid_task, self._data.num_data())
+        own = self._valid_task
+        valid_tasks = (
+            own if isinstance(own, TaskSet) else TaskSet.from_labels(own, self._data.num_data())
+        )
         tasks = valid_tasks
         objective: object = parameters["objective"]
         growth = _growth(model)
@@ -193,11 +195,7 @@ class TaskQuitting(TaskWatch):
                 tweedie_variance_power=float(parameters["tweedie_variance_power"]),
             )
         self._watch(tasks, valid_tasks)
-        if growth is not None:
-            start = growth.start_margins(self._data)
-        else:
-            start = _start_margins(model, self._data)
-        self._evaluate(n_rounds, self._link(start))
+        self._evaluate(n_rounds, self._link(_start_margins(model, self._data)))
 
     def _predictions(self, model: lightgbm.Booster) -> FloatArray:
         """Predictions for the validation rows, on the scale of their labels."""

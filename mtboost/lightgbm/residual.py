@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.lightgbm.library import read_parameters
-from mtboost.tables import as_table
+from mtboost.lightgbm.matrices import predict_margin
+from mtboost.tables import Table, as_table
 from mtboost.task_quitting import rounds_of_rows
 from mtboost.tasks import TaskName
 
@@ -70,11 +71,17 @@ def residual_margin(
         )
     table = as_table(data, argument="data")
     rounds = rounds_of_rows(quit_round, task, table.n_rows, booster.current_iteration())
-    n_outputs = booster.num_model_per_iteration()
-    margins = np.zeros((table.n_rows, n_outputs))
+    margins = margins_of_rounds(booster, table, rounds)
+    return margins[:, 0] if margins.shape[1] == 1 else margins
+
+
+def margins_of_rounds(
+    booster: lightgbm.Booster, table: Table, rounds: npt.NDArray[np.integer[Any]]
+) -> npt.NDArray[np.float64]:
+    """Margins of each row after so many rounds, shape (n_rows, n_outputs)."""
+    margins = np.zeros((table.n_rows, booster.num_model_per_iteration()))
     for end in np.unique(rounds[rounds > 0]).tolist():
         rows = np.flatnonzero(rounds == end)
-        own = data if len(rows) == table.n_rows else table.take(rows).native
-        found = booster.predict(own, raw_score=True, num_iteration=end)
-        margins[rows] = np.asarray(found).reshape(len(rows), n_outputs)
-    return margins[:, 0] if n_outputs == 1 else margins
+        own = table if len(rows) == table.n_rows else table.take(rows)
+        margins[rows] = predict_margin(booster, own, n_rounds=end).reshape(len(rows), -1)
+    return margins

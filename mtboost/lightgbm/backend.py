@@ -1,0 +1,361 @@
+"""LightGBM, as the two stages need it: see :class:`~mtboost.backend.Backend`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.backend import Backend, Margins, Params
+from mtboost.errors import ParameterError
+from mtboost.labels import FloatArray
+from mtboost.lightgbm import assemble
+from mtboost.lightgbm.callbacks import TaskSplit
+from mtboost.lightgbm.library import (
+    aliases,
+    arithmetic,
+    check_version,
+    known_parameters,
+    read_parameters,
+)
+from mtboost.lightgbm.matrices import check_names, dataset, native, predict_margin
+from mtboost.lightgbm.quitting import QuitAt, TaskQuitting
+from mtboost.lightgbm.residual import margins_of_rounds
+from mtboost.losses import check_labels, inverse_link, main_name, make_lightgbm_loss
+from mtboost.metrics import Metric, default_metric
+from mtboost.scores import Beta, Score
+from mtboost.tables import Columns, Table
+from mtboost.task_quitting import rounds_of_rows
+from mtboost.tasks import TaskName, TaskSet, did_you_mean
+
+# Fewer cells (rows times features) are trained faster by one thread of LightGBM than by the core.
+_SMALL = 100_000
+
+
+class LightgbmBackend(Backend):
+    name = "lightgbm"
+    suffix = "txt"
+    squared_error = "regression"
+    binary = "binary"
+    multiclass = "multiclass"
+    starts_at_zero = True
+    arguments = {  # noqa: RUF012  # a constant
+        "objective": "objective",
+        "metric": "eval_metric",
+        "num_threads": "n_threads",
+        "num_iterations": "num_boost_round",
+        "early_stopping_round": "patience",
+        "early_stopping_min_delta": "min_delta",
+        "seed": "seed",
+        "categorical_feature": "X",
+    }
+
+    def __init__(self) -> None:
+        check_version()
+
+    # ---- before any work --------------------------------------------------------------------
+
+    def parameters(
+        self,
+        params: Params,
+        argument: str = "params",
+        *,
+        elsewhere: Mapping[str, str] = {},
+        others: Collection[str] = (),
+    ) -> dict[str, Any]:
+        known, main_names = known_parameters(), aliases()
+        checked: dict[str, Any] = {}
+        for name, value in params.items():
+            main = main_names.get(name, name)
+            if main not in known:
+                hint = did_you_mean(name, {*known, *main_names, *others})
+                raise TypeError(f"{argument} has an unknown name {name!r}.{hint}")
+            if main in elsewhere:
+                raise ParameterError(
+                    f"Pass {elsewhere[main]}= to fit(), not {name!r} in {argument}."
+                )
+            if main in checked:
+                raise ParameterError(f"{argument} has {main!r} under two names.")
+            checked[main] = value
+        return checked
+
+    def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
+        return {
+            "objective": main_name(objective),
+            "metric": "None",  # tasks are evaluated one by one
+            "num_threads": n_threads,
+            "seed": seed,
+            "verbosity": -1,
+        }
+
+    def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]:
+        return {**params, "num_threads": n_threads}
+
+    def check_table(self, table: Table) -> None:
+        check_names(table)
+
+    def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
+        check_labels(make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic()), labels)
+
+    def default_metric(self, params: Params) -> Metric:
+        return default_metric(
+            params["objective"],
+            tweedie_variance_power=float(params.get("tweedie_variance_power", 1.5)),
+            huber_slope=float(params.get("alpha", 0.9)),
+        )
+
+    def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
+        sigmoid = float(params.get("sigmoid", 1.0))
+        return inverse_link(params["objective"], margins, sigmoid=sigmoid)
+
+    def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
+        params = dict(params)
+        if own.feature_names == common.feature_names and own.n_features == common.n_features:
+            return params
+        assert common.feature_names is not None
+        assert own.feature_names is not None
+        place = {name: number for number, name in enumerate(own.feature_names)}
+        interactions = params.get("interaction_constraints")
+        if interactions:
+            if isinstance(interactions, str):
+                groups = re.findall(r"\[([^\[\]]*)\]", interactions)
+                interactions = [[int(f) for f in group.split(",")] for group in groups]
+            params["interaction_constraints"] = [
+                [place[common.feature_names[feature]] for feature in group]
+                for group in interactions
+            ]
+        for name, rest in (("monotone_constraints", 0), ("feature_contri", 1.0)):
+            values = params.get(name)
+            if not values:
+                continue
+            given = values.split(",") if isinstance(values, str) else values
+            by_name = dict(zip(common.feature_names, map(float, given), strict=False))
+            params[name] = [type(rest)(by_name.get(own_name, rest)) for own_name in place]
+        return params
+
+    # ---- training ---------------------------------------------------------------------------
+
+    def matrix(
+        self,
+        table: Table,
+        *,
+        label: FloatArray,
+        weight: FloatArray | None,
+        margin: Margins | None,
+        params: Params,
+        n_threads: int,
+        ref: lightgbm.Dataset | None = None,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> lightgbm.Dataset:
+        return dataset(
+            table,
+            label=label,
+            weight=weight,
+            init_score=margin,
+            params={**params, "num_threads": n_threads},
+            ref=ref,
+            codes=codes,
+        )
+
+    def train_common(
+        self,
+        params: Params,
+        matrix: lightgbm.Dataset,
+        n_rounds: int,
+        *,
+        tasks: TaskSet,
+        score: Score,
+        beta: Beta,
+        table: Table,
+        objective: Callable[..., Any] | None,
+        valid: lightgbm.Dataset | None = None,
+        callbacks: Sequence[Any] = (),
+    ) -> lightgbm.Booster:
+        split = TaskSplit(tasks, score=score, beta=beta)
+        return _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
+
+    def train_plain(
+        self,
+        params: Params,
+        matrix: lightgbm.Dataset,
+        n_rounds: int,
+        *,
+        objective: Callable[..., Any] | None = None,
+        valid: lightgbm.Dataset | None = None,
+        callbacks: Sequence[Any] = (),
+        table: Table | None = None,
+    ) -> lightgbm.Booster:
+        # LightGBM's sums differ by the number of threads in the last bit, and so may its trees.
+        # Small tables are therefore trained by one thread, large ones by the core.
+        matrix.construct()
+        if matrix.num_data() * matrix.num_feature() < _SMALL:
+            params = {**params, "num_threads": 1, "force_col_wise": True}
+        else:
+            one_task = TaskSet.from_labels(None, matrix.num_data())
+            callbacks = [TaskSplit(one_task, score="plain"), *callbacks]
+        return _train(params, matrix, n_rounds, objective, valid, callbacks)
+
+    def quitting(
+        self,
+        valid: lightgbm.Dataset,
+        tasks: TaskSet | None,
+        *,
+        metric: Metric,
+        patience: int | None,
+        min_delta: float,
+        verbose: bool | int = False,
+    ) -> TaskQuitting:
+        return TaskQuitting(
+            valid, tasks, metric=metric, patience=patience, min_delta=min_delta, verbose=verbose
+        )
+
+    def quit_at(self, left_after: Mapping[TaskName, int]) -> QuitAt:
+        return QuitAt(left_after)
+
+    def stop_if(self, is_over: Callable[[], bool]) -> Callable[..., None]:
+        def stop(env: lightgbm.callback.CallbackEnv) -> None:
+            if is_over():
+                raise lightgbm.callback.EarlyStopException(env.iteration, [])
+
+        return stop
+
+    def nothing(self, table: Table, params: Params) -> lightgbm.Booster:
+        row = dataset(
+            table.take(np.zeros(1, np.int64)),
+            label=np.ones(1, np.float32),
+            weight=None,
+            init_score=None,
+            params={"verbosity": -1},
+        )
+        own = {name: params[name] for name in ("objective", "num_class") if name in params}
+        empty = lightgbm.Booster({**own, "verbosity": -1}, row)
+        return assemble.first_rounds(assemble.read_document(empty), 0)
+
+    # ---- boosters ---------------------------------------------------------------------------
+
+    def n_rounds(self, booster: lightgbm.Booster) -> int:
+        return booster.current_iteration()
+
+    def document(self, booster: lightgbm.Booster) -> assemble.Document:
+        return assemble.read_document(booster)
+
+    def n_outputs(self, document: assemble.Document) -> int:
+        return assemble.outputs_of(document)
+
+    def first_rounds(self, document: assemble.Document, n_rounds: int) -> lightgbm.Booster:
+        return assemble.first_rounds(document, n_rounds)
+
+    def combine(
+        self, common: lightgbm.Booster, specific: lightgbm.Booster | None, n_common_rounds: int
+    ) -> lightgbm.Booster:
+        return assemble.combine(common, specific, n_common_rounds)
+
+    def predict_margin(
+        self,
+        booster: lightgbm.Booster,
+        table: Table,
+        margin: Margins | None,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> Margins:
+        found = predict_margin(booster, table, codes=codes)
+        return found if margin is None else np.reshape(margin, found.shape) + found
+
+    def response(self, no_rounds: lightgbm.Booster, columns: Columns, margins: Margins) -> Margins:
+        parameters = read_parameters(no_rounds)
+        objective = _objective(no_rounds)
+        return np.asarray(
+            inverse_link(objective, margins, sigmoid=float(parameters.get("sigmoid", 1.0)))
+        )
+
+    def probabilities(
+        self, no_rounds: lightgbm.Booster, objective: str, margins: Margins
+    ) -> Margins:
+        sigmoid = float(read_parameters(no_rounds).get("sigmoid", 1.0))
+        return inverse_link(objective, margins, sigmoid=sigmoid)
+
+    def followed_margins(
+        self,
+        booster: lightgbm.Booster,
+        table: Table,
+        margin: Margins | None,
+        quit_round: Mapping[TaskName, int],
+        tasks: TaskSet,
+    ) -> Margins:
+        rounds = rounds_of_rows(quit_round, tasks, table.n_rows, booster.current_iteration())
+        found = margins_of_rounds(booster, table, rounds)
+        return found if margin is None else np.reshape(margin, found.shape) + found
+
+    def margins_by_round(
+        self, booster: lightgbm.Booster, table: Table, margin: Margins | None
+    ) -> Iterator[Margins]:
+        document = assemble.read_document(booster)
+        n_outputs = assemble.outputs_of(document)
+        margins = np.zeros((table.n_rows, n_outputs))
+        if margin is not None:
+            margins += np.reshape(margin, margins.shape)
+        yield margins
+        leaves = np.asarray(booster.predict(native(table), pred_leaf=True), np.int32)
+        leaves = leaves.reshape(table.n_rows, -1)
+        for number, tree in enumerate(document.trees):
+            values = assemble.read_tree(tree).leaf_value
+            margins[:, number % n_outputs] += values[leaves[:, number]]
+            if number % n_outputs == n_outputs - 1:
+                yield margins
+
+    def importance(
+        self, boosters: Sequence[lightgbm.Booster], importance_type: str
+    ) -> dict[str, float]:
+        kinds = {"weight": "split", "total_gain": "gain"}
+        if importance_type not in kinds:
+            raise ParameterError(
+                "importance_type must be 'gain', 'total_gain' or 'weight' for LightGBM, which "
+                f"keeps no covers; found {importance_type!r}."
+            )
+        sums: dict[str, float] = {}
+        for booster in boosters:
+            values = booster.feature_importance(kinds[importance_type])
+            for name, value in zip(booster.feature_name(), values.tolist(), strict=True):
+                if value > 0:
+                    sums[name] = sums.get(name, 0.0) + float(value)
+        return sums
+
+    def contributions(self, booster: lightgbm.Booster, table: Table) -> Margins:
+        found = np.asarray(booster.predict(native(table), pred_contrib=True))
+        n_outputs = booster.num_model_per_iteration()
+        shape = (table.n_rows, n_outputs, table.n_features + 1)
+        return found if n_outputs == 1 else found.reshape(shape)
+
+    def dump(self, booster: lightgbm.Booster) -> bytes:
+        return booster.model_to_string(num_iteration=-1).encode()
+
+    def load(self, raw: bytes) -> lightgbm.Booster:
+        return lightgbm.Booster(model_str=raw.decode())
+
+
+def _train(
+    params: Params,
+    matrix: lightgbm.Dataset,
+    n_rounds: int,
+    objective: Callable[..., Any] | None,
+    valid: lightgbm.Dataset | None,
+    callbacks: Sequence[Any],
+) -> lightgbm.Booster:
+    own = dict(params) if objective is None else {**params, "objective": objective}
+    booster = lightgbm.train(
+        own,
+        matrix,
+        n_rounds,
+        valid_sets=None if valid is None else [valid],
+        callbacks=list(callbacks),
+    )
+    booster.best_iteration = -1  # all rounds are meant, also where tasks ended the training
+    return booster
+
+
+def _objective(booster: lightgbm.Booster) -> str:
+    """Name of the objective; "custom" if it was a function."""
+    return read_parameters(booster).get("objective", "custom")

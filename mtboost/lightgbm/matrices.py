@@ -1,0 +1,139 @@
+"""Tables as LightGBM reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from mtboost.errors import DataError, MissingDependencyError
+from mtboost.labels import FloatArray
+from mtboost.tables import Table
+
+# Characters that LightGBM refuses in names, because its files are JSON of sorts.
+_FORBIDDEN = set('[]{}":,')
+# One thread visits so many pairs of a row and a round in about a millisecond.
+_SERIAL_VISITS = 100_000
+
+
+def native(table: Table) -> Any:
+    """A table of numbers as an array or CSR or CSC matrix; one with categories as a DataFrame.
+
+    Raises
+    ------
+    MissingDependencyError
+        Categories of a table that is not pandas', and pandas is not installed: LightGBM knows
+        categories of pandas only.
+    """
+    match table.library:
+        case "scipy":
+            return table.native.astype(_number(table.native.dtype), copy=False)
+        case "numpy":
+            return np.asarray(table.native, _number(table.native.dtype))
+        case "pandas" if all(_is_plain(dtype) for dtype in table.column_types.values()):
+            return table.native
+    columns = [table.column(name) for name in table.feature_names or ()]
+    categorical = set(table.categorical_features)
+    if not categorical:
+        types = [_number(values.dtype) for values in columns]
+        return np.column_stack(columns).astype(np.result_type(*types), copy=False)
+    try:
+        import pandas
+    except ImportError:
+        raise MissingDependencyError(
+            f"LightGBM reads categories of pandas only, and X is a table of {table.library}. Run: "
+            "pip install pandas"
+        ) from None
+    return pandas.DataFrame(
+        {
+            name: pandas.Categorical(values, categories=table.categories(name))
+            if name in categorical
+            else values.astype(_number(values.dtype))
+            for name, values in zip(table.feature_names or (), columns, strict=True)
+        }
+    )
+
+
+def dataset(
+    table: Table,
+    *,
+    label: FloatArray,
+    weight: FloatArray | None,
+    init_score: npt.NDArray[np.floating] | None,
+    params: dict[str, Any],
+    ref: lightgbm.Dataset | None = None,
+    codes: npt.NDArray[np.integer[Any]] | None = None,
+) -> lightgbm.Dataset:
+    """Rows to train on, or with the bins of `ref` to validate on; `codes` is one more category."""
+    data, names = native(table), table.feature_names
+    check_names(table)
+    options: dict[str, Any] = {}
+    if codes is not None:
+        data, names = _with_category(data, codes), names and (*names, "task")
+        options["categorical_feature"] = [table.n_features]
+        if table.categorical_features:
+            options["categorical_feature"] = "auto"
+    if init_score is not None and init_score.ndim == 2 and init_score.shape[1] == 1:
+        init_score = init_score[:, 0]
+    return lightgbm.Dataset(
+        data,
+        label,
+        weight=weight,
+        init_score=init_score,
+        reference=ref,
+        feature_name="auto" if names is None else list(names),
+        params=params,
+        **options,
+    )
+
+
+def check_names(table: Table) -> None:
+    """Raise DataError for a name that LightGBM refuses."""
+    for name in table.feature_names or ():
+        if _FORBIDDEN & set(name):
+            raise DataError(
+                f"X has a column {name!r}: LightGBM allows none of {''.join(sorted(_FORBIDDEN))} "
+                "in a name. Rename it."
+            )
+
+
+def predict_margin(
+    booster: lightgbm.Booster,
+    table: Table,
+    *,
+    n_rounds: int | None = None,
+    codes: npt.NDArray[np.integer[Any]] | None = None,
+    **options: Any,
+) -> npt.NDArray[np.float64]:
+    """Raw scores of the first rounds, by default of all; shape (n_rows,) or (n_rows, n_outputs)."""
+    data = native(table) if codes is None else _with_category(native(table), codes)
+    rounds = booster.current_iteration() if n_rounds is None else n_rounds
+    if table.n_rows * (1 + rounds) < _SERIAL_VISITS:
+        options["num_threads"] = 1
+    return np.asarray(booster.predict(data, raw_score=True, num_iteration=rounds, **options))
+
+
+def _with_category(data: Any, codes: npt.NDArray[np.integer[Any]]) -> Any:
+    """One more column of category codes; LightGBM's categories of an array are numbers."""
+    if scipy.sparse.issparse(data):
+        column = scipy.sparse.csr_array(codes.astype(data.dtype)[:, None])
+        return scipy.sparse.hstack([data, column], format="csr")
+    if isinstance(data, np.ndarray):
+        return np.column_stack([data, codes.astype(data.dtype)])
+    import pandas
+
+    categories = np.arange(codes.max(initial=0) + 1)
+    return data.assign(task=pandas.Categorical(codes, categories=categories))
+
+
+def _number(dtype: Any) -> Any:
+    """A type that LightGBM reads and that holds the values."""
+    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+
+def _is_plain(dtype: Any) -> bool:
+    """A type of pandas that LightGBM reads as it is."""
+    return str(dtype) == "category" or (isinstance(dtype, np.dtype) and dtype.kind in "fiub")
