@@ -59,8 +59,8 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def named_parameters(self, params: Params) -> dict[str, Any]:
-        """Parameters that the estimators name, as XGBoost does, by the library's names."""
+    def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
+        """Parameters that the estimators name, as XGBoost does, beside `params` of the library."""
 
     @abc.abstractmethod
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:

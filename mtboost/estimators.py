@@ -256,7 +256,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
                 f"params holds {name!r}, which {type(self).__name__} has itself: pass {name}=."
             )
         given = {name: value for name, value in own.items() if value is not None}
-        return library.named_parameters(given) | further
+        return library.named_parameters(given, further)
 
     def _check_table(self, X: Any, *, reset: bool) -> Any:
         """Check X by scikit-learn's rules; a data frame stays as it is."""

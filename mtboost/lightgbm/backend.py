@@ -101,12 +101,14 @@ class LightgbmBackend(Backend):
             checked["interaction_constraints"] = groups
         return checked
 
-    def named_parameters(self, params: Params) -> dict[str, Any]:
+    def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
         for name, instead in _NOT_NAMED.items():
-            if name in params:
+            if name in named:
                 raise ParameterError(f"LightGBM has no {name}: leave it out. {instead}")
-        own = {_OTHER_NAMES.get(name, name): value for name, value in params.items()}
-        return {"bagging_freq": 1, **own} if "subsample" in params else own
+        own = {_OTHER_NAMES.get(name, name): value for name, value in named.items()}
+        if "subsample" in named and "bagging_freq" not in map(aliases().get, params, params):
+            own["bagging_freq"] = 1  # LightGBM's default, 0, means no bags
+        return {**own, **params}
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {
@@ -357,8 +359,8 @@ class LightgbmBackend(Backend):
         kinds = {"weight": "split", "total_gain": "gain"}
         if importance_type not in kinds:
             raise ParameterError(
-                "importance_type must be 'gain', 'total_gain' or 'weight' for LightGBM, which "
-                f"keeps no covers; found {importance_type!r}."
+                "importance_type must be 'gain', 'total_gain' or 'weight': LightGBM keeps no "
+                "covers."
             )
         sums: dict[str, float] = {}
         for booster in boosters:

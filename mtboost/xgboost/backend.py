@@ -77,8 +77,8 @@ class XgboostBackend(Backend):
             checked[ALIASES.get(name, name)] = value
         return checked
 
-    def named_parameters(self, params: Params) -> dict[str, Any]:
-        return dict(params)
+    def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
+        return {**named, **params}
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {"objective": objective, "nthread": n_threads, "seed": seed}
