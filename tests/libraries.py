@@ -7,19 +7,28 @@ import numpy as np
 import xgboost
 from model_documents import trees
 
+_OBJECTIVES = {
+    "reg:squarederror": "regression",
+    "binary:logistic": "binary",
+    "multi:softprob": "multiclass",
+    "multi:softmax": "multiclass",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+}
+
 
 class XGBoost:
     name = "xgboost"
     squared_error = "reg:squarederror"
-    absolute_error = "reg:absoluteerror"
-    binary = "binary:logistic"
     multiclass = "multi:softprob"
-    poisson = "count:poisson"
-    gamma = "reg:gamma"
     importances = ("gain", "total_gain", "weight", "cover", "total_cover")
     error = xgboost.core.XGBoostError
     #: booster(task) adds the same numbers in the same order as the model does.
     atol = 0.0
+
+    def own(self, text):
+        """A text, with the library's names for XGBoost's objectives."""
+        return text
 
     def raw(self, booster):
         return bytes(booster.save_raw())
@@ -52,16 +61,17 @@ class XGBoost:
 class LightGBM:
     name = "lightgbm"
     squared_error = "regression"
-    absolute_error = "regression_l1"
-    binary = "binary"
     multiclass = "multiclass"
-    poisson = "poisson"
-    gamma = "gamma"
     importances = ("gain", "total_gain", "weight")
     error = lightgbm.basic.LightGBMError
     #: The model adds the trees of each stage, then both sums; the booster one tree after the other.
     #: Some twenty double additions of numbers of order 1.
     atol = 1e-14
+
+    def own(self, text):
+        for name, own in _OBJECTIVES.items():
+            text = text.replace(name, own)
+        return text
 
     def raw(self, booster):
         return booster.model_to_string()
