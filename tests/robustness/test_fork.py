@@ -48,12 +48,16 @@ SCRIPT = """
 import multiprocessing, sys
 import numpy, mtboost
 
+options = {"xgboost": {"n_threads": 2}, "lightgbm": {}}[sys.argv[1]]
+
 def train():
     rng = numpy.random.default_rng(0)
     X = rng.normal(size=(600, 4))
     y = X[:, 0] + rng.normal(size=600)
     task = rng.integers(0, 3, 600)
-    model = mtboost.fit(X, y, task=task, num_boost_round=4, specific_rounds=3, n_threads=2)
+    model = mtboost.fit(
+        X, y, task=task, backend=sys.argv[1], num_boost_round=4, specific_rounds=3, **options
+    )
     return model.predict(X, task=task).tolist()
 
 if __name__ == "__main__":
@@ -64,12 +68,13 @@ if __name__ == "__main__":
 """
 
 
-def test_fit_works_in_forked_workers_where_openmp_starts_no_threads():
+def test_fit_works_in_forked_workers_where_openmp_starts_no_threads(library):
     # With more OpenMP threads XGBoost itself hangs in the child of a process that has trained: the
     # GNU OpenMP library cannot be used on both sides of a fork. Ours are started anew by each call.
+    # LightGBM starts as many as it is told to; by default that is what OpenMP may.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(
-        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", SCRIPT],
+        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", SCRIPT, library.name],
         check=True,
         env=environment,
         timeout=TIMEOUT,
