@@ -27,13 +27,13 @@ def main() -> None:
     scenes = make_fraud_scenes("scene2", scale=0.15, seed=0)
     parts = scenes.split(train=0.15, valid=0.1)
     (X, y, task), (valid_X, valid_y, valid_task), (test_X, test_y, test_task) = map(rows_of, parts)
-    options = {"params": {"verbosity": -1}}
-    train_set = lightgbm.Dataset(X, y, **options)
-    valid_set = lightgbm.Dataset(valid_X, valid_y, reference=train_set, **options)
+    quiet = {"verbosity": -1}
+    train_set = lightgbm.Dataset(X, y, params=quiet)
+    valid_set = lightgbm.Dataset(valid_X, valid_y, reference=train_set, params=quiet)
 
     def train(*callbacks: Callable[[Any], None], **params: Any) -> lightgbm.Booster:
         booster = lightgbm.train(
-            {**PARAMS, "verbosity": -1, **params},
+            {**PARAMS, **quiet, **params},
             train_set,
             num_boost_round=200,
             valid_sets=[valid_set],
