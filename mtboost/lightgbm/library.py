@@ -8,6 +8,8 @@ Every use of an undocumented behaviour stands in this file or says here which fi
   and then ``eval_train``, ``eval_valid``, ``model_to_string`` and ``model_from_string`` of its
   booster, whose class may have been replaced by then (callbacks.py, booster.py). It calls the other
   callbacks after each round, in the order of ``order``; LightGBM's own have 10 to 30 (quitting.py).
+* ``lightgbm.cv`` trains each fold on a ``Dataset.subset``, whose ``used_indices`` are its rows
+  (:func:`rows_of_subset`).
 * A booster without trees evaluates its metrics on the ``init_score`` of its data (booster.py).
 * ``Booster.eval`` hands a function of the user's the scores of a data set in training without
   predicting anything (:func:`scores_in_training`).
@@ -228,6 +230,14 @@ def aliases() -> dict[str, str]:
 def known_parameters() -> frozenset[str]:
     """Main names of parameters that LightGBM accepts."""
     return frozenset(lightgbm.basic._ConfigAliases._get_all_param_aliases())
+
+
+def rows_of_subset(data: lightgbm.Dataset, n_rows: int) -> npt.NDArray[np.integer[Any]] | None:
+    """Which of so many rows a subset of a data set has, such as a fold of ``lightgbm.cv``."""
+    used = data.used_indices
+    if used is None or data.num_data() == n_rows or max(used) >= n_rows:
+        return None
+    return np.asarray(used)
 
 
 def labels_and_weights(
