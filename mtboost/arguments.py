@@ -31,12 +31,12 @@ def common_parameters(
         raise ParameterError(f"n_threads must be None or an integer, found {n_threads!r}.")
     labels = data.labels()
     settings = {
-        **own,
         **backend.settings(
             backend.squared_error if callable(objective) else objective,
             default_n_threads(n_threads, data.n_rows * data.common.n_features),
             at_least(0, seed, "seed"),
         ),
+        **own,
     }
     if is_multiclass(objective) and "num_class" not in settings:
         settings["num_class"] = _count_classes(labels)

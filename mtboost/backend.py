@@ -37,8 +37,8 @@ class Backend(abc.ABC):
     multiclass: ClassVar[str]
     #: Its parameters that are arguments of fit(): name → argument.
     arguments: ClassVar[Mapping[str, str]]
-    #: A booster without rounds adds 0, so that what continues it makes a start of its own.
-    starts_at_zero: ClassVar[bool]
+    #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.
+    fewest_rounds: ClassVar[int]
 
     # ---- before any work --------------------------------------------------------------------
 
@@ -57,6 +57,10 @@ class Backend(abc.ABC):
         belong into another argument of :func:`mtboost.fit`; `others` are names that the caller
         knows beside the library's.
         """
+
+    @abc.abstractmethod
+    def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
+        """Parameters that the estimators name, as XGBoost does, beside `params` of the library."""
 
     @abc.abstractmethod
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
@@ -163,6 +167,10 @@ class Backend(abc.ABC):
     # ---- boosters ---------------------------------------------------------------------------
 
     @abc.abstractmethod
+    def feature_names(self, columns: Columns) -> list[str]:
+        """What a booster calls columns."""
+
+    @abc.abstractmethod
     def n_rounds(self, booster: Any) -> int: ...
 
     @abc.abstractmethod
@@ -177,7 +185,8 @@ class Backend(abc.ABC):
         """Booster of the first rounds, or of none."""
 
     @abc.abstractmethod
-    def combine(self, common: Any, specific: Any, n_common_rounds: int) -> Any: ...
+    def combine(self, common: Any, specific: Any, n_common_rounds: int, columns: Columns) -> Any:
+        """One booster of first common and all specific rounds; `columns` are the task's."""
 
     @abc.abstractmethod
     def predict_margin(

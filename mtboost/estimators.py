@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import joblib
 import numpy as np
 import numpy.typing as npt
-import xgboost
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
@@ -20,8 +19,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from mtboost.backend import Backend
+from mtboost.backends import get_backend
 from mtboost.errors import DataError, ParameterError
-from mtboost.losses import inverse_link, is_classification, is_multiclass
+from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel, UnknownTask
 from mtboost.scores import Beta, Score
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
 Objective = str | Callable[..., Any]
 
-# Parameters that XGBoost knows by the same name.
-_XGBOOST_PARAMETERS = (
+# Parameters that XGBoost knows by the same name, and LightGBM by that or another.
+_LIBRARY_PARAMETERS = (
     "learning_rate",
     "max_depth",
     "max_leaves",
@@ -71,23 +72,24 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         self,
         *,
         n_estimators: int = 100,
-        learning_rate: float = 0.3,
-        max_depth: int = 6,
-        max_leaves: int = 0,
-        grow_policy: Literal["depthwise", "lossguide"] = "depthwise",
-        min_child_weight: float = 1.0,
-        gamma: float = 0.0,
-        reg_lambda: float = 1.0,
-        reg_alpha: float = 0.0,
+        learning_rate: float | None = None,
+        max_depth: int | None = None,
+        max_leaves: int | None = None,
+        grow_policy: Literal["depthwise", "lossguide"] | None = None,
+        min_child_weight: float | None = None,
+        gamma: float | None = None,
+        reg_lambda: float | None = None,
+        reg_alpha: float | None = None,
         max_delta_step: float | None = None,
-        subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
-        colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
-        max_bin: int = 256,
+        subsample: float | None = None,
+        colsample_bytree: float | None = None,
+        colsample_bylevel: float | None = None,
+        colsample_bynode: float | None = None,
+        max_bin: int | None = None,
         monotone_constraints: Any = None,
         interaction_constraints: Any = None,
         objective: Objective | None = None,
+        backend: Literal["xgboost", "lightgbm"] = "xgboost",
         params: Mapping[str, Any] | None = None,
         split_score: Score = "entropy",
         beta: Beta = "auto",
@@ -101,7 +103,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         task_weight: TaskWeight = None,
         refit: bool = False,
         common_features: Sequence[str] | None = None,
-        callbacks: Sequence[xgboost.callback.TrainingCallback] | None = None,
+        callbacks: Sequence[Any] | None = None,
         verbose: bool | int = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -124,6 +126,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints
         self.objective = objective
+        self.backend = backend
         self.params = params
         self.split_score = split_score
         self.beta = beta
@@ -190,6 +193,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             )
         # Should this fit fail, an earlier model would have the wrong classes and columns.
         self.__dict__.pop("model_", None)
+        library = get_backend(self.backend)
         table = None
         if is_mapping(X):
             check_task_keys("y", y, X)
@@ -199,7 +203,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             table = as_table(self._check_table(X, reset=True), task_column=self.task)
             if sample_weight is not None:
                 sample_weight = _check_sample_weight(sample_weight, table.native)
-        objective = self._learn_labels(y)
+        objective = self._learn_labels(y, library)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode(eval_set[1]), *eval_set[2:])
         # Callbacks keep what they have seen, which must not reach another fit.
@@ -211,7 +215,8 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             objective=objective,
             split_score=self.split_score,
             beta=self.beta,
-            params=self._xgboost_parameters(),
+            backend=self.backend,
+            params=self._library_parameters(library),
             num_boost_round=self.n_estimators,
             patience=self.patience,
             min_delta=self.min_delta,
@@ -236,21 +241,22 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         return self
 
     @abc.abstractmethod
-    def _learn_labels(self, y: Any) -> Objective:
+    def _learn_labels(self, y: Any, library: Backend) -> Objective:
         """The objective for these labels."""
 
     @abc.abstractmethod
     def _encode(self, y: Any) -> Any:
         """Labels as the numbers that are trained on."""
 
-    def _xgboost_parameters(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in _XGBOOST_PARAMETERS}
+    def _library_parameters(self, library: Backend) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in _LIBRARY_PARAMETERS}
         further = dict(self.params or {})
         for name in own.keys() & further.keys():
             raise ParameterError(
                 f"params holds {name!r}, which {type(self).__name__} has itself: pass {name}=."
             )
-        return {name: value for name, value in own.items() if value is not None} | further
+        given = {name: value for name, value in own.items() if value is not None}
+        return library.named_parameters(given, further)
 
     def _check_table(self, X: Any, *, reset: bool) -> Any:
         """Check X by scikit-learn's rules; a data frame stays as it is."""
@@ -278,9 +284,10 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             names = tuple(dict.fromkeys(chain(*(own.names or () for own in columns))))
             self.n_features_in_ = len(names)
             self.feature_names_in_ = np.array(names, dtype=object)
-        if names is None:  # XGBoost calls them f0, f1, ..., and the task column is none of them
+        if names is None:  # the library calls them f0, f1, ..., and the task column is none of them
             places = [n for n in range(self.n_features_in_) if n != self.model_.task_column]
-            self._place_of = {f"f{number}": place for number, place in enumerate(places)}
+            own = get_backend(self.backend).feature_names(columns[0])
+            self._place_of = dict(zip(own, places, strict=True))
         else:
             self._place_of = {name: place for place, name in enumerate(names)}
 
@@ -342,25 +349,30 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
 class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore[misc]
     """Classifier for related tasks: a common model, and a specific continuation for each task.
 
-    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``.
+    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``, or
+    of LightGBM.
 
     Parameters
     ----------
     n_estimators : int, default=100
         Most rounds of the common model.
-    learning_rate, max_depth, max_leaves, grow_policy, max_bin
-    min_child_weight, gamma, reg_lambda, reg_alpha
-    subsample, colsample_bytree, colsample_bylevel, colsample_bynode
-        As in XGBoost, with its defaults.
-    max_delta_step : float, optional
-        As in XGBoost: by default 0, or 0.7 for ``count:poisson``.
+    learning_rate, max_depth, max_leaves, grow_policy, max_bin, max_delta_step : optional
+    min_child_weight, gamma, reg_lambda, reg_alpha : optional
+    subsample, colsample_bytree, colsample_bylevel, colsample_bynode : optional
+        As in XGBoost. None is the library's own default. LightGBM has its counterparts (``gamma``
+        is its ``min_gain_to_split``, ``min_child_weight`` its ``min_sum_hessian_in_leaf``,
+        ``max_leaves`` its ``num_leaves``) but no ``grow_policy`` and ``colsample_bylevel``; with
+        ``subsample`` it draws rows every round, unless `params` has another ``bagging_freq``.
     monotone_constraints, interaction_constraints : optional
-        As in XGBoost, by name or by position; the task column has none.
+        As in the library: by position, in XGBoost also by name; the task column has none.
     objective : str, optional
-        Name of an XGBoost objective for classes; by default ``"binary:logistic"``, or
-        ``"multi:softprob"`` for more than two classes.
+        The library's name of an objective for classes; by default ``"binary:logistic"``, or
+        ``"multi:softprob"`` for more than two classes, of LightGBM ``"binary"`` and
+        ``"multiclass"``.
+    backend : {"xgboost", "lightgbm"}, default="xgboost"
+        The library whose bins, parameters and boosters are used.
     params : mapping, optional
-        Further parameters of XGBoost, such as ``scale_pos_weight`` and ``max_cat_to_onehot``.
+        Further parameters of the library, such as ``scale_pos_weight`` and ``max_cat_to_onehot``.
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto", default="auto"
         See :func:`mtboost.make_split_score`.
@@ -380,7 +392,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of the common
         model and none gets a specific one.
     specific_params : mapping, optional
-        Parameters of XGBoost that differ in the specific models.
+        Parameters of the library that differ in the specific models.
     specific_rounds : int, default=500
         Most rounds of a specific model; 0 for none.
     task_weight : mapping of task name to float, or "balanced", optional
@@ -389,8 +401,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Train both stages again on all rows of `X`, with the rounds found on those held out.
     common_features : sequence of str, optional
         Columns of the common model; by default those that every task has.
-    callbacks : sequence of xgboost.callback.TrainingCallback, optional
-        For the common model. Each fit uses copies, which it leaves in ``callbacks_``.
+    callbacks : sequence of callbacks, optional
+        The library's, for the common model. Each fit uses copies, which it leaves in
+        ``callbacks_``.
     verbose : bool or int, default=False
         Print progress every so many rounds.
     n_jobs : int, optional
@@ -409,7 +422,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         ``("all",)`` without a task.
     quit_round_ : dict of task name to int
         Rounds of the common model that each task uses.
-    callbacks_ : tuple of TrainingCallback
+    callbacks_ : tuple of callbacks
     n_features_in_ : int
         Columns of `X`, the task column among them; different columns of a mapping's tables.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -452,7 +465,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
 
         Returns
         -------
-        ndarray of float32, shape (n_rows,) or (n_rows, n_classes); for a mapping, a dict of them
+        ndarray of float32, or float64 from LightGBM; for a mapping, a dict of them
+            Shape (n_rows,) or (n_rows, n_classes).
 
         Raises
         ------
@@ -470,8 +484,10 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         unknown_task: UnknownTask = "error",
     ) -> Any:
         """Probability of each class, shape (n_rows, n_classes); as :meth:`decision_function`."""
-        margins = self._margins(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
-        return _each(self._probabilities, margins)
+        X = self._fitted_table(X)
+        return self.model_.predict_proba(
+            X, task=task, base_margin=base_margin, unknown_task=unknown_task
+        )
 
     def predict(
         self,
@@ -489,7 +505,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         """Accuracy of :meth:`predict`."""
         return float(accuracy_score(y, self.predict(X, task=task), sample_weight=sample_weight))
 
-    def _learn_labels(self, y: Any) -> Objective:
+    def _learn_labels(self, y: Any, library: Backend) -> Objective:
         labels = np.concatenate(list(y.values())) if isinstance(y, Mapping) else y
         check_classification_targets(labels)
         self.classes_ = LabelEncoder().fit(labels).classes_
@@ -498,16 +514,16 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
             raise DataError(
                 f"y has one class only, {self.classes_.tolist()[0]!r}: a classifier needs two."
             )
-        objective = self.objective or ("binary:logistic" if n_classes == 2 else "multi:softprob")
+        objective = self.objective or (library.binary if n_classes == 2 else library.multiclass)
         if not is_classification(objective):
             raise ParameterError(
                 f"objective={objective!r} gives no probabilities of classes: choose "
-                f"'binary:logistic' or 'multi:softprob', or train it by mtboost.fit."
+                f"{library.binary!r} or {library.multiclass!r}, or train it by mtboost.fit."
             )
         if n_classes > 2 and not is_multiclass(objective):
             raise ParameterError(
                 f"objective={objective!r} is for two classes, but y has {n_classes}: choose "
-                f"'multi:softprob'."
+                f"{library.multiclass!r}."
             )
         return objective
 
@@ -516,13 +532,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         encoder.classes_ = self.classes_
         return _each(encoder.transform, y)
 
-    def _probabilities(self, margins: npt.NDArray[np.float32]) -> npt.NDArray[np.floating[Any]]:
-        probabilities = inverse_link(self.model_.objective, margins)
-        if probabilities.ndim == 1:
-            return np.column_stack([1 - probabilities, probabilities])
-        return probabilities
-
-    def _most_probable(self, margins: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    def _most_probable(self, margins: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
         number = margins > 0 if margins.ndim == 1 else margins.argmax(axis=1)
         classes: npt.NDArray[Any] = self.classes_[number.astype(np.intp)]
         return classes
@@ -531,13 +541,14 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
 class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[misc]
     """Regressor for related tasks: a common model, and a specific continuation for each task.
 
-    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``.
+    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``, or
+    of LightGBM.
 
     Parameters
     ----------
     objective : str or callable, optional
-        Name of an XGBoost objective, by default ``"reg:squarederror"``, or a function ``(margins,
-        DMatrix) -> gradient, hessian``.
+        The library's name of an objective, by default squared error, or a function ``(margins,
+        DMatrix or Dataset) -> gradient, hessian``.
 
     All others, and the attributes except ``classes_``, are those of :class:`MultiTaskClassifier`.
 
@@ -575,7 +586,7 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
 
         Returns
         -------
-        ndarray of float32, shape (n_rows,); for a mapping, a dict of them
+        ndarray of float32, or float64 from LightGBM, shape (n_rows,); for a mapping, a dict of them
 
         Raises
         ------
@@ -589,8 +600,8 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         """Coefficient of determination of :meth:`predict`."""
         return float(r2_score(y, self.predict(X, task=task), sample_weight=sample_weight))
 
-    def _learn_labels(self, y: Any) -> Objective:
-        return self.objective or "reg:squarederror"
+    def _learn_labels(self, y: Any, library: Backend) -> Objective:
+        return self.objective or library.squared_error
 
     def _encode(self, y: Any) -> Any:
         return y

@@ -288,7 +288,9 @@ class MultiTaskModel:
         xgboost.Booster or lightgbm.Booster
         """
         self._check_task(task)
-        return self._library.combine(self.common, self.specific[task], self.quit_round[task])
+        return self._library.combine(
+            self.common, self.specific[task], self.quit_round[task], self.task_columns[task]
+        )
 
     def add_task(
         self,
@@ -327,7 +329,7 @@ class MultiTaskModel:
         validation_fraction : float in [0, 1), default=0.2
             With 0 the task uses the common rounds that any task uses, and gets no specific model.
         params : mapping, optional
-            XGBoost's parameters for the specific model.
+            The library's parameters for the specific model.
         specific_rounds, patience, n_threads, seed
             As in :func:`mtboost.fit`.
         min_delta : float, default=0.0
@@ -430,10 +432,14 @@ class MultiTaskModel:
         stages = [self._first_rounds(n_rounds)] if n_rounds else []
         stages += [specific] if specific is not None else []
         if importance_type not in ("gain", "cover"):
-            return self._library.importance(stages, importance_type)
-        n_splits = self._library.importance(stages, "weight")
-        totals = self._library.importance(stages, f"total_{importance_type}")
-        return {name: total / n_splits[name] for name, total in totals.items()}
+            found = self._library.importance(stages, importance_type)
+        else:
+            n_splits = self._library.importance(stages, "weight")
+            totals = self._library.importance(stages, f"total_{importance_type}")
+            found = {name: total / n_splits[name] for name, total in totals.items()}
+        columns = self.task_columns[task]
+        own = dict(zip(self._library.feature_names(columns), columns.names or (), strict=False))
+        return {own.get(name, name): value for name, value in found.items()}
 
     def contributions(self, X: Any, *, task: Any = None) -> Any:
         """Contribution of each feature to each margin: exact SHAP values, and the bias last.

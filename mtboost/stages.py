@@ -111,9 +111,10 @@ class TwoStages:
             values = np.array([self._evaluate(valid, margins) for margins in by_round])
             history = dict(zip(valid.tasks.names, values.T, strict=True))
             sign = 1.0 if self.metric.greater_is_better else -1.0
+            fewest = self.backend.fewest_rounds if data.base_margin is None else 0
             for task, found in history.items():
-                if self.patience is not None and not np.isnan(found).all():
-                    quit_round[task] = int(np.nanargmax(sign * found))
+                if self.patience is not None and not np.isnan(found[fewest:]).all():
+                    quit_round[task] = fewest + int(np.nanargmax(sign * found[fewest:]))
         return CommonModel(booster, quit_round, {}, history)
 
     def _evaluate(self, valid: Dataset, margins: Margins) -> npt.NDArray[np.float64]:
@@ -217,7 +218,7 @@ class TwoStages:
         task: TaskName,
         common: CommonModel,
         data: Dataset,
-        margins: Margins | None,
+        margins: Margins,
         valid: Dataset | None,
         valid_margins: Margins | None,
         n_rounds: int | None,
@@ -231,8 +232,6 @@ class TwoStages:
             return self._no_model("as found before refitting", data, task)
         if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
             return self._no_model("no row has weight", data, task)
-        if self.backend.starts_at_zero and not common.quit_round[task] and data.base_margin is None:
-            margins = valid_margins = None  # the task's model makes its own start
         matrix = self._task_matrix(table, data, task, margins, n_threads, params)
         own_valid = valid is not None and task in valid.tasks
         if n_rounds is None and self.patience is None and not own_valid:
@@ -249,6 +248,7 @@ class TwoStages:
             return SpecificModel(booster, n_rounds, np.empty(0), "")
         if valid is None or task not in valid.tasks:
             return self._no_model("no validation rows", data, task)
+        assert valid_margins is not None
         valid_table = Columns.of(table).align(valid.task_table(task))
         valid_matrix = self._task_matrix(
             valid_table, valid, task, valid_margins, n_threads, params, ref=matrix
@@ -304,7 +304,7 @@ class TwoStages:
         table: Table,
         data: Dataset,
         task: TaskName,
-        margins: Margins | None,
+        margins: Margins,
         n_threads: int,
         params: Mapping[str, Any],
         ref: Any = None,
@@ -314,7 +314,7 @@ class TwoStages:
             table,
             label=data.labels()[rows],
             weight=None if data.weight is None else data.weight[rows],
-            margin=None if margins is None else margins[rows],
+            margin=margins[rows],
             params=params,
             n_threads=n_threads,
             ref=ref,

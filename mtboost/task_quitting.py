@@ -39,6 +39,8 @@ class TaskWatch:
         self._min_delta = min_delta
         self._period = int(verbose)
         self._logger = logger
+        #: Fewest rounds that quit_round may be.
+        self.fewest_rounds = 0
         self._tasks: TaskSet | None = None
         self._values: list[npt.NDArray[np.float64]] = []
 
@@ -96,7 +98,7 @@ class TaskWatch:
             self.metric, label, prediction, self._codes, self._tasks.n_tasks, weight
         )
         gain = value - self._best if self.metric.greater_is_better else self._best - value
-        improved = self._is_active & ~np.isnan(value)
+        improved = self._is_active & ~np.isnan(value) & (n_rounds >= self.fewest_rounds)
         improved &= np.isnan(self._best) | (gain > self._min_delta)
         self._best[improved] = value[improved]
         self._best_round[improved] = n_rounds

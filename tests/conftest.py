@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import threadpoolctl
+from libraries import LIBRARIES
 
 from mtboost.errors import UnsupportedError
 
@@ -19,6 +20,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if session.config.getoption("no_skips", False) and reporter and reporter.stats.get("skipped"):
         reporter.write_line("--no-skips: something was skipped", red=True)
         session.exitstatus = max(exitstatus, pytest.ExitCode.TESTS_FAILED)
+
+
+@pytest.fixture(params=LIBRARIES.values(), ids=LIBRARIES)
+def library(request):
+    """For tests of what holds whichever library makes the boosters."""
+    return request.param
 
 
 @pytest.fixture

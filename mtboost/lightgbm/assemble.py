@@ -344,7 +344,11 @@ def _categories(first_words: Array, words: Array) -> tuple[Array, Array]:
 
 
 def combine(
-    common: lightgbm.Booster, specific: lightgbm.Booster | None, n_common_rounds: int
+    common: lightgbm.Booster,
+    specific: lightgbm.Booster | None,
+    n_common_rounds: int,
+    *,
+    categories: Mapping[str, list[Any]] | None = None,
 ) -> lightgbm.Booster:
     """One booster from the first rounds of a common model and a model continued from them.
 
@@ -354,6 +358,8 @@ def combine(
     to its ``best_iteration`` are taken, as its own ``predict`` does. Features are matched by name;
     those of `specific` come first, in its order, then common features that it lacks. Predictions
     have the link of the common model's objective; if that was a function, of the specific one's.
+    `categories` are the labels of each category column, if they are known: a booster has them by
+    the order of its columns alone, and cannot tell a constant category from a constant number.
 
     Raises
     ------
@@ -378,7 +384,7 @@ def combine(
             f"The common model has {per_round} trees a round, the specific one "
             f"{outputs_of(second)}: they must have the same outputs."
         )
-    frame, places = _union_of_features(first, second)
+    frame, places = _union_of_features(first, second, categories)
     moved = [_move_features(tree, places) for tree in first.trees[: n_common_rounds * per_round]]
     own = second.trees
     if specific.best_iteration > 0:
@@ -386,7 +392,9 @@ def combine(
     return load_document(with_trees(frame, [*moved, *own]))
 
 
-def _union_of_features(first: Document, second: Document) -> tuple[Document, Array]:
+def _union_of_features(
+    first: Document, second: Document, categories: Mapping[str, list[Any]] | None
+) -> tuple[Document, Array]:
     """Frame over both feature sets, and where each feature of `first` stands in it."""
     names, own_names = _feature_names(first), _feature_names(second)
     if _are_given(names) != _are_given(own_names):
@@ -413,9 +421,11 @@ def _union_of_features(first: Document, second: Document) -> tuple[Document, Arr
         header.setdefault("objective", second.header["objective"])
     if signs:
         header["monotone_constraints"] = " ".join(signs.get(name, "0") for name in union)
-    frame = replace(
-        first, header=header, pandas_categorical=_union_of_categories(first, second, union)
-    )
+    if categories:
+        labels: list[list[Any]] | None = [categories[n] for n in union if n in categories]
+    else:
+        labels = _union_of_categories(first, second, union)
+    frame = replace(first, header=header, pandas_categorical=labels)
     position = {name: place for place, name in enumerate(union)}
     return frame, np.array([position[name] for name in names])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import lightgbm
@@ -22,7 +23,7 @@ from mtboost.lightgbm.library import (
     known_parameters,
     read_parameters,
 )
-from mtboost.lightgbm.matrices import check_names, dataset, native, predict_margin
+from mtboost.lightgbm.matrices import check_names, dataset, native, own_name, predict_margin
 from mtboost.lightgbm.quitting import QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
 from mtboost.losses import check_labels, inverse_link, main_name, make_lightgbm_loss
@@ -34,6 +35,14 @@ from mtboost.tasks import TaskName, TaskSet, did_you_mean
 
 # Fewer cells (rows times features) are trained faster by one thread of LightGBM than by the core.
 _SMALL = 100_000
+# Parameters of the estimators that LightGBM names otherwise, and those that it does not have.
+_OTHER_NAMES = {"gamma": "min_gain_to_split"}
+_NOT_NAMED = {
+    "grow_policy": "It always splits the best leaf: bound trees by max_leaves and max_depth.",
+    "colsample_bylevel": "Use colsample_bytree or colsample_bynode.",
+}
+# Parameters with a value for each column, and what leaves a column alone.
+_LISTS = {"monotone_constraints": 0, "feature_contri": 1.0}
 
 
 class LightgbmBackend(Backend):
@@ -42,7 +51,7 @@ class LightgbmBackend(Backend):
     squared_error = "regression"
     binary = "binary"
     multiclass = "multiclass"
-    starts_at_zero = True
+    fewest_rounds = 1
     arguments = {  # noqa: RUF012  # a constant
         "objective": "objective",
         "metric": "eval_metric",
@@ -81,7 +90,25 @@ class LightgbmBackend(Backend):
             if main in checked:
                 raise ParameterError(f"{argument} has {main!r} under two names.")
             checked[main] = value
+        for name in _LISTS:
+            if isinstance(checked.get(name), Mapping):
+                raise ParameterError(
+                    f"{argument} has {name} by name, but LightGBM knows columns by position only: "
+                    "give a list with a value for each."
+                )
+        if "interaction_constraints" in checked:
+            groups = _groups(checked["interaction_constraints"], argument)
+            checked["interaction_constraints"] = groups
         return checked
+
+    def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
+        for name, instead in _NOT_NAMED.items():
+            if name in named:
+                raise ParameterError(f"LightGBM has no {name}: leave it out. {instead}")
+        own = {_OTHER_NAMES.get(name, name): value for name, value in named.items()}
+        if "subsample" in named and "bagging_freq" not in map(aliases().get, params, params):
+            own["bagging_freq"] = 1  # LightGBM's default, 0, means no bags
+        return {**own, **params}
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {
@@ -119,16 +146,17 @@ class LightgbmBackend(Backend):
         assert common.feature_names is not None
         assert own.feature_names is not None
         place = {name: number for number, name in enumerate(own.feature_names)}
-        interactions = params.get("interaction_constraints")
-        if interactions:
-            if isinstance(interactions, str):
-                groups = re.findall(r"\[([^\[\]]*)\]", interactions)
-                interactions = [[int(f) for f in group.split(",")] for group in groups]
+        if params.get("interaction_constraints"):
+            # LightGBM never splits a column that is in no group.
+            alone = [[place[name]] for name in place if name not in common.feature_names]
             params["interaction_constraints"] = [
-                [place[common.feature_names[feature]] for feature in group]
-                for group in interactions
+                *(
+                    [place[common.feature_names[feature]] for feature in group]
+                    for group in params["interaction_constraints"]
+                ),
+                *alone,
             ]
-        for name, rest in (("monotone_constraints", 0), ("feature_contri", 1.0)):
+        for name, rest in _LISTS.items():
             values = params.get(name)
             if not values:
                 continue
@@ -175,6 +203,12 @@ class LightgbmBackend(Backend):
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
     ) -> lightgbm.Booster:
+        for callback in callbacks:
+            if not callable(callback):
+                raise TypeError(
+                    f"callbacks holds {callback!r}: it must be a function of "
+                    "lightgbm.callback.CallbackEnv, such as lightgbm.log_evaluation()."
+                )
         split = TaskSplit(tasks, score=score, beta=beta)
         return _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
 
@@ -193,7 +227,7 @@ class LightgbmBackend(Backend):
         # Small tables are therefore trained by one thread, large ones by the core.
         matrix.construct()
         if matrix.num_data() * matrix.num_feature() < _SMALL:
-            params = {**params, "num_threads": 1, "force_col_wise": True}
+            params = {**params, "num_threads": 1, "force_col_wise": True, "force_row_wise": False}
         else:
             one_task = TaskSet.from_labels(None, matrix.num_data())
             callbacks = [TaskSplit(one_task, score="plain"), *callbacks]
@@ -209,9 +243,12 @@ class LightgbmBackend(Backend):
         min_delta: float,
         verbose: bool | int = False,
     ) -> TaskQuitting:
-        return TaskQuitting(
+        found = TaskQuitting(
             valid, tasks, metric=metric, patience=patience, min_delta=min_delta, verbose=verbose
         )
+        if valid.init_score is None:
+            found.fewest_rounds = self.fewest_rounds
+        return found
 
     def quit_at(self, left_after: Mapping[TaskName, int]) -> QuitAt:
         return QuitAt(left_after)
@@ -237,6 +274,11 @@ class LightgbmBackend(Backend):
 
     # ---- boosters ---------------------------------------------------------------------------
 
+    def feature_names(self, columns: Columns) -> list[str]:
+        if columns.names is None:
+            return [f"Column_{number}" for number in range(columns.n)]
+        return list(map(own_name, columns.names))
+
     def n_rounds(self, booster: lightgbm.Booster) -> int:
         return booster.current_iteration()
 
@@ -250,9 +292,14 @@ class LightgbmBackend(Backend):
         return assemble.first_rounds(document, n_rounds)
 
     def combine(
-        self, common: lightgbm.Booster, specific: lightgbm.Booster | None, n_common_rounds: int
+        self,
+        common: lightgbm.Booster,
+        specific: lightgbm.Booster | None,
+        n_common_rounds: int,
+        columns: Columns,
     ) -> lightgbm.Booster:
-        return assemble.combine(common, specific, n_common_rounds)
+        categories = {own_name(name): labels for name, labels in columns.categories.items()}
+        return assemble.combine(common, specific, n_common_rounds, categories=categories)
 
     def predict_margin(
         self,
@@ -312,8 +359,8 @@ class LightgbmBackend(Backend):
         kinds = {"weight": "split", "total_gain": "gain"}
         if importance_type not in kinds:
             raise ParameterError(
-                "importance_type must be 'gain', 'total_gain' or 'weight' for LightGBM, which "
-                f"keeps no covers; found {importance_type!r}."
+                "importance_type must be 'gain', 'total_gain' or 'weight': LightGBM keeps no "
+                "covers."
             )
         sums: dict[str, float] = {}
         for booster in boosters:
@@ -324,10 +371,13 @@ class LightgbmBackend(Backend):
         return sums
 
     def contributions(self, booster: lightgbm.Booster, table: Table) -> Margins:
-        found = np.asarray(booster.predict(native(table), pred_contrib=True))
+        found: Any = booster.predict(native(table), pred_contrib=True)
+        if table.library == "scipy":  # then sparse, and a list of them for several outputs
+            parts = found if isinstance(found, list) else [found]
+            found = np.hstack([part.toarray() for part in parts])
         n_outputs = booster.num_model_per_iteration()
         shape = (table.n_rows, n_outputs, table.n_features + 1)
-        return found if n_outputs == 1 else found.reshape(shape)
+        return np.asarray(found if n_outputs == 1 else found.reshape(shape))
 
     def dump(self, booster: lightgbm.Booster) -> bytes:
         return booster.model_to_string(num_iteration=-1).encode()
@@ -351,9 +401,33 @@ def _train(
         n_rounds,
         valid_sets=None if valid is None else [valid],
         callbacks=list(callbacks),
+        keep_training_booster=True,
     )
-    booster.best_iteration = -1  # all rounds are meant, also where tasks ended the training
-    return booster
+    # As train() ends, but with all rounds, also where a callback of the user's ended it.
+    booster.best_iteration = -1
+    text = booster.model_to_string(num_iteration=-1)
+    # A model does not depend on the threads that trained it, and so its text must not name them.
+    booster.model_from_string(re.sub(r"(?m)^\[num_threads: \d+\]$", "[num_threads: 0]", text))
+    return booster.free_dataset()
+
+
+def _groups(interactions: Any, argument: str) -> list[list[int]]:
+    """Interaction constraints; a text has each group in brackets of its own."""
+    try:
+        if isinstance(interactions, str):
+            texts = re.findall(r"\[([^\[\]]*)\]", interactions)
+            if not texts and interactions:
+                raise ValueError("no group in brackets")
+            interactions = [text.split(",") for text in texts]
+        groups = [[int(feature) for feature in group] for group in interactions]
+        if min(chain(*groups), default=0) < 0:
+            raise ValueError("a number is below 0")
+        return groups
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"{argument} has interaction_constraints that are no lists of column numbers "
+            f"({error}): give [[0, 1], [2]]."
+        ) from None
 
 
 def _objective(booster: lightgbm.Booster) -> str:

@@ -228,7 +228,7 @@ class Growth(TaskGrowth):
         own = data.get_field("init_score")
         if own is None:
             return np.tile(self._start_scores, (data.num_data(), 1))
-        return np.array(own, np.float64).reshape(data.num_data(), -1)
+        return np.array(own, np.float64, order="C").reshape(data.num_data(), -1)
 
     def _matrix(self, data: lightgbm.Dataset) -> _core.BinnedMatrix:
         if data not in self._matrices:
@@ -270,6 +270,7 @@ class Growth(TaskGrowth):
         self._trees.append(None)
         self._texts.append(assemble.tree_text(assemble.constant_tree(value, n_rows)))
 
+    @np.errstate(over="ignore")  # a gain beyond float32 is infinite, as in LightGBM
     def _in_lightgbms_order(self, tree: dict[str, npt.NDArray[Any]], bias: float) -> assemble.Tree:
         """Node i is the i-th split; a left child keeps the leaf's number."""
         left, right = tree["left"], tree["right"]

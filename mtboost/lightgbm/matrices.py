@@ -13,8 +13,8 @@ from mtboost.errors import DataError, MissingDependencyError
 from mtboost.labels import FloatArray
 from mtboost.tables import Table
 
-# Characters that LightGBM refuses in names, because its files are JSON of sorts.
-_FORBIDDEN = set('[]{}":,')
+# Characters that LightGBM refuses in names, and two that would end the line they are written in.
+_FORBIDDEN = set('[]{}":,\n\r')
 # One thread visits so many pairs of a row and a round in about a millisecond.
 _SERIAL_VISITS = 100_000
 
@@ -29,17 +29,21 @@ def native(table: Table) -> Any:
         categories of pandas only.
     """
     match table.library:
-        case "scipy":
-            return table.native.astype(_number(table.native.dtype), copy=False)
+        case "scipy":  # LightGBM predicts from SciPy's matrices only, not from its arrays
+            numbers = table.native.astype(_number(table.native.dtype), copy=False)
+            matrix = scipy.sparse.csr_matrix if numbers.format == "csr" else scipy.sparse.csc_matrix
+            return matrix(numbers)
         case "numpy":
             return np.asarray(table.native, _number(table.native.dtype))
-        case "pandas" if all(_is_plain(dtype) for dtype in table.column_types.values()):
-            return table.native
+        case "pandas":
+            types = zip(table.native.columns, table.native.dtypes, strict=True)
+            others = {label: _plain(dtype) for label, dtype in types if not _is_plain(dtype)}
+            return table.native.astype(others) if others else table.native
     columns = [table.column(name) for name in table.feature_names or ()]
     categorical = set(table.categorical_features)
     if not categorical:
-        types = [_number(values.dtype) for values in columns]
-        return np.column_stack(columns).astype(np.result_type(*types), copy=False)
+        dtype = np.result_type(*(_number(values.dtype) for values in columns))
+        return np.column_stack([values.astype(dtype, copy=False) for values in columns])
     try:
         import pandas
     except ImportError:
@@ -72,7 +76,7 @@ def dataset(
     check_names(table)
     options: dict[str, Any] = {}
     if codes is not None:
-        data, names = _with_category(data, codes), names and (*names, "task")
+        data, names = _with_category(data, codes), None
         options["categorical_feature"] = [table.n_features]
         if table.categorical_features:
             options["categorical_feature"] = "auto"
@@ -92,12 +96,24 @@ def dataset(
 
 def check_names(table: Table) -> None:
     """Raise DataError for a name that LightGBM refuses."""
+    columns: dict[str, str] = {}
     for name in table.feature_names or ():
-        if _FORBIDDEN & set(name):
+        if not name or _FORBIDDEN & set(name):
             raise DataError(
-                f"X has a column {name!r}: LightGBM allows none of {''.join(sorted(_FORBIDDEN))} "
-                "in a name. Rename it."
+                f"X has a column {name!r}: LightGBM allows no empty name and no comma, colon, "
+                "double quote, bracket, brace or line break in it. Rename it."
             )
+        other = columns.setdefault(own_name(name), name)
+        if other != name:
+            raise DataError(
+                f"X has columns {other!r} and {name!r}: LightGBM calls both {own_name(name)!r}. "
+                "Rename one."
+            )
+
+
+def own_name(name: str) -> str:
+    """What LightGBM calls a column: its files separate names by spaces."""
+    return name.replace(" ", "_")
 
 
 def predict_margin(
@@ -119,14 +135,15 @@ def predict_margin(
 def _with_category(data: Any, codes: npt.NDArray[np.integer[Any]]) -> Any:
     """One more column of category codes; LightGBM's categories of an array are numbers."""
     if scipy.sparse.issparse(data):
-        column = scipy.sparse.csr_array(codes.astype(data.dtype)[:, None])
+        column = scipy.sparse.csr_matrix(codes.astype(data.dtype)[:, None])
         return scipy.sparse.hstack([data, column], format="csr")
     if isinstance(data, np.ndarray):
         return np.column_stack([data, codes.astype(data.dtype)])
     import pandas
 
     categories = np.arange(codes.max(initial=0) + 1)
-    return data.assign(task=pandas.Categorical(codes, categories=categories))
+    frame = data.set_axis([str(number) for number in range(data.shape[1])], axis=1)
+    return frame.assign(task=pandas.Categorical(codes, categories=categories))
 
 
 def _number(dtype: Any) -> Any:
@@ -136,4 +153,13 @@ def _number(dtype: Any) -> Any:
 
 def _is_plain(dtype: Any) -> bool:
     """A type of pandas that LightGBM reads as it is."""
-    return str(dtype) == "category" or (isinstance(dtype, np.dtype) and dtype.kind in "fiub")
+    if str(dtype) == "category":
+        return not dtype.ordered
+    return isinstance(dtype, np.dtype) and dtype.kind in "fiub"
+
+
+def _plain(dtype: Any) -> Any:
+    """A plain type for another one; LightGBM takes ordered categories for numbers."""
+    if str(dtype) == "category":
+        return type(dtype)(dtype.categories, ordered=False)
+    return np.float64

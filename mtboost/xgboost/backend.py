@@ -42,7 +42,7 @@ class XgboostBackend(Backend):
     squared_error = "reg:squarederror"
     binary = "binary:logistic"
     multiclass = "multi:softprob"
-    starts_at_zero = False
+    fewest_rounds = 0
     arguments = {  # noqa: RUF012  # a constant
         "objective": "objective",
         "eval_metric": "eval_metric",
@@ -76,6 +76,9 @@ class XgboostBackend(Backend):
                 raise ParameterError(f"{argument} has {ALIASES.get(name, name)!r} under two names.")
             checked[ALIASES.get(name, name)] = value
         return checked
+
+    def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
+        return {**named, **params}
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {"objective": objective, "nthread": n_threads, "seed": seed}
@@ -214,6 +217,9 @@ class XgboostBackend(Backend):
 
     # ---- boosters ---------------------------------------------------------------------------
 
+    def feature_names(self, columns: Columns) -> list[str]:
+        return list(columns.names or (f"f{number}" for number in range(columns.n)))
+
     def n_rounds(self, booster: xgboost.Booster) -> int:
         return booster.num_boosted_rounds()
 
@@ -228,7 +234,11 @@ class XgboostBackend(Backend):
         return assemble.first_rounds(document, n_rounds)
 
     def combine(
-        self, common: xgboost.Booster, specific: xgboost.Booster | None, n_common_rounds: int
+        self,
+        common: xgboost.Booster,
+        specific: xgboost.Booster | None,
+        n_common_rounds: int,
+        columns: Columns,
     ) -> xgboost.Booster:
         return assemble.combine(common, specific, n_common_rounds)
 

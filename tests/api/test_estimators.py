@@ -3,8 +3,10 @@
 import copy
 import io
 import pickle
+from functools import partial
 
 import joblib
+import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,6 +15,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 import xgboost
+from libraries import LIBRARIES
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
@@ -37,11 +40,10 @@ _ROUNDED = (
     "XGBoost's gradients are float32: weight 3 times one of them is rounded, three of them are not"
 )
 EXPECTED_FAILURES = {
-    "MultiTaskClassifier": {
+    ("MultiTaskClassifier", "xgboost"): {
         "check_sample_weight_equivalence_on_dense_data": _ROUNDED,
         "check_sample_weight_equivalence_on_sparse_data": _ROUNDED,
     },
-    "MultiTaskRegressor": {},
 }
 
 N_ROWS = 240
@@ -64,22 +66,31 @@ every_estimator = pytest.mark.parametrize(
         (MultiTaskClassifier(**FAST), CLASSES),
         (MultiTaskClassifier(**FAST), THREE_CLASSES),
         (MultiTaskRegressor(**FAST), VALUES),
+        (MultiTaskClassifier(backend="lightgbm", **FAST), THREE_CLASSES),
     ],
-    ids=["two classes", "three classes", "regressor"],
+    ids=["two classes", "three classes", "regressor", "lightgbm"],
 )
 
 
 def boosters(model):
     model = getattr(model, "model_", model)
-    return {task: model.booster(task).save_raw() for task in model.tasks}
+    raw = LIBRARIES[model.backend].raw
+    return {task: raw(model.booster(task)) for task in model.tasks}
 
 
 # scikit-learn's rules
 
 
 @parametrize_with_checks(
-    [MultiTaskClassifier(), MultiTaskRegressor()],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES[type(estimator).__name__],
+    [
+        MultiTaskClassifier(),
+        MultiTaskRegressor(),
+        MultiTaskClassifier(backend="lightgbm"),
+        MultiTaskRegressor(backend="lightgbm"),
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(
+        (type(estimator).__name__, estimator.backend), {}
+    ),
 )
 def test_scikit_learn_check(estimator, check):
     check(estimator)
@@ -144,6 +155,77 @@ def test_without_a_task_it_is_xgboosts_classifier_bit_for_bit(y):
     )
 
 
+# LightGBM's counterparts of the parameters, and its names of them.
+OF_LIGHTGBM = [
+    ({}, {}),
+    ({"learning_rate": 0.3}, {"learning_rate": 0.3}),  # XGBoost's default
+    ({"max_depth": 2}, {"max_depth": 2}),
+    ({"max_leaves": 4}, {"num_leaves": 4}),
+    ({"min_child_weight": 70.0}, {"min_sum_hessian_in_leaf": 70.0}),
+    ({"gamma": 20.0}, {"min_gain_to_split": 20.0}),
+    ({"reg_lambda": 9.0}, {"lambda_l2": 9.0}),
+    ({"reg_alpha": 3.0}, {"lambda_l1": 3.0}),
+    ({"max_delta_step": 0.1}, {"max_delta_step": 0.1}),
+    ({"max_bin": 8}, {"max_bin": 8}),
+    ({"subsample": 0.5}, {"bagging_fraction": 0.5, "bagging_freq": 1}),
+    (
+        {"subsample": 0.5, "params": {"subsample_freq": 3}},
+        {"bagging_fraction": 0.5, "bagging_freq": 3},
+    ),
+    ({"colsample_bytree": 0.4}, {"feature_fraction": 0.4}),
+    ({"monotone_constraints": (-1, 0, 1)}, {"monotone_constraints": [-1, 0, 1]}),
+    ({"interaction_constraints": "[[0, 1], [2]]"}, {"interaction_constraints": [[0, 1], [2]]}),
+    ({"params": {"min_data_in_leaf": 2}}, {"min_data_in_leaf": 2}),
+]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "params"), OF_LIGHTGBM, ids=lambda names: ",".join(names) or "defaults"
+)
+def test_without_a_task_it_is_lightgbms_booster_bit_for_bit(parameters, params):
+    estimator = MultiTaskRegressor(
+        n_estimators=20, backend="lightgbm", n_jobs=1, random_state=0, **parameters
+    ).fit(NUMBERS, VALUES)
+    quiet = {"objective": "regression", "verbosity": -1, "num_threads": 1, "seed": 0}
+    theirs = lightgbm.train({**quiet, **params}, lightgbm.Dataset(NUMBERS, VALUES), 20)
+    np.testing.assert_array_equal(estimator.predict(NUMBERS), theirs.predict(NUMBERS))
+    gains = LIBRARIES["lightgbm"].importance(theirs, "gain")
+    expected = [gains.get(f"Column_{place}", 0.0) for place in range(3)]
+    np.testing.assert_allclose(
+        estimator.feature_importances_, expected / np.sum(expected), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("y", [THREE_CLASSES > 0, THREE_CLASSES], ids=["two", "three"])
+def test_without_a_task_it_is_lightgbms_classifier_bit_for_bit(y):
+    ours = MultiTaskClassifier(n_estimators=20, backend="lightgbm").fit(NUMBERS, y)
+    theirs = lightgbm.LGBMClassifier(n_estimators=20, n_jobs=1, verbosity=-1).fit(NUMBERS, y)
+    np.testing.assert_array_equal(
+        ours.decision_function(NUMBERS), theirs.predict(NUMBERS, raw_score=True)
+    )
+    np.testing.assert_array_equal(ours.predict(NUMBERS), theirs.predict(NUMBERS))
+    # exp of NumPy and of LightGBM may differ in the last bit.
+    np.testing.assert_allclose(
+        ours.predict_proba(NUMBERS), theirs.predict_proba(NUMBERS), rtol=1e-14
+    )
+
+
+@pytest.mark.parametrize("sigmoid", [1.0, 3.0])
+def test_probabilities_follow_lightgbms_sigmoid(sigmoid):
+    estimator = MultiTaskClassifier(backend="lightgbm", params={"sigmoid": sigmoid}, **FAST)
+    estimator.fit(NUMBERS, CLASSES, task=SHOP)
+    margins = estimator.decision_function(NUMBERS, task=SHOP)
+    found = estimator.predict_proba(NUMBERS, task=SHOP)[:, 1]
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(-sigmoid * margins)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["grow_policy", "colsample_bylevel"])
+def test_what_lightgbm_does_not_have_is_refused(name):
+    value = "lossguide" if name == "grow_policy" else 0.5
+    with pytest.raises(ParameterError, match=f"LightGBM has no {name}: leave it out"):
+        MultiTaskRegressor(backend="lightgbm", **{name: value}).fit(NUMBERS, VALUES)
+
+
 # mtboost.fit underneath
 
 
@@ -174,6 +256,7 @@ def test_without_a_task_it_is_xgboosts_classifier_bit_for_bit(y):
         ({"refit": True}, {"refit": True}),
         ({"common_features": ["a"]}, {"common_features": ["a"]}),
         ({"random_state": 3}, {"seed": 3}),
+        ({"backend": "lightgbm"}, {"backend": "lightgbm"}),
     ],
     ids=lambda names: ",".join(names) or "defaults",
 )
@@ -297,7 +380,8 @@ def test_a_task_column_of_a_frame_gives_the_model_of_its_labels(estimator, y, X)
     np.testing.assert_array_equal(by_column.predict(X), by_labels.predict(features, task=SHOP))
     assert by_column.n_features_in_ == 5
     assert by_column.feature_names_in_.tolist() == ["a", "b", "c", "shop", "color"]
-    assert by_column.booster("x").feature_types == ["float", "float", "float", "c"]
+    library = LIBRARIES[estimator.backend]
+    assert library.feature_names(by_column.booster("x")) == ["a", "b", "c", "color"]
 
 
 @every_estimator
@@ -583,21 +667,21 @@ def test_a_copy_predicts_the_same(estimator, y, copied):
         other.predict(FRAME.rename(columns={"a": "A"}))
 
 
-class Counter(xgboost.callback.TrainingCallback):
+class Counter:
     """Ends training after ten rounds in all its life."""
 
-    def __init__(self):
-        super().__init__()
-        self.n_rounds = 0
+    n_rounds = 0
 
-    def after_iteration(self, model, epoch, evals_log):
+    def __call__(self, *_):
         self.n_rounds += 1
         return self.n_rounds >= 10
 
 
 @every_estimator
 def test_a_second_fit_equals_a_fresh_one_bit_for_bit(estimator, y):
-    estimator = clone(estimator).set_params(n_estimators=12, callbacks=[Counter()], task="shop")
+    library = LIBRARIES[estimator.backend]
+    callbacks = [library.callback(Counter())]
+    estimator = clone(estimator).set_params(n_estimators=12, callbacks=callbacks, task="shop")
     used = clone(estimator).fit(FRAME, y)
     other = FRAME.iloc[30:].drop(columns="b")
     # Fewer rows, columns and tasks, and other labels.
@@ -607,7 +691,7 @@ def test_a_second_fit_equals_a_fresh_one_bit_for_bit(estimator, y):
     fresh = clone(estimator).fit(other, y_other)
     assert boosters(used) == boosters(fresh)
     assert used.tasks_ == fresh.tasks_ == ("x", "y")
-    assert used.model_.common.num_boosted_rounds() == 10
+    assert library.n_rounds(used.model_.common) == 10
     assert vars(used).keys() == vars(fresh).keys()
     np.testing.assert_array_equal(used.predict(other), fresh.predict(other))
     np.testing.assert_array_equal(used.feature_importances_, fresh.feature_importances_)
@@ -624,7 +708,7 @@ def test_column_names_of_an_earlier_fit_are_forgotten():
 
 def test_fit_changes_no_parameter():
     parameters = {
-        "callbacks": [Counter()],
+        "callbacks": [LIBRARIES["xgboost"].callback(Counter())],
         "params": {"base_score": 0.5},
         "specific_params": {"eta": 0.1},
         "monotone_constraints": {"a": 1},
@@ -636,8 +720,8 @@ def test_fit_changes_no_parameter():
     for name, value in parameters.items():
         assert getattr(estimator, name) is value
     assert {name: parameters[name] for name in given} == given
-    assert parameters["callbacks"][0].n_rounds == 0
-    assert estimator.callbacks_[0].n_rounds == 10
+    assert parameters["callbacks"][0].after_round.n_rounds == 0
+    assert estimator.callbacks_[0].after_round.n_rounds == 10
 
 
 def test_nothing_is_printed_unless_asked_for(capfd):
@@ -680,6 +764,7 @@ TABLES = {
 
 @every_estimator
 def test_a_mapping_of_tables_gives_a_mapping_of_predictions(estimator, y):
+    library = LIBRARIES[estimator.backend]
     labels = {task: y[table.index] for task, table in TABLES.items()}
     weight = {task: np.arange(len(table)) + 1.0 for task, table in TABLES.items()}
     estimator = clone(estimator).fit(TABLES, labels, sample_weight=weight)
@@ -692,13 +777,13 @@ def test_a_mapping_of_tables_gives_a_mapping_of_predictions(estimator, y):
         np.testing.assert_array_equal(predictions[task], alone)
         of_rows = estimator.predict(table, task=[task] * len(table))
         np.testing.assert_array_equal(predictions[task], of_rows)
-        margins = estimator.booster(task).predict(
-            xgboost.DMatrix(table[estimator.booster(task).feature_names]), output_margin=True
-        )
+        booster = estimator.booster(task)
+        margins = library.margins(booster, table[library.feature_names(booster)])
+        assert_equal = partial(np.testing.assert_allclose, margins, rtol=0, atol=library.atol)
         if y is VALUES:
-            np.testing.assert_array_equal(predictions[task], margins)
+            assert_equal(predictions[task])
         else:
-            np.testing.assert_array_equal(estimator.decision_function(TABLES)[task], margins)
+            assert_equal(estimator.decision_function(TABLES)[task])
             assert estimator.predict_proba(TABLES)[task].shape == (len(table), len(np.unique(y)))
     assert estimator.feature_importances_.shape == (3,)
     assert boosters(clone(estimator).fit(TABLES, labels)) != boosters(estimator)
@@ -867,13 +952,25 @@ def test_importances_are_zero_where_nothing_is_split():
         ({"objective": lambda m, d: (m, m)}, CLASSES, "gives no probabilities"),
         ({"objective": "binary:logistic"}, THREE_CLASSES, "is for two classes, but y has 3"),
         ({"params": {"max_depth": 3}}, CLASSES, "which MultiTaskClassifier has itself"),
-        ({"params": {"eta": 0.1}}, CLASSES, "'learning_rate' under two names"),
+        (
+            {"learning_rate": 0.2, "params": {"eta": 0.1}},
+            CLASSES,
+            "'learning_rate' under two names",
+        ),
         ({"params": {"seed": 1}}, CLASSES, "Pass seed="),
         ({}, VALUES, "Unknown label type: continuous"),
         ({"task": "shop"}, CLASSES, "no column 'shop', for its columns have no names"),
         ({"task": 3}, CLASSES, "no column 3: it has 3"),
         ({"max_depth": -1}, CLASSES, "max_depth"),
         ({"patience": 0}, CLASSES, "patience must be an integer >= 1"),
+        ({"backend": "catboost"}, CLASSES, "backend must be 'xgboost' or 'lightgbm', found 'cat"),
+        ({"backend": "lightgbm", "objective": "l2"}, CLASSES, "choose 'binary' or 'multiclass'"),
+        ({"backend": "lightgbm", "objective": "binary"}, THREE_CLASSES, "choose 'multiclass'"),
+        (
+            {"backend": "lightgbm", "gamma": 1, "params": {"min_split_gain": 1}},
+            CLASSES,
+            "two names",
+        ),
     ],
 )
 def test_what_a_classifier_cannot_be_fitted_with_is_refused(parameters, y, message):
