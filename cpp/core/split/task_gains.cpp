@@ -329,7 +329,7 @@ std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<c
   };
   for_each_piece(node, [&](const Piece& piece, float gain) {
     const double s = gain;
-    change_to(piece, {s, s * s}, with_positives && gain > 0.0f ? Positives{s, s * std::log(gain), 1.0} : Positives{});
+    change_to(piece, {s, s * s}, with_positives && gain > 0.0f ? Positives{s, s * std::log(s), 1.0} : Positives{});
   });
   change_to({n_cuts_, n_cuts_, 0, 0}, {}, {});
   for (int direction = 0; direction < 3; ++direction) {
