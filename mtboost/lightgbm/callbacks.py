@@ -47,12 +47,16 @@ class TaskSplit:
     """
 
     before_iteration = True
-    order = -1_000_000  # before any other callback looks at the booster
 
     def __init__(self, task: Any, *, score: Score = "entropy", beta: Beta = "auto") -> None:
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
-        self._score = make_split_score(score, beta)
+        make_split_score(score, beta)  # refuses here what training would
+        # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
+        self._score, self._beta = score, beta
+        # Before any other callback looks at the booster. lightgbm.train sets what it does not find
+        # in the instance.
+        self.order = -1_000_000
 
     def __call__(self, env: lightgbm.callback.CallbackEnv) -> None:
         if env.iteration > env.begin_iteration:
@@ -64,4 +68,5 @@ class TaskSplit:
             )
         if isinstance(env.model, GrowingBooster):
             raise UnsupportedError("Give lightgbm.train one TaskSplit, not two.")
-        take_over(env.model, tasks=self.tasks, score=self._score)
+        score = make_split_score(self._score, self._beta)
+        take_over(env.model, tasks=self.tasks, score=score)
