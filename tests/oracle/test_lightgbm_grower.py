@@ -9,9 +9,11 @@ another way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -37,6 +39,7 @@ class Problem:
     task: np.ndarray
     n_tasks: int
     params: naive_lightgbm.Params
+    is_sparse: bool
     # What the tree may see; empty: all.
     rows: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
     active: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
@@ -123,6 +126,7 @@ def problems(draw: st.DrawFn) -> Problem:
         task,
         n_tasks,
         params,
+        is_sparse=draw(st.booleans()),
     )
 
 
@@ -136,31 +140,25 @@ def parts(draw: st.DrawFn) -> Problem:
     rows[0], active[whole.task[0]] = True, True  # one row at least
     n_features = len(whole.data.features)
     chosen = rng.choice(n_features, rng.integers(1, n_features + 1), replace=False)
-    return Problem(
-        whole.data,
-        whole.gradients,
-        whole.task,
-        whole.n_tasks,
-        whole.params,
-        rows=rows,
-        active=active,
-        features=np.sort(chosen),
-    )
+    return replace(whole, rows=rows, active=active, features=np.sort(chosen))
 
 
 def matrix_of(problem: Problem) -> _core.BinnedMatrix:
-    kinds, n_rows = problem.data.features, problem.data.n_rows
+    """Each feature in a column of its own."""
     features = own_features(problem)
-    return own_bins.Bins(
-        n_rows,
-        features,
-        [
-            own_bins._Column(problem.data.bins[:, column].astype("<u2").view(np.uint8), 16)
-            for column in range(len(kinds))
-        ],
-        list(range(len(kinds))),
-        [feature.slots(np.arange(feature.n_bins)) for feature in features],
-    ).matrix(np.argsort(problem.task, kind="stable").astype(np.uint32), n_threads=1)
+    columns = []
+    for i, feature in enumerate(features):
+        bins = problem.data.bins[:, i]
+        entries = np.where(bins == feature.frequent_bin, 0, bins + (feature.frequent_bin > 0))
+        columns.append(own_bins._Column(entries.astype("<u2").view(np.uint8), 16, None))
+    places = list(range(len(features)))
+    order = np.argsort(problem.task, kind="stable").astype(np.uint32)
+    stored = own_bins.Bins(problem.data.n_rows, features, columns, places, [1] * len(features))
+    bytes_per_value = 0 if problem.is_sparse else math.inf
+    with patch.object(own_bins, "_SPARSE_BYTES", bytes_per_value):
+        matrix = stored.matrix(order, n_threads=1)
+    assert matrix.is_sparse == problem.is_sparse
+    return matrix
 
 
 def own_features(problem: Problem) -> list[own_bins.Feature]:
@@ -354,9 +352,7 @@ def test_kernel_grows_the_twins_tree_on_part_of_the_data(name: str, problem: Pro
 @given(problem=problems())
 @settings(max_examples=30, deadline=None)
 def test_one_task_grows_the_plain_tree(name: str, problem: Problem) -> None:
-    single = Problem(
-        problem.data, problem.gradients, np.zeros_like(problem.task), 1, problem.params
-    )
+    single = replace(problem, task=np.zeros_like(problem.task), n_tasks=1)
     kernel, plain = grow(single, SCORES[name][0]()), grow(single, None)
     for name in set(plain.arrays) - {"score"}:
         assert_array_equal(kernel.arrays[name], plain.arrays[name])

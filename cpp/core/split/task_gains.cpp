@@ -220,14 +220,14 @@ void TaskGains::sum_light_rows(const PresentTask& task, std::span<const Gradient
 
 void TaskGains::sum_sparse_rows(const PresentTask& task, std::span<const GradientPair> gradients) {
   std::size_t n_values = 0;
-  GradientSums missing = task.sums;
+  GradientSums unstored = task.sums;
   for_each_value(matrix_.sparse_column(feature_), task.rows, [&](std::size_t position, bin_t bin) {
     const GradientPair& pair = gradients[task.rows[position]];
     fill(segment_of_bin_[bin], {pair.gradient, pair.hessian});
-    missing -= {pair.gradient, pair.hessian};
+    unstored -= {pair.gradient, pair.hessian};
     ++n_values;
   });
-  if (n_values < task.rows.size()) fill(n_cuts_ + 1, missing);
+  if (n_values < task.rows.size()) fill(segment_of_bin_[matrix_.cuts().unstored_bin(feature_)], unstored);
   list_filled();
 }
 
