@@ -4,22 +4,33 @@ import re
 
 import lightgbm
 import numpy as np
+import scipy.sparse
 import xgboost
 from model_documents import trees
+
+_OBJECTIVES = {
+    "reg:squarederror": "regression",
+    "reg:absoluteerror": "regression_l1",
+    "binary:logistic": "binary",
+    "multi:softprob": "multiclass",
+    "multi:softmax": "multiclass",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+}
 
 
 class XGBoost:
     name = "xgboost"
+    booster = xgboost.Booster
     squared_error = "reg:squarederror"
-    absolute_error = "reg:absoluteerror"
-    binary = "binary:logistic"
     multiclass = "multi:softprob"
-    poisson = "count:poisson"
-    gamma = "reg:gamma"
     importances = ("gain", "total_gain", "weight", "cover", "total_cover")
-    error = xgboost.core.XGBoostError
     #: booster(task) adds the same numbers in the same order as the model does.
     atol = 0.0
+
+    def own(self, text):
+        """A text, with the library's names for XGBoost's objectives."""
+        return text
 
     def raw(self, booster):
         return bytes(booster.save_raw())
@@ -39,10 +50,15 @@ class XGBoost:
     def importance(self, booster, kind):
         return booster.get_score(importance_type=kind)
 
-    def margins(self, booster, table):
-        """Margins of a NumPy array or pandas DataFrame with the booster's columns."""
-        matrix = xgboost.DMatrix(table, enable_categorical=True, nthread=1)
+    def margins(self, booster, table, start=None):
+        """Margins of a table with the booster's columns, and from these margins on."""
+        matrix = xgboost.DMatrix(table, base_margin=start, enable_categorical=True, nthread=1)
         return booster.predict(matrix, output_margin=True)
+
+    def train(self, params, table, y, n_rounds, start=None):
+        """Booster of the library's own, for squared error."""
+        matrix = xgboost.QuantileDMatrix(table, y, base_margin=start, enable_categorical=True)
+        return xgboost.train({**params, "nthread": 1}, matrix, n_rounds)
 
     def callback(self, after_round):
         """A user's callback: ``after_round(n_rounds)`` ends training by returning True."""
@@ -51,17 +67,18 @@ class XGBoost:
 
 class LightGBM:
     name = "lightgbm"
+    booster = lightgbm.Booster
     squared_error = "regression"
-    absolute_error = "regression_l1"
-    binary = "binary"
     multiclass = "multiclass"
-    poisson = "poisson"
-    gamma = "gamma"
     importances = ("gain", "total_gain", "weight")
-    error = lightgbm.basic.LightGBMError
     #: The model adds the trees of each stage, then both sums; the booster one tree after the other.
     #: Some twenty double additions of numbers of order 1.
     atol = 1e-14
+
+    def own(self, text):
+        for name, own in _OBJECTIVES.items():
+            text = text.replace(name, own)
+        return text
 
     def raw(self, booster):
         return booster.model_to_string()
@@ -85,8 +102,17 @@ class LightGBM:
         found = zip(booster.feature_name(), values[kind].tolist(), splits, strict=True)
         return {name: value for name, value, n_splits in found if n_splits}
 
-    def margins(self, booster, table):
-        return booster.predict(table, raw_score=True, num_threads=1)
+    def margins(self, booster, table, start=None):
+        if scipy.sparse.issparse(table):
+            table = scipy.sparse.csr_matrix(table)
+        elif hasattr(table, "to_pandas"):  # LightGBM reads categories of pandas only
+            table = table.to_pandas()
+        found = booster.predict(table, raw_score=True, num_threads=1)
+        return found if start is None else start + found
+
+    def train(self, params, table, y, n_rounds, start=None):
+        params = {"objective": "regression", "num_threads": 1, "verbosity": -1, **params}
+        return lightgbm.train(params, lightgbm.Dataset(table, y, init_score=start), n_rounds)
 
     def callback(self, after_round):
         return _LightGBMCallback(after_round)

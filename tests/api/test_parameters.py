@@ -1,7 +1,8 @@
-"""XGBoost's parameters mean in mtboost what they mean in XGBoost, by whatever name."""
+"""A library's parameters mean in mtboost what they mean there, by whatever name."""
 
 import numpy as np
 import pytest
+from libraries import LIBRARIES
 
 import mtboost
 from mtboost.errors import ParameterError
@@ -11,8 +12,9 @@ LABELS = NUMBERS @ [1.0, -2.0, 0.5]
 TASKS = np.arange(120) % 2
 
 
-def fitted(**kwargs):
-    return mtboost.fit(NUMBERS, LABELS, task=TASKS, num_boost_round=5, specific_rounds=5, **kwargs)
+def fitted(library=LIBRARIES["xgboost"], **kwargs):
+    options = {"backend": library.name, "num_boost_round": 5, "specific_rounds": 5, **kwargs}
+    return mtboost.fit(NUMBERS, LABELS, task=TASKS, **options)
 
 
 @pytest.mark.parametrize(
@@ -26,12 +28,30 @@ def fitted(**kwargs):
 )
 def test_specific_params_win_over_params_whatever_the_alias(alias, name, value, other):
     # XGBoost itself prefers `name` over `alias` when both are set, in whatever order.
-    expected = fitted(params={name: other}, specific_params={name: value})
-    assert any(report.specific_rounds for report in expected.reports.values())
+    assert_wins(LIBRARIES["xgboost"], alias, name, value, other)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name", "value", "other"),
+    [
+        ("eta", "learning_rate", 0.05, 0.5),
+        ("reg_lambda", "lambda_l2", 40.0, 4.0),
+        ("reg_alpha", "lambda_l1", 3.0, 1.0),
+        ("min_child_samples", "min_data_in_leaf", 30, 5),
+    ],
+)
+def test_specific_params_of_lightgbm_win_over_params_whatever_the_alias(alias, name, value, other):
+    assert_wins(LIBRARIES["lightgbm"], alias, name, value, other)
+
+
+def assert_wins(library, alias, name, value, other):
+    expected = fitted(library, params={name: other}, specific_params={name: value})
+    plain = fitted(library, params={name: other})
+    assert library.raw(expected.booster(0)) != library.raw(plain.booster(0))
     for first, second in ((name, alias), (alias, name), (alias, alias)):
-        model = fitted(params={first: other}, specific_params={second: value})
+        model = fitted(library, params={first: other}, specific_params={second: value})
         for task in (0, 1):
-            assert model.booster(task).save_raw() == expected.booster(task).save_raw()
+            assert library.raw(model.booster(task)) == library.raw(expected.booster(task))
 
 
 def test_a_parameter_under_two_names_is_refused():

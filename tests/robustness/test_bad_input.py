@@ -4,12 +4,16 @@ Reading of tables, labels, weights and task labels has tests of its own (test_ta
 test_task_labels.py); here everything goes through the functions a user calls.
 """
 
+import lightgbm
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 import threadpoolctl
 import xgboost
+from libraries import LIBRARIES
 from model_documents import assert_same_model, trees
 
 import mtboost
@@ -52,9 +56,19 @@ class Watch(xgboost.callback.TrainingCallback):
         return False
 
 
-def fit(**changes):
-    options = {"X": X, "y": Y, "task": TASK, **SMALL, **changes}
+def fit(library=LIBRARIES["xgboost"], **changes):
+    options = {"X": X, "y": Y, "task": TASK, "backend": library.name, **SMALL, **changes}
+    if isinstance(options.get("objective"), str):
+        options["objective"] = library.own(options["objective"])
     return mtboost.fit(options.pop("X"), options.pop("y"), **options)
+
+
+def assert_refused(library, changes, error, message):
+    """Refused before the first tree."""
+    rounds = []
+    with pytest.raises(error, match=library.own(message)):
+        fit(library, callbacks=[library.callback(rounds.append)], **changes)
+    assert rounds == []
 
 
 def planted(values, row, value):
@@ -72,11 +86,6 @@ BAD_DATA = {
     "one axis": ({"X": X[:, 0]}, r"X has shape \(200,\).*reshape\(-1, 1\)"),
     "text": ({"X": X.astype(str)}, r"X has dtype <U.*numbers"),
     "objects": ({"X": FRAME.assign(q="a")}, "column 'q' of dtype .*categor"),
-    "infinite": ({"X": planted(X, (7, 1), np.inf)}, "X is inf in column 1: .*finite"),
-    "too large": (
-        {"X": FRAME.assign(r=1e300)},
-        r"X is 1e\+300 in column 'r': .*float32",
-    ),
     "names twice": ({"X": FRAME.set_axis(["p", "p", "r"], axis=1)}, "2 columns named 'p'"),
     "no labels": ({"y": None}, "y is missing"),
     "too few labels": ({"y": Y[:5]}, r"y has shape \(5,\).*200 rows"),
@@ -86,13 +95,9 @@ BAD_DATA = {
     "text label": ({"y": planted(Y, 5, "a")}, "y is 'a' at row 5.*number"),
     "labels 1 and 2": (
         {"y": CLASSES % 2 + 1, "objective": "binary:logistic"},
-        "binary:logistic needs labels from 0 to 1, but 67 labels.*row 1 .*value 2",
+        "binary:logistic needs labels .*0 to 1, but 67 labels.*row 1 .*value 2",
     ),
     "negative count": ({"y": Y, "objective": "count:poisson"}, "count:poisson needs labels.*0 or"),
-    "zero for gamma": (
-        {"y": planted(np.abs(Y) + 1, 9, 0.0), "objective": "reg:gamma"},
-        "reg:gamma needs positive labels, but 1 label is not: row 9",
-    ),
     "gap in the classes": (
         {"y": CLASSES * 2, "objective": "multi:softprob"},
         "y must hold the classes 0, 1, .*found labels 0.0, 2.0, 4.0.*num_class",
@@ -181,13 +186,31 @@ BAD_DATA = {
     ),
     "validation label": (
         {"y": TASK, "objective": "binary:logistic", "eval_set": (X, planted(TASK, 3, 2), TASK)},
-        "eval_set: binary:logistic needs labels from 0 to 1, but 1 label is not: row 3",
+        "eval_set: binary:logistic needs labels .*0 to 1, but 1 label is not: row 3",
     ),
     "validation without labels": ({"eval_set": (X, None, TASK)}, "y is missing"),
     "validation as a list of sets": ({"eval_set": [(X, Y, TASK)]}, "eval_set has 1 parts"),
     "validation without margins": (
         {"base_margin": Y, "eval_set": (X, Y, TASK)},
         "base_margin must be given for training and validation rows",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_DATA.values(), ids=BAD_DATA)
+def test_fit_refuses_bad_data_before_the_first_tree(library, changes, message):
+    assert_refused(library, changes, DataError, message)
+
+
+ONLY_XGBOOST_REFUSES = {
+    "zero for gamma": (
+        {"y": planted(np.abs(Y) + 1, 9, 0.0), "objective": "reg:gamma"},
+        "reg:gamma needs positive labels, but 1 label is not: row 9",
+    ),
+    "infinite": ({"X": planted(X, (7, 1), np.inf)}, "X is inf in column 1: .*finite"),
+    "too large": (
+        {"X": FRAME.assign(r=1e300)},
+        r"X is 1e\+300 in column 'r': .*float32",
     ),
     "infinite validation": (
         {"eval_set": (planted(X, (1, 2), -np.inf), Y, TASK)},
@@ -196,16 +219,32 @@ BAD_DATA = {
 }
 
 
-@pytest.mark.parametrize(("changes", "message"), BAD_DATA.values(), ids=BAD_DATA)
-def test_fit_refuses_bad_data_before_the_first_tree(changes, message):
-    watch = Watch()
-    with pytest.raises(DataError, match=message):
-        fit(callbacks=[watch], **changes)
-    assert watch.n_trees == 0
+@pytest.mark.parametrize(
+    ("changes", "message"), ONLY_XGBOOST_REFUSES.values(), ids=ONLY_XGBOOST_REFUSES
+)
+def test_some_values_xgboost_refuses_and_lightgbm_trains_on(changes, message):
+    assert_refused(LIBRARIES["xgboost"], changes, DataError, message)
+    model = fit(LIBRARIES["lightgbm"], **changes)
+    assert np.isfinite(model.predict(changes.get("X", X), task=TASK)).all()
+
+
+BAD_NAMES = {
+    "comma": (["p,", "q", "r"], "has a column 'p,': LightGBM allows no empty name and no comma"),
+    "quote": (['"p"', "q", "r"], "has a column .*double quote"),
+    "two lines": (["p", "q\nr", "r"], r"has a column 'q\\nr'.*line break"),
+    "empty": (["p", "", "r"], "has a column ''"),
+    "space and underscore": (["a b", "q", "a_b"], "'a b' and 'a_b': LightGBM calls both 'a_b'"),
+}
+
+
+@pytest.mark.parametrize(("names", "message"), BAD_NAMES.values(), ids=BAD_NAMES)
+def test_names_that_lightgbm_cannot_tell_are_refused(names, message):
+    table = FRAME.set_axis(names, axis=1)
+    assert_refused(LIBRARIES["lightgbm"], {"X": table}, DataError, message)
+    assert_refused(LIBRARIES["lightgbm"], {"feature_names": names}, DataError, message)
 
 
 BAD_PARAMETERS = {
-    "objective": ({"objective": "reg:squareerror"}, "'reg:squareerror'.*'reg:squarederror'"),
     "num_boost_round": ({"num_boost_round": 0}, "num_boost_round must be an integer >= 1, found 0"),
     "num_boost_round, type": ({"num_boost_round": "9"}, "num_boost_round must be .*found '9'"),
     "num_boost_round, part": ({"num_boost_round": 2.5}, "num_boost_round must be .*found 2.5"),
@@ -225,6 +264,15 @@ BAD_PARAMETERS = {
     "task_weight": ({"task_weight": {0: 1, 1: -1}}, "task_weight must hold .*>= 0.*-1"),
     "task_weight, value": ({"task_weight": {0: "a", 1: 1}}, "task_weight must hold .*'a'"),
     "task_weight, type": ({"task_weight": "equal"}, "task_weight must be .*'balanced'.*'equal'"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_PARAMETERS.values(), ids=BAD_PARAMETERS)
+def test_fit_refuses_bad_parameters_before_the_first_tree(library, changes, message):
+    assert_refused(library, changes, ParameterError, message)
+
+
+OF_XGBOOST = {
     "objective in params": ({"params": {"objective": "x"}}, "Pass objective= to fit"),
     "threads in params": ({"params": {"n_jobs": 2}}, "Pass n_threads= to fit.*'n_jobs' in params"),
     "seed in params": ({"params": {"random_state": 2}}, "Pass seed= .*'random_state' in params"),
@@ -235,14 +283,33 @@ BAD_PARAMETERS = {
     ),
     "interactions": ({"params": {"interaction_constraints": "[[0,"}}, "interaction_constraints"),
 }
+OF_LIGHTGBM = {
+    "objective": ({"application": "binary"}, "Pass objective= to fit.*'application' in params"),
+    "threads": ({"n_jobs": 2}, "Pass n_threads= to fit.*'n_jobs' in params"),
+    "seed": ({"random_state": 2}, "Pass seed= to fit.*'random_state' in params"),
+    "metric": ({"metric": "auc"}, "Pass eval_metric= to fit"),
+    "rounds": ({"n_estimators": 9}, "Pass num_boost_round= to fit.*'n_estimators' in params"),
+    "early stopping": ({"early_stopping_rounds": 9}, "Pass patience= to fit"),
+    "categories": ({"categorical_feature": [0]}, "Pass X= to fit"),
+    "two names": ({"eta": 0.1, "shrinkage_rate": 0.1}, "'learning_rate' under two names"),
+    "monotone by name": ({"monotone_constraints": {"p": 1}}, "by position only"),
+    "interactions, text": ({"interaction_constraints": "[[0,"}, "interaction_constraints that are"),
+    "interactions by name": (
+        {"interaction_constraints": [["p"]]},
+        r"give \[\[0, 1\], \[2\]\]",
+    ),
+    "interactions below 0": ({"interaction_constraints": [[-1, 0]]}, "a number is below 0"),
+}
 
 
-@pytest.mark.parametrize(("changes", "message"), BAD_PARAMETERS.values(), ids=BAD_PARAMETERS)
-def test_fit_refuses_bad_parameters_before_the_first_tree(changes, message):
-    watch = Watch()
-    with pytest.raises(ParameterError, match=message):
-        fit(callbacks=[watch], **changes)
-    assert watch.n_trees == 0
+@pytest.mark.parametrize(("changes", "message"), OF_XGBOOST.values(), ids=OF_XGBOOST)
+def test_fit_refuses_bad_params_of_xgboost(changes, message):
+    assert_refused(LIBRARIES["xgboost"], changes, ParameterError, message)
+
+
+@pytest.mark.parametrize(("params", "message"), OF_LIGHTGBM.values(), ids=OF_LIGHTGBM)
+def test_fit_refuses_bad_params_of_lightgbm(params, message):
+    assert_refused(LIBRARIES["lightgbm"], {"params": params}, ParameterError, message)
 
 
 WRONG_TYPES = {
@@ -254,20 +321,20 @@ WRONG_TYPES = {
     ),
     "unknown specific parameter": (
         {"specific_params": {"lamda": 3}},
-        "specific_params has an unknown name 'lamda'. Did you mean 'lambda'",
+        "specific_params has an unknown name 'lamda'. Did you mean 'lambda",
     ),
     "metric without direction": (
         {"eval_metric": lambda y, p: 0.0},
         "pass the name of a metric, or mtboost.metrics.Metric",
     ),
-    "no callback": ({"callbacks": [3]}, "callbacks holds 3: it must be an instance of"),
+    "no callback": ({"callbacks": [3]}, "callbacks holds 3: it must be a"),
 }
 
 
 @pytest.mark.parametrize(("changes", "message"), WRONG_TYPES.values(), ids=WRONG_TYPES)
-def test_fit_refuses_wrong_types(changes, message):
+def test_fit_refuses_wrong_types(library, changes, message):
     with pytest.raises(TypeError, match=message):
-        fit(**changes)
+        fit(library, **changes)
 
 
 # XGBoost's own checks of its parameters name them already.
@@ -280,6 +347,23 @@ RANGES = {
     "colsample_bytree": 1.5,
     "grow_policy": "sideways",
 }
+
+
+RANGES_OF_LIGHTGBM = {
+    "num_leaves": 1,
+    "learning_rate": 0,
+    "lambda_l2": -1,
+    "bagging_fraction": 2,
+    "feature_fraction": 2,
+    "monotone_constraints": [1],
+}
+
+
+@pytest.mark.parametrize("name", RANGES_OF_LIGHTGBM)
+def test_values_out_of_range_are_refused_by_lightgbm(name):
+    library = LIBRARIES["lightgbm"]
+    changes = {"params": {name: RANGES_OF_LIGHTGBM[name]}}
+    assert_refused(library, changes, lightgbm.basic.LightGBMError, name)
 
 
 @pytest.mark.parametrize("name", RANGES)
@@ -308,16 +392,43 @@ def test_fit_refuses_trees_only_xgboost_grows(params):
     assert watch.n_trees == 0
 
 
-def test_what_a_users_function_raises_is_handed_on():
+ONLY_LIGHTGBM = {
+    "boosting": "dart",
+    "data_sample_strategy": "goss",
+    "extra_trees": True,
+    "linear_tree": True,
+    "use_quantized_grad": True,
+}
+
+
+@pytest.mark.parametrize("name", ONLY_LIGHTGBM)
+def test_fit_refuses_trees_only_lightgbm_grows(name):
+    changes = {"params": {name: ONLY_LIGHTGBM[name]}}
+    assert_refused(LIBRARIES["lightgbm"], changes, UnsupportedError, f"{name}=")
+
+
+def test_a_misspelt_objective_is_refused_with_the_nearest(library):
+    name = library.squared_error
+    changes = {"objective": name.replace("ss", "s").replace("ed", "e")}
+    assert_refused(library, changes, ParameterError, f"Did you mean '{name}'")
+
+
+def test_an_objective_of_the_other_library_is_refused(library):
+    (other,) = (each for each in LIBRARIES.values() if each is not library)
+    with pytest.raises(UnsupportedError, match="known are .*" + library.squared_error):
+        mtboost.fit(X, Y, backend=library.name, objective=other.squared_error)
+
+
+def test_what_a_users_function_raises_is_handed_on(library):
     def broken(*_, **__):
         raise ZeroDivisionError("in the user's code")
 
     with pytest.raises(ZeroDivisionError, match="in the user's code"):
-        fit(objective=broken)
+        fit(library, objective=broken)
     with pytest.raises(ZeroDivisionError, match="in the user's code"):
-        fit(split_score=broken)
+        fit(library, split_score=broken)
     with pytest.raises(ZeroDivisionError, match="in the user's code") as caught:
-        fit(eval_metric=Metric("broken", broken, greater_is_better=True))
+        fit(library, eval_metric=Metric("broken", broken, greater_is_better=True))
     assert any("Metric 'broken' failed on task number 0" in note for note in caught.value.__notes__)
 
 
@@ -330,14 +441,14 @@ SCORES = {
 
 
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-def test_a_users_score_must_be_a_finite_number_per_cut(score):
+def test_a_users_score_must_be_a_finite_number_per_cut(library, score):
     with pytest.raises(ValueError, match="split score (must return|returned)"):
-        fit(split_score=score)
+        fit(library, split_score=score)
 
 
-def test_gradients_that_are_not_finite_end_training():
+def test_gradients_that_are_not_finite_end_training(library):
     with pytest.raises(TrainingError, match="not finite in round 0, first at row 0"):
-        fit(objective=lambda margins, matrix: (margins * np.nan, np.ones_like(margins)))
+        fit(library, objective=lambda margins, matrix: (margins * np.nan, np.ones_like(margins)))
 
 
 # ---- train and Dataset ----------------------------------------------------------------------
@@ -450,12 +561,12 @@ def test_external_memory_is_refused(tmp_path):
 # ---- predict --------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def models():
+@pytest.fixture(scope="module", params=LIBRARIES.values(), ids=LIBRARIES)
+def models(request):
     return {
-        "array": fit(),
-        "frame": fit(X=FRAME),
-        "classes": fit(y=CLASSES, objective="multi:softprob"),
+        "array": fit(request.param),
+        "frame": fit(request.param, X=FRAME),
+        "classes": fit(request.param, y=CLASSES, objective="multi:softprob"),
     }
 
 
@@ -473,7 +584,6 @@ BAD_PREDICT = {
         "X lacks column 'p'.*Did you mean 'pp'",
     ),
     "no rows": ("array", {"X": X[:0], "task": TASK[:0]}, "X has no rows"),
-    "infinite": ("array", {"X": planted(X, (2, 0), np.inf), "task": TASK}, "X is inf in column 0"),
     "too few margins": (
         "array",
         {"X": X, "task": TASK, "base_margin": np.zeros(3)},
@@ -512,8 +622,13 @@ def test_predict_refuses(models, name, arguments, message):
 def test_predict_refuses_more(models):
     with pytest.raises(ParameterError, match="unknown_task must be .*found 'ignore'"):
         models["array"].predict(X, task=TASK, unknown_task="ignore")
-    with pytest.raises(DataError, match=r"needs a classifier.*reg:squarederror"):
+    with pytest.raises(DataError, match=r"needs a classifier.*(reg:squarederror|'regression')"):
         models["array"].predict_proba(X, task=TASK)
+
+
+def test_predict_refuses_infinity_of_xgboost():
+    with pytest.raises(DataError, match="X is inf in column 0"):
+        fit().predict(planted(X, (2, 0), np.inf), task=TASK)
 
 
 # ---- odd, but trains ------------------------------------------------------------------------
@@ -525,21 +640,82 @@ ODD_TABLES = {
     "backwards": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
     "list of lists": lambda X: X.tolist(),
     "pandas": pd.DataFrame,
+    "pandas, nullable": lambda X: pd.DataFrame(X).astype("Float64"),
+    "pandas, arrow": lambda X: pd.DataFrame(X).astype("double[pyarrow]"),
+    "pandas, levels": lambda X: pd.DataFrame(
+        X, columns=pd.MultiIndex.from_product([["p"], list("abc")])
+    ),
+    "polars": pl.DataFrame,
+    "pyarrow": lambda X: pa.table(dict(zip("pqr", X.T, strict=True))),
     "CSR": scipy.sparse.csr_array,
     "CSC": scipy.sparse.csc_array,
+    "CSR matrix": scipy.sparse.csr_matrix,
+    "COO": scipy.sparse.coo_array,
 }
 
 
 @pytest.mark.parametrize("convert", ODD_TABLES.values(), ids=ODD_TABLES)
-def test_the_same_numbers_give_the_same_trees_in_any_container(convert):
-    # No zeros, which a sparse matrix would take for missing.
-    expected, found = fit(), fit(X=convert(X))
-    assert trees(found.common) == trees(expected.common)
+def test_the_same_numbers_give_the_same_trees_in_any_container(library, convert):
+    # No zeros, which XGBoost takes for missing in a sparse matrix.
+    expected, found = fit(library, baselines=True), fit(library, X=convert(X), baselines=True)
+    assert library.trees(found.common) == library.trees(expected.common)
     for name in expected.tasks:
-        assert trees(found.booster(name)) == trees(expected.booster(name))
+        assert library.trees(found.booster(name)) == library.trees(expected.booster(name))
+        assert found.reports[name].scores == expected.reports[name].scores
     np.testing.assert_array_equal(
         found.predict(convert(X), task=TASK), expected.predict(X, task=TASK)
     )
+    np.testing.assert_allclose(
+        found.contributions(convert(X), task=TASK).sum(axis=1),
+        expected.predict_margin(X, task=TASK),
+        atol=1e-5 if library.name == "xgboost" else 1e-14,  # float32 and double sums
+    )
+
+
+MISSING = {
+    "numpy": lambda X: X,
+    "pandas": pd.DataFrame,
+    "nullable numbers": lambda X: pd.DataFrame(X).astype("Float64"),
+    "nullable integers": lambda X: pd.DataFrame(X).astype("Int64"),
+    "arrow": lambda X: pd.DataFrame(X).astype("int16[pyarrow]"),
+    "polars": lambda X: pl.DataFrame(X, nan_to_null=True).cast(pl.Int32),
+    "pyarrow": lambda X: pa.table(
+        {
+            name: pa.array(column, mask=np.isnan(column))
+            for name, column in zip("pqr", X.T, strict=True)
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("convert", MISSING.values(), ids=MISSING)
+def test_nan_and_null_are_missing_in_any_container(library, convert):
+    table = np.where(RNG.random((N, 3)) < 0.2, np.nan, np.round(X * 4))
+    expected, found = fit(library, X=table), fit(library, X=convert(table))
+    np.testing.assert_array_equal(
+        found.predict(convert(table), task=TASK), expected.predict(table, task=TASK)
+    )
+    assert library.trees(found.common) == library.trees(expected.common)
+
+
+def test_nullable_truth_values_are_numbers(library):
+    table = pd.DataFrame(X > 0).astype("boolean").mask(X > 1)
+    numbers = table.astype(float).to_numpy()
+    expected, found = fit(library, X=numbers), fit(library, X=table)
+    np.testing.assert_array_equal(
+        found.predict(table, task=TASK), expected.predict(numbers, task=TASK)
+    )
+
+
+def test_zeros_of_a_sparse_table_are_values_for_lightgbm_and_missing_for_xgboost():
+    dense = np.where(np.abs(X) < 0.5, 0, X)
+    for name, meant in (("lightgbm", dense), ("xgboost", np.where(dense == 0, np.nan, dense))):
+        library = LIBRARIES[name]
+        sparse, expected = fit(library, X=scipy.sparse.csr_array(dense)), fit(library, X=meant)
+        np.testing.assert_array_equal(
+            sparse.predict(scipy.sparse.csr_array(dense), task=TASK),
+            expected.predict(meant, task=TASK),
+        )
 
 
 def test_numbers_of_another_type_are_those_of_float32():
@@ -615,8 +791,8 @@ ODD = {
 
 
 @pytest.mark.parametrize("changes", ODD.values(), ids=ODD)
-def test_odd_input_trains_and_predicts(changes):
-    model = fit(**changes)
+def test_odd_input_trains_and_predicts(library, changes):
+    model = fit(library, **changes)
     rows = changes.get("X", X)
     task = changes.get("task", TASK)
     options = {} if isinstance(rows, dict) else {"task": task}
@@ -627,12 +803,12 @@ def test_odd_input_trains_and_predicts(changes):
     assert len(model.report()) == len(model.tasks)
 
 
-def test_a_task_without_weight_has_no_specific_model():
-    model = fit(weight=TASK, validation_fraction=0.3)
+def test_a_task_without_weight_has_no_specific_model(library):
+    model = fit(library, weight=TASK, validation_fraction=0.3)
     assert model.specific[0] is None
     assert model.reports[0].why_no_specific == "no row has weight"
     # The common model is that of the rows with weight.
-    assert model.common.num_boosted_rounds() > 0
+    assert library.n_rounds(model.common) > 0
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -645,6 +821,6 @@ def test_labels_of_one_class_start_a_millionth_from_certainty(label):
     np.testing.assert_allclose(prediction, abs(label - 1e-6), rtol=0, atol=5e-7)
 
 
-def test_a_constant_label_is_predicted_as_it_is():
-    model = fit(y=np.full(N, 3.5))
+def test_a_constant_label_is_predicted_as_it_is(library):
+    model = fit(library, y=np.full(N, 3.5))
     np.testing.assert_array_equal(model.predict(X, task=TASK), np.float32(3.5))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 import xgboost
+from libraries import LIBRARIES
 from model_documents import assert_same_model
 
 import mtboost
@@ -167,19 +168,19 @@ def fit(metric, **options):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_ctrl_c_ends_the_specific_models_within_a_round(n_threads):
+def test_ctrl_c_ends_the_specific_models_within_a_round(library, n_threads):
     # 3 tasks, 2 common rounds and the start: 9 calls before stage two.
     pressing = PressingMetric(at_call=20)
     with pytest.raises(KeyboardInterrupt):
-        fit(pressing.metric(), n_threads=n_threads)
+        fit(pressing.metric(), backend=library.name, n_threads=n_threads)
     # At most the rounds that were running, and those begun before the main thread took over.
     assert pressing.n_calls < 20 + 50 * n_threads
 
 
-def test_ctrl_c_ends_the_common_model_of_fit():
+def test_ctrl_c_ends_the_common_model_of_fit(library):
     pressing = PressingMetric(at_call=7)
     with pytest.raises(KeyboardInterrupt):
-        fit(pressing.metric(), num_boost_round=ENDLESS)
+        fit(pressing.metric(), backend=library.name, num_boost_round=ENDLESS)
     assert pressing.n_calls <= 9, "the metrics of the other tasks in this round"
 
 
@@ -192,5 +193,7 @@ def test_the_process_is_usable_after_an_interrupt():
     again = xgboost.train({"nthread": 2}, data, 4, callbacks=[split])
     assert threading.active_count() == n_threads
     assert_same_model(again, train(4))
-    model = mtboost.fit(X, Y, task=TASK, num_boost_round=3, specific_rounds=2, n_threads=2)
-    assert np.isfinite(model.predict(X, task=TASK)).all()
+    options = {"num_boost_round": 3, "specific_rounds": 2, "n_threads": 2}
+    for backend in LIBRARIES:
+        model = mtboost.fit(X, Y, task=TASK, backend=backend, **options)
+        assert np.isfinite(model.predict(X, task=TASK)).all()

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import threadpoolctl
 import xgboost
+from libraries import LIBRARIES
 from model_documents import assert_same_model
 
 import mtboost
@@ -41,55 +42,48 @@ FRAME = pd.DataFrame(X, columns=["p", "q", "r"]).assign(
 )
 
 
-def fit(X=X, y=Y, task=CODES, **options):
+def fit(X=X, y=Y, task=CODES, library=LIBRARIES["xgboost"], **options):
     options = {"num_boost_round": 6, "specific_rounds": 4, "n_threads": 1, **options}
-    return mtboost.fit(X, y, task=task, **options)
+    return mtboost.fit(X, y, task=task, backend=library.name, **options)
 
 
 def own_columns(code):
     return FRAME.loc[code == CODES, ["p", "q", ["r", "color", "r"][code]]]
 
 
-# name: (model, arguments of predict)
+# name: (arguments of fit, arguments of predict)
+BY_TASK = {code: own_columns(code) for code in range(3)}
+SHOPS = FRAME.assign(shop=CODES)
 MODELS = {
-    "int tasks": lambda: (fit(), (X, CODES)),
-    "str tasks": lambda: (fit(task=CODES.astype(str)), (X, CODES.astype(str))),
-    "bool tasks": lambda: (fit(task=CODES > 0), (X, CODES > 0)),
-    "one task": lambda: (fit(task=None), (X, None)),
-    "task column": lambda: (
-        fit(FRAME.assign(shop=CODES), task="shop"),
-        (FRAME.assign(shop=CODES), None),
+    "int tasks": ({}, (X, CODES)),
+    "str tasks": ({"task": CODES.astype(str)}, (X, CODES.astype(str))),
+    "bool tasks": ({"task": CODES > 0}, (X, CODES > 0)),
+    "one task": ({"task": None}, (X, None)),
+    "task column": ({"X": SHOPS, "task": "shop"}, (SHOPS, None)),
+    "categories": ({"X": FRAME}, (FRAME, CODES)),
+    "classes": ({"y": np.digitize(Y, [-1, 1]), "objective": "multiclass"}, (X, CODES)),
+    "different columns": (
+        {"X": BY_TASK, "y": {code: Y[code == CODES] for code in range(3)}, "task": None},
+        (BY_TASK, None),
     ),
-    "categories": lambda: (fit(FRAME), (FRAME, CODES)),
-    "classes": lambda: (
-        fit(y=np.digitize(Y, [-1, 1]), objective="multi:softprob"),
-        (X, CODES),
-    ),
-    "different columns": lambda: (
-        fit(
-            {code: own_columns(code) for code in range(3)},
-            {code: Y[code == CODES] for code in range(3)},
-            task=None,
-        ),
-        ({code: own_columns(code) for code in range(3)}, None),
-    ),
-    "no specific models": lambda: (fit(specific_rounds=0), (X, CODES)),
+    "no specific models": ({"specific_rounds": 0}, (X, CODES)),
 }
 
 
 def assert_equal_models(found, expected, rows, task):
     assert type(found) is MultiTaskModel
+    raw = LIBRARIES[expected.backend].raw
     assert found.quit_round == expected.quit_round
     assert list(map(type, found.tasks)) == list(map(type, expected.tasks))
-    for name in ("objective", "metric", "task_column", "common_columns", "task_columns"):
+    for name in ("backend", "objective", "metric", "task_column", "common_columns", "task_columns"):
         assert getattr(found, name) == getattr(expected, name)
     assert found.common_columns.categories == expected.common_columns.categories
-    assert_same_model(found.common, expected.common)
+    assert raw(found.common) == raw(expected.common)
     for name in expected.tasks:
         assert (found.specific[name] is None) == (expected.specific[name] is None)
         found_columns, columns = found.task_columns[name], expected.task_columns[name]
         assert found_columns.categories == columns.categories
-        assert_same_model(found.booster(name), expected.booster(name))
+        assert raw(found.booster(name)) == raw(expected.booster(name))
         for stage in ("common", "specific"):
             np.testing.assert_array_equal(found.history[name][stage], expected.history[name][stage])
     pd.testing.assert_frame_equal(found.report(), expected.report())
@@ -114,14 +108,21 @@ COPIES = {
 
 
 @pytest.mark.parametrize("make_copy", COPIES.values(), ids=COPIES)
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_a_copy_is_the_same_model(make, make_copy, tmp_path):
-    model, (rows, task) = make()
+@pytest.mark.parametrize(("arguments", "where"), MODELS.values(), ids=MODELS)
+def test_a_copy_is_the_same_model(library, arguments, where, make_copy, tmp_path):
+    if "objective" in arguments:
+        arguments = {**arguments, "objective": getattr(library, arguments["objective"])}
+    model, (rows, task) = fit(library=library, **arguments), where
     assert_equal_models(make_copy(model, tmp_path / "model.mtb"), model, rows, task)
 
 
-def test_a_saved_model_is_read_in_another_process(tmp_path):
-    model = fit()
+def environment():
+    """Variables with which another Python finds the same modules."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+
+
+def test_a_saved_model_is_read_in_another_process(library, tmp_path):
+    model = fit(library=library)
     model.save(tmp_path / "model.mtb")
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "task.npy", CODES)
@@ -132,14 +133,13 @@ def test_a_saved_model_is_read_in_another_process(tmp_path):
         "found = mtboost.load_model('model.mtb').predict_margin(X, task=task)\n"
         "numpy.testing.assert_array_equal(found, margins)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment)
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment())
 
 
-def test_the_same_model_gives_the_same_bytes(tmp_path):
+def test_the_same_model_gives_the_same_bytes(library, tmp_path):
     # Also at another time of day: a file holds no date.
-    fit().save(tmp_path / "one.mtb")
-    fit().save(tmp_path / "two.mtb")
+    fit(library=library).save(tmp_path / "one.mtb")
+    fit(library=library).save(tmp_path / "two.mtb")
     assert (tmp_path / "one.mtb").read_bytes() == (tmp_path / "two.mtb").read_bytes()
     with zipfile.ZipFile(tmp_path / "one.mtb") as archive:
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
@@ -198,13 +198,57 @@ def test_a_folder_that_does_not_exist_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+# ---- formats --------------------------------------------------------------------------------
+
+
+def test_a_file_has_the_oldest_format_that_knows_its_library(library, tmp_path):
+    model = fit(library=library)
+    model.save(tmp_path / "model.mtb")
+    with zipfile.ZipFile(tmp_path / "model.mtb") as archive:
+        meta = json.loads(archive.read("mtboost.json"))
+        names = set(archive.namelist())
+    assert meta["backend"] == library.name
+    suffix = {"xgboost": "ubj", "lightgbm": "txt"}[library.name]
+    assert meta["format"] == {"xgboost": 1, "lightgbm": 2}[library.name]
+    specific = {f"specific/{task}.{suffix}" for task in range(3) if model.specific[task]}
+    assert names == {"mtboost.json", f"common.{suffix}", *specific}
+
+
+def test_a_file_from_before_there_was_lightgbm_is_read(tmp_path):
+    model = fit()
+    path = tmp_path / "model.mtb"
+    model.save(path)
+    path.write_bytes(changed(path.read_bytes(), without("backend")))
+    assert_equal_models(mtboost.load_model(path), model, X, CODES)
+
+
+def test_a_model_of_lightgbm_says_that_lightgbm_is_missing(tmp_path):
+    fit(library=LIBRARIES["lightgbm"]).save(tmp_path / "model.mtb")
+    script = (
+        "import sys\n"
+        "sys.modules['lightgbm'] = None\n"  # import finds nothing
+        "import mtboost\n"
+        "for call in (\n"
+        "    lambda: mtboost.load_model('model.mtb'),\n"
+        "    lambda: mtboost.fit([[0.0]], [0.0], backend='lightgbm'),\n"
+        "):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except mtboost.errors.MissingDependencyError as error:\n"
+        "        assert \"pip install 'mtboost[lightgbm]'\" in str(error), error\n"
+        "    else:\n"
+        "        raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment())
+
+
 # ---- damaged and foreign files --------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def raw(tmp_path_factory):
+@pytest.fixture(scope="module", params=LIBRARIES.values(), ids=LIBRARIES)
+def raw(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "model.mtb"
-    fit().save(path)
+    fit(library=request.param).save(path)
     return path.read_bytes()
 
 
@@ -337,15 +381,9 @@ def test_one_task_split_serves_matrices_of_the_same_rows():
     assert_same_model(one, fresh)
 
 
-def test_a_callback_of_fit_serves_twice():
-    history = []
-
-    class Count(xgboost.callback.TrainingCallback):
-        def after_iteration(self, model, epoch, evals_log):
-            history.append(epoch)
-            return False
-
-    count = Count()
-    one, other = (fit(callbacks=[count]) for _ in range(2))
+def test_a_callback_of_fit_serves_twice(library):
+    rounds = []
+    keep = library.callback(rounds.append)
+    one, other = (fit(library=library, callbacks=[keep]) for _ in range(2))
     assert_equal_models(other, one, X, CODES)
-    assert history == 2 * list(range(one.common.num_boosted_rounds()))
+    assert rounds == 2 * list(range(1, 1 + library.n_rounds(one.common)))

@@ -64,7 +64,7 @@ def test_a_limit_ends_with_its_block_and_none_is_no_limit():
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_both_stages_of_fit_keep_to_their_threads(n_threads):
+def test_both_stages_of_fit_keep_to_their_threads(library, n_threads):
     limits = {"common": set(), "specific": set()}
 
     def watched(y_true, y_pred, sample_weight=None):
@@ -77,6 +77,7 @@ def test_both_stages_of_fit_keep_to_their_threads(n_threads):
         NUMBERS,
         VALUES,
         task=TASKS,
+        backend=library.name,
         num_boost_round=5,
         specific_rounds=5,
         eval_metric=Metric("watched", watched, greater_is_better=False),
@@ -104,23 +105,24 @@ def test_few_rows_are_predicted_by_one_thread_and_many_by_all(monkeypatch):
     np.testing.assert_array_equal(many, np.tile(few, 100))
 
 
-@pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob"])
-def test_a_model_has_the_same_bytes_for_any_number_of_threads(objective, tmp_path):
+@pytest.mark.parametrize("objective", ["squared_error", "multiclass"])
+def test_a_model_has_the_same_bytes_for_any_number_of_threads(library, objective, tmp_path):
     rng = np.random.default_rng(1)
     n = 20_000
     X = rng.normal(size=(n, 12))
     task = (rng.random(n) < 0.3).astype(int) + (rng.random(n) < 0.01)  # large and small tasks
     y = X[:, 0] + task * X[:, 1] + rng.normal(size=n)
-    labels = y if objective == "reg:squarederror" else np.digitize(y, [-1, 1])
+    labels = y if objective == "squared_error" else np.digitize(y, [-1, 1])
     files = []
     for n_threads in (1, 2, 5):
         model = mtboost.fit(
             X,
             labels,
             task=task,
-            objective=objective,
-            num_boost_round=6,
-            specific_rounds=4,
+            backend=library.name,
+            objective=getattr(library, objective),
+            num_boost_round=4,
+            specific_rounds=3,
             baselines=True,
             n_threads=n_threads,
         )
