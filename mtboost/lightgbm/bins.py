@@ -10,6 +10,7 @@ import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ _SPARSE_BYTES, _DENSE_BYTES = 10, 1
 _MISSING_NONE, _MISSING_ZERO, _MISSING_NAN = range(3)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what follows from the fields is kept
 class Feature:
     """Bins of one column of the data, in LightGBM's numbers."""
 
@@ -38,20 +39,20 @@ class Feature:
     frequent_bin: int  # LightGBM's most frequent bin
     frequent_share: float
 
-    @property
+    @cached_property
     def is_categorical(self) -> bool:
         return len(self.categories) > 0
 
-    @property
+    @cached_property
     def n_bins(self) -> int:
         return len(self.categories) if self.is_categorical else len(self.upper_bounds)
 
-    @property
+    @cached_property
     def n_stored(self) -> int:
         """Entries in a column shared with other features: bin 0 has none when it is frequent."""
         return self.n_bins - (self.frequent_bin == 0)
 
-    @property
+    @cached_property
     def missing_bin(self) -> int:
         """The bin that goes by default direction; n_bins if there is none."""
         if self.is_categorical:

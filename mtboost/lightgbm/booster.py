@@ -298,6 +298,8 @@ class Growth(TaskGrowth):
 
     def evaluate(self, data: lightgbm.Dataset, name: str, feval: Any) -> list[Any]:
         """LightGBM's own metrics on our margins, in LightGBM's own words."""
+        if feval is None and not self.settings.has_metrics:
+            return []
         with starting_from(data, self.margins(data)):
             booster = metric_booster(self.stock.params, data, name)
         return booster.eval_train(feval)

@@ -112,6 +112,7 @@ class Settings:
     objective_options: dict[str, Any]
     n_outputs: int
     boosts_from_average: bool
+    has_metrics: bool
     bagging_fraction: float
     bagging_freq: int
     bagging_seed: int
@@ -174,6 +175,7 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
         },
         n_outputs=booster.num_model_per_iteration(),
         boosts_from_average=params["boost_from_average"] == "1",
+        has_metrics=params["metric"] != "custom",  # "custom": none of LightGBM's own
         bagging_fraction=number("bagging_fraction"),
         bagging_freq=int(params["bagging_freq"]),
         bagging_seed=int(params["bagging_seed"]),

@@ -1202,11 +1202,6 @@ def test_two_task_splits_are_refused():
     assert counting.n_rounds == 0
 
 
-def test_cross_validation_is_refused():
-    with pytest.raises(UnsupportedError, match=r"lightgbm\.cv.*lightgbm\.train"):
-        lgb.cv(PARAMS, lgb.Dataset(X, Y), 3, stratified=False, callbacks=[TaskSplit(TASK)])
-
-
 def test_an_unknown_score_is_refused_when_it_is_named():
     with pytest.raises(ParameterError, match="entropi"):
         TaskSplit(TASK, score="entropi")
@@ -1339,3 +1334,44 @@ def test_quitting_stopping_and_recording_together(objective, score):
     n_outputs = booster.num_model_per_iteration()
     assert trees(booster)[: n_common * n_outputs] == trees(alone)[: n_common * n_outputs]
     assert trees(booster)[n_common * n_outputs :][:1] != trees(alone)[n_common * n_outputs :][:1]
+
+
+# ---- cross-validation ----------------------------------------------------------------------------
+
+
+def cross_validate(callbacks, **options):
+    return lgb.cv(
+        {**PARAMS, "metric": ["l2", "l1"]},
+        lgb.Dataset(X, Y, weight=WEIGHT),
+        8,
+        nfold=3,
+        stratified=False,
+        callbacks=callbacks,
+        return_cvbooster=True,
+        **options,
+    )
+
+
+def test_cross_validation_gives_what_lightgbm_does():
+    found = cross_validate([TaskSplit(TASK, score="plain")], eval_train_metric=True)
+    expected = cross_validate([], eval_train_metric=True)
+    ours, boosters = found.pop("cvbooster"), expected.pop("cvbooster")
+    assert found == expected
+    assert [text(own) for own in ours.boosters] == [text(each) for each in boosters.boosters]
+
+
+def test_cross_validation_gives_each_fold_the_tasks_of_its_rows():
+    folds = [(np.arange(200, 600), np.arange(200)), (np.arange(400), np.arange(400, 600))]
+    found = cross_validate([TaskSplit(TASK)], folds=folds)["cvbooster"].boosters
+    for booster, (rows, _) in zip(found, folds, strict=True):
+        data = lgb.Dataset(X, Y, weight=WEIGHT)
+        alone = lgb.train(PARAMS, data.subset(rows), 8, callbacks=[TaskSplit(TASK[rows])])
+        assert trees(booster) == trees(alone)
+    assert trees(found[0]) != trees(found[1])
+
+
+def test_early_stopping_cuts_all_folds():
+    found = cross_validate([TaskSplit(TASK), lgb.early_stopping(2, verbose=False)])
+    n_rounds = len(found["valid l2-mean"])
+    assert n_rounds < 8
+    assert {booster.best_iteration for booster in found["cvbooster"].boosters} == {n_rounds}
