@@ -6,12 +6,15 @@ its class; other libraries name functions after it, such as ``convert_xgboost``.
 
 import json
 from dataclasses import dataclass
+from typing import ClassVar
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import xgboost
 
 import mtboost
+import mtboost.lightgbm
 from mtboost import MultiTaskClassifier
 from mtboost.tables import as_table
 from mtboost.xgboost import TaskQuitting, TaskSplit
@@ -46,19 +49,10 @@ CATEGORIES = NUMBERS.assign(
 )
 
 
-class XGBoost:
-    """How XGBoost is trained with tasks, and what it says of a booster."""
+class Backend:
+    """What the libraries have in common."""
 
-    name = "xgboost"
-    pruning_callback = "XGBoostPruningCallback"
-
-    def params(self, label):
-        objective = {
-            "number": {"objective": "reg:squarederror"},
-            "yes or no": {"objective": "binary:logistic"},
-            "class": {"objective": "multi:softprob", "num_class": 3},
-        }
-        return {**objective[label], "max_depth": 3}
+    name: str
 
     def fit_model(self, table, label):
         params = self.params(label)
@@ -66,6 +60,7 @@ class XGBoost:
             table,
             LABELS[label],
             task=TASK,
+            backend=self.name,
             objective=params.pop("objective"),
             params=params,
             num_boost_round=12,
@@ -79,6 +74,32 @@ class XGBoost:
         assert model.quit_round["x"] > 0
         assert model.reports["x"].specific_rounds > 0
         return model.booster("x")
+
+    def estimator(self):
+        return MultiTaskClassifier(
+            task="shop",
+            backend=self.name,
+            n_estimators=6,
+            specific_rounds=4,
+            n_jobs=1,
+            random_state=0,
+        )
+
+
+class XGBoost(Backend):
+    """How XGBoost is trained with tasks, and what it says of a booster."""
+
+    name = "xgboost"
+    watched_metric = "valid-logloss"
+    onnx_options: ClassVar = {}
+
+    def params(self, label):
+        objective = {
+            "number": {"objective": "reg:squarederror"},
+            "yes or no": {"objective": "binary:logistic"},
+            "class": {"objective": "multi:softprob", "num_class": 3},
+        }
+        return {**objective[label], "max_depth": 3}
 
     def train(self, table, label):
         """Booster of the library's own training function."""
@@ -107,10 +128,8 @@ class XGBoost:
         )
         return booster, history["valid"]["logloss"]
 
-    def estimator(self):
-        return MultiTaskClassifier(
-            task="shop", n_estimators=6, specific_rounds=4, n_jobs=1, random_state=0
-        )
+    def pruning_callback(self, optuna_integration, trial):
+        return optuna_integration.XGBoostPruningCallback(trial, self.watched_metric)
 
     def matrix(self, table, y=None):
         check_readable(as_table(table))
@@ -147,6 +166,79 @@ class XGBoost:
         return xgboost.Booster(model_file=bytearray(json.dumps(document).encode()))
 
 
+class LightGBM(Backend):
+    """The same of LightGBM."""
+
+    name = "lightgbm"
+    watched_metric = "valid-binary_logloss"
+    onnx_options: ClassVar = {"zipmap": False}  # probabilities as an array
+
+    def params(self, label):
+        objective = {
+            "number": {"objective": "regression"},
+            "yes or no": {"objective": "binary"},
+            "class": {"objective": "multiclass", "num_class": 3},
+        }
+        return {**objective[label], "max_depth": 3, "min_data_in_leaf": 5}
+
+    def train(self, table, label):
+        params = {**self.params(label), "num_threads": 1, "verbosity": -1}
+        split = mtboost.lightgbm.TaskSplit(TASK)
+        return lightgbm.train(params, lightgbm.Dataset(table, LABELS[label]), 12, callbacks=[split])
+
+    def train_watched(self, learning_rate, callbacks=()):
+        y = LABELS["yes or no"]
+        train = lightgbm.Dataset(NUMBERS[:N_TRAIN], y[:N_TRAIN])
+        valid = lightgbm.Dataset(NUMBERS[N_TRAIN:], y[N_TRAIN:], reference=train)
+        history = {}
+        params = {"num_threads": 1, "verbosity": -1, "learning_rate": learning_rate}
+        booster = lightgbm.train(
+            {**self.params("yes or no"), **params},
+            train,
+            8,
+            valid_sets=[valid],
+            valid_names=["valid"],
+            callbacks=[
+                mtboost.lightgbm.TaskSplit(TASK[:N_TRAIN]),
+                mtboost.lightgbm.TaskQuitting(valid, TASK[N_TRAIN:]),
+                lightgbm.record_evaluation(history),
+                *callbacks,
+            ],
+        )
+        return booster, history["valid"]["binary_logloss"]
+
+    def pruning_callback(self, optuna_integration, trial):
+        return optuna_integration.LightGBMPruningCallback(trial, "binary_logloss", "valid")
+
+    def matrix(self, table):
+        return table
+
+    def predictions(self, booster, table):
+        return booster.predict(table)
+
+    def predict_array(self, booster):
+        return booster.predict
+
+    def margins(self, booster, table):
+        return booster.predict(table, raw_score=True)
+
+    def leaves(self, booster, table):
+        return booster.predict(table, pred_leaf=True)
+
+    def contributions(self, booster, table):
+        found = booster.predict(table, pred_contrib=True)
+        n_outputs = booster.num_model_per_iteration()
+        if n_outputs == 1:
+            return found
+        return np.swapaxes(found.reshape(len(table), n_outputs, -1), 1, 2)
+
+    def without_feature_names(self, booster):
+        return booster
+
+    def without_category_names(self, booster):
+        return booster
+
+
 @dataclass(frozen=True)
 class Example:
     """A booster, a table to predict from, and the same as an array with codes for categories."""
@@ -165,4 +257,4 @@ class Example:
         return self.table.assign(**codes).to_numpy(np.float32)
 
 
-BACKENDS = {backend.name: backend for backend in [XGBoost()]}
+BACKENDS = {backend.name: backend for backend in [XGBoost(), LightGBM()]}

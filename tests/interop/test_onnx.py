@@ -17,7 +17,7 @@ def run(example, backend):
     booster = backend.without_feature_names(example.booster)
     convert = getattr(onnxmltools, f"convert_{backend.name}")
     X = FloatTensorType([None, example.values.shape[1]])
-    model = convert(booster, initial_types=[("X", X)])
+    model = convert(booster, initial_types=[("X", X)], **backend.onnx_options)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, {"X": example.values}), strict=True))

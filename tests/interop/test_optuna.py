@@ -41,7 +41,7 @@ def assert_pruned(study, histories):
 
 def test_trials_report_the_rounds_of_the_library_and_are_pruned(backend):
     def train(rate, trial):
-        callback = getattr(optuna_integration, backend.pruning_callback)(trial, "valid-logloss")
+        callback = backend.pruning_callback(optuna_integration, trial)
         return backend.train_watched(rate, [callback])[1][-1]
 
     assert_pruned(study_of_rates(train), [backend.train_watched(rate)[1] for rate in RATES])

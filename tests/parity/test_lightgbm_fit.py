@@ -1,15 +1,18 @@
 """mtboost.fit(backend="lightgbm"): where it is LightGBM bit for bit, and what is LightGBM's own."""
 
 import re
+import sys
 
 import lightgbm
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 from libraries import LIBRARIES
 
 import mtboost
+from mtboost.errors import MissingDependencyError
 from mtboost.metrics import Metric
 
 LIGHTGBM = LIBRARIES["lightgbm"]
@@ -213,6 +216,14 @@ def test_a_category_that_is_constant_in_a_task_is_no_obstacle_to_its_booster():
         found = LIGHTGBM.margins(model.booster(task), table[model.booster(task).feature_name()])
         expected = model.predict_margin({task: table})[task]
         np.testing.assert_allclose(found, expected, rtol=0, atol=LIGHTGBM.atol)
+
+
+def test_categories_of_other_libraries_need_pandas(monkeypatch):
+    table = pl.DataFrame({"p": X[:, 0], "kind": pl.Series(KIND, dtype=pl.Categorical)})
+    monkeypatch.setitem(sys.modules, "pandas", None)  # import finds nothing
+    with pytest.raises(MissingDependencyError, match="a table of polars. Run: pip install pandas"):
+        fit(table)
+    fit(table.drop("kind"))
 
 
 def test_the_task_as_a_category_does_not_collide_with_a_column_of_that_name():
