@@ -967,6 +967,7 @@ def test_a_subset_of_a_data_set():
     [
         {"bagging_fraction": 0.6, "bagging_freq": 1},
         {"bagging_fraction": 0.3, "bagging_freq": 3, "bagging_seed": 9},
+        {"bagging_fraction": 0.9995, "bagging_freq": 1},  # the bag of all rows is the last
         {"feature_fraction": 0.5},
         {"feature_fraction": 0.1, "feature_fraction_seed": 4},
         {**RATES, "seed": 7},
