@@ -26,7 +26,10 @@ def _jumps(n: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
 
 
 class Bagging:
-    """Rows of each tree: one stream for every 1024 rows, drawn anew every `freq` rounds."""
+    """Rows of each tree: one stream for every 1024 rows, drawn anew every `freq` rounds.
+
+    As in LightGBM, a bag that happens to hold all rows is the last one.
+    """
 
     def __init__(self, n_rows: int, fraction: float, freq: int, seed: int) -> None:
         self.fraction, self.freq = fraction, freq
@@ -40,7 +43,7 @@ class Bagging:
         """One flag per row, or None for all."""
         if self.freq <= 0 or self.fraction >= 1.0:
             return None
-        if self._is_kept is None or iteration % self.freq == 0:
+        if self._is_kept is None or (iteration % self.freq == 0 and not self._is_kept.all()):
             factors, summands = self._jumps
             states = self._states[:, None] * factors + summands
             self._states = states[:, -1].copy()

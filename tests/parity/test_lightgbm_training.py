@@ -875,19 +875,18 @@ def test_one_callback_and_one_data_set_train_twice(score):
 # ---- kinds of data --------------------------------------------------------------------------
 
 CODES = np.random.default_rng(3).integers(0, 4, len(Y))
-FRAME = pd.DataFrame(X[:, :3], columns=["first", "second name", "third"]).assign(
+FRAME = pd.DataFrame(X[:, :3], columns=["first", "second", "third"]).assign(
     colour=pd.Categorical.from_codes(CODES, ["red", "green", "blue", "grey"]),
     size=pd.Categorical.from_codes((CODES * 7 + np.arange(len(Y))) % 3, [10, 20, 30]),
 )
-ROOMS = FRAME.rename(columns=lambda name: name.replace(" ", "_"))
 SPARSE = np.where(np.random.default_rng(4).random(X.shape) < 0.7, 0.0, np.nan_to_num(X))
 TABLES = {
     "array": (X, {}),
     "float32, column by column": (np.asfortranarray(X, np.float32), {}),
     "csr": (scipy.sparse.csr_matrix(SPARSE), {}),
     "csc": (scipy.sparse.csc_matrix(SPARSE), {}),
-    "frame": (ROOMS, {}),
-    "arrow": (pa.Table.from_pandas(ROOMS[["first", "third"]]), {}),
+    "frame": (FRAME, {}),
+    "arrow": (pa.Table.from_pandas(FRAME[["first", "third"]]), {}),
     "categories": (np.column_stack([X[:, :2], CODES]), {"categorical_feature": [2]}),
     "names": (X, {"feature_name": list("abcde")}),
 }
@@ -920,17 +919,17 @@ def test_kinds_of_tables(table, options, free):
 
 def test_a_frame_is_predicted_by_its_labels():
     def run(callbacks):
-        data = lgb.Dataset(ROOMS[:N_TRAIN], Y[:N_TRAIN])
+        data = lgb.Dataset(FRAME[:N_TRAIN], Y[:N_TRAIN])
         return lgb.train(PARAMS, data, 5, callbacks=callbacks)
 
     ours, stock = run([task_split("entropy")]), run([])
     assert ours.pandas_categorical == stock.pandas_categorical
     assert ours.pandas_categorical == [["red", "green", "blue", "grey"], [10, 20, 30]]
-    other_codes = ROOMS.assign(colour=ROOMS["colour"].cat.reorder_categories(
+    other_codes = FRAME.assign(colour=FRAME["colour"].cat.reorder_categories(
         ["grey", "blue", "green", "red"]
     ))  # fmt: skip
-    assert ours.predict(other_codes).tolist() == ours.predict(ROOMS).tolist()
-    assert len(np.unique(ours.predict(ROOMS))) > 10
+    assert ours.predict(other_codes).tolist() == ours.predict(FRAME).tolist()
+    assert len(np.unique(ours.predict(FRAME))) > 10
     assert any(node["decision_type"] == "==" for node in nodes_of(ours)), "categories are used"
 
 
@@ -967,6 +966,7 @@ def test_a_subset_of_a_data_set():
     [
         {"bagging_fraction": 0.6, "bagging_freq": 1},
         {"bagging_fraction": 0.3, "bagging_freq": 3, "bagging_seed": 9},
+        {"bagging_fraction": 0.9995, "bagging_freq": 1},  # the bag of all rows is the last
         {"feature_fraction": 0.5},
         {"feature_fraction": 0.1, "feature_fraction_seed": 4},
         {**RATES, "seed": 7},
