@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -21,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
-from mtboost.growth import TaskGrowth
+from mtboost.errors import DataError, ParameterError, UnsupportedError
+from mtboost.growth import TaskGrowth, naming_the_round
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.bins import bin_matrix, threshold_of
 from mtboost.lightgbm.library import (
@@ -208,7 +207,7 @@ class Growth(TaskGrowth):
         """Set the leaf values of a tree anew, if the objective's are not Newton steps."""
         if self._objective is not None or self._loss is None or not self._loss.refits_leaves:
             return
-        with self._naming_the_round():
+        with naming_the_round(self.n_rounds):
             tree["value"] = self._loss.refit_leaf_values(
                 tree["value"],
                 leaves,
@@ -234,7 +233,7 @@ class Growth(TaskGrowth):
         """Gradient pairs of shape (n_rows, n_outputs, 2)."""
         if objective is None:
             assert self._loss is not None
-            with self._naming_the_round():
+            with naming_the_round(self.n_rounds):
                 return self._loss.gradients(
                     margins,
                     self._labels,
@@ -246,14 +245,6 @@ class Growth(TaskGrowth):
         if gradient.shape == hessian.shape == (margins.size,):  # one class after the other
             gradient, hessian = (part.reshape(-1, len(margins)).T for part in (gradient, hessian))
         return self._pairs_of((gradient, hessian), margins, self.n_rounds)
-
-    @contextmanager
-    def _naming_the_round(self) -> Iterator[None]:
-        """Tell in which round the core met a number that is not finite."""
-        try:
-            yield
-        except RuntimeError as error:
-            raise TrainingError(f"Round {self.n_rounds}: {error}") from None
 
     # ---- margins and metrics ----------------------------------------------------------------
 
