@@ -1,4 +1,7 @@
-"""Multi-task gradient-boosted trees as ordinary XGBoost boosters."""
+"""Multi-task gradient-boosted trees as ordinary XGBoost or LightGBM boosters."""
+
+import importlib
+from typing import Any
 
 from mtboost import datasets, errors, metrics
 from mtboost import xgboost as xgboost
@@ -17,9 +20,17 @@ __all__ = [
     "datasets",
     "errors",
     "fit",
+    "lightgbm",
     "load_model",
     "make_split_score",
     "metrics",
     "train",
     "xgboost",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import ``mtboost.lightgbm`` when it is asked for: LightGBM need not be installed."""
+    if name == "lightgbm":
+        return importlib.import_module("mtboost.lightgbm")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

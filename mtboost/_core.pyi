@@ -59,10 +59,12 @@ def lightgbm_matrix(
     is_categorical: NDArray[np.uint8],
     columns: Sequence[NDArray[np.uint8]],
     bits: Sequence[int],
+    steps: Sequence[NDArray[np.uint8] | None],
     column_of_feature: Sequence[int],
-    bins_of_entries: Sequence[NDArray[np.uint16]],
+    first_entries: Sequence[int],
     n_rows: int,
     storage_order: NDArray[np.uint32],
+    is_sparse: bool,
     n_threads: int,
 ) -> BinnedMatrix: ...
 def columns_with_missing(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,15 @@ from mtboost.errors import DataError, TrainingError
 from mtboost.tasks import TaskSet
 
 FloatArray = npt.NDArray[np.float32]
+
+
+@contextmanager
+def naming_the_round(number: int) -> Iterator[None]:
+    """Tell in which round the core met a number that is not finite."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise TrainingError(f"Round {number}: {error}") from None
 
 
 class TaskGrowth:

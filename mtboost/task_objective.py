@@ -53,7 +53,7 @@ class BaseTaskObjective(ABC):
         self._task_weight = task_weight
         self._is_active = np.ones(self.tasks.n_tasks, bool)
         self._loss: Loss | None = None
-        self._rows = _NO_ROWS
+        self._rows: weakref.WeakKeyDictionary[Matrix, _Rows] = weakref.WeakKeyDictionary()
         if isinstance(objective, str):
             loss = self._make_loss(objective, 2 if is_multiclass(objective) else 1)  # any will do
             if loss.refits_leaves:
@@ -79,7 +79,10 @@ class BaseTaskObjective(ABC):
         return self  # libraries copy parameters; a copy would not learn which tasks have quit
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loss": None, "_rows": _NO_ROWS}
+        return {**self.__dict__, "_loss": None, "_rows": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _rows=weakref.WeakKeyDictionary())
 
     @abstractmethod
     def _make_loss(self, objective: str, n_outputs: int) -> Loss: ...
@@ -93,62 +96,62 @@ class BaseTaskObjective(ABC):
         user's is called with.
         """
         margins = np.asarray(margins, self._margin_type)
-        n_rows = len(margins)
-        if n_rows != self.tasks.n_rows:
-            raise DataError(
-                f"TaskObjective was given {self.tasks.n_rows} task labels, but there are {n_rows} "
-                "training rows: pass one label per row, in the order of the rows."
-            )
         if isinstance(self.objective, str):
-            table = np.ascontiguousarray(margins.reshape(n_rows, -1))
+            table = np.ascontiguousarray(margins.reshape(len(margins), -1))
             loss = self._loss_of(self.objective, table.shape[1])
-            rows = self._rows_of(data)
+            rows = self._rows_of(data, len(margins))
             gradients = loss.gradients(table, rows.labels, rows.weights, n_threads=self._n_threads)
         else:
-            gradients = self._weighted(
-                self.objective(*arguments, **keywords), self._rows_of(data).weights
-            )
+            rows = self._rows_of(data, len(margins))
+            gradients = self._weighted(self.objective(*arguments, **keywords), rows)
         if not self._is_active.all():
-            gradients[~self._is_active[self.tasks.codes]] = 0.0
+            gradients[~self._is_active[rows.tasks.codes]] = 0.0
         gradient, hessian = np.moveaxis(gradients.reshape(*margins.shape, 2), -1, 0)
         return gradient, hessian
 
     def _loss_of(self, objective: str, n_outputs: int) -> Loss:
         if self._loss is None or self._loss.n_outputs != n_outputs:
             self._loss = self._make_loss(objective, n_outputs)
-            self._rows = _NO_ROWS  # labels are checked against the loss when they are read
+            self._rows.clear()  # labels are checked against the loss when they are read
         return self._loss
 
-    def _rows_of(self, data: Matrix | tuple[Any, Any]) -> _Rows:
+    def _rows_of(self, data: Matrix | tuple[Any, Any], n_rows: int) -> _Rows:
         if isinstance(data, tuple):
-            self._rows = self._read(None, *data)
-        elif self._rows.matrix is None or self._rows.matrix() is not data:
-            self._rows = self._read(weakref.ref(data), data.get_label(), data.get_weight())
-        return self._rows
+            return self._read(self._tasks_of(None, n_rows), *data)
+        if data not in self._rows:
+            tasks = self._tasks_of(data, n_rows)
+            self._rows[data] = self._read(tasks, data.get_label(), data.get_weight())
+        return self._rows[data]
 
-    def _read(self, matrix: weakref.ref[Matrix] | None, labels: Any, weights: Any) -> _Rows:
-        labels = np.ascontiguousarray(labels, np.float32).reshape(self.tasks.n_rows, -1)
+    def _tasks_of(self, data: Matrix | None, n_rows: int) -> TaskSet:
+        """Tasks of the rows of a matrix."""
+        if n_rows != self.tasks.n_rows:
+            raise DataError(
+                f"TaskObjective was given {self.tasks.n_rows} task labels, but there are {n_rows} "
+                "training rows: pass one label per row, in the order of the rows."
+            )
+        return self.tasks
+
+    def _read(self, tasks: TaskSet, labels: Any, weights: Any) -> _Rows:
+        labels = np.ascontiguousarray(labels, np.float32).reshape(tasks.n_rows, -1)
         if self._loss is not None:
             check_labels(self._loss, labels)
         weights = None if weights is None or not np.size(weights) else np.asarray(weights)
         if callable(self.objective):
             weights = None  # the function's own affair
-        weights = weights_with_tasks(self.tasks, weights, self._task_weight)
-        return _Rows(matrix, labels, None if weights is None else weights.astype(np.float32))
+        weights = weights_with_tasks(tasks, weights, self._task_weight)
+        return _Rows(tasks, labels, None if weights is None else weights.astype(np.float32))
 
-    def _weighted(self, pair: Pair, weights: FloatArray | None) -> FloatArray:
-        parts = [np.asarray(part, np.float32).reshape(self.tasks.n_rows, -1) for part in pair]
+    def _weighted(self, pair: Pair, rows: _Rows) -> FloatArray:
+        parts = [np.asarray(part, np.float32).reshape(rows.tasks.n_rows, -1) for part in pair]
         gradients = np.stack(parts, axis=-1)
-        return gradients if weights is None else gradients * weights[:, None, None]
+        return gradients if rows.weights is None else gradients * rows.weights[:, None, None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What the training rows bring along: read once for each matrix."""
+    """What training rows bring along: read once for each matrix."""
 
-    matrix: weakref.ref[Matrix] | None
+    tasks: TaskSet
     labels: FloatArray
     weights: FloatArray | None  # the rows' own times their tasks'
-
-
-_NO_ROWS = _Rows(None, np.empty((0, 1), np.float32), None)

@@ -37,30 +37,33 @@ Cuts lightgbm_cuts(const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& mis
 }
 
 // A BinnedMatrix of LightGBM's bins, from its columns.
-std::shared_ptr<BinnedMatrix> lightgbm_matrix(const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& missing_bins,
-                                              const Contiguous<bin_t>& frequent_bins,
-                                              const Contiguous<std::uint8_t>& missing_types,
-                                              const Contiguous<std::uint8_t>& is_categorical,
-                                              const std::vector<Contiguous<std::uint8_t>>& columns,
-                                              const std::vector<int>& bits, const std::vector<std::size_t>& column_of_feature,
-                                              const std::vector<Contiguous<std::uint16_t>>& bins_of_entries, row_t n_rows,
-                                              const Contiguous<row_t>& storage_order, int n_threads) {
+std::shared_ptr<BinnedMatrix> lightgbm_matrix(
+    const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& missing_bins, const Contiguous<bin_t>& frequent_bins,
+    const Contiguous<std::uint8_t>& missing_types, const Contiguous<std::uint8_t>& is_categorical,
+    const std::vector<Contiguous<std::uint8_t>>& columns, const std::vector<int>& bits,
+    const std::vector<std::optional<Contiguous<std::uint8_t>>>& steps, const std::vector<std::size_t>& column_of_feature,
+    const std::vector<std::uint32_t>& first_entries, row_t n_rows, const Contiguous<row_t>& storage_order, bool is_sparse,
+    int n_threads) {
   Cuts cuts = lightgbm_cuts(n_bins, missing_bins, frequent_bins, missing_types, is_categorical);
-  require(bits.size() == columns.size() && column_of_feature.size() == cuts.n_features() &&
-              bins_of_entries.size() == cuts.n_features(),
-          "bits needs one entry per column; column_of_feature and bins_of_entries one per feature");
+  require(bits.size() == columns.size() && steps.size() == columns.size() &&
+              column_of_feature.size() == cuts.n_features() && first_entries.size() == cuts.n_features(),
+          "bits and steps need one entry per column; column_of_feature and first_entries one per feature");
   std::vector<StoredColumn> stored;
-  for (std::size_t i = 0; i < columns.size(); ++i) stored.push_back({as_span(columns[i], "columns"), bits[i]});
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    stored.push_back({as_span(columns[i], "columns"), bits[i], std::nullopt});
+    if (steps[i]) stored.back().steps = as_span(*steps[i], "steps");
+  }
   std::vector<StoredFeature> features;
   std::vector<std::uint8_t> may_be_missing;
   for (feature_t feature = 0; feature < cuts.n_features(); ++feature) {
-    features.push_back({column_of_feature[feature], as_vector(bins_of_entries[feature], "bins_of_entries")});
+    features.push_back({column_of_feature[feature], first_entries[feature]});
     may_be_missing.push_back(cuts.lightgbm(feature).missing_bin < cuts.lightgbm(feature).n_bins);
   }
+  const StoredColumns entries(cuts, n_rows, std::move(stored), std::move(features));
   BinnedMatrixBuilder builder(std::move(cuts), n_rows, std::move(may_be_missing), as_vector(storage_order, "storage_order"),
-                              false);
+                              is_sparse);
   py::gil_scoped_release release;
-  builder.add(stored, features, n_threads);
+  builder.add(entries, n_threads);
   return std::make_shared<BinnedMatrix>(std::move(builder).build());
 }
 
@@ -122,8 +125,8 @@ void bind_binning(py::module_& module) {
   module.def("lightgbm_matrix", &lightgbm_matrix, py::kw_only(), py::arg("n_bins").noconvert(),
              py::arg("missing_bins").noconvert(), py::arg("frequent_bins").noconvert(),
              py::arg("missing_types").noconvert(), py::arg("is_categorical").noconvert(), py::arg("columns"),
-             py::arg("bits"), py::arg("column_of_feature"), py::arg("bins_of_entries"), py::arg("n_rows"),
-             py::arg("storage_order").noconvert(), py::arg("n_threads"));
+             py::arg("bits"), py::arg("steps"), py::arg("column_of_feature"), py::arg("first_entries"), py::arg("n_rows"),
+             py::arg("storage_order").noconvert(), py::arg("is_sparse"), py::arg("n_threads"));
 
   module.def("columns_with_missing", &missing_columns<float>, py::arg("table").noconvert(), py::kw_only(), py::arg("n_threads"));
   module.def("columns_with_missing", &missing_columns<double>, py::arg("table").noconvert(), py::kw_only(), py::arg("n_threads"));

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made-up tables whose bins are obvious: the number x of a numeric feature lies in bin ⌊x⌋, category c is bin c.
+// LightGBM's bins are made up themselves.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -75,6 +77,57 @@ inline std::shared_ptr<const BinnedMatrix> make_matrix(const Table& table, std::
   builder.add(table.view(), n_threads);
   return std::make_shared<const BinnedMatrix>(std::move(builder).build());
 }
+
+// ---- LightGBM's bins ------------------------------------------------------------------------------------------------
+
+struct LightgbmTable {
+  std::vector<LightgbmBins> features;
+  row_t n_rows;
+  std::vector<bin_t> bins;  // row-major, in LightGBM's numbers
+
+  bin_t bin(row_t row, std::size_t feature) const noexcept { return bins[row * features.size() + feature]; }
+};
+
+// frequent_share: of the values that lie in the frequent bin for no other reason than that.
+inline LightgbmTable random_table(row_t n_rows, std::vector<LightgbmBins> features, double frequent_share,
+                                  std::uint64_t seed) {
+  auto stream = test_stream(seed);
+  LightgbmTable table{std::move(features), n_rows, {}};
+  for (row_t row = 0; row < n_rows; ++row)
+    for (const LightgbmBins& feature : table.features) {
+      const auto bin = static_cast<bin_t>(stream.uniform() * feature.n_bins);
+      table.bins.push_back(stream.uniform() < frequent_share ? feature.frequent : bin);
+    }
+  return table;
+}
+
+// Each feature alone in a column of its own, in two bytes an entry.
+inline std::shared_ptr<const BinnedMatrix> make_matrix(const LightgbmTable& table, std::vector<row_t> storage_order = {},
+                                                       int n_threads = 1, bool is_sparse = false) {
+  std::vector<std::vector<std::uint8_t>> bytes(table.features.size());
+  std::vector<StoredColumn> columns;
+  std::vector<StoredFeature> places;
+  std::vector<std::uint8_t> may_be_missing;
+  for (std::size_t feature = 0; feature < table.features.size(); ++feature) {
+    const LightgbmBins& bins = table.features[feature];
+    for (row_t row = 0; row < table.n_rows; ++row) {
+      const bin_t bin = table.bin(row, feature);
+      const bin_t entry = bin == bins.frequent ? 0 : bin + (bins.frequent > 0 ? 1 : 0);
+      bytes[feature].push_back(static_cast<std::uint8_t>(entry % 256));
+      bytes[feature].push_back(static_cast<std::uint8_t>(entry / 256));
+    }
+    columns.push_back({bytes[feature], 16, std::nullopt});
+    places.push_back({feature, 1});
+    may_be_missing.push_back(bins.missing_bin < bins.n_bins);
+  }
+  Cuts cuts(table.features);
+  const StoredColumns stored(cuts, table.n_rows, std::move(columns), std::move(places));
+  BinnedMatrixBuilder builder(std::move(cuts), table.n_rows, std::move(may_be_missing), std::move(storage_order), is_sparse);
+  builder.add(stored, n_threads);
+  return std::make_shared<const BinnedMatrix>(std::move(builder).build());
+}
+
+// ---- gradients, rows ------------------------------------------------------------------------------------------------
 
 // Small whole numbers: sums of them are exact in any order.
 inline std::vector<GradientPair> whole_gradients(row_t n_rows, std::uint64_t seed) {

@@ -171,9 +171,9 @@ TEST(columns_with_missing_values_are_found_by_any_number_of_threads) {
 TEST(wrong_tables_are_refused) {
   using Error = std::invalid_argument;
   const Table table = random_table(4, {{3}, {3}}, 1);
-  check_throws<Error>("feature 1 holds a missing value", [] { make_matrix({{{3}, {3}}, 1, {0.0f, kMissing}}); });
+  check_throws<Error>("feature 1 holds a missing value", [] { make_matrix(Table{{{3}, {3}}, 1, {0.0f, kMissing}}); });
   check_throws<Error>("feature 1 holds a missing value",
-                      [] { make_matrix({{{3}, {3}}, 1, {0.0f, kMissing}}, {}, 1, kIsSparse); });
+                      [] { make_matrix(Table{{{3}, {3}}, 1, {0.0f, kMissing}}, {}, 1, kIsSparse); });
   check_throws<Error>("must be a permutation", [&] { make_matrix(table, {0, 1, 1, 2}); });
   check_throws<Error>("must be a permutation", [&] { make_matrix(table, {0, 1, 2, 4}); });
   check_throws<Error>("one entry per row", [&] { make_matrix(table, {0, 1, 2}); });

@@ -6,26 +6,14 @@
 #include <vector>
 
 #include "check.hpp"
-#include "grow/tree_grower.hpp"
 #include "grow/xgboost_rules.hpp"
 #include "tables.hpp"
+#include "trees.hpp"
 
 namespace mtboost::test {
 namespace {
 
 constexpr row_t kRows = 20000;
-
-bool are_equal(const Tree& a, const Tree& b) {
-  return a.left == b.left && a.right == b.right && a.parent == b.parent && a.feature == b.feature &&
-         a.position == b.position && a.default_left == b.default_left && a.gain == b.gain && a.score == b.score &&
-         a.hessian == b.hessian && a.base_weight == b.base_weight && a.value == b.value && a.listed_bins == b.listed_bins;
-}
-
-bool are_equal(const std::vector<TreeGrower::Grown>& a, const std::vector<TreeGrower::Grown>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
-    return are_equal(one.tree, other.tree) && one.leaves == other.leaves;
-  });
-}
 
 // Numeric and categorical features, one and two bytes a bin, missing values.
 Table mixed_table() {
@@ -36,37 +24,25 @@ Table mixed_table() {
   return random_table(kRows, features, 5);
 }
 
-// Rows of five tasks, one of them tiny, not stored in the caller's order.
+// Five tasks, one of them tiny.
 const std::vector<row_t> kFirstRows{0, 9000, 9003, 15000, 18000, kRows};
-std::vector<row_t> storage_order() {
-  std::vector<row_t> order(kRows);
-  for (row_t place = 0; place < kRows; ++place) order[place] = (place * 7) % kRows;  // 7 does not divide kRows
-  return order;
-}
-
-std::vector<GradientPair> gradients() {
-  auto stream = test_stream(6);
-  std::vector<GradientPair> pairs(kRows);
-  for (GradientPair& pair : pairs) pair = {static_cast<float>(stream.uniform() - 0.5), static_cast<float>(stream.uniform())};
-  return pairs;
-}
 
 TreeGrower make_grower(const std::shared_ptr<const SplitScore>& score) {
   std::optional<TaskRows> tasks;
   if (score != nullptr) tasks.emplace(kFirstRows);
-  return {make_matrix(mixed_table(), storage_order()), score, tasks, {}};
+  return {make_matrix(mixed_table(), shuffled(kRows)), score, tasks, {}};
 }
 
 TreeGrower::Grown grow(TreeGrower& grower, const XgboostParams& params, std::span<const GradientPair> pairs,
                        const TreeGrower::Sample& sample, int n_threads) {
-  return grower.grow(XgboostRules(*grower.matrix(), params), pairs, sample, n_threads, {});
+  return test::grow<XgboostRules>(grower, params, pairs, sample, n_threads);
 }
 
 std::vector<TreeGrower::Grown> grow_trees(TreeGrower& grower, const XgboostParams& params, int n_threads,
                                           const std::vector<std::uint8_t>& is_active = {}) {
   std::vector<TreeGrower::Grown> trees;
   for (std::uint64_t number = 0; number < 2; ++number)
-    trees.push_back(grow(grower, params, gradients(), {number, is_active}, n_threads));
+    trees.push_back(grow(grower, params, random_gradients(kRows), {number, is_active}, n_threads));
   return trees;
 }
 
@@ -92,14 +68,7 @@ XgboostParams loss_guided() {
 }  // namespace
 
 TEST(trees_have_the_same_bytes_for_any_number_of_threads) {
-  const std::vector<std::shared_ptr<const SplitScore>> scores{
-      nullptr, std::make_shared<EntropyScore>(), std::make_shared<DeviationScore>(),
-      std::make_shared<CallableScore>([](std::span<const float> gains, const MatrixView<float>& task_gains,
-                                         std::span<double> result) {
-        for (std::size_t cut = 0; cut < gains.size(); ++cut)
-          result[cut] = static_cast<double>(gains[cut]) + static_cast<double>(task_gains(cut, 0));
-      })};
-  for (const auto& score : scores)
+  for (const auto& score : every_kind_of_score())
     for (const XgboostParams& params : {XgboostParams{}, sampling(), loss_guided()}) {
       TreeGrower serial = make_grower(score);
       const auto expected = grow_trees(serial, params, 1);
@@ -130,7 +99,7 @@ TEST(a_grower_that_was_interrupted_grows_the_same_tree_afterwards) {
     check_throws<std::runtime_error>("interrupt", [&] {
       int step = 0;
       const XgboostParams params;
-      grower.grow(XgboostRules(*grower.matrix(), params), gradients(), {}, 2, [&] {
+      grower.grow(XgboostRules(*grower.matrix(), params), random_gradients(kRows), {}, 2, [&] {
         if (step++ == n_steps) throw std::runtime_error("interrupt");
       });
     });
@@ -140,7 +109,7 @@ TEST(a_grower_that_was_interrupted_grows_the_same_tree_afterwards) {
 TEST(an_error_in_a_score_comes_home_from_its_thread) {
   TreeGrower grower = make_grower(std::make_shared<CallableScore>(
       [](std::span<const float>, const MatrixView<float>&, std::span<double> scores) { scores[0] = std::nan(""); }));
-  check_throws<std::invalid_argument>("not finite", [&] { grow(grower, {}, gradients(), {}, 7); });
+  check_throws<std::invalid_argument>("not finite", [&] { grow(grower, {}, random_gradients(kRows), {}, 7); });
 }
 
 // ---- weird input: a root that stays a leaf --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from mtboost.errors import UnsupportedError
 
 _TOKEN = b"______LightGBM_Binary_File_Token______\n"
 _SPARSE_SHARE = 0.7  # of the frequent bin, from which LightGBM stores a feature alone sparsely
+# Bytes that the sparse layout takes for a value, and the dense layout for a cell.
+_SPARSE_BYTES, _DENSE_BYTES = 10, 1
 _MISSING_NONE, _MISSING_ZERO, _MISSING_NAN = range(3)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what follows from the fields is kept
 class Feature:
     """Bins of one column of the data, in LightGBM's numbers."""
 
@@ -36,32 +39,26 @@ class Feature:
     frequent_bin: int  # LightGBM's most frequent bin
     frequent_share: float
 
-    @property
+    @cached_property
     def is_categorical(self) -> bool:
         return len(self.categories) > 0
 
-    @property
+    @cached_property
     def n_bins(self) -> int:
         return len(self.categories) if self.is_categorical else len(self.upper_bounds)
 
-    @property
+    @cached_property
     def n_stored(self) -> int:
         """Entries in a column shared with other features: bin 0 has none when it is frequent."""
         return self.n_bins - (self.frequent_bin == 0)
 
-    @property
+    @cached_property
     def missing_bin(self) -> int:
         """The bin that goes by default direction; n_bins if there is none."""
         if self.is_categorical:
             return 0
         by_type = {_MISSING_ZERO: self.zero_bin, _MISSING_NAN: self.n_bins - 1}
         return by_type.get(self.missing_type, self.n_bins)
-
-    def slots(self, bins: npt.NDArray[np.int64]) -> npt.NDArray[np.uint16]:
-        """The grower's numbers of bins: without the missing one, which is last."""
-        n_present = self.n_bins - (self.missing_bin < self.n_bins)
-        slots = bins - (bins > self.missing_bin)
-        return np.where(bins == self.missing_bin, n_present, slots).astype(np.uint16)
 
 
 #: A column that LightGBM leaves out, because it has one value or no cut that could be taken.
@@ -70,10 +67,21 @@ CONSTANT = Feature(np.array([np.inf]), np.empty(0, np.int64), _MISSING_NONE, 0, 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Entries of the features that LightGBM stores together, as they lie in the file."""
+    """Entries of the features that LightGBM stores together, as they lie in the file.
+
+    Entry 0 of a row stands for the frequent bins of them all.
+    """
 
     bytes: npt.NDArray[np.uint8]
     bits: int
+    steps: npt.NDArray[np.uint8] | None  # rows from entry to entry; None: every row has one
+
+    @property
+    def n_values(self) -> int:
+        """Entries besides 0."""
+        if self.bits == 4:
+            return sum(int(np.count_nonzero(self.bytes & half)) for half in (0x0F, 0xF0))
+        return int(np.count_nonzero(self.bytes.view(f"<u{self.bits // 8}")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +92,12 @@ class Bins:
     features: list[Feature]  # one per column of the data
     columns: list[_Column]
     column_of_feature: list[int]
-    bins_of_entries: list[npt.NDArray[np.uint16]]  # by feature: the grower's bin of each entry
+    first_entries: list[int]  # by feature
 
     def matrix(self, storage_order: npt.NDArray[np.uint32], n_threads: int) -> _core.BinnedMatrix:
         """The grower's table. `storage_order`: row to be stored in each place, or empty."""
         features = self.features
+        n_values = sum(column.n_values for column in self.columns)
         return _core.lightgbm_matrix(
             n_bins=np.array([feature.n_bins for feature in features], np.uint32),
             missing_bins=np.array([feature.missing_bin for feature in features], np.uint32),
@@ -97,10 +106,12 @@ class Bins:
             is_categorical=np.array([feature.is_categorical for feature in features], np.uint8),
             columns=[column.bytes for column in self.columns],
             bits=[column.bits for column in self.columns],
+            steps=[column.steps for column in self.columns],
             column_of_feature=self.column_of_feature,
-            bins_of_entries=self.bins_of_entries,
+            first_entries=self.first_entries,
             n_rows=self.n_rows,
             storage_order=storage_order,
+            is_sparse=_SPARSE_BYTES * n_values < _DENSE_BYTES * self.n_rows * len(features),
             n_threads=n_threads,
         )
 
@@ -169,9 +180,11 @@ def _read(reader: _Reader) -> Bins:
         reader.take("<f8", reader.number())  # forced bounds
     reader.skip(reader.number("<u8"))  # labels, weights and so on
 
-    # Columns that are no features read entry 0 of the first column, or of one made up.
-    bins = Bins(n_rows, [CONSTANT] * n_columns, [], [0] * n_columns, [])
-    entries = [np.zeros(1, np.uint16)] * n_columns
+    # Columns of the data that are no features read a column of entries 0.
+    empty = np.empty(0, np.uint8)
+    bins = Bins(
+        n_rows, [CONSTANT] * n_columns, [_Column(empty, 8, empty)], [0] * n_columns, [1] * n_columns
+    )
     first_feature = 0
     for _ in range(n_groups):
         reader.number("<u8")  # size of the group
@@ -187,22 +200,14 @@ def _read(reader: _Reader) -> Bins:
                 is_sparse = feature.frequent_share >= _SPARSE_SHARE
                 bins.columns.append(_read_column(reader, n_rows, n_entries, is_sparse))
                 bins.column_of_feature[member] = len(bins.columns) - 1
-                entries[member] = _bins_of_entries(feature, 1, n_entries + 1)
         else:
             n_entries = 1 + sum(bins.features[member].n_stored for member in members)
             bins.columns.append(_read_column(reader, n_rows, n_entries, is_sparse))
             first = 1
             for member in members:
-                feature = bins.features[member]
                 bins.column_of_feature[member] = len(bins.columns) - 1
-                entries[member] = _bins_of_entries(feature, first, n_entries)
-                first += feature.n_stored
-    constant = _Column(np.zeros((n_rows + 1) // 2, np.uint8), 4)
-    bins.columns.append(constant)
-    for column, feature in enumerate(bins.features):
-        if feature is CONSTANT:
-            bins.column_of_feature[column] = len(bins.columns) - 1
-    bins.bins_of_entries.extend(entries)
+                bins.first_entries[member] = first
+                first += bins.features[member].n_stored
     return bins
 
 
@@ -232,25 +237,14 @@ def _read_feature(reader: _Reader) -> Feature:
 
 
 def _read_column(reader: _Reader, n_rows: int, n_entries: int, is_sparse: bool) -> _Column:
-    """Entry of every row, 0 where nothing was stored."""
     bits = 8 if n_entries <= 256 else 16 if n_entries <= 65536 else 32
     if is_sparse:
         n_stored = reader.number()
         steps = reader.take("u1", n_stored + 1)[:n_stored]
-        column = np.zeros(n_rows, f"<u{bits // 8}")
-        column[np.cumsum(steps, dtype=np.int64)] = reader.take(f"<u{bits // 8}", n_stored)
-        return _Column(column.view(np.uint8), bits)
+        return _Column(reader.take("u1", n_stored * bits // 8), bits, steps)
     if n_entries <= 16:
-        return _Column(reader.take("u1", (n_rows + 1) // 2), 4)
-    return _Column(reader.take("u1", n_rows * bits // 8), bits)
-
-
-def _bins_of_entries(feature: Feature, first: int, n_entries: int) -> npt.NDArray[np.uint16]:
-    """The grower's bin of each entry: what is not the feature's own stands for its frequent bin."""
-    bins = np.full(n_entries, feature.frequent_bin, np.int64)
-    is_skipped = int(feature.frequent_bin == 0)
-    bins[first : first + feature.n_stored] = np.arange(is_skipped, feature.n_bins)
-    return feature.slots(bins)
+        return _Column(reader.take("u1", (n_rows + 1) // 2), 4, None)
+    return _Column(reader.take("u1", n_rows * bits // 8), bits, None)
 
 
 def threshold_of(

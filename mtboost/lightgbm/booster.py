@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.errors import DataError, TrainingError, UnsupportedError
-from mtboost.growth import TaskGrowth
+from mtboost.errors import DataError, ParameterError, UnsupportedError
+from mtboost.growth import TaskGrowth, naming_the_round
 from mtboost.lightgbm import assemble
-from mtboost.lightgbm.bins import Feature, bin_matrix, threshold_of
+from mtboost.lightgbm.bins import bin_matrix, threshold_of
 from mtboost.lightgbm.library import (
     Settings,
     arithmetic,
@@ -35,13 +35,18 @@ from mtboost.lightgbm.library import (
     version,
 )
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
-from mtboost.losses import check_labels, make_lightgbm_loss
+from mtboost.losses import check_labels, is_multiclass, make_lightgbm_loss
 from mtboost.tasks import TaskSet
 
 DoubleArray = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.float32]
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
+_Grown = tuple[_core.Tree, dict[str, npt.NDArray[Any]], npt.NDArray[np.int32]]
 _NEXT_TO_ZERO = float(np.float32(1e-35))  # LightGBM stores 0 for values up to this size
+_ONLY_FINISHED = (
+    "{} cannot be used while TaskSplit trains: use it on the finished booster, without "
+    "keep_training_booster=True."
+)
 _EPSILON = float(np.float32(1e-15))  # a start score up to this size is none
 
 
@@ -70,23 +75,37 @@ class Growth(TaskGrowth):
         self.settings: Settings = read_settings(stock)
         self._n_outputs = self.settings.n_outputs
         self._texts = list(assemble.read_document(stock).trees)
-        self._n_continued = len(self._texts)
-        self._trees: list[tuple[_core.Tree, DoubleArray] | None] = []  # values; None: a constant
+        # A tree with its values, or what a tree of one leaf adds to the margins.
+        self._trees: list[tuple[_core.Tree, DoubleArray] | float] = []
         self._start_scores = np.zeros(self._n_outputs)
         self._loss: _core.LightgbmLoss | None = None
-        self._grower: _core.TreeGrower | None = None
-        self._features: list[Feature] = []
         self._objective: Objective | None = None
-        self._has_start = False
         self._iteration = 0
-        self._labels: FloatArray = np.empty((0, 1), np.float32)
-        self._bags: Bagging
-        self._columns: FeatureFraction
         self._matrices: weakref.WeakKeyDictionary[lightgbm.Dataset, _core.BinnedMatrix] = (
             weakref.WeakKeyDictionary()
         )
         self._margins: weakref.WeakKeyDictionary[lightgbm.Dataset, tuple[int, DoubleArray]] = (
             weakref.WeakKeyDictionary()
+        )
+        data = stock.train_set
+        self._check_rows(data.num_data())
+        silence()
+        self._has_start = data.get_field("init_score") is not None
+        self._read_labels()
+        self._is_trained = _are_two_classes(
+            self.settings.objective, self._labels[:, 0], self._weights, self._n_outputs
+        )
+        order, first_rows = self._order_by_task()
+        matrix, self._features = bin_matrix(
+            data, storage_order=order, n_threads=self.settings.n_threads
+        )
+        self._grower = _core.TreeGrower(matrix, score=self._score, first_rows=first_rows)
+        self._bags = self._make_bags()
+        columns = [c for c, feature in enumerate(self._features) if feature.n_bins > 1]
+        self._columns = FeatureFraction(
+            np.array(columns, np.uint32),
+            self.settings.feature_fraction,
+            self.settings.feature_fraction_seed,
         )
 
     @property
@@ -101,10 +120,7 @@ class Growth(TaskGrowth):
     def read_settings(self) -> None:
         """Take over parameters that have changed; the streams of columns move on, as LightGBM's."""
         self.settings = read_settings(self.stock)
-        if self._grower is None:
-            return
-        self._columns.fraction = self.settings.feature_fraction
-        self._columns.draw()
+        self._columns.reset(self.settings.feature_fraction, self.settings.feature_fraction_seed)
         bags = self._bags
         if (bags.fraction, bags.freq) != (
             self.settings.bagging_fraction,
@@ -117,61 +133,91 @@ class Growth(TaskGrowth):
     def update(self, objective: Objective | None) -> bool:
         """Grow one tree per output; True if none of them has a split, and so no tree is kept."""
         data = self.stock.train_set
-        if self._grower is None:
-            self._start(data, objective)
-        assert self._grower is not None
+        if data.version != self._version:  # the user has set other labels or weights
+            self._read_labels()
+        self._objective = objective
+        if objective is None:
+            self._start()
         margins = self.margins(data)
         gradients = self._gradients(data, margins, objective)
+        grown = self._grow(gradients)
+        has_split = [of_output is not None for of_output in grown]
+        is_first = not self._texts
+        if not any(has_split) and not is_first:
+            return True
+        start = late = np.zeros(self._n_outputs)
+        if is_first:
+            start = self._start_scores
+            if not all(has_split):
+                late = self._late_start_scores()
+        updated = margins.copy()
+        for output, of_output in enumerate(grown):
+            if of_output is None:
+                n_rows = len(self._labels) if is_first or version() >= (4, 6) else None
+                tree = assemble.constant_tree(start[output] + late[output], n_rows)
+                self._trees.append(late[output])
+                updated[:, output] += late[output]
+            else:
+                grown_tree, arrays, leaves = of_output
+                self._refit(arrays, leaves, margins, output)
+                tree = self._in_lightgbms_order(arrays, start[output])
+                self._trees.append((grown_tree, arrays["value"]))
+                _core.add_leaf_values(
+                    arrays["value"],
+                    leaves,
+                    updated,
+                    output=output,
+                    n_threads=self.settings.n_threads,
+                )
+            self._texts.append(assemble.tree_text(tree))
+        self._margins[data] = (len(self._trees), updated)
+        self._iteration += any(has_split)
+        return not any(has_split)
+
+    def _grow(self, gradients: FloatArray) -> list[_Grown | None]:
+        """A tree for each output; None if it has no split."""
         left_out = self._rows_without_gradient()
         gradients[left_out] = 0.0
         rows = self._rows(left_out)
-        n_threads = self.settings.n_threads
-        grown = [
-            self._grower.grow(
+        trees: list[_Grown | None] = []
+        for output in range(self._n_outputs):
+            if not self._is_trained[output]:
+                trees.append(None)
+                continue
+            tree, leaves = self._grower.grow(
                 self.settings.grow,
                 np.ascontiguousarray(gradients[:, output]),
                 tasks=self._active_tasks(),
                 rows=rows,
                 features=self._columns.draw(),
                 tree_number=len(self._trees) + output,
-                n_threads=n_threads,
+                n_threads=self.settings.n_threads,
             )
-            for output in range(self._n_outputs)
-        ]
-        arrays = [tree.arrays() for tree, _ in grown]
-        if not any(len(tree["left"]) > 1 for tree in arrays):
-            if not self._texts:
-                self._add_constants()
-            return True
-        updated = margins.copy()
-        is_first = not self._texts
-        for output, ((tree, leaves), of_tree) in enumerate(zip(grown, arrays, strict=True)):
-            if len(of_tree["left"]) == 1:
-                if is_first:
-                    self._add_constant(self._start_scores[output], len(self._labels))
-                else:
-                    self._add_constant(0.0)
-                continue
-            if self._loss is not None and self._loss.refits_leaves:
-                of_tree["value"] = self._loss.refit_leaf_values(
-                    of_tree["value"],
-                    leaves,
-                    margins,
-                    self._labels,
-                    self._weights_of_active_tasks(),
-                    output=output,
-                    learning_rate=self.settings.grow.learning_rate,
-                    n_threads=n_threads,
-                )
-            _core.add_leaf_values(
-                of_tree["value"], leaves, updated, output=output, n_threads=n_threads
+            arrays = tree.arrays()
+            trees.append((tree, arrays, leaves) if len(arrays["left"]) > 1 else None)
+        return trees
+
+    def _refit(
+        self,
+        tree: dict[str, npt.NDArray[Any]],
+        leaves: npt.NDArray[np.int32],
+        margins: DoubleArray,
+        output: int,
+    ) -> None:
+        """Set the leaf values of a tree anew, if the objective's are not Newton steps."""
+        if self._objective is not None or self._loss is None or not self._loss.refits_leaves:
+            return
+        with naming_the_round(self.n_rounds):
+            tree["value"] = self._loss.refit_leaf_values(
+                tree["value"],
+                leaves,
+                margins,
+                self._labels,
+                self._weights_of_active_tasks(),
+                output=output,
+                learning_rate=self.settings.grow.learning_rate,
+                n_threads=self.settings.n_threads,
             )
-            self._trees.append((tree, of_tree["value"]))
-            bias = self._start_scores[output] if is_first else 0.0
-            self._texts.append(assemble.tree_text(self._in_lightgbms_order(of_tree, bias)))
-        self._margins[data] = (len(self._trees), updated)
-        self._iteration += 1
-        return False
 
     def _rows(self, left_out: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8] | None:
         """Rows that may take part: those in the bag whose task has not quit."""
@@ -187,17 +233,18 @@ class Growth(TaskGrowth):
         """Gradient pairs of shape (n_rows, n_outputs, 2)."""
         if objective is None:
             assert self._loss is not None
-            try:
+            with naming_the_round(self.n_rounds):
                 return self._loss.gradients(
                     margins,
                     self._labels,
                     self._weights_of_active_tasks(),
                     n_threads=self.settings.n_threads,
                 )
-            except ValueError as error:
-                raise TrainingError(f"Round {self.n_rounds}: {error}") from None
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
-        return self._pairs_of(objective(prediction.copy(), data), margins, self.n_rounds)
+        gradient, hessian = map(np.asarray, objective(prediction.copy(), data))
+        if gradient.shape == hessian.shape == (margins.size,):  # one class after the other
+            gradient, hessian = (part.reshape(-1, len(margins)).T for part in (gradient, hessian))
+        return self._pairs_of((gradient, hessian), margins, self.n_rounds)
 
     # ---- margins and metrics ----------------------------------------------------------------
 
@@ -211,13 +258,15 @@ class Growth(TaskGrowth):
             margins = margins.copy()
             matrix = self._matrix(data)
             for number, tree in enumerate(self._trees[n_done:], n_done):
-                if tree is None:
+                output = number % self._n_outputs
+                if isinstance(tree, float):
+                    margins[:, output] += tree
                     continue
                 _core.add_leaf_values(
                     tree[1],
                     tree[0].leaves(matrix, n_threads=self.settings.n_threads),
                     margins,
-                    output=number % self._n_outputs,
+                    output=output,
                     n_threads=self.settings.n_threads,
                 )
         self._margins[data] = (len(self._trees), margins)
@@ -226,9 +275,10 @@ class Growth(TaskGrowth):
     def start_margins(self, data: lightgbm.Dataset) -> DoubleArray:
         """Raw scores before the first tree of this training, shape (n_rows, n_outputs)."""
         own = data.get_field("init_score")
-        if own is None:
-            return np.tile(self._start_scores, (data.num_data(), 1))
-        return np.array(own, np.float64, order="C").reshape(data.num_data(), -1)
+        margins = np.zeros((data.num_data(), self._n_outputs))
+        if own is not None:
+            margins += np.reshape(own, margins.shape)
+        return margins + self._start_scores
 
     def _matrix(self, data: lightgbm.Dataset) -> _core.BinnedMatrix:
         if data not in self._matrices:
@@ -239,9 +289,11 @@ class Growth(TaskGrowth):
 
     def evaluate(self, data: lightgbm.Dataset, name: str, feval: Any) -> list[Any]:
         """LightGBM's own metrics on our margins, in LightGBM's own words."""
+        if feval is None and not self.settings.has_metrics:
+            return []
         with starting_from(data, self.margins(data)):
             booster = metric_booster(self.stock.params, data, name)
-            return booster.eval_train(feval)
+        return booster.eval_train(feval)
 
     # ---- the model --------------------------------------------------------------------------
 
@@ -251,24 +303,6 @@ class Growth(TaskGrowth):
             assemble.read_document(self.stock), pandas_categorical=self.stock.pandas_categorical
         )
         return assemble.load_document(assemble.with_trees(frame, self._texts))
-
-    def _add_constants(self) -> None:
-        """What LightGBM makes of a first round without splits: trees of the start score."""
-        scores = self._start_scores
-        if (
-            self._objective is None
-            and not self.settings.boosts_from_average
-            and not self._has_start
-        ):
-            scores = start_score(self.stock)  # LightGBM estimates it now
-        for score in scores:
-            self._add_constant(score, len(self._labels))
-        for data, (_, margins) in list(self._margins.items()):
-            self._margins[data] = (len(self._trees), margins + (scores - self._start_scores))
-
-    def _add_constant(self, value: float, n_rows: int | None = None) -> None:
-        self._trees.append(None)
-        self._texts.append(assemble.tree_text(assemble.constant_tree(value, n_rows)))
 
     @np.errstate(over="ignore")  # a gain beyond float32 is infinite, as in LightGBM
     def _in_lightgbms_order(self, tree: dict[str, npt.NDArray[Any]], bias: float) -> assemble.Tree:
@@ -348,41 +382,37 @@ class Growth(TaskGrowth):
 
     # ---- before the first round -------------------------------------------------------------
 
-    def _start(self, data: lightgbm.Dataset, objective: Objective | None) -> None:
-        n_rows = data.num_data()
-        self._check_rows(n_rows)
-        silence()
-        self._objective = objective
-        self._has_start = data.get_field("init_score") is not None
+    def _read_labels(self) -> None:
+        """Take over labels and weights of the training rows."""
+        data = self.stock.train_set
         label = data.get_field("label")
-        self._labels = np.ascontiguousarray(label, np.float32).reshape(n_rows, -1)
+        self._labels = np.ascontiguousarray(label, np.float32).reshape(data.num_data(), -1)
         self._weights = data.get_field("weight")
-        if objective is None:
-            self._loss = make_lightgbm_loss(
-                self.settings.objective,
-                self._n_outputs,
-                arithmetic=arithmetic(),
-                **self.settings.objective_options,
-            )
-            check_labels(self._loss, self._labels)
-            if self.settings.boosts_from_average and not self._has_start and not self._texts:
-                self._start_scores = start_score(self.stock)
-        order, first_rows = self._order_by_task()
-        matrix, self._features = bin_matrix(
-            data, storage_order=order, n_threads=self.settings.n_threads
+        self._version = data.version
+        self._loss = None
+
+    def _start(self) -> None:
+        """Make the loss of LightGBM's own objective, and before the first round its start score."""
+        if self._loss is not None:
+            return
+        loss = make_lightgbm_loss(
+            self.settings.objective,
+            self._n_outputs,
+            arithmetic=arithmetic(),
+            **self.settings.objective_options,
         )
-        self._grower = _core.TreeGrower(matrix, score=self._score, first_rows=first_rows)
-        self._iteration = 0
-        self._bags = self._make_bags()
-        columns = [c for c, feature in enumerate(self._features) if feature.n_bins > 1]
-        self._columns = FeatureFraction(
-            np.array(columns, np.uint32),
-            self.settings.feature_fraction,
-            self.settings.feature_fraction_seed,
-        )
-        if objective is not None:  # LightGBM then resets its parameters before the first tree
-            self.stock.reset_parameter({"objective": "none"})
-            self._columns.draw()
+        check_labels(loss, self._labels)
+        self._loss = loss
+        if self.settings.boosts_from_average and not self._has_start and not self._texts:
+            self._start_scores = start_score(self.stock)
+            self._margins.clear()
+
+    def _late_start_scores(self) -> DoubleArray:
+        """What LightGBM adds to outputs whose first tree has no split, shape (n_outputs,)."""
+        has_own = self._objective is not None or self._has_start
+        if has_own or self.settings.boosts_from_average:
+            return np.zeros(self._n_outputs)
+        return start_score(self.stock)
 
     def _make_bags(self) -> Bagging:
         return Bagging(
@@ -391,6 +421,21 @@ class Growth(TaskGrowth):
             self.settings.bagging_freq,
             self.settings.bagging_seed,
         )
+
+
+def _are_two_classes(
+    objective: str, labels: FloatArray, weights: FloatArray | None, n_outputs: int
+) -> list[bool]:
+    """Whether there are rows in and outside the class of each output: else it gets no trees."""
+    if objective == "binary":
+        return [len(np.unique(labels > 0)) == 2]
+    if not is_multiclass(objective):
+        return [True] * n_outputs
+    if objective == "multiclassova":
+        weights = None
+    shares = np.bincount(labels.astype(np.int64), weights, n_outputs)
+    shares = shares / shares.sum()
+    return [bool(_EPSILON < share < 1.0 - _EPSILON) for share in shares]
 
 
 def _stored(values: DoubleArray) -> DoubleArray:
@@ -421,7 +466,8 @@ class GrowingBooster(lightgbm.Booster):
             return self.growth.stock
         if self._trained is None:
             self._trained = self.growth.to_booster()
-        self._trained.best_iteration = self.best_iteration
+        for name in ("best_iteration", "best_score", "params"):
+            setattr(self._trained, name, getattr(self, name))
         return self._trained
 
     def update(
@@ -429,10 +475,30 @@ class GrowingBooster(lightgbm.Booster):
     ) -> bool:
         if train_set is not None and train_set is not self.growth.stock.train_set:
             raise DataError("TaskSplit trains on one data set; update() was given another one.")
+        if fobj is None and self._has_no_objective:
+            raise ParameterError(
+                "The objective of this training is a function, which a booster does not keep: "
+                "give it to update(fobj=...)."
+            )
+        if fobj is not None and not self._has_no_objective:
+            self.reset_parameter({"objective": "none"})
+            self._has_no_objective = True
         self._trained = None
         return self.growth.update(fobj)
 
+    @property
+    def _has_no_objective(self) -> bool:
+        """LightGBM's own note that functions take the place of its objective."""
+        has_none: bool = self.__dict__["_Booster__set_objective_to_none"]
+        return has_none
+
+    @_has_no_objective.setter
+    def _has_no_objective(self, has_none: bool) -> None:
+        self.__dict__["_Booster__set_objective_to_none"] = has_none
+
     def eval(self, data: lightgbm.Dataset, name: str, feval: Any = None) -> list[Any]:
+        if not any(data is own for own in (self.train_set, *self.valid_sets)):
+            self.add_valid(data, name)
         return self.growth.evaluate(data, name, feval)
 
     def eval_train(self, feval: Any = None) -> list[Any]:
@@ -445,8 +511,7 @@ class GrowingBooster(lightgbm.Booster):
         ]
 
     def add_valid(self, data: lightgbm.Dataset, name: str) -> GrowingBooster:
-        self.valid_sets.append(data.construct())
-        self.name_valid_sets.append(name)
+        self.growth.stock.add_valid(data, name)  # whose lists of data sets are ours
         return self
 
     def reset_parameter(self, params: dict[str, Any]) -> GrowingBooster:
@@ -461,11 +526,16 @@ class GrowingBooster(lightgbm.Booster):
     def rollback_one_iter(self) -> GrowingBooster:
         raise UnsupportedError("TaskSplit cannot take a round back: train with fewer rounds.")
 
-    def refit(self, *args: Any, **kwargs: Any) -> lightgbm.Booster:
-        return self.trained().refit(*args, **kwargs)
+    def shuffle_models(self, *args: Any, **kwargs: Any) -> GrowingBooster:
+        raise UnsupportedError(_ONLY_FINISHED.format("shuffle_models()"))
 
-    def model_to_string(self, num_iteration: int | None = None, *args: Any, **kwargs: Any) -> str:
-        return self.trained().model_to_string(num_iteration, *args, **kwargs)
+    def set_leaf_output(self, *args: Any, **kwargs: Any) -> GrowingBooster:
+        raise UnsupportedError(_ONLY_FINISHED.format("set_leaf_output()"))
+
+    def free_dataset(self) -> lightgbm.Booster:
+        """Become a genuine booster, which cannot be trained any more."""
+        text = self.model_to_string(num_iteration=-1)
+        return self.model_from_string(text).free_dataset()
 
     def model_from_string(self, model_str: str) -> lightgbm.Booster:
         """Become the stock booster again, of another model: how ``lightgbm.train`` ends."""
@@ -479,9 +549,8 @@ class GrowingBooster(lightgbm.Booster):
     def __deepcopy__(self, memo: Any) -> lightgbm.Booster:
         return copy.deepcopy(self.trained(), memo)
 
-    def __reduce__(self) -> Any:
-        # copy.copy hands back what it is given; a function of ours would be needed to unpickle.
-        return copy.copy, (self.trained(),)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return object.__new__, (lightgbm.Booster,), self.trained().__getstate__()
 
 
 def take_over(

@@ -8,7 +8,7 @@ import lightgbm
 
 from mtboost.errors import UnsupportedError
 from mtboost.lightgbm.booster import GrowingBooster, take_over
-from mtboost.lightgbm.library import check_version
+from mtboost.lightgbm.library import check_version, rows_of_subset
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.tasks import TaskSet
 
@@ -24,7 +24,8 @@ class TaskSplit:
     Parameters
     ----------
     task : array-like of shape (n_rows,)
-        Task of each row of the training data: integers, strings or categories.
+        Task of each row of the training data (of ``lightgbm.cv``: of all its folds): integers,
+        strings or categories.
     score : {"entropy", "variance", "plain"} or callable, default="entropy"
         See :func:`mtboost.make_split_score`.
     beta : float or "auto", default="auto"
@@ -47,21 +48,26 @@ class TaskSplit:
     """
 
     before_iteration = True
-    order = -1_000_000  # before any other callback looks at the booster
 
     def __init__(self, task: Any, *, score: Score = "entropy", beta: Beta = "auto") -> None:
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
-        self._score = make_split_score(score, beta)
+        make_split_score(score, beta)  # refuses here what training would
+        # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
+        self._score, self._beta = score, beta
+        # Before any other callback looks at the booster. lightgbm.train sets what it does not find
+        # in the instance.
+        self.order = -1_000_000
 
     def __call__(self, env: lightgbm.callback.CallbackEnv) -> None:
         if env.iteration > env.begin_iteration:
             return
-        if not isinstance(env.model, lightgbm.Booster):
-            raise UnsupportedError(
-                "TaskSplit cannot be used in lightgbm.cv, which does not tell a callback the rows "
-                "of its folds: train each fold with lightgbm.train."
-            )
-        if isinstance(env.model, GrowingBooster):
-            raise UnsupportedError("Give lightgbm.train one TaskSplit, not two.")
-        take_over(env.model, tasks=self.tasks, score=self._score)
+        is_cv = isinstance(env.model, lightgbm.CVBooster)
+        boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
+        for booster in boosters:
+            if isinstance(booster, GrowingBooster):
+                raise UnsupportedError("Give lightgbm.train one TaskSplit, not two.")
+            rows = rows_of_subset(booster.train_set, self.tasks.n_rows) if is_cv else None
+            tasks = self.tasks if rows is None else self.tasks.take(rows)
+            score = make_split_score(self._score, self._beta)
+            take_over(booster, tasks=tasks, score=score)

@@ -3,11 +3,15 @@
 Every use of an undocumented behaviour stands in this file or says here which file holds it:
 
 * A model text lists all training parameters after LightGBM has resolved aliases and defaults, also
-  during training (:func:`read_parameters`).
+  during training (:func:`read_parameters`), numbers with six digits. All digits are in
+  ``Booster.params``, under any of the names in ``lightgbm.basic._ConfigAliases``
+  (:func:`_all_digits`).
 * ``lightgbm.train`` calls callbacks with ``before_iteration`` before ``update`` of the same round,
   and then ``eval_train``, ``eval_valid``, ``model_to_string`` and ``model_from_string`` of its
   booster, whose class may have been replaced by then (callbacks.py, booster.py). It calls the other
   callbacks after each round, in the order of ``order``; LightGBM's own have 10 to 30 (quitting.py).
+* ``lightgbm.cv`` trains each fold on a ``Dataset.subset``, whose ``used_indices`` are its rows
+  (:func:`rows_of_subset`).
 * A booster without trees evaluates its metrics on the ``init_score`` of its data (booster.py).
 * ``Booster.eval`` hands a function of the user's the scores of a data set in training without
   predicting anything (:func:`scores_in_training`).
@@ -19,11 +23,12 @@ Every use of an undocumented behaviour stands in this file or says here which fi
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -35,6 +40,7 @@ from mtboost.threads import default_n_threads
 
 try:
     import lightgbm
+    from lightgbm.basic import _ConfigAliases
 except ImportError as error:
     raise MissingDependencyError(
         "mtboost.lightgbm needs LightGBM. Run: pip install 'mtboost[lightgbm]'"
@@ -43,16 +49,15 @@ except ImportError as error:
 _OLDEST = (4, 5)
 _NEWEST_MAJOR = 4
 # Parameters of objectives that a loss of the core takes.
-_LOSS_OPTIONS: dict[str, Callable[[str], Any]] = {
-    "alpha": float,
-    "fair_c": float,
-    "poisson_max_delta_step": float,
-    "tweedie_variance_power": float,
-    "sigmoid": float,
-    "scale_pos_weight": float,
-    "is_unbalance": lambda text: text == "1",
-    "reg_sqrt": lambda text: text == "1",
-}
+_LOSS_NUMBERS = (
+    "alpha",
+    "fair_c",
+    "poisson_max_delta_step",
+    "tweedie_variance_power",
+    "sigmoid",
+    "scale_pos_weight",
+)
+_LOSS_SWITCHES = ("is_unbalance", "reg_sqrt")
 # For boosters that are to be made quickly and to print nothing.
 _ON_THE_SIDE = {"force_col_wise": True, "force_row_wise": False, "verbosity": -1}
 # Parameters that ask for trees only LightGBM grows: the one value there is, and what to do instead.
@@ -107,6 +112,7 @@ class Settings:
     objective_options: dict[str, Any]
     n_outputs: int
     boosts_from_average: bool
+    has_metrics: bool
     bagging_fraction: float
     bagging_freq: int
     bagging_seed: int
@@ -130,29 +136,32 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
                 f"{instead}."
             )
 
+    def number(name: str) -> float:
+        return _all_digits(name, params[name], booster.params)
+
     def floats(name: str) -> list[float]:
         return [float(value) for value in params[name].split(",") if value]
 
     groups = re.findall(r"\[([^\]]*)\]", params["interaction_constraints"])
     return Settings(
         grow=_core.LightgbmParams(
-            learning_rate=float(params["learning_rate"]),
+            learning_rate=number("learning_rate"),
             max_depth=max(int(params["max_depth"]), 0),
             num_leaves=int(params["num_leaves"]),
             min_data_in_leaf=int(params["min_data_in_leaf"]),
-            min_sum_hessian_in_leaf=float(params["min_sum_hessian_in_leaf"]),
-            min_gain_to_split=float(params["min_gain_to_split"]),
-            lambda_l1=float(params["lambda_l1"]),
-            lambda_l2=float(params["lambda_l2"]),
-            max_delta_step=float(params["max_delta_step"]),
-            path_smooth=float(params["path_smooth"]),
-            monotone_penalty=float(params["monotone_penalty"]),
+            min_sum_hessian_in_leaf=number("min_sum_hessian_in_leaf"),
+            min_gain_to_split=number("min_gain_to_split"),
+            lambda_l1=number("lambda_l1"),
+            lambda_l2=number("lambda_l2"),
+            max_delta_step=number("max_delta_step"),
+            path_smooth=number("path_smooth"),
+            monotone_penalty=number("monotone_penalty"),
             max_cat_to_onehot=int(params["max_cat_to_onehot"]),
             max_cat_threshold=int(params["max_cat_threshold"]),
-            cat_smooth=float(params["cat_smooth"]),
-            cat_l2=float(params["cat_l2"]),
+            cat_smooth=number("cat_smooth"),
+            cat_l2=number("cat_l2"),
             min_data_per_group=int(params["min_data_per_group"]),
-            feature_fraction_bynode=float(params["feature_fraction_bynode"]),
+            feature_fraction_bynode=number("feature_fraction_bynode"),
             feature_contri=floats("feature_contri"),
             monotone_constraints=[int(value) for value in floats("monotone_constraints")],
             interaction_constraints=[[int(c) for c in group.split(",")] for group in groups],
@@ -161,14 +170,16 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
         n_threads=default_n_threads(int(params["num_threads"])),
         objective=params["objective"],
         objective_options={
-            name: read(params[name]) for name, read in _LOSS_OPTIONS.items() if name in params
+            **{name: number(name) for name in _LOSS_NUMBERS},
+            **{name: params[name] == "1" for name in _LOSS_SWITCHES},
         },
         n_outputs=booster.num_model_per_iteration(),
         boosts_from_average=params["boost_from_average"] == "1",
-        bagging_fraction=float(params["bagging_fraction"]),
+        has_metrics=params["metric"] != "custom",  # "custom": none of LightGBM's own
+        bagging_fraction=number("bagging_fraction"),
         bagging_freq=int(params["bagging_freq"]),
         bagging_seed=int(params["bagging_seed"]),
-        feature_fraction=float(params["feature_fraction"]),
+        feature_fraction=number("feature_fraction"),
         feature_fraction_seed=int(params["feature_fraction_seed"]),
     )
 
@@ -177,6 +188,29 @@ def read_parameters(booster: lightgbm.Booster) -> dict[str, str]:
     """Training parameters of a booster by their main names, as texts; none for a treeless file."""
     text = booster.model_to_string(num_iteration=1, start_iteration=booster.current_iteration())
     return dict(re.findall(r"^\[(\w+): (.*)\]$", text, re.MULTILINE))
+
+
+def _all_digits(name: str, rounded: str, given: Mapping[str, Any]) -> float:
+    """Parameter with all digits that the user gave, one of `given` if it is none of LightGBM's."""
+    for alias in _ConfigAliases.get_sorted(name):
+        value = _number(str(given.get(alias)))
+        if f"{value:g}" == rounded:
+            return value
+    return float(rounded)
+
+
+def _number(text: str) -> float:
+    """A number as LightGBM reads it: digit by digit, so that the last bit may not be Python's."""
+    parts = re.fullmatch(r"([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?)(\d+))?", text)
+    if parts is None or not (parts[2] or parts[3]):
+        return math.nan
+    whole, decimals = (
+        reduce(lambda n, digit: 10.0 * n + int(digit), parts[i], 0.0) for i in (2, 3)
+    )
+    value = whole + decimals / 10.0 ** len(parts[3])
+    scale = 10.0 ** min(int(parts[5] or 0), 308)
+    value = value / scale if parts[4] == "-" else value * scale
+    return -value if parts[1] == "-" else value
 
 
 def start_score(booster: lightgbm.Booster) -> npt.NDArray[np.float64]:
@@ -201,15 +235,16 @@ def metric_booster(
 @contextmanager
 def starting_from(data: lightgbm.Dataset, margins: npt.NDArray[np.float64]) -> Iterator[None]:
     """Let `data` start from these margins, shape (n_rows, n_outputs), for a moment."""
-    own, predictor = data.get_field("init_score"), data._predictor
+    own, version = data.get_field("init_score"), data.version
+    attributes = data.init_score, data._predictor
     data._predictor = None  # a booster would take over the trees of a continued model
     data.set_init_score(margins[:, 0] if margins.shape[1] == 1 else margins)
     try:
         yield
     finally:
         data.set_field("init_score", own)
-        data.init_score = own
-        data._predictor = predictor
+        data.init_score, data._predictor = attributes
+        data.version = version  # a booster that sees another one reads its data anew
 
 
 def silence() -> None:
@@ -228,6 +263,14 @@ def aliases() -> dict[str, str]:
 def known_parameters() -> frozenset[str]:
     """Main names of parameters that LightGBM accepts."""
     return frozenset(lightgbm.basic._ConfigAliases._get_all_param_aliases())
+
+
+def rows_of_subset(data: lightgbm.Dataset, n_rows: int) -> npt.NDArray[np.integer[Any]] | None:
+    """Which of so many rows a subset of a data set has, such as a fold of ``lightgbm.cv``."""
+    used = data.used_indices
+    if used is None or data.num_data() == n_rows or max(used) >= n_rows:
+        return None
+    return np.asarray(used)
 
 
 def labels_and_weights(

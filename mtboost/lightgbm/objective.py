@@ -9,9 +9,10 @@ import lightgbm
 import numpy as np
 
 from mtboost import _core
-from mtboost.lightgbm.library import arithmetic
+from mtboost.lightgbm.library import arithmetic, rows_of_subset
 from mtboost.losses import make_lightgbm_loss
 from mtboost.task_objective import BaseTaskObjective, Pair
+from mtboost.tasks import TaskSet
 
 
 class TaskObjective(BaseTaskObjective):
@@ -28,7 +29,8 @@ class TaskObjective(BaseTaskObjective):
         (gradient, hessian)``, or with labels, margins and perhaps weights for its scikit-learn
         estimators.
     task : array-like of shape (n_rows,)
-        Task of each row of the training data: integers, strings or categories.
+        Task of each row of the training data (of ``lightgbm.cv``: of all its folds): integers,
+        strings or categories.
     task_weight : mapping of task name to float, or "balanced", optional
         The rows' weights are multiplied by their task's; "balanced" gives all tasks the same total.
     n_threads : int, optional
@@ -83,6 +85,12 @@ class TaskObjective(BaseTaskObjective):
             pair = self._pair(second, (first, weight), *arguments)
         gradient, hessian = map(np.asfortranarray, pair)  # class after class, as LightGBM needs it
         return gradient, hessian
+
+    def _tasks_of(self, data: Any, n_rows: int) -> TaskSet:
+        rows = None if data is None else rows_of_subset(data, self.tasks.n_rows)
+        if rows is None:
+            return super()._tasks_of(data, n_rows)
+        return TaskSet(self.tasks.names, self.tasks.codes[rows])
 
     def _make_loss(self, objective: str, n_outputs: int) -> _core.LightgbmLoss:
         return make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic(), **self._options)

@@ -26,7 +26,10 @@ def _jumps(n: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
 
 
 class Bagging:
-    """Rows of each tree: one stream for every 1024 rows, drawn anew every `freq` rounds."""
+    """Rows of each tree: one stream for every 1024 rows, drawn anew every `freq` rounds.
+
+    As in LightGBM, a bag that happens to hold all rows is the last one.
+    """
 
     def __init__(self, n_rows: int, fraction: float, freq: int, seed: int) -> None:
         self.fraction, self.freq = fraction, freq
@@ -40,14 +43,16 @@ class Bagging:
         """One flag per row, or None for all."""
         if self.freq <= 0 or self.fraction >= 1.0:
             return None
-        if self._is_kept is None or iteration % self.freq == 0:
+        if self._is_kept is None or (iteration % self.freq == 0 and not self._is_kept.all()):
             factors, summands = self._jumps
             states = self._states[:, None] * factors + summands
             self._states = states[:, -1].copy()
             n_last = self._n_rows - _ROWS_PER_STREAM * (len(states) - 1)
             self._states[-1] = states[-1, n_last - 1]
             draws = (states >> 16 & 0x7FFF).astype(np.float32) / np.float32(32768)
-            self._is_kept = (draws.ravel()[: self._n_rows] < self.fraction).astype(np.uint8)
+            self._is_kept = (draws.ravel()[: self._n_rows] < np.float64(self.fraction)).astype(
+                np.uint8
+            )
         return self._is_kept
 
 
@@ -55,17 +60,28 @@ class FeatureFraction:
     """Columns of each tree, from one stream that runs on from tree to tree."""
 
     def __init__(self, columns: npt.NDArray[np.uint32], fraction: float, seed: int) -> None:
-        self.fraction = fraction
         self._columns = columns
-        self._state = seed % 2**32
-        self.draw()  # what making a booster does
+        self._drawn: npt.NDArray[np.uint32] | None = None
+        self._seed: int | None = None
+        self.reset(fraction, seed)  # what making a booster does
+
+    def reset(self, fraction: float, seed: int) -> None:
+        """What a reset of LightGBM's parameters does: one draw more, from a new stream at best."""
+        if seed != self._seed:
+            self._seed, self._state = seed, seed % 2**32
+        self._fraction = fraction
+        self.draw()
 
     def draw(self) -> npt.NDArray[np.uint32] | None:
-        """Columns of the next tree, ascending, or None for all; also what a reset does."""
+        """Columns of the next tree, ascending, or None for all.
+
+        A fraction that becomes 1 leaves those drawn before in use.
+        """
         n = len(self._columns)
-        if self.fraction >= 1.0 or n == 0:
-            return None
-        return self._columns[self._sample(n, max(int(n * self.fraction + 0.5), min(1, n)))]
+        if self._fraction < 1.0 and n > 0:
+            n_drawn = max(int(n * self._fraction + 0.5), min(1, n))
+            self._drawn = self._columns[self._sample(n, n_drawn)]
+        return self._drawn
 
     def _next(self) -> int:
         self._state = (_FACTOR * self._state + _SUMMAND) % 2**32

@@ -21,8 +21,8 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.errors import DataError, TrainingError
-from mtboost.growth import TaskGrowth
+from mtboost.errors import DataError
+from mtboost.growth import TaskGrowth, naming_the_round
 from mtboost.losses import check_labels, make_loss
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
@@ -144,15 +144,13 @@ class Growth(TaskGrowth):
         """Gradient pairs of shape (n_rows, n_outputs, 2)."""
         if objective is None:
             assert self._loss is not None
-            try:
+            with naming_the_round(iteration):
                 return self._loss.gradients(
                     margins,
                     self._labels,
                     self._weights_of_active_tasks(),
                     n_threads=self.settings.n_threads,
                 )
-            except ValueError as error:
-                raise TrainingError(f"Round {iteration}: {error}") from None
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
         pair = call_objective(objective, iteration, prediction.copy(), matrix)
         return self._pairs_of(pair, margins, iteration)

@@ -46,7 +46,8 @@ def test_a_new_task_is_learnt_and_the_others_stay_as_they_are(library):
 def test_it_follows_the_common_model_to_its_best_round(library):
     model = fitted(library)
     model.add_task("new", NEW, NEW_Y, eval_set=VALID, specific_rounds=0)
-    slices = [library.first_rounds(model.common, n + 1) for n in range(25)]
+    n_rounds = len(model.history["new"]["common"]) - 1
+    slices = [library.first_rounds(model.common, n + 1) for n in range(n_rounds)]
     scores = [rmse(VALID[1], library.margins(part, VALID[0])) for part in slices]
     assert model.quit_round["new"] == 1 + int(np.argmin(scores))
     np.testing.assert_allclose(model.history["new"]["common"][1:], scores, rtol=1e-5)

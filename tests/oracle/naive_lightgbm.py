@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slow, obvious twin of a tree grown on LightGBM's bins: one task, plain score.
+"""The slow, obvious twin of a tree grown on LightGBM's bins.
 
-Its trees are those of stock LightGBM 4.5 to 4.7 on the CPU, bit for bit. The same rules in words:
-docs/lightgbm_arithmetic.md. These hold throughout:
+With one task, or without a score over tasks, its trees are those of stock LightGBM 4.5 to 4.7 on
+the CPU, bit for bit. The same rules in words: docs/lightgbm_arithmetic.md. These hold throughout:
 
 * everything is float64 but the gradients and hessians, which are float32, and the gain that a tree
   stores; sums are added one after the other, in row order or in bin order;
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,7 @@ Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+f32 = np.float32
 EPSILON = float(np.float32(1e-15))
 LARGEST = float(np.finfo(np.float64).max)
 NEXT_TO_ZERO = float(np.float32(1e-35))  # a stored value up to this size becomes 0
@@ -104,6 +105,7 @@ class Tree:
     default_left: Bools
     missing: list[str]
     gain: Floats  # split_gain
+    score: Doubles  # S of the split; without a score over tasks the gain
     value: Doubles  # internal_value: what the node was worth as a leaf, learning rate included
     hessian: Doubles  # internal_weight
     count: Ints  # internal_count
@@ -357,6 +359,9 @@ class Training:
     data: Data
     pairs: Doubles  # (n_rows, 2): gradients and hessians, float32 values
     params: Params
+    task: Ints
+    score: Score | None
+    min_tasks: int
 
     def blocks(self, group: Group, n_rows: int) -> list[slice]:
         """How the rows of a node are shared out where the histogram of this group is summed."""
@@ -478,7 +483,27 @@ def gain_of_cuts(
     return np.where(wrong, 0.0, gain)
 
 
-# Best split of one feature --------------------------------------------------------------------
+# Cuts of one feature --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A cut that gains more than the floor."""
+
+    scan: int  # 0, or 1 for the second scan of a numerical feature
+    gain: float  # of both sides, the floor included
+    left: Side
+    goes_left: Bools  # per bin
+    default_left: bool
+    threshold: int  # bin; of a categorical feature 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    cuts: list[Cut]  # in the order in which they are looked at
+    floor: float  # the leaf's own gain and min_gain_to_split
+    l2: float
+    any_gains: bool  # any cut above the floor, or without a number for a gain
 
 
 @dataclass(slots=True)
@@ -487,12 +512,13 @@ class Split:
     column: int
     goes_left: Bools  # per bin
     default_left: bool
-    threshold: int  # bin; of a categorical feature 0
+    threshold: int
     left: Side
     right: Side
     left_output: float
     right_output: float
-    gain: float  # above the leaf's own gain and min_gain_to_split
+    gain: float  # above the floor, times what the feature's gains are worth
+    score: float  # S, what splits are ranked by first
 
 
 @dataclass(slots=True)
@@ -515,10 +541,10 @@ class Leaf:
         return Side(self.sums[0], self.sums[1] + 2 * EPSILON, len(self.rows))
 
 
-def best_numerical(
+def numerical_cuts(
     table: Doubles, feature: Feature, leaf: Leaf, params: Params, only: int | None
-) -> tuple[Split | None, bool]:
-    """Best cut of a numerical feature, and whether any cut gains.
+) -> Cuts:
+    """Cuts between two bins.
 
     The bins are added up from the right, with missing values on the left; then, if the feature
     has missing values and a third bin, from the left, with missing values on the right. ``only``
@@ -531,24 +557,26 @@ def best_numerical(
     goes_both_ways = n_bins > 2 and feature.missing != "None"
     has_nan_bin = goes_both_ways and feature.missing == "NaN"
     skipped = feature.zero if goes_both_ways and feature.missing == "Zero" else -1
-    best: Split | None = None
+    found: list[Cut] = []
     any_gains = False
     for backwards in (True, False) if goes_both_ways else (True,):
         start = Side(np.float64(0.0), np.float64(EPSILON), 0)
         if backwards:
             added = [b for b in range(n_bins - 1 - has_nan_bin, 0, -1) if b != skipped]
-            cuts = [b - 1 for b in added]
+            thresholds = [b - 1 for b in added]
         else:
+            # Bin 0 has no sums if it is the frequent one. With a bin of 0 elsewhere this scan
+            # forgets it, although its rows do go left.
             stored = range(1 if feature.frequent == 0 else 0, n_bins)
-            added = cuts = [b for b in stored if b < n_bins - 1 and b != skipped]
+            added = thresholds = [b for b in stored if b < n_bins - 1 and b != skipped]
             if has_nan_bin and feature.frequent == 0:
                 # Bin 0 is what the stored bins leave of the leaf, and is the first cut.
                 start = rest_of(whole, table, rows_of_bin)
-                cuts = [0, *added]
+                thresholds = [0, *added]
         near = running_sums(start, table[added], rows_of_bin[added])
         near = (
             near
-            if len(cuts) > len(added)
+            if len(thresholds) > len(added)
             else Side(near.gradient[1:], near.hessian[1:], near.n_rows[1:])
         )
         far = Side(
@@ -557,31 +585,32 @@ def best_numerical(
         left, right = (far, near) if backwards else (near, far)
         is_allowed = are_big_enough(near, far, params)
         if only is not None:
-            is_allowed &= np.asarray(cuts) == only
+            is_allowed &= np.asarray(thresholds) == only
         if not is_allowed.any():
             continue
         with np.errstate(all="ignore"):
             gain = gain_of_cuts(left, right, leaf, params, l2, direction)
         # A side without gradient and hessian has a gain of NaN: never the best, yet it counts.
         any_gains |= bool((is_allowed & ~(gain <= floor)).any())
-        is_allowed &= gain > floor
-        if not is_allowed.any():
-            continue
-        i = int(np.argmax(np.where(is_allowed, gain, -np.inf)))
-        if gain[i] <= (-np.inf if best is None else best.gain) + floor:
-            continue
-        cut = cuts[i]
-        goes_left = np.arange(n_bins) <= cut
-        # A feature with two bins of which one is NaN is cut once, NaN right.
-        default_left = backwards and (goes_both_ways or feature.missing != "NaN")
-        if feature.missing == "Zero":
-            goes_left[feature.zero] = default_left
-        elif feature.missing == "NaN":
-            goes_left[-1] = default_left
-        best = make_split(
-            feature, goes_left, default_left, cut, leaf, params, l2, at(left, i), gain[i] - floor
-        )
-    return best, any_gains
+        for i in np.flatnonzero(is_allowed & (gain > floor)):
+            goes_left = np.arange(n_bins) <= thresholds[i]
+            # A feature with two bins of which one is NaN is cut once, NaN right.
+            default_left = backwards and (goes_both_ways or feature.missing != "NaN")
+            if feature.missing == "Zero":
+                goes_left[feature.zero] = default_left
+            elif feature.missing == "NaN":
+                goes_left[-1] = default_left
+            found.append(
+                Cut(
+                    scan=int(not backwards),
+                    gain=float(gain[i]),
+                    left=at(left, i),
+                    goes_left=goes_left,
+                    default_left=default_left,
+                    threshold=thresholds[i],
+                )
+            )
+    return Cuts(found, floor, l2, any_gains)
 
 
 def running_sums(start: Side, table: Doubles, n_rows: Ints) -> Side:
@@ -615,40 +644,10 @@ def are_big_enough(near: Side, far: Side, params: Params) -> Bools:
     return is_near_enough & ~np.logical_or.accumulate(is_over)
 
 
-def make_split(
-    feature: Feature,
-    goes_left: Bools,
-    default_left: bool,
-    threshold: int,
-    leaf: Leaf,
-    params: Params,
-    l2: float,
-    left: Side,
-    gain: float,
-) -> Split:
-    """The right side once more as what the left one leaves, whichever was added up."""
-    whole = leaf.whole
-    right = Side(
-        whole.gradient - left.gradient, whole.hessian - left.hessian, whole.n_rows - left.n_rows
-    )
-    return Split(
-        feature=-1,
-        column=feature.column,
-        goes_left=goes_left,
-        default_left=default_left,
-        threshold=threshold,
-        left=left,
-        right=right,
-        left_output=float(bounded_output(left, leaf, params, l2)),
-        right_output=float(bounded_output(right, leaf, params, l2)),
-        gain=float(gain),
-    )
-
-
-def best_categorical(
+def categorical_cuts(
     table: Doubles, feature: Feature, leaf: Leaf, params: Params, draw: Random | None
-) -> tuple[Split | None, bool]:
-    """Best set of categories to send left, and whether any set gains. Bin 0 stays right."""
+) -> Cuts:
+    """Sets of categories to send left. Bin 0 stays right."""
     whole = leaf.whole
     l2 = params.lambda_l2
     if params.is_smoothed:
@@ -662,7 +661,7 @@ def best_categorical(
     else:
         l2 += params.cat_l2
         candidates = several_categories_left(table, leaf, params, draw)
-    best: tuple[float, Side, list[int]] | None = None
+    found: list[Cut] = []
     any_gains = False
     for left, right, bins in candidates:
         # Of one category LightGBM adds the gains in the other order.
@@ -672,14 +671,10 @@ def best_categorical(
         if gain <= floor:
             continue
         any_gains = True  # also when the gain is NaN
-        if gain > (-np.inf if best is None else best[0]):
-            best = gain, left, bins
-    if best is None:
-        return None, any_gains
-    gain, left, bins = best
-    goes_left = np.isin(np.arange(feature.n_bins), bins)
-    split = make_split(feature, goes_left, False, 0, leaf, params, l2, left, gain - floor)
-    return split, any_gains
+        if gain > floor:
+            goes_left = np.isin(np.arange(feature.n_bins), bins)
+            found.append(Cut(0, gain, left, goes_left, default_left=False, threshold=0))
+    return Cuts(found, floor, l2, any_gains)
 
 
 Candidates = Iterator[tuple[Side, Side, list[int]]]  # left, right, bins that go left
@@ -850,6 +845,39 @@ class Bagging:
         return self._rows
 
 
+# Scores of a cut (zhang2019, sec. 3.2) --------------------------------------------------------
+
+# (s, s^t of the tasks present in the leaf) → S, which is rounded to float32.
+Score = Callable[[float, Doubles], float]
+
+
+def gain_of_task(sums: Doubles, params: Params) -> Floats:
+    """G² / (H + λ), 0 if H <= 0: what no limit on the weight, no smoothing and no ε changes.
+
+    In the roundings of XGBoost: both terms in float64, rounded, then divided in float32.
+    """
+    G, H = soft_threshold(sums[..., 0], params), sums[..., 1]
+    with np.errstate(all="ignore"):
+        gain = (G * G).astype(f32) / (H + params.lambda_l2).astype(f32)
+        return np.where(H <= 0, f32(0), gain)
+
+
+def sums_of_tasks(training: Training, leaf: Leaf, number: int) -> Doubles:
+    """Sums by present task and bin of one feature."""
+    bins, pairs = training.data.bins[leaf.rows, number], training.pairs[leaf.rows]
+    present, task = np.unique(training.task[leaf.rows], return_inverse=True)
+    sums = np.zeros((len(present), training.data.features[number].n_bins, 2))
+    np.add.at(sums, (task, bins), pairs)
+    return sums
+
+
+def task_gains(sums: Doubles, goes_left: Bools, params: Params) -> Doubles:
+    """s^t of each present task: by the rows that do go left, whatever the scan added up."""
+    left, right = sums[:, goes_left].sum(axis=1), sums[:, ~goes_left].sum(axis=1)
+    gain = gain_of_task(left, params) + gain_of_task(right, params)
+    return (gain - gain_of_task(sums.sum(axis=1), params)).astype(np.float64)
+
+
 # Best split of one leaf -----------------------------------------------------------------------
 
 
@@ -860,31 +888,90 @@ def find_best_split(training: Training, leaf: Leaf, permitted: set[int], draws: 
     splittable here will not be looked at below.
     """
     params = training.params
+    n_tasks = len(np.unique(training.task[leaf.rows]))
+    score = training.score if n_tasks >= training.min_tasks else None
     for number in sorted(leaf.histogram):
         feature = training.data.features[number]
         table = leaf.histogram[number]
         if feature.is_categorical:
-            draw = draws.category(number)
-            split, any_gains = best_categorical(table, feature, leaf, params, draw)
+            found = categorical_cuts(table, feature, leaf, params, draws.category(number))
         else:
             only = draws.cut(number, feature.n_bins)
-            split, any_gains = best_numerical(table, feature, leaf, params, only)
-        if any_gains:
+            found = numerical_cuts(table, feature, leaf, params, only)
+        if found.any_gains:
             leaf.splittable.append(number)
-        if split is None or number not in permitted:
+        if number not in permitted or not found.cuts:
             continue
-        split.feature = number
-        if params.feature_contri:
-            split.gain *= params.feature_contri[feature.column]
-        if params.direction(feature.column) and not feature.is_categorical:
-            split.gain *= monotone_factor(leaf.depth, params.monotone_penalty)
-        if leaf.split is None or rank(split) < rank(leaf.split):
-            leaf.split = split
+        by_task = sums_of_tasks(training, leaf, number) if score else None
+        for cut in [own_choice(found)] if by_task is None else found.cuts:
+            s = worth(feature, leaf, params, cut.gain - found.floor)
+            if score and by_task is not None:
+                S = float(f32(score(s, task_gains(by_task, cut.goes_left, params))))
+            else:
+                S = s if training.score is None else training.score(s, np.zeros(n_tasks))
+            if s > 0 and (leaf.split is None or (-S, -s, feature.column) < rank(leaf.split)):
+                leaf.split = make_split(number, feature, leaf, params, cut, found.l2, s, S)
 
 
-def rank(split: Split | None) -> tuple[float, int]:
-    """Order of preference: larger gain, then lower column."""
-    return (np.inf, 0) if split is None else (-split.gain, split.column)
+def own_choice(found: Cuts) -> Cut:
+    """LightGBM's: the first best of a scan.
+
+    The second scan has to beat what subtracting and adding the floor leaves of the first one's.
+    """
+    best: Cut | None = None
+    for scan in (0, 1):
+        of_scan = [cut for cut in found.cuts if cut.scan == scan]
+        if not of_scan:
+            continue
+        first = max(of_scan, key=lambda cut: cut.gain)
+        if best is None or first.gain > (best.gain - found.floor) + found.floor:
+            best = first
+    assert best is not None
+    return best
+
+
+def worth(feature: Feature, leaf: Leaf, params: Params, gain: float) -> float:
+    """What a gain counts for: feature_contri, and the penalty of a monotone constraint."""
+    if params.feature_contri:
+        gain *= params.feature_contri[feature.column]
+    if params.direction(feature.column) and not feature.is_categorical:
+        gain *= monotone_factor(leaf.depth, params.monotone_penalty)
+    return gain
+
+
+def make_split(
+    number: int,
+    feature: Feature,
+    leaf: Leaf,
+    params: Params,
+    cut: Cut,
+    l2: float,
+    gain: float,
+    score: float,
+) -> Split:
+    """The right side once more as what the left one leaves, whichever was added up."""
+    whole, left = leaf.whole, cut.left
+    right = Side(
+        whole.gradient - left.gradient, whole.hessian - left.hessian, whole.n_rows - left.n_rows
+    )
+    return Split(
+        feature=number,
+        column=feature.column,
+        goes_left=cut.goes_left,
+        default_left=cut.default_left,
+        threshold=cut.threshold,
+        left=left,
+        right=right,
+        left_output=float(bounded_output(left, leaf, params, l2)),
+        right_output=float(bounded_output(right, leaf, params, l2)),
+        gain=gain,
+        score=score,
+    )
+
+
+def rank(split: Split | None) -> tuple[float, float, int]:
+    """Order of preference: larger (S, s), then lower column."""
+    return (np.inf, 0.0, 0) if split is None else (-split.score, -split.gain, split.column)
 
 
 def monotone_factor(depth: int, penalty: float) -> float:
@@ -907,6 +994,9 @@ def grow_tree(
     *,
     rows: Ints | None = None,
     draws: Draws | None = None,
+    task: Ints | None = None,
+    score: Score | None = None,
+    min_tasks: int = 2,
 ) -> Tree:
     """Grow one tree.
 
@@ -922,9 +1012,17 @@ def grow_tree(
         Rows to grow on, ascending; all if left out.
     draws : Draws, optional
         Streams of a training with sampled features or cuts, which this tree advances.
+    task : ndarray of int, shape (n_rows,), optional
+        Task of each row; one task if left out.
+    score : callable, optional
+        The cut with the largest (S, s) of all admissible ones is taken; LightGBM's own choice if
+        left out.
+    min_tasks : int
+        Where fewer tasks are present LightGBM chooses the cut, and S follows from its s.
     """
     pairs = np.stack([gradient, hessian], axis=1).astype(np.float64)
-    training = Training(data, pairs, params)
+    task = np.zeros(data.n_rows, dtype=np.int64) if task is None else task
+    training = Training(data, pairs, params, task, score, min_tasks)
     draws = Draws(data, params) if draws is None else draws
     draws.next_tree()
 
@@ -936,7 +1034,7 @@ def grow_tree(
         # The first of equals, so the lowest number.
         leaf = min(leaves, key=lambda leaf: rank(leaf.split))
         split = leaf.split
-        if split is None or split.gain <= 0:
+        if split is None:
             break
         left, right = split_leaf(training, leaf, split, len(leaves))
         counts = len(left.rows), len(right.rows)
@@ -953,7 +1051,8 @@ def make_root(training: Training, rows: Ints | None) -> Leaf:
     sums = root_sums(training.pairs[rows], training.params)
     root = Leaf(number=0, depth=0, rows=rows, sums=sums, output=0.0)
     # Of the root nothing is smoothed, and its sums carry no ε.
-    value = -soft_threshold(sums[0], training.params) / (sums[1] + training.params.lambda_l2)
+    with np.errstate(all="ignore"):  # without any hessian it is no number, and stored as 0
+        value = -soft_threshold(sums[0], training.params) / (sums[1] + training.params.lambda_l2)
     limit = training.params.max_delta_step
     if limit > 0 and abs(value) > limit:
         value = np.sign(value) * limit
@@ -1057,6 +1156,7 @@ def make_tree(
         gain=np.array(
             [split.gain + params.min_gain_to_split for _, split, _, _, _ in nodes]
         ).astype(np.float32),
+        score=np.array([split.score for _, split, _, _, _ in nodes]),
         value=stored(value * params.learning_rate),
         hessian=hessian,
         count=np.array([sum(counts) for *_, counts in nodes], dtype=np.int64),

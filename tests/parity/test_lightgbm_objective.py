@@ -252,9 +252,28 @@ def test_another_number_of_rows_is_refused():
         train(TaskObjective("binary", TASK), lgb.Dataset(X[:400], LABELS["binary"][:400]))
 
 
-def test_folds_of_cross_validation_are_refused():
-    with pytest.raises(DataError, match="one label per row"):
-        lgb.cv(params_of(TaskObjective("binary", TASK)), data_of("binary"), 2)
+def test_cross_validation_gives_each_fold_the_tasks_of_its_rows():
+    weight = {"a": 1.0, "b": 4.0, "c": 0.5}
+    rows = np.array([weight[task] for task in TASK], np.float32)
+    folds = [(np.arange(0, N, 2), np.arange(1, N, 2)), (np.arange(N // 3, N), np.arange(N // 3))]
+    by_task = TaskObjective("binary", TASK, task_weight=weight)
+    by_row = TaskObjective("binary", np.zeros(N, int))
+    found, expected = (
+        lgb.cv(
+            params_of(objective) | {"metric": "binary_logloss"},
+            lgb.Dataset(X, LABELS["binary"], weight=own, params={"verbosity": -1}),
+            5,
+            folds=folds,
+            return_cvbooster=True,
+        )["cvbooster"]
+        for objective, own in ((by_task, None), (by_row, rows))
+    )
+    trees, others = (
+        [booster.dump_model()["tree_info"] for booster in each.boosters]
+        for each in (found, expected)
+    )
+    assert trees == others
+    assert trees[0] != trees[1]
 
 
 def test_labels_outside_the_domain_are_refused_whenever_data_is_read():

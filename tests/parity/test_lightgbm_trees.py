@@ -5,6 +5,7 @@ Compared is the whole text of the model and the whole history of metrics. LightG
 one thread, or with what docs/lightgbm_arithmetic.md says is the same; ours with two.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,14 @@ from lightgbm_tables import (
     stock_parameters,
 )
 
-from mtboost.lightgbm import TaskSplit
+from mtboost.lightgbm import TaskSplit, bins
+
+
+@pytest.fixture(params=["dense", "sparse"], autouse=True)
+def layout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our table of bins in either layout, whatever suits it."""
+    monkeypatch.setattr(bins, "_SPARSE_BYTES", 0 if request.param == "sparse" else math.inf)
+
 
 OWN_THREADS = {"two_threads_row_wise", "two_threads"}  # LightGBM's sums depend on its threads
 

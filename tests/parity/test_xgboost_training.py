@@ -463,6 +463,13 @@ def test_unusable_gradients_are_refused(error, message, gradient):
         train([task_split()], obj=lambda margins, matrix: (gradient, np.ones(N_TRAIN)))
 
 
+def test_margins_that_lead_to_no_gradient_are_refused():
+    matrix = xgboost.DMatrix(X[:N_TRAIN], np.ones(N_TRAIN))
+    matrix.set_base_margin(np.where(np.arange(N_TRAIN) == 7, 1e4, 0.0))  # its exponential: infinite
+    with pytest.raises(TrainingError, match="Round 0: the gradient of count:poisson.*row 7"):
+        xgboost.train({"objective": "count:poisson"}, matrix, 1, callbacks=[task_split()])
+
+
 # ---- continuation ---------------------------------------------------------------------------
 
 CONTINUED = {

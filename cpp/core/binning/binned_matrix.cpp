@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/require.hpp"
@@ -107,8 +108,7 @@ bin_t BinnedMatrix::bin(row_t row, feature_t feature) const noexcept {
   const auto slots = row_slots(row);
   const auto first = static_cast<slot_t>(slot_offset(feature));
   const auto found = std::lower_bound(slots.begin(), slots.end(), first);
-  const bin_t n_bins = cuts_.n_bins(feature);
-  return found != slots.end() && *found - first < n_bins ? *found - first : n_bins;
+  return found != slots.end() && *found < slot_offset(feature + 1) ? *found - first : cuts_.unstored_bin(feature);
 }
 
 std::size_t BinnedMatrix::n_bytes() const noexcept {
@@ -283,50 +283,47 @@ void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads
   n_added_ += block.n_rows();
 }
 
-std::uint32_t StoredColumn::operator[](std::size_t row) const noexcept {
-  switch (bits) {
-    case 4: return (bytes[row / 2] >> (row % 2 * 4)) & 15u;
-    case 8: return bytes[row];
-    case 16: {
-      std::uint16_t entry;
-      std::memcpy(&entry, bytes.data() + row * sizeof entry, sizeof entry);
-      return entry;
-    }
-    default: {
-      std::uint32_t entry;
-      std::memcpy(&entry, bytes.data() + row * sizeof entry, sizeof entry);
-      return entry;
-    }
-  }
-}
-
-void BinnedMatrixBuilder::add(std::span<const StoredColumn> columns, std::span<const StoredFeature> features,
-                              int n_threads) {
-  require(!matrix_.is_sparse(), "stored columns need the dense layout");
-  const std::size_t n_rows = matrix_.n_rows();
-  start_block(n_rows, features.size());
-  for (const StoredColumn& column : columns) {
-    require(column.bits == 4 || column.bits == 8 || column.bits == 16 || column.bits == 32, "entries have 4, 8, 16 or 32 bits");
-    require(column.bytes.size() * 8 >= n_rows * static_cast<std::size_t>(column.bits), "a column has too few bytes");
-  }
-  for (feature_t feature = 0; feature < features.size(); ++feature) {
-    require(features[feature].column < columns.size(), "a feature's column is not there");
-    for (const std::uint16_t bin : features[feature].bin_of_entry)
-      require(bin <= matrix_.cuts_.n_bins(feature), "an entry's bin is out of range");
-  }
-  for_row_blocks(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+void BinnedMatrixBuilder::add(const StoredColumns& stored, int n_threads) {
+  start_block(stored.n_rows(), stored.n_features());
+  if (matrix_.is_sparse()) return append_sparse(stored, n_threads);
+  for_row_blocks(stored.n_rows(), n_threads, [&](std::size_t begin, std::size_t end) {
     bin_t bins[kRowsPerBlock];
     for (feature_t feature = 0; feature < matrix_.n_features(); ++feature) {
-      const auto& [column, bin_of_entry] = features[feature];
-      for (std::size_t row = begin; row < end; ++row) {
-        const std::uint32_t entry = columns[column][row];
-        require(entry < bin_of_entry.size(), "an entry of a column is out of range");
-        bins[row - begin] = bin_of_entry[entry];
-      }
+      const bool has_every_row = stored.has_every_row(stored.column_of(feature));
+      for (std::size_t row = begin; row < end; ++row)
+        bins[row - begin] =
+            has_every_row ? stored.bin(static_cast<row_t>(row), feature) : matrix_.cuts_.unstored_bin(feature);
       store(feature, std::span<const bin_t>(bins).first(end - begin), begin);
     }
   });
-  n_added_ += n_rows;
+  for (std::size_t column = 0; column < stored.n_columns(); ++column)
+    if (!stored.has_every_row(column))
+      stored.for_each_value(column, [&](row_t row, feature_t feature, bin_t bin) { store(feature, {&bin, 1}, row); });
+  n_added_ += stored.n_rows();
+}
+
+// Column by column, though rows lie one after another: first how many values each row has, then the values.
+void BinnedMatrixBuilder::append_sparse(const StoredColumns& stored, int n_threads) {
+  BinnedMatrix& matrix = matrix_;
+  require(n_added_ == 0, "stored columns hold all rows at once");
+  const auto for_each_value = [&](const auto& visit) {
+    for (std::size_t column = 0; column < stored.n_columns(); ++column) stored.for_each_value(column, visit);
+  };
+  auto& starts = matrix.row_starts_;
+  starts.assign(std::size_t{stored.n_rows()} + 1, 0);
+  for_each_value([&](row_t row, feature_t, bin_t) { ++starts[row + 1]; });
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  matrix.slots_.resize(starts.back());
+  std::vector<std::size_t> next(starts.begin(), starts.end() - 1);
+  for_each_value([&](row_t row, feature_t feature, bin_t bin) {
+    matrix.slots_[next[row]++] = static_cast<slot_t>(matrix.slot_offset(feature) + bin);
+  });
+  for_row_blocks(stored.n_rows(), n_threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row)
+      std::sort(matrix.slots_.begin() + static_cast<std::ptrdiff_t>(starts[row]),
+                matrix.slots_.begin() + static_cast<std::ptrdiff_t>(starts[row + 1]));
+  });
+  n_added_ += stored.n_rows();
 }
 
 BinnedMatrix BinnedMatrixBuilder::build() && {

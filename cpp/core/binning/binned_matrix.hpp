@@ -7,8 +7,10 @@
 // groups. For partitions and sums of tasks, which read one feature of scattered rows: features lie one after another.
 // A missing value is stored as bin n_bins(feature), so that the loop needs no branch; its sums are never read.
 //
-// A table that is mostly missing (bags of words, wide one-hot codes) has the sparse layout instead: values that are
-// there, by row as slots of the histogram, and once more by feature for partitions and the sums of tasks.
+// Where most values of most features lie in one bin (bags of words, wide one-hot codes) the table has the sparse layout
+// instead, without those: that of missing values is left out for XGBoost, the frequent one for LightGBM
+// (Cuts::unstored_bin). The other values lie by row as slots of the histogram, and once more by feature for partitions
+// and the sums of tasks. What the unstored slot would hold is what the others leave of a sum.
 //
 // Rows may be stored in another order than the caller's (grouped by task, see storage_order): `row` is a stored row
 // everywhere in core, and caller_row() leads back.
@@ -23,6 +25,7 @@
 #include "base/types.hpp"
 #include "base/view.hpp"
 #include "binning/cuts.hpp"
+#include "binning/stored_columns.hpp"
 
 namespace mtboost {
 
@@ -71,11 +74,11 @@ class BinnedMatrix {
   }
 
   // ---- sparse layout
-  // Slots of a row's values, ascending.
+  // Slots of a row's stored values, ascending.
   std::span<const slot_t> row_slots(row_t row) const noexcept {
     return std::span(slots_).subspan(row_starts_[row], row_starts_[row + 1] - row_starts_[row]);
   }
-  // Rows that have a value of a feature, ascending, and their bins.
+  // Rows whose value of a feature is stored, ascending, and their bins.
   struct SparseColumn {
     std::span<const row_t> rows;
     std::span<const std::uint16_t> bins;
@@ -115,20 +118,6 @@ class BinnedMatrix {
   std::vector<std::uint16_t> column_bins_;
 };
 
-// A column of small numbers as LightGBM keeps it: 4 (low half of a byte first), 8, 16 or 32 bits each.
-struct StoredColumn {
-  std::span<const std::uint8_t> bytes;
-  int bits;
-
-  std::uint32_t operator[](std::size_t row) const noexcept;
-};
-
-// Where a feature's bins are: bin of each entry of a column, by our numbers (LightgbmBins::slot).
-struct StoredFeature {
-  std::size_t column;
-  std::vector<std::uint16_t> bin_of_entry;
-};
-
 // Fills a matrix from consecutive blocks of the caller's rows, so that no second copy of X is ever alive.
 class BinnedMatrixBuilder {
  public:
@@ -142,8 +131,8 @@ class BinnedMatrixBuilder {
   template <typename Offset, typename Index>
   void add(const CsrView<Offset, Index>& block, int n_threads);
 
-  // Adds all rows at once from columns as LightGBM stores them.
-  void add(std::span<const StoredColumn> columns, std::span<const StoredFeature> features, int n_threads);
+  // All rows at once.
+  void add(const StoredColumns& stored, int n_threads);
 
   // The finished matrix; every row must have been added.
   BinnedMatrix build() &&;
@@ -155,9 +144,10 @@ class BinnedMatrixBuilder {
   template <typename Bin>
   void store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block);
   void start_block(std::size_t n_rows, std::size_t n_columns) const;
-  // Appends rows; for_each_value(row, visit) calls visit(feature, value) for each stored value of a row of the block.
+  // Appends rows; for_each_value(row, visit) calls visit(feature, value) for each value of a row of the block.
   template <typename ForEachValue>
   void append_sparse(std::size_t n_rows, const ForEachValue& for_each_value, int n_threads);
+  void append_sparse(const StoredColumns& stored, int n_threads);
   void sort_by_storage_order();
   void make_columns();
 

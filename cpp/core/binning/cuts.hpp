@@ -71,6 +71,11 @@ class Cuts {
     return std::span(values_).subspan(offsets_[feature], n_bins(feature));
   }
 
+  // The bin that the sparse layout of the table leaves out: of missing values, or LightGBM's frequent one.
+  bin_t unstored_bin(feature_t feature) const noexcept {
+    return is_of_lightgbm() ? lightgbm_[feature].slot(lightgbm_[feature].frequent) : n_bins(feature);
+  }
+
   bool is_of_lightgbm() const noexcept { return !lightgbm_.empty(); }
   const LightgbmBins& lightgbm(feature_t feature) const noexcept { return lightgbm_[feature]; }
 

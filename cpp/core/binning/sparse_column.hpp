@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of a node's rows have a value of a sparse feature: the meeting of two ascending lists of rows. Whichever list is
-// behind leaps forward, so that it costs the shorter list times the logarithm of the leaps: joly2016's binary search and
-// its inverse mapping (section 8.2) in one.
+// Which of a node's rows have a stored value of a sparse feature: the meeting of two ascending lists of rows. Whichever
+// list is behind leaps forward, so that it costs the shorter list times the logarithm of the leaps: joly2016's binary
+// search and its inverse mapping (section 8.2) in one.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline std::size_t leap(std::span<const row_t> rows, std::size_t from, row_t row
                                   rows.begin());
 }
 
-// Calls visit(position, bin) for each position of `rows`, which ascend, that has a value.
+// Calls visit(position, bin) for each position of `rows`, which ascend, whose value is stored.
 template <typename Visit>
 void for_each_value(const BinnedMatrix::SparseColumn& column, std::span<const row_t> rows, const Visit& visit) {
   std::size_t position = 0, entry = 0;

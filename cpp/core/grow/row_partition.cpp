@@ -27,20 +27,21 @@ std::size_t divide(const std::uint8_t* column, const std::uint8_t* goes_left, st
   return n_left;
 }
 
-// Rows without a value go where the last bin does; only the others are looked up.
-std::size_t divide(const BinnedMatrix::SparseColumn& column, std::span<const std::uint8_t> goes_left,
+// Rows whose value is not stored go together; only the others are looked up.
+std::size_t divide(const BinnedMatrix::SparseColumn& column, std::span<const std::uint8_t> goes_left, bin_t unstored_bin,
                    std::span<const row_t> rows, row_t* left, row_t* right) noexcept {
   std::size_t n_left = 0, n_right = 0, next = 0;
   const auto move_to = [&](bool is_left, std::size_t begin, std::size_t end) {
     for (std::size_t position = begin; position < end; ++position)
       (is_left ? left[n_left++] : right[n_right++]) = rows[position];
   };
+  const bool are_unstored_left = goes_left[unstored_bin] != 0;
   for_each_value(column, rows, [&](std::size_t position, bin_t bin) {
-    move_to(goes_left.back() != 0, next, position);
+    move_to(are_unstored_left, next, position);
     move_to(goes_left[bin] != 0, position, position + 1);
     next = position + 1;
   });
-  move_to(goes_left.back() != 0, next, rows.size());
+  move_to(are_unstored_left, next, rows.size());
   return n_left;
 }
 
@@ -67,7 +68,8 @@ void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> 
     row_t* left = left_rows_.data() + block.begin;
     row_t* right = right_rows_.data() + block.begin;
     if (matrix.is_sparse()) {
-      block.n_left = divide(matrix.sparse_column(split.feature), split.goes_left, rows, left, right);
+      block.n_left = divide(matrix.sparse_column(split.feature), split.goes_left,
+                            matrix.cuts().unstored_bin(split.feature), rows, left, right);
       return;
     }
     const BinnedMatrix::Column column = matrix.column(split.feature);

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "base/require.hpp"
 #include "split/xgboost_scan.hpp"
 
 namespace mtboost {
@@ -11,6 +12,11 @@ namespace {
 constexpr float kLargest = std::numeric_limits<float>::max();
 
 }  // namespace
+
+XgboostRules::XgboostRules(const BinnedMatrix& matrix, const XgboostParams& params)
+    : matrix_(matrix), params_(params), arithmetic_(params) {
+  require(!matrix.cuts().is_of_lightgbm(), "XGBoost's trees grow on XGBoost's bins");
+}
 
 std::unique_ptr<FeatureScan> XgboostRules::make_scan() const { return std::make_unique<XgboostScan>(matrix_, params_); }
 

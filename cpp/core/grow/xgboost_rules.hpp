@@ -10,9 +10,8 @@ namespace mtboost {
 
 class XgboostRules final : public GrowRules {
  public:
-  // What is handed in must outlive the rules.
-  XgboostRules(const BinnedMatrix& matrix, const XgboostParams& params) noexcept
-      : matrix_(matrix), params_(params), arithmetic_(params) {}
+  // What is handed in must outlive the rules; the matrix must be of XGBoost's bins.
+  XgboostRules(const BinnedMatrix& matrix, const XgboostParams& params);
 
   const GrowParams& params() const noexcept override { return params_; }
   std::unique_ptr<FeatureScan> make_scan() const override;

@@ -33,7 +33,7 @@ struct Histogram {
   }
 };
 
-// Adds rows to the slots of the groups [first_group, last_group). In the sparse layout missing values are not added.
+// Adds rows to the slots of the groups [first_group, last_group). In the sparse layout unstored values are not added.
 void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients,
               std::size_t first_group, std::size_t last_group, std::span<GradientSums> slots /* IN-OUT */) noexcept;
 

@@ -69,19 +69,6 @@ double LightgbmScan::scaled(double gain, const Node& node) const noexcept {
   return gain * (1.0 - std::pow(2.0, penalty - 1.0 - depth) + kLightgbmEpsilon);
 }
 
-// Rounded half up; beyond the range of an int what x86 makes of it.
-std::int64_t LightgbmScan::estimated_rows(double hessian, const Node& node) const noexcept {
-  const double rows = hessian * node.rows_per_hessian + 0.5;
-  constexpr double kRange = 2147483648.0;
-  return rows > -kRange && rows < kRange ? static_cast<std::int32_t>(rows) : std::numeric_limits<std::int32_t>::min();
-}
-
-void LightgbmScan::add(const GradientSums& bin, const Node& node, Side& side) const noexcept {
-  side.gradient += bin.gradient;
-  side.hessian += bin.hessian;
-  side.n_rows += estimated_rows(bin.hessian, node);
-}
-
 template <typename Visit>
 LightgbmScan::Node LightgbmScan::for_each_cut(feature_t feature, std::span<const GradientSums> bins,
                                               const NodeSums& sums, Visit&& visit) {

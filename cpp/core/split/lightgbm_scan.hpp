@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -61,8 +62,17 @@ class LightgbmScan final : public FeatureScan {
   void gains(const Node& node, int scan, double gain, const Side& left, const Cut& cut, Visit&& visit);
 
   double scaled(double gain, const Node& node) const noexcept;
-  void add(const GradientSums& bin, const Node& node, Side& side) const noexcept;
-  std::int64_t estimated_rows(double hessian, const Node& node) const noexcept;
+  static void add(const GradientSums& bin, const Node& node, Side& side) noexcept {
+    side.gradient += bin.gradient;
+    side.hessian += bin.hessian;
+    side.n_rows += estimated_rows(bin.hessian, node);
+  }
+  // Rounded half up; beyond the range of an int what x86 makes of it.
+  static std::int64_t estimated_rows(double hessian, const Node& node) noexcept {
+    const double rows = hessian * node.rows_per_hessian + 0.5;
+    constexpr double kRange = 2147483648.0;
+    return rows > -kRange && rows < kRange ? static_cast<std::int32_t>(rows) : std::numeric_limits<std::int32_t>::min();
+  }
 
   const BinnedMatrix& matrix_;
   const LightgbmParams& params_;

@@ -220,14 +220,14 @@ void TaskGains::sum_light_rows(const PresentTask& task, std::span<const Gradient
 
 void TaskGains::sum_sparse_rows(const PresentTask& task, std::span<const GradientPair> gradients) {
   std::size_t n_values = 0;
-  GradientSums missing = task.sums;
+  GradientSums unstored = task.sums;
   for_each_value(matrix_.sparse_column(feature_), task.rows, [&](std::size_t position, bin_t bin) {
     const GradientPair& pair = gradients[task.rows[position]];
     fill(segment_of_bin_[bin], {pair.gradient, pair.hessian});
-    missing -= {pair.gradient, pair.hessian};
+    unstored -= {pair.gradient, pair.hessian};
     ++n_values;
   });
-  if (n_values < task.rows.size()) fill(n_cuts_ + 1, missing);
+  if (n_values < task.rows.size()) fill(segment_of_bin_[matrix_.cuts().unstored_bin(feature_)], unstored);
   list_filled();
 }
 
@@ -329,7 +329,7 @@ std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<c
   };
   for_each_piece(node, [&](const Piece& piece, float gain) {
     const double s = gain;
-    change_to(piece, {s, s * s}, with_positives && gain > 0.0f ? Positives{s, s * std::log(gain), 1.0} : Positives{});
+    change_to(piece, {s, s * s}, with_positives && gain > 0.0f ? Positives{s, s * std::log(s), 1.0} : Positives{});
   });
   change_to({n_cuts_, n_cuts_, 0, 0}, {}, {});
   for (int direction = 0; direction < 3; ++direction) {
