@@ -14,7 +14,7 @@ import mtboost
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True)
 
 
 def test_importing_mtboost_does_not_import_lightgbm() -> None:

@@ -783,7 +783,7 @@ kept[1].predict(X)
 cycle = kept
 cycle.append(cycle)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
