@@ -39,7 +39,9 @@ class _TaskRows(NamedTuple):
 
     def mean(self, values: FloatArray) -> FloatArray:
         """Weighted mean of each task; NaN for a task whose weights sum to zero."""
-        return self.sum(self.weigh(values)) / self.sum(self.weigh(np.ones(len(values))))
+        if self.weight is None:
+            return self.sum(values) / np.bincount(self.codes, minlength=self.n_tasks)
+        return self.sum(values * self.weight) / self.sum(self.weight)
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,10 @@ def _error(
 
 def _logloss(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
     # Not np.clip(p, tiny, 1 - tiny): 1 - 1e-16 is the float64 below 1, off by a tenth of 1e-16.
+    is_one = y == 1.0
+    if (is_one | (y == 0.0)).all():  # one logarithm a row instead of two
+        of_label = np.where(is_one, prediction, 1.0 - prediction)
+        return rows.mean(-np.log(np.maximum(of_label, _TINY)))
     log_p = np.log(np.maximum(prediction, _TINY))
     log_q = np.log(np.maximum(1.0 - prediction, _TINY))
     return rows.mean(-(y * log_p + (1.0 - y) * log_q))

@@ -100,7 +100,9 @@ class BaseTaskObjective(ABC):
             table = np.ascontiguousarray(margins.reshape(len(margins), -1))
             loss = self._loss_of(self.objective, table.shape[1])
             rows = self._rows_of(data, len(margins))
-            gradients = loss.gradients(table, rows.labels, rows.weights, n_threads=self._n_threads)
+            gradients = loss.gradients(
+                table, rows.labels, rows.weights, n_threads=self._n_threads, out=rows.pairs
+            )
         else:
             rows = self._rows_of(data, len(margins))
             gradients = self._weighted(self.objective(*arguments, **keywords), rows)
@@ -140,7 +142,9 @@ class BaseTaskObjective(ABC):
         if callable(self.objective):
             weights = None  # the function's own affair
         weights = weights_with_tasks(tasks, weights, self._task_weight)
-        return _Rows(tasks, labels, None if weights is None else weights.astype(np.float32))
+        weights = None if weights is None else weights.astype(np.float32)
+        n_outputs = 1 if self._loss is None else self._loss.n_outputs
+        return _Rows(tasks, labels, weights, np.empty((tasks.n_rows, n_outputs, 2), np.float32))
 
     def _weighted(self, pair: Pair, rows: _Rows) -> FloatArray:
         parts = [np.asarray(part, np.float32).reshape(rows.tasks.n_rows, -1) for part in pair]
@@ -155,3 +159,4 @@ class _Rows:
     tasks: TaskSet
     labels: FloatArray
     weights: FloatArray | None  # the rows' own times their tasks'
+    pairs: FloatArray  # gradients of the last round: new memory each round would take longer

@@ -71,7 +71,7 @@ class TaskObjective(BaseTaskObjective):
     _refusal = "LightGBM does for its own objective only: use 'huber', or a function of your own"
 
     def __call__(self, first: Any, second: Any, weight: Any = None) -> Pair:
-        """Gradient and hessian, each of the shape of the margins.
+        """Gradient and hessian, each of the shape of the margins, in memory that may be used again.
 
         Takes ``(margins, dataset)`` from ``lightgbm.train``, and ``(labels, margins)`` and the
         rows' weights from scikit-learn's estimators.

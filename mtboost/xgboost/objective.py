@@ -72,7 +72,7 @@ class TaskObjective(BaseTaskObjective):
         super().__init__(objective, task, task_weight=task_weight, n_threads=n_threads, **options)
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Pair:
-        """Gradient and hessian, each of the shape of the margins.
+        """Gradient and hessian, each of the shape of the margins, in memory that is used again.
 
         Takes ``(margins, matrix)`` from ``xgboost.train``, and ``(labels, margins)`` and the rows'
         weights from scikit-learn's wrappers.
