@@ -41,6 +41,8 @@ class TaskGrowth:
         self._score = score
         self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
         self._weights: FloatArray | None = None
+        # Gradients of the last round: new memory each round would take longer than to fill it.
+        self._pairs: FloatArray | None = None
 
     def quit(self, task: int) -> None:
         """Leave the rows of a task out of all later trees."""

@@ -234,12 +234,14 @@ class Growth(TaskGrowth):
         if objective is None:
             assert self._loss is not None
             with naming_the_round(self.n_rounds):
-                return self._loss.gradients(
+                self._pairs = self._loss.gradients(
                     margins,
                     self._labels,
                     self._weights_of_active_tasks(),
                     n_threads=self.settings.n_threads,
+                    out=self._pairs,
                 )
+            return self._pairs
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
         gradient, hessian = map(np.asarray, objective(prediction.copy(), data))
         if gradient.shape == hessian.shape == (margins.size,):  # one class after the other
