@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.errors import ParameterError
 from mtboost.labels import FloatArray
 from mtboost.metrics import Metric
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.task_quitting import TaskWatch
-from mtboost.tasks import TaskName, TaskSet
+from mtboost.tasks import TaskName, TaskSet, did_you_mean
 
 Margins = npt.NDArray[Any]
 Params = Mapping[str, Any]
@@ -43,6 +44,9 @@ class Backend(abc.ABC):
     # ---- before any work --------------------------------------------------------------------
 
     @abc.abstractmethod
+    def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
+        """Names that the library knows, and of other names the main one."""
+
     def parameters(
         self,
         params: Params,
@@ -57,6 +61,21 @@ class Backend(abc.ABC):
         belong into another argument of :func:`mtboost.fit`; `others` are names that the caller
         knows beside the library's.
         """
+        known, main_names = self.names_of_parameters()
+        checked: dict[str, Any] = {}
+        for name, value in params.items():
+            main = main_names.get(name, name)
+            if main not in known:
+                hint = did_you_mean(name, {*known, *main_names, *others})
+                raise TypeError(f"{argument} has an unknown name {name!r}.{hint}")
+            if main in elsewhere:
+                raise ParameterError(
+                    f"Pass {elsewhere[main]}= to fit(), not {name!r} in {argument}."
+                )
+            if main in checked:
+                raise ParameterError(f"{argument} has {main!r} under two names.")
+            checked[main] = value
+        return checked
 
     @abc.abstractmethod
     def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
@@ -226,9 +245,17 @@ class Backend(abc.ABC):
     ) -> Iterator[Margins]:
         """Margins, shape (n_rows, n_outputs), after 0, 1, ... rounds; in one array."""
 
-    @abc.abstractmethod
     def importance(self, boosters: Sequence[Any], importance_type: str) -> dict[str, float]:
         """Importance by feature, added up over boosters."""
+        sums: dict[str, float] = {}
+        for booster in boosters:
+            for name, score in self.scores(booster, importance_type).items():
+                sums[name] = sums.get(name, 0.0) + score
+        return sums
+
+    @abc.abstractmethod
+    def scores(self, booster: Any, importance_type: str) -> dict[str, float]:
+        """Importance of the features that a booster uses."""
 
     @abc.abstractmethod
     def contributions(self, booster: Any, table: Table) -> Margins:

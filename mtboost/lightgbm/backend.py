@@ -31,7 +31,7 @@ from mtboost.metrics import Metric, default_metric
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.task_quitting import rounds_of_rows
-from mtboost.tasks import TaskName, TaskSet, did_you_mean
+from mtboost.tasks import TaskName, TaskSet
 
 # Fewer cells (rows times features) are trained faster by one thread of LightGBM than by the core.
 _SMALL = 100_000
@@ -68,6 +68,9 @@ class LightgbmBackend(Backend):
 
     # ---- before any work --------------------------------------------------------------------
 
+    def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
+        return known_parameters(), aliases()
+
     def parameters(
         self,
         params: Params,
@@ -76,20 +79,7 @@ class LightgbmBackend(Backend):
         elsewhere: Mapping[str, str] = {},
         others: Collection[str] = (),
     ) -> dict[str, Any]:
-        known, main_names = known_parameters(), aliases()
-        checked: dict[str, Any] = {}
-        for name, value in params.items():
-            main = main_names.get(name, name)
-            if main not in known:
-                hint = did_you_mean(name, {*known, *main_names, *others})
-                raise TypeError(f"{argument} has an unknown name {name!r}.{hint}")
-            if main in elsewhere:
-                raise ParameterError(
-                    f"Pass {elsewhere[main]}= to fit(), not {name!r} in {argument}."
-                )
-            if main in checked:
-                raise ParameterError(f"{argument} has {main!r} under two names.")
-            checked[main] = value
+        checked = super().parameters(params, argument, elsewhere=elsewhere, others=others)
         for name in _LISTS:
             if isinstance(checked.get(name), Mapping):
                 raise ParameterError(
@@ -353,22 +343,16 @@ class LightgbmBackend(Backend):
             if number % n_outputs == n_outputs - 1:
                 yield margins
 
-    def importance(
-        self, boosters: Sequence[lightgbm.Booster], importance_type: str
-    ) -> dict[str, float]:
+    def scores(self, booster: lightgbm.Booster, importance_type: str) -> dict[str, float]:
         kinds = {"weight": "split", "total_gain": "gain"}
         if importance_type not in kinds:
             raise ParameterError(
                 "importance_type must be 'gain', 'total_gain' or 'weight': LightGBM keeps no "
                 "covers."
             )
-        sums: dict[str, float] = {}
-        for booster in boosters:
-            values = booster.feature_importance(kinds[importance_type])
-            for name, value in zip(booster.feature_name(), values.tolist(), strict=True):
-                if value > 0:
-                    sums[name] = sums.get(name, 0.0) + float(value)
-        return sums
+        values = booster.feature_importance(kinds[importance_type]).tolist()
+        found = dict(zip(booster.feature_name(), map(float, values), strict=True))
+        return {name: value for name, value in found.items() if value > 0}
 
     def contributions(self, booster: lightgbm.Booster, table: Table) -> Margins:
         found: Any = booster.predict(native(table), pred_contrib=True)

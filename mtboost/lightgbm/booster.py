@@ -312,11 +312,10 @@ class Growth(TaskGrowth):
         left, right = tree["left"], tree["right"]
         inner = np.flatnonzero(left >= 0)
         inner = inner[np.argsort(left[inner])]  # children are numbered in the order of splits
-        number = np.full(len(left), -1)  # of a node, or -1 - that of a leaf
         leaf_number = np.zeros(len(left), np.int64)
         for i, node in enumerate(inner):
             leaf_number[left[node]], leaf_number[right[node]] = leaf_number[node], i + 1
-        number = -1 - leaf_number
+        number = -1 - leaf_number  # of a node, or -1 - that of a leaf
         number[inner] = np.arange(len(inner))
         leaves = np.flatnonzero(left < 0)
         leaves = leaves[np.argsort(leaf_number[leaves])]

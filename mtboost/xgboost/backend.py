@@ -11,13 +11,12 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.backend import Backend, Margins, Params
-from mtboost.errors import ParameterError
 from mtboost.labels import FloatArray
 from mtboost.losses import check_labels, inverse_link, make_loss
 from mtboost.metrics import Metric, default_metric
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
-from mtboost.tasks import TaskName, TaskSet, did_you_mean
+from mtboost.tasks import TaskName, TaskSet
 from mtboost.threads import openmp_threads
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
@@ -54,28 +53,8 @@ class XgboostBackend(Backend):
 
     # ---- before any work --------------------------------------------------------------------
 
-    def parameters(
-        self,
-        params: Params,
-        argument: str = "params",
-        *,
-        elsewhere: Mapping[str, str] = {},
-        others: Collection[str] = (),
-    ) -> dict[str, Any]:
-        known = known_parameters()
-        checked: dict[str, Any] = {}
-        for name, value in params.items():
-            if name not in known:
-                hint = did_you_mean(name, {*known, *others})
-                raise TypeError(f"{argument} has an unknown name {name!r}.{hint}")
-            if name in elsewhere:
-                raise ParameterError(
-                    f"Pass {elsewhere[name]}= to fit(), not {name!r} in {argument}."
-                )
-            if ALIASES.get(name, name) in checked:
-                raise ParameterError(f"{argument} has {ALIASES.get(name, name)!r} under two names.")
-            checked[ALIASES.get(name, name)] = value
-        return checked
+    def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
+        return known_parameters(), ALIASES
 
     def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
         return {**named, **params}
@@ -291,14 +270,9 @@ class XgboostBackend(Backend):
             if number % n_outputs == n_outputs - 1:
                 yield margins
 
-    def importance(
-        self, boosters: Sequence[xgboost.Booster], importance_type: str
-    ) -> dict[str, float]:
-        sums: dict[str, float] = {}
-        for booster in boosters:
-            for name, score in booster.get_score(importance_type=importance_type).items():
-                sums[name] = sums.get(name, 0.0) + float(np.ravel(score)[0])
-        return sums
+    def scores(self, booster: xgboost.Booster, importance_type: str) -> dict[str, float]:
+        found = booster.get_score(importance_type=importance_type)
+        return {name: float(np.ravel(score)[0]) for name, score in found.items()}
 
     def contributions(self, booster: xgboost.Booster, table: Table) -> Margins:
         return np.asarray(booster.predict(plain_matrix(table), pred_contribs=True))
