@@ -139,8 +139,8 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
     def number(name: str) -> float:
         return _all_digits(name, params[name], booster.params)
 
-    def numbers(name: str) -> list[float]:
-        return _all_digits_of_list(name, params[name], booster.params)
+    def floats(name: str) -> list[float]:
+        return [float(value) for value in params[name].split(",") if value]
 
     groups = re.findall(r"\[([^\]]*)\]", params["interaction_constraints"])
     return Settings(
@@ -162,8 +162,8 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
             cat_l2=number("cat_l2"),
             min_data_per_group=int(params["min_data_per_group"]),
             feature_fraction_bynode=number("feature_fraction_bynode"),
-            feature_contri=numbers("feature_contri"),
-            monotone_constraints=[int(value) for value in numbers("monotone_constraints")],
+            feature_contri=floats("feature_contri"),
+            monotone_constraints=[int(value) for value in floats("monotone_constraints")],
             interaction_constraints=[[int(c) for c in group.split(",")] for group in groups],
             seed=int(params["feature_fraction_seed"]) % 2**64,
         ),
@@ -197,17 +197,6 @@ def _all_digits(name: str, rounded: str, given: Mapping[str, Any]) -> float:
         if f"{value:g}" == rounded:
             return value
     return float(rounded)
-
-
-def _all_digits_of_list(name: str, rounded: str, given: Mapping[str, Any]) -> list[float]:
-    """The same for a parameter with a value for each column."""
-    texts = [text for text in rounded.split(",") if text]
-    for alias in _ConfigAliases.get_sorted(name):
-        own = given.get(alias) or []
-        values = [_number(str(each)) for each in (own.split(",") if isinstance(own, str) else own)]
-        if [f"{value:g}" for value in values] == texts:
-            return values
-    return list(map(float, texts))
 
 
 def _number(text: str) -> float:
