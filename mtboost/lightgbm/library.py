@@ -89,7 +89,7 @@ def version() -> tuple[int, int]:
 
 
 def arithmetic() -> str:
-    """Name of the roundings by which the installed LightGBM computes."""
+    """Name of the rules by which the installed LightGBM computes."""
     return "lightgbm-4.5" if version() < (4, 7) else "lightgbm-4.7"
 
 

@@ -132,8 +132,8 @@ class TaskQuitting(TaskWatch):
         model = env.model
         if not isinstance(model, lightgbm.Booster):
             raise UnsupportedError(
-                "TaskQuitting cannot be used in lightgbm.cv, which does not tell a callback the "
-                "rows of its folds: train each fold with lightgbm.train."
+                "TaskQuitting cannot be used in lightgbm.cv, where a task would quit each fold in "
+                "another round: train each fold with lightgbm.train."
             )
         if env.iteration == env.begin_iteration:
             self._start(model, env.begin_iteration)
