@@ -9,17 +9,10 @@
 namespace mtboost {
 namespace {
 
-std::vector<PresentTask> present_tasks(const BinnedMatrix& matrix, const NodeToSplit& node, const TaskRows& tasks,
-                                       std::span<const GradientPair> gradients, const FreeGain& free_gain) {
+std::vector<PresentTask> present_tasks(const NodeToSplit& node, const TaskRows& tasks) {
   std::vector<PresentTask> present;
   for_each_task(tasks, node.rows, [&](task_t task, std::span<const row_t> rows) {
-    const auto layer = node.histogram->layer(task);
-    GradientSums sums;
-    if (layer.empty())
-      sums = sum_of(rows, gradients);
-    else  // each row is in one slot of the first feature
-      for (const GradientSums& slot : layer.first(matrix.slot_offset(1))) sums += slot;
-    present.push_back({task, rows, sums, free_gain(sums), layer});
+    present.push_back({task, rows, node.histogram->layer(task)});
   });
   return present;
 }
@@ -59,10 +52,10 @@ std::vector<std::size_t> make_stages(std::span<const PresentTask> tasks) {
 
 ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, std::span<const Split> by_feature,
                          const SplitScore& score, const TaskRows& tasks, std::span<const GradientPair> gradients,
-                         const FreeGain& free_gain)
-    : matrix_(matrix), node_(node), score_(score), gradients_(gradients) {
+                         std::span<GradientPair> own_gradients, SplitScratch& scratch)
+    : matrix_(matrix), node_(node), score_(score) {
   if (std::none_of(by_feature.begin(), by_feature.end(), [](const Split& split) { return split.is_found(); })) return;
-  tasks_ = present_tasks(matrix, node, tasks, gradients, free_gain);
+  tasks_ = present_tasks(node, tasks);
   if (tasks_.size() < score.min_tasks()) {
     for (Split split : by_feature) {
       split.score = score.score_of_one_task(split.gain);
@@ -76,6 +69,12 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
     std::stable_sort(tasks_.begin(), tasks_.end(), is_looked_at_before);
     stages_ = make_stages(tasks_);
   }
+  for (PresentTask& task : tasks_) {
+    if (!task.layer.empty()) continue;
+    task.gradients = own_gradients.first(task.rows.size());
+    own_gradients = own_gradients.subspan(task.rows.size());
+  }
+  look_at(*std::ranges::min_element(by_feature, is_better), gradients, scratch);
   for (const Split& split : by_feature)
     if (split.is_found()) put_back({bound(split.gain, {}, 0), split.cut.feature, 0, {}, {}, {}});
 }
@@ -88,12 +87,10 @@ bool ScoreSearch::step(SplitScratch& scratch) {
   else
     drop_cuts(branch);
   if (branch.cuts.empty()) return true;
-  while (branch.n_stages + 1 < stages_.size()) {
+  if (branch.n_stages + 1 < stages_.size()) {
     learn_stage(branch, scratch);
     drop_cuts(branch);
-    if (branch.cuts.empty()) return true;
-    if (!std::isfinite(score_to_beat())) continue;  // the first branch: only a score lets others be dropped
-    put_back(std::move(branch));
+    if (!branch.cuts.empty()) put_back(std::move(branch));
     return true;
   }
   Split best = best_of(branch, scores(branch, scratch), *scratch.scan);
@@ -102,13 +99,25 @@ bool ScoreSearch::step(SplitScratch& scratch) {
   return true;
 }
 
+// The cut with the most gain tends to score high, and the sooner a high score is known, the more cuts can be dropped. It
+// is scored again with the others of its feature, a rounding error apart: hence a little less than its score.
+void ScoreSearch::look_at(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch) {
+  std::vector<Candidate> cuts;
+  scratch.scan->list_cuts(split.cut.feature, node_.bins(matrix_, split.cut.feature), node_.sums, cuts);
+  const Candidate candidate{split.gain, split.order, split.cut, split.left, split.right, split.n_left};
+  const auto sums = scratch.task_gains.first_sums(tasks_, gradients, candidate, scratch.scan->category_order());
+  if (score_.needs_every_task_gain()) return;
+  const double score = score_.score(split.gain, sums, static_cast<task_t>(tasks_.size()));
+  score_reached_ = score - 1e-6 * std::abs(score) - 1e-9 * split.gain;
+}
+
 bool ScoreSearch::take_branch(Branch& branch) {
   std::lock_guard lock(mutex_);
   if (branches_.empty()) return false;
   std::pop_heap(branches_.begin(), branches_.end(), has_lower_bound);
   branch = std::move(branches_.back());
   branches_.pop_back();
-  if (best_.is_found() && branch.bound < best_.score) branches_.clear();  // nor can the others win
+  if (branch.bound < best_score()) branches_.clear();  // nor can the others win
   return true;
 }
 
@@ -120,7 +129,7 @@ void ScoreSearch::put_back(Branch branch) {
 
 double ScoreSearch::score_to_beat() const {
   std::lock_guard lock(mutex_);
-  return best_.is_found() ? best_.score : -std::numeric_limits<double>::infinity();
+  return best_score();
 }
 
 // A little widened: S itself carries the rounding errors of its sums.
@@ -143,7 +152,7 @@ void ScoreSearch::list_cuts(Branch& branch, SplitScratch& scratch) const {
 void ScoreSearch::learn_stage(Branch& branch, SplitScratch& scratch) const {
   const std::size_t begin = n_known(branch);
   const std::size_t end = stages_[branch.n_stages++];
-  const NodeTasks tasks{std::span(tasks_).subspan(begin, end - begin), gradients_, node_.histogram};
+  const NodeTasks tasks{std::span(tasks_).subspan(begin, end - begin), node_.histogram};
   const auto sums = scratch.task_gains.sums(tasks, branch.cuts, branch.category_order, score_);
   for (std::size_t i = 0; i < branch.cuts.size(); ++i) branch.known[i] += sums[i];
 }
@@ -174,7 +183,7 @@ std::vector<double> ScoreSearch::scores(Branch& branch, SplitScratch& scratch) c
   }
   std::vector<float> pooled_gains;
   for (const Candidate& cut : branch.cuts) pooled_gains.push_back(static_cast<float>(cut.gain));
-  const NodeTasks tasks{tasks_, gradients_, node_.histogram};
+  const NodeTasks tasks{tasks_, node_.histogram};
   const auto gains = scratch.task_gains.every_gain(tasks, branch.cuts, branch.category_order);
   score_.scores(pooled_gains, {gains.data(), branch.cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1},
                 scores);

@@ -4,12 +4,15 @@
 // A branch is one feature of the node: its cuts that may still win. S needs the gains s^t of the node's tasks, and
 // these a pass over the node's rows, while the pooled gains s are known. So the tasks are taken in stages: those with a
 // layer of the histogram, which need no pass; then small ones first, because a task of few rows says as much about S as
-// one of many. Each stage tightens the upper bounds on S. The first branch goes to its end, then always the one with the
-// highest bound one stage further, until the bounds of all lie below the best S found. Most branches never see most
-// rows, and the winner is never lost: a cut is dropped only if its bound lies below a score already seen, and of equal
-// scores the same cut wins in whatever order they come.
+// one of many. Each stage tightens the upper bounds on S. The pass that adds up the tasks' own sums scores one cut on the
+// way, the one with the largest s: the score to beat. Then always the branch with the highest bound goes one stage
+// further, until the bounds of all lie below the best S found. Most branches never see most rows, and the winner is never
+// lost: a cut is dropped only if its bound lies below a score already seen, and of equal scores the same cut wins in
+// whatever order they come.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -55,10 +58,11 @@ struct SplitScratch {
 
 class ScoreSearch {
  public:
-  // by_feature: the best cut of each of the node's features by pooled gain. What is handed in must outlive the search.
+  // by_feature: the best cut of each of the node's features by pooled gain. own_gradients: room for one pair a row. What
+  // is handed in must outlive the search.
   ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, std::span<const Split> by_feature,
               const SplitScore& score, const TaskRows& tasks, std::span<const GradientPair> gradients,
-              const FreeGain& free_gain);
+              std::span<GradientPair> own_gradients, SplitScratch& scratch);
 
   // Takes the most promising branch one stage further. False if there is none, or others hold the last ones. Threads
   // may step one search at the same time.
@@ -79,6 +83,7 @@ class ScoreSearch {
 
   bool take_branch(Branch& branch /* OUT */);
   void put_back(Branch branch);
+  void look_at(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch);
   void list_cuts(Branch& branch, SplitScratch& scratch) const;
   void learn_stage(Branch& branch, SplitScratch& scratch) const;
   void drop_cuts(Branch& branch) const;
@@ -86,6 +91,7 @@ class ScoreSearch {
   static Split best_of(const Branch& branch, std::span<const double> scores, const FeatureScan& scan);
   double bound(double pooled_gain, const TaskGainSums& known, std::size_t n_known) const;
   double score_to_beat() const;
+  double best_score() const noexcept { return best_.is_found() ? std::max(best_.score, score_reached_) : score_reached_; }
   std::size_t n_known(const Branch& branch) const noexcept {
     return branch.n_stages == 0 ? 0 : stages_[branch.n_stages - 1];
   }
@@ -93,13 +99,13 @@ class ScoreSearch {
   const BinnedMatrix& matrix_;
   const NodeToSplit& node_;
   const SplitScore& score_;
-  std::span<const GradientPair> gradients_;
   std::vector<PresentTask> tasks_;   // in the order in which they are looked at
   std::vector<std::size_t> stages_;  // how many tasks are known after each
 
   mutable std::mutex mutex_;
   std::vector<Branch> branches_;  // a heap, highest bound first
   Split best_;
+  double score_reached_ = -std::numeric_limits<double>::infinity();  // by a cut that will be scored with its feature's
 };
 
 }  // namespace mtboost

@@ -84,10 +84,14 @@ void SplitFinder::best_by_score(std::span<const NodeToSplit> nodes, std::span<co
                                 const std::vector<std::vector<Split>>& by_feature, ThreadPool& pool,
                                 std::vector<Found>& found) {
   std::vector<std::unique_ptr<ScoreSearch>> searches(nodes.size());
+  std::vector<std::size_t> first_rows{0};
+  for (const NodeToSplit& node : nodes) first_rows.push_back(first_rows.back() + node.rows.size());
+  if (own_gradients_.size() < first_rows.back()) own_gradients_.resize(first_rows.back());
   pool.parallel_for(nodes.size(), [&](std::size_t node) {
     auto scratch = scratches_->take();
+    const auto own_gradients = std::span(own_gradients_).subspan(first_rows[node], nodes[node].rows.size());
     searches[node] = std::make_unique<ScoreSearch>(matrix_, nodes[node], by_feature[node], *score_, *tasks_, gradients,
-                                                   scratch->scan->free_gain());
+                                                   own_gradients, *scratch);
     scratches_->give_back(std::move(scratch));
   });
   // Each thread begins at nodes of its own and helps with those of the others in the end.

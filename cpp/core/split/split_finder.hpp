@@ -43,6 +43,7 @@ class SplitFinder {
   const SplitScore* score_;
   const TaskRows* tasks_;
   std::shared_ptr<ScratchPool> scratches_;
+  std::vector<GradientPair> own_gradients_;  // of the searches' rows, side by side
 };
 
 }  // namespace mtboost

@@ -26,8 +26,7 @@
 namespace mtboost {
 
 struct NodeTasks {
-  std::span<const PresentTask> tasks;       // all that are present, or some
-  std::span<const GradientPair> gradients;  // of all stored rows
+  std::span<const PresentTask> tasks;  // all that are present, or some
   const Histogram* histogram;
 };
 
@@ -35,6 +34,12 @@ struct NodeTasks {
 class TaskGains {
  public:
   TaskGains(const BinnedMatrix& matrix, const FreeGain& free_gain) : matrix_(matrix), free_gain_(free_gain) {}
+
+  // The first look at a node: gathers the gradients of its tasks, adds them up, and returns the sums over tasks for one
+  // cut, which needs no visit more. gradients: of all stored rows.
+  TaskGainSums first_sums(std::span<PresentTask> tasks /* OUT: gradients, sums, gain */,
+                          std::span<const GradientPair> gradients, const Candidate& cut,
+                          std::span<const bin_t> category_order);
 
   // Sums over tasks for each of `cuts`, in their order; those the score does not need stay 0. category_order: see
   // FeatureScan, for partition cuts.
@@ -72,25 +77,26 @@ class TaskGains {
   void number_cuts(std::span<const Candidate> cuts, std::span<const bin_t> category_order);
   template <typename Sink>
   void for_each_piece(const NodeTasks& node, Sink&& sink);
+  template <typename Bin>
+  void sum_sides(PresentTask& task /* OUT: gradients, sums */, std::span<const GradientPair> gradients);
   void sum_layer(std::span<const GradientSums> slots, const GradientSums& task_sums);
   void find_heavy_segment(const Histogram& histogram);
   template <typename Bin>
-  void sum_dense_rows(const PresentTask& task, std::span<const GradientPair> gradients);
+  void sum_dense_rows(const PresentTask& task);
   template <typename Bin>
-  void list_few_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients);
+  void list_few_rows(const PresentTask& task);
   template <typename Bin>
-  void sum_rows(std::span<const row_t> rows, std::span<const GradientPair> gradients);
+  void sum_rows(const PresentTask& task);
   template <typename Bin>
-  void sum_light_rows(const PresentTask& task, std::span<const GradientPair> gradients);
-  void sum_sparse_rows(const PresentTask& task, std::span<const GradientPair> gradients);
+  void sum_light_rows(const PresentTask& task);
+  void sum_sparse_rows(const PresentTask& task);
   void fill(std::uint32_t segment, const GradientSums& sums) noexcept {
     segments_[segment] += sums;
     is_filled_[segment] = 1;
   }
   void list_filled() noexcept;
   template <typename Sink>
-  void emit(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> filled, bool has_missing,
-            Sink&& sink);
+  void emit(const PresentTask& task, std::uint32_t task_index, Sink&& sink);
   template <typename Sink>
   void emit_direction(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> filled,
                       std::uint32_t direction, const GradientSums& missing, Sink&& sink);
@@ -108,6 +114,7 @@ class TaskGains {
   std::uint32_t n_cuts_ = 0;                    // distinct positions
   std::vector<std::uint32_t> cut_of_candidate_;
   std::vector<std::uint32_t> segment_of_bin_;
+  std::vector<double> is_in_a_;                 // by bin: 1 on side A of the only cut, else 0
   std::uint32_t heavy_segment_ = 0;             // most rows of the node fall into it; n_cuts_ + 2: no such segment
   bin_t heavy_begin_ = 0, heavy_end_ = 0;       // its bins, if they are neighbours; else empty
   std::vector<GradientSums> bins_;              // of the current task, if it is large; all zero between tasks

@@ -38,9 +38,11 @@ class TaskRows {
 struct PresentTask {
   task_t task;
   std::span<const row_t> rows;
-  GradientSums sums;
-  float gain;  // of the task's rows, uncut
   std::span<const GradientSums> layer;  // of the node's histogram, by slot; empty: the rows must be added up
+  // Known after the first look:
+  std::span<GradientPair> gradients{};  // of rows, side by side; empty if there is a layer
+  GradientSums sums{};
+  float gain = 0.0f;  // of the task's rows, uncut
 };
 
 // The part of `node_rows` that belongs to `task`.
@@ -59,19 +61,6 @@ void for_each_task(const TaskRows& tasks, std::span<const row_t> node_rows, Visi
     visit(task, node_rows.first(n_rows));
     node_rows = node_rows.subspan(n_rows);
   }
-}
-
-// In four lanes: an addition need not wait for the one before.
-inline GradientSums sum_of(std::span<const row_t> rows, std::span<const GradientPair> gradients) noexcept {
-  GradientSums lanes[4];
-  std::size_t i = 0;
-  for (; i + 4 <= rows.size(); i += 4)
-    for (std::size_t lane = 0; lane < 4; ++lane) {
-      const GradientPair& pair = gradients[rows[i + lane]];
-      lanes[lane] += {pair.gradient, pair.hessian};
-    }
-  for (; i < rows.size(); ++i) lanes[0] += {gradients[rows[i]].gradient, gradients[rows[i]].hessian};
-  return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 
 }  // namespace mtboost
