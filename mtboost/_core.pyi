@@ -1,7 +1,7 @@
 # Types of the extension; what a call does is written at its definition in cpp/core.
 # Arrays must be C-contiguous and of exactly these types; tables may have any strides.
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -270,3 +270,74 @@ def add_leaf_values(
     output: int,
     n_threads: int,
 ) -> None: ...
+
+# A forest's trees. Tables are float32 of any strides; NaN is missing.
+class ForestParams(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        splitter: str = "random",
+        max_features: int = 4294967295,
+        max_depth: int = 4294967295,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+        n_bootstrap: int = 0,
+        task_split_prob: float = 0.0,
+        alpha: float = 1.0,
+        seed: int = 0,
+    ) -> None: ...
+
+class FeatureColumns(metaclass=_Pybind11Type):
+    def __init__(self, X: NDArray[np.float32], *, n_threads: int = 1) -> None: ...
+
+class Forest(metaclass=_Pybind11Type):
+    # n_tasks 0: no task splits. Tasks are codes below it; 2^32 - 1 in a prediction is one not seen.
+    def __init__(self, params: ForestParams, *, n_features: int, n_tasks: int = 0) -> None: ...
+    # Adds trees. Either y of shape (n_rows, n_outputs), or labels below n_labels: one a row, or
+    # those of row i at [label_starts[i], label_starts[i + 1]).
+    def grow(
+        self,
+        columns: FeatureColumns,
+        *,
+        n_trees: int,
+        y: NDArray[np.float64] | None = None,
+        labels: NDArray[np.uint32] | None = None,
+        label_starts: NDArray[np.uint64] | None = None,
+        n_labels: int = 0,
+        tasks: NDArray[np.uint32] | None = None,
+        weights: NDArray[np.float64] | None = None,
+        n_threads: int = 1,
+    ) -> None: ...
+    # Means of the leaves' outputs, of shape (n_rows, n_outputs).
+    def predict(
+        self,
+        X: NDArray[np.float32],
+        *,
+        tasks: NDArray[np.uint32] | None = None,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]: ...
+    # The same over the trees that each row of the training table was not drawn for; NaN: none.
+    def predict_out_of_bag(
+        self,
+        X: NDArray[np.float32],
+        *,
+        tasks: NDArray[np.uint32] | None = None,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]: ...
+    # Node that each row ends in, of shape (n_rows, n_trees).
+    def leaves(
+        self,
+        X: NDArray[np.float32],
+        *,
+        tasks: NDArray[np.uint32] | None = None,
+        n_threads: int = 1,
+    ) -> NDArray[np.int32]: ...
+    # Of each feature, task splits last; they sum to 1.
+    def importances(self) -> NDArray[np.float64]: ...
+    # By name; nodes in the order of cpp/core/tree/decision_tree.hpp. add_tree() is the way back.
+    def tree_arrays(self, tree: int) -> dict[str, NDArray[Any]]: ...
+    def add_tree(self, arrays: Mapping[str, NDArray[Any]], *, n_outputs: int) -> None: ...
+    @property
+    def n_trees(self) -> int: ...
+    @property
+    def n_nodes(self) -> int: ...

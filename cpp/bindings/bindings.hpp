@@ -10,5 +10,6 @@ void bind_binning(pybind11::module_& module);
 void bind_split(pybind11::module_& module);
 void bind_grow(pybind11::module_& module);
 void bind_loss(pybind11::module_& module);
+void bind_forest(pybind11::module_& module);
 
 }  // namespace mtboost

@@ -3,6 +3,7 @@
 // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a counter passed through a mixing function.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace mtboost {
@@ -10,7 +11,14 @@ namespace mtboost {
 class RandomStream {
  public:
   // What a draw is for comes first in the key, so that two purposes never share a stream.
-  enum class Purpose : std::uint64_t { rows = 1, features_of_tree, features_of_level, features_of_node };
+  enum class Purpose : std::uint64_t {
+    rows = 1,
+    features_of_tree,
+    features_of_level,
+    features_of_node,
+    cuts_of_node,
+    projection_of_tree
+  };
 
   RandomStream(Purpose purpose, std::uint64_t seed, std::uint64_t tree, std::uint64_t index = 0) noexcept
       : state_(mix(mix(mix(mix(static_cast<std::uint64_t>(purpose)) ^ seed) ^ tree) ^ index)) {}
@@ -19,6 +27,9 @@ class RandomStream {
 
   // Uniform on [0, 1) with 53 random bits.
   double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+  // Uniform on 0, ..., n - 1; off by less than n / 2^53.
+  std::size_t below(std::size_t n) noexcept { return static_cast<std::size_t>(uniform() * static_cast<double>(n)); }
 
  private:
   static constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ULL;

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pybind11/stl.h>
+
+#include <optional>
+
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "forest/forest.hpp"
+
+namespace mtboost {
+namespace {
+
+template <typename T>
+using Optional = std::optional<Contiguous<T>>;
+
+ForestParams forest_params(const std::string& splitter, feature_t max_features, std::uint32_t max_depth,
+                           row_t min_samples_split, row_t min_samples_leaf, row_t n_bootstrap, double task_split_prob,
+                           double alpha, std::uint64_t seed) {
+  require(splitter == "random" || splitter == "best", "splitter must be 'random' or 'best'");
+  ForestParams params;
+  params.splitter = splitter == "random" ? Splitter::random : Splitter::best;
+  params.max_features = max_features;
+  params.max_depth = max_depth;
+  params.min_samples_split = min_samples_split;
+  params.min_samples_leaf = min_samples_leaf;
+  params.n_bootstrap = n_bootstrap;
+  params.task_split_prob = task_split_prob;
+  params.alpha = alpha;
+  params.seed = seed;
+  return params;
+}
+
+void check_interrupt() {
+  py::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+FeatureColumns make_columns(const py::array_t<float>& table, int n_threads) {
+  const auto view = as_matrix(table, "X");
+  require(view.n_rows > 0 && view.n_columns > 0, "X has no rows or no columns");
+  require(view.n_rows < (std::size_t{1} << 31), "X has more than 2^31 - 1 rows");
+  py::gil_scoped_release release;
+  ThreadPool pool(n_threads);
+  return FeatureColumns(view, pool);
+}
+
+// Trees that grew on tables alike, and what they were grown with.
+struct Forest {
+  ForestParams params;
+  feature_t n_features = 0;
+  task_t n_tasks = 0;  // 0: no task splits
+  std::vector<DecisionTree> trees;
+};
+
+// What two or more trees are grown on; the arrays must outlive it.
+ForestLabels labels_of(const Optional<double>& y, const Optional<std::uint32_t>& labels,
+                       const Optional<std::uint64_t>& label_starts, std::uint32_t n_labels, std::size_t n_rows) {
+  require(y.has_value() != labels.has_value(), "either y or labels must be given");
+  if (y) {
+    const auto view = as_matrix(static_cast<const py::array_t<double>&>(*y), "y");
+    require(view.n_rows == n_rows && view.n_columns > 0, "y must have shape (n_rows, n_outputs)");
+    return view;
+  }
+  LabelsView view{{}, as_span(*labels, "labels"), n_labels};
+  for (const std::uint32_t label : view.labels) require(label < n_labels, "a label is not below n_labels");
+  if (label_starts) {
+    view.starts = as_span(*label_starts, "label_starts");
+    require(view.starts.size() == n_rows + 1 && view.starts.front() == 0 && view.starts.back() == view.labels.size() &&
+                std::ranges::is_sorted(view.starts),
+            "label_starts must ascend from 0 to the number of labels, one more than rows");
+  } else {
+    require(view.labels.size() == n_rows, "labels must have shape (n_rows,)");
+  }
+  return view;
+}
+
+std::span<const task_t> tasks_of(const Forest& forest, const Optional<task_t>& tasks, std::size_t n_rows,
+                                 bool may_be_unknown) {
+  if (forest.n_tasks == 0) return {};
+  require(tasks.has_value(), "tasks must be given");
+  const auto view = as_span(*tasks, "tasks");
+  require(view.size() == n_rows, "tasks must have shape (n_rows,)");
+  for (const task_t task : view)
+    require(task < forest.n_tasks || (may_be_unknown && task == kUnknownTask), "a task is not below n_tasks");
+  return view;
+}
+
+void grow(Forest& forest, const FeatureColumns& columns, std::uint32_t n_trees, const Optional<double>& y,
+          const Optional<std::uint32_t>& labels, const Optional<std::uint64_t>& label_starts, std::uint32_t n_labels,
+          const Optional<task_t>& tasks, const Optional<double>& weights, int n_threads) {
+  const std::size_t n_rows = columns.n_rows();
+  require(columns.n_features() == forest.n_features, "the table has other features than the forest");
+  ForestData data{columns, labels_of(y, labels, label_starts, n_labels, n_rows), tasks_of(forest, tasks, n_rows, false),
+                  forest.n_tasks, {}};
+  if (weights) {
+    data.weights = as_span(*weights, "weights");
+    require(data.weights.size() == n_rows, "weights must have shape (n_rows,)");
+  }
+  ForestParams params = forest.params;
+  params.n_trees = n_trees;
+  py::gil_scoped_release release;
+  ThreadPool pool(n_threads);
+  auto grown = grow_trees(data, params, forest.trees.size(), pool, check_interrupt);
+  std::ranges::move(grown, std::back_inserter(forest.trees));
+}
+
+struct Rows {
+  RowsView view;
+  py::array_t<double> outputs;
+  std::span<double> span;
+};
+
+Rows rows_of(const Forest& forest, const py::array_t<float>& table, const Optional<task_t>& tasks) {
+  require(!forest.trees.empty(), "the forest has no trees");
+  const auto view = as_matrix(table, "X");
+  require(view.n_columns == forest.n_features, "X has other features than the forest");
+  const std::size_t n_outputs = forest.trees.front().leaves.n_outputs;
+  py::array_t<double> outputs({view.n_rows, n_outputs});
+  const std::span span(outputs.mutable_data(), view.n_rows * n_outputs);
+  return {{view, tasks_of(forest, tasks, view.n_rows, true)}, std::move(outputs), span};
+}
+
+py::array_t<double> predict_rows(const Forest& forest, const py::array_t<float>& table, const Optional<task_t>& tasks,
+                                 int n_threads) {
+  const Rows rows = rows_of(forest, table, tasks);
+  {
+    py::gil_scoped_release release;
+    ThreadPool pool(n_threads);
+    predict(forest.trees, rows.view, pool, rows.span);
+  }
+  return rows.outputs;
+}
+
+py::array_t<double> predict_oob(const Forest& forest, const py::array_t<float>& table, const Optional<task_t>& tasks,
+                                int n_threads) {
+  require(forest.params.n_bootstrap > 0, "without bootstrap no row is out of bag");
+  const Rows rows = rows_of(forest, table, tasks);
+  {
+    py::gil_scoped_release release;
+    ThreadPool pool(n_threads);
+    predict_out_of_bag(forest.trees, forest.params, rows.view, pool, rows.span);
+  }
+  return rows.outputs;
+}
+
+py::array_t<node_t> leaves(const Forest& forest, const py::array_t<float>& table, const Optional<task_t>& tasks,
+                           int n_threads) {
+  const Rows rows = rows_of(forest, table, tasks);
+  py::array_t<node_t> found({rows.view.table.n_rows, forest.trees.size()});
+  const std::span span(found.mutable_data(), static_cast<std::size_t>(found.size()));
+  {
+    py::gil_scoped_release release;
+    ThreadPool pool(n_threads);
+    find_leaves(forest.trees, rows.view, pool, span);
+  }
+  return found;
+}
+
+// One tree as arrays by node; `tree_from` is the way back.
+py::dict tree_arrays(const Forest& forest, std::size_t number) {
+  require(number < forest.trees.size(), "there is no tree of this number");
+  const DecisionTree& tree = forest.trees[number];
+  std::vector<float> threshold;
+  std::vector<std::uint32_t> feature;
+  std::vector<std::uint8_t> default_left;
+  std::vector<node_t> left;
+  for (const DecisionNode& node : tree.nodes) {
+    threshold.push_back(node.threshold);
+    feature.push_back(node.feature);
+    default_left.push_back(node.default_left);
+    left.push_back(node.left);
+  }
+  py::dict arrays;
+  arrays["left"] = to_array(std::move(left));
+  arrays["feature"] = to_array(std::move(feature));
+  arrays["threshold"] = to_array(std::move(threshold));
+  arrays["default_left"] = to_array(std::move(default_left));
+  arrays["impurity"] = to_array(tree.impurity);
+  arrays["weight"] = to_array(tree.weight);
+  arrays["task_list_starts"] = to_array(tree.task_list_starts);
+  arrays["listed_tasks"] = to_array(tree.listed_tasks);
+  arrays["leaf_values"] = to_array(tree.leaves.values);
+  arrays["leaf_starts"] = to_array(tree.leaves.starts);
+  arrays["leaf_outputs"] = to_array(tree.leaves.outputs);
+  return arrays;
+}
+
+template <typename T>
+std::vector<T> take(const py::dict& arrays, const char* name) {
+  require(arrays.contains(name), [&] { return std::string("a tree lacks ") + name; });
+  return as_vector(py::cast<Contiguous<T>>(arrays[name]), name);
+}
+
+void add_tree(Forest& forest, const py::dict& arrays, std::uint32_t n_outputs) {
+  DecisionTree tree;
+  const auto left = take<node_t>(arrays, "left");
+  const auto feature = take<std::uint32_t>(arrays, "feature");
+  const auto threshold = take<float>(arrays, "threshold");
+  const auto default_left = take<std::uint8_t>(arrays, "default_left");
+  require(left.size() == feature.size() && left.size() == threshold.size() && left.size() == default_left.size(),
+          "the nodes of a tree do not fit together");
+  for (std::size_t node = 0; node < left.size(); ++node)
+    tree.nodes.push_back({threshold[node], feature[node] & kTaskFeature, default_left[node] != 0, left[node]});
+  tree.impurity = take<float>(arrays, "impurity");
+  tree.weight = take<float>(arrays, "weight");
+  tree.task_list_starts = take<std::uint32_t>(arrays, "task_list_starts");
+  tree.listed_tasks = take<task_t>(arrays, "listed_tasks");
+  tree.leaves.n_outputs = n_outputs;
+  tree.leaves.values = take<double>(arrays, "leaf_values");
+  tree.leaves.starts = take<std::uint64_t>(arrays, "leaf_starts");
+  tree.leaves.outputs = take<std::uint32_t>(arrays, "leaf_outputs");
+  tree.leaves.is_sparse = !tree.leaves.starts.empty();
+  tree.check(forest.n_features, forest.n_tasks);
+  require(forest.trees.empty() || forest.trees.front().leaves.n_outputs == n_outputs,
+          "the trees of a forest have different outputs");
+  forest.trees.push_back(std::move(tree));
+}
+
+}  // namespace
+
+void bind_forest(py::module_& module) {
+  const ForestParams defaults;
+  py::class_<ForestParams>(module, "ForestParams", "How the trees of a forest grow.")
+      .def(py::init(&forest_params), py::kw_only(), py::arg("splitter") = "random",
+           py::arg("max_features") = defaults.max_features, py::arg("max_depth") = defaults.max_depth,
+           py::arg("min_samples_split") = defaults.min_samples_split,
+           py::arg("min_samples_leaf") = defaults.min_samples_leaf, py::arg("n_bootstrap") = defaults.n_bootstrap,
+           py::arg("task_split_prob") = defaults.task_split_prob, py::arg("alpha") = defaults.alpha,
+           py::arg("seed") = defaults.seed);
+
+  py::class_<FeatureColumns>(module, "FeatureColumns", "A table as trees of a forest read it.")
+      .def(py::init(&make_columns), py::arg("X").noconvert(), py::kw_only(), py::arg("n_threads") = 1);
+
+  py::class_<Forest>(module, "Forest", "Trees whose outputs are averaged.")
+      .def(py::init([](const ForestParams& params, feature_t n_features, task_t n_tasks) {
+             return Forest{params, n_features, n_tasks, {}};
+           }),
+           py::arg("params"), py::kw_only(), py::arg("n_features"), py::arg("n_tasks") = 0)
+      .def("grow", &grow, py::arg("columns"), py::kw_only(), py::arg("n_trees"),
+           py::arg("y").noconvert().none(true) = py::none(), py::arg("labels").noconvert().none(true) = py::none(),
+           py::arg("label_starts").noconvert().none(true) = py::none(), py::arg("n_labels") = 0,
+           py::arg("tasks").noconvert().none(true) = py::none(),
+           py::arg("weights").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
+      .def("predict", &predict_rows, py::arg("X").noconvert(), py::kw_only(),
+           py::arg("tasks").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
+      .def("predict_out_of_bag", &predict_oob, py::arg("X").noconvert(), py::kw_only(),
+           py::arg("tasks").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
+      .def("leaves", &leaves, py::arg("X").noconvert(), py::kw_only(),
+           py::arg("tasks").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
+      .def("importances", [](const Forest& forest) { return to_array(importances(forest.trees, forest.n_features)); })
+      .def("tree_arrays", &tree_arrays, py::arg("tree"))
+      .def("add_tree", &add_tree, py::arg("arrays"), py::kw_only(), py::arg("n_outputs"))
+      .def_property_readonly("n_trees", [](const Forest& forest) { return forest.trees.size(); })
+      .def_property_readonly("n_nodes", [](const Forest& forest) {
+        std::size_t n_nodes = 0;
+        for (const DecisionTree& tree : forest.trees) n_nodes += tree.nodes.size();
+        return n_nodes;
+      });
+}
+
+}  // namespace mtboost

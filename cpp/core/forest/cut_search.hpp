@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// One cut of one feature in one node: a random one (geurts2006) or the best (breiman2001).
+//
+// Always holds: x < threshold goes left, both sides have rows, and a missing value goes where the cut says. A random cut
+// sends missing values either way with equal chance. Gains are compared as float: of two features that divide the rows
+// alike, the one looked at first wins, however their sums were rounded.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "base/random.hpp"
+#include "base/types.hpp"
+
+namespace mtboost {
+
+struct FeatureCut {
+  float gain = -1.0f;  // below 0: no cut is possible
+  float threshold = 0.0f;
+  bool missing_left = false;
+
+  bool is_found() const noexcept { return gain >= 0.0f; }
+};
+
+struct ValueRange {
+  float least = std::numeric_limits<float>::infinity();
+  float most = -std::numeric_limits<float>::infinity();
+  std::size_t n_missing = 0;
+
+  // A cut can be found where values differ, or where some are missing and some are not.
+  bool is_constant(std::size_t n) const noexcept { return n_missing == n || (least == most && n_missing == 0); }
+};
+
+inline ValueRange range_of(std::span<const float> values, bool may_be_missing) noexcept {
+  ValueRange range;
+  if (may_be_missing) {
+    for (const float value : values) {
+      if (std::isnan(value)) {
+        ++range.n_missing;
+      } else {
+        range.least = std::min(range.least, value);
+        range.most = std::max(range.most, value);
+      }
+    }
+    return range;
+  }
+  constexpr std::size_t kLanes = 8;
+  float least[kLanes], most[kLanes];
+  std::ranges::fill(least, range.least);
+  std::ranges::fill(most, range.most);
+  std::size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      least[lane] = values[i + lane] < least[lane] ? values[i + lane] : least[lane];
+      most[lane] = values[i + lane] > most[lane] ? values[i + lane] : most[lane];
+    }
+  for (; i < values.size(); ++i) {
+    least[0] = std::min(least[0], values[i]);
+    most[0] = std::max(most[0], values[i]);
+  }
+  range.least = *std::ranges::min_element(least);
+  range.most = *std::ranges::max_element(most);
+  return range;
+}
+
+// Uniform on (least, most], so that both sides have rows.
+inline float draw_threshold(const ValueRange& range, RandomStream& random) noexcept {
+  const double least = range.least, most = range.most;
+  const auto threshold = static_cast<float>(most - random.uniform() * (most - least));
+  return threshold > range.least ? threshold : range.most;
+}
+
+// Buffers of one thread.
+class CutSearch {
+ public:
+  explicit CutSearch(row_t min_samples_leaf) : min_samples_leaf_(min_samples_leaf) {}
+
+  // values: of the node's rows; missing ones are overwritten.
+  template <typename Target>
+  FeatureCut random_cut(std::span<float> values, const ValueRange& range, Target& target, RandomStream& random) const {
+    FeatureCut cut;
+    if (range.n_missing > 0) {
+      cut.missing_left = random.uniform() < 0.5;
+      constexpr float kInfinity = std::numeric_limits<float>::infinity();
+      for (float& value : values)
+        if (std::isnan(value)) value = cut.missing_left ? -kInfinity : kInfinity;
+    }
+    if (range.least < range.most)
+      cut.threshold = draw_threshold(range, random);
+    else  // missing values on one side, the others on the other
+      cut.threshold = cut.missing_left ? range.least : std::numeric_limits<float>::infinity();
+    row_t n_left = 0;
+    const auto gain = static_cast<float>(target.gain(values, cut.threshold, n_left));
+    if (is_allowed(n_left, values.size())) cut.gain = gain;
+    return cut;
+  }
+
+  // The cut between two values that gains most; of equal ones the first. Missing values are tried on both sides.
+  template <typename Target>
+  FeatureCut best_cut(std::span<const float> values, const ValueRange& range, Target& target) {
+    sorted_.clear();
+    missing_.clear();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      (std::isnan(values[i]) ? missing_ : sorted_).push_back({values[i], static_cast<row_t>(i)});
+    std::ranges::sort(sorted_);
+    FeatureCut best;
+    scan(values.size(), false, target, best);
+    if (range.n_missing > 0) scan(values.size(), true, target, best);
+    target.begin_scan();
+    return best;
+  }
+
+ private:
+  struct Value {
+    float value;
+    row_t i;
+    auto operator<=>(const Value&) const = default;
+  };
+
+  bool is_allowed(std::size_t n_left, std::size_t n) const noexcept {
+    return n_left >= min_samples_leaf_ && n - n_left >= min_samples_leaf_ && n_left > 0 && n_left < n;
+  }
+
+  template <typename Target>
+  void scan(std::size_t n, bool missing_left, Target& target, FeatureCut& best) const {
+    target.begin_scan();
+    std::size_t n_left = 0;
+    if (missing_left)
+      for (const Value& missing : missing_) target.move_left(missing.i), ++n_left;
+    for (std::size_t place = 0; place <= sorted_.size(); ++place) {
+      const bool is_cut = place == 0 || place == sorted_.size() || sorted_[place - 1].value < sorted_[place].value;
+      if (is_cut && is_allowed(n_left, n)) {
+        const auto gain = static_cast<float>(target.gain_of_scan());
+        if (gain > best.gain) best = {gain, threshold_before(place), missing_left};
+      }
+      if (place < sorted_.size()) target.move_left(sorted_[place].i), ++n_left;
+    }
+  }
+
+  float threshold_before(std::size_t place) const noexcept {
+    if (place == 0) return sorted_.front().value;
+    if (place == sorted_.size()) return std::numeric_limits<float>::infinity();
+    const double below = sorted_[place - 1].value, above = sorted_[place].value;
+    const auto middle = static_cast<float>((below + above) / 2.0);
+    return middle > sorted_[place - 1].value ? middle : sorted_[place].value;
+  }
+
+  row_t min_samples_leaf_;
+  std::vector<Value> sorted_, missing_;
+};
+
+}  // namespace mtboost

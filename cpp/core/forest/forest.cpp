@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "forest/forest.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include "base/random.hpp"
+#include "base/require.hpp"
+#include "forest/split_targets.hpp"
+
+namespace mtboost {
+namespace {
+
+// So many that their values stay in the cache while the trees pass.
+std::size_t rows_per_block(std::size_t n_features) {
+  return std::clamp<std::size_t>(65536 / std::max<std::size_t>(n_features, 1), 64, 2048);
+}
+
+// Labels as cuts see them: one number, several (as float, about their mean), or labels.
+struct SplitLabels {
+  std::vector<double> scalar;
+  std::vector<float> vectors;
+};
+
+double weight_of(std::span<const double> weights, std::size_t row) noexcept {
+  return weights.empty() ? 1.0 : weights[row];
+}
+
+SplitLabels split_labels(const ForestData& data) {
+  SplitLabels split;
+  const auto* labels = std::get_if<MatrixView<double>>(&data.labels);
+  if (labels == nullptr) return split;
+  for (std::size_t output = 0; output < labels->n_columns; ++output) {
+    double sum = 0.0, total = 0.0;
+    for (std::size_t row = 0; row < labels->n_rows; ++row) {
+      const double weight = weight_of(data.weights, row);
+      total += weight;
+      sum += weight * (*labels)(row, output);
+    }
+    const double mean = sum / total;
+    if (labels->n_columns == 1) {
+      split.scalar.resize(labels->n_rows);
+      for (std::size_t row = 0; row < labels->n_rows; ++row) split.scalar[row] = (*labels)(row, 0) - mean;
+    } else {
+      split.vectors.resize(labels->n_rows * labels->n_columns);
+      for (std::size_t row = 0; row < labels->n_rows; ++row)
+        split.vectors[row * labels->n_columns + output] = static_cast<float>((*labels)(row, output) - mean);
+    }
+  }
+  return split;
+}
+
+// Rows and weights of one tree.
+struct Bag {
+  std::vector<row_t> rows;
+  std::vector<double> weights;  // of all rows of the table; empty: all 1
+};
+
+Bag make_bag(const ForestData& data, const ForestParams& params, std::uint64_t tree) {
+  Bag bag;
+  const row_t n_rows = data.columns.n_rows();
+  const auto counts = bootstrap_counts(params, n_rows, tree);
+  if (!counts.empty() || !data.weights.empty()) {
+    bag.weights.resize(n_rows);
+    for (row_t row = 0; row < n_rows; ++row)
+      bag.weights[row] = weight_of(data.weights, row) * (counts.empty() ? 1 : counts[row]);
+  }
+  for (row_t row = 0; row < n_rows; ++row)
+    if (weight_of(bag.weights, row) > 0.0) bag.rows.push_back(row);
+  // Only rows of weight 0 were drawn: nothing can be learned, and a leaf needs a row.
+  require(!bag.rows.empty(), "no row with a weight above 0 was drawn for a tree");
+  return bag;
+}
+
+template <typename MakeTarget>
+std::vector<DecisionTree> grow(const ForestData& data, const ForestParams& params, std::uint64_t first_tree,
+                               ThreadPool& pool, const std::function<void()>& check_interrupt, MakeTarget&& make_target) {
+  using Target = decltype(make_target(RowWeights{}));
+  std::vector<DecisionTree> trees(params.n_trees);
+  const auto n_threads = std::min<std::size_t>(static_cast<std::size_t>(pool.n_threads()), trees.size());
+  std::vector<std::unique_ptr<TreeBuilder<Target>>> free_builders;
+  std::mutex mutex;
+  for (std::size_t thread = 0; thread < n_threads; ++thread)
+    free_builders.push_back(std::make_unique<TreeBuilder<Target>>(data.columns, data.tasks, data.n_tasks, params));
+  pool.parallel_for(trees.size(), [&](std::size_t i) {
+    check_interrupt();
+    std::unique_ptr<TreeBuilder<Target>> builder;
+    {
+      std::lock_guard lock(mutex);
+      builder = std::move(free_builders.back());
+      free_builders.pop_back();
+    }
+    Bag bag = make_bag(data, params, first_tree + i);
+    trees[i] = with_leaf_outputs(builder->build(std::move(bag.rows), make_target(bag.weights), first_tree + i),
+                                 data.labels, bag.weights);
+    std::lock_guard lock(mutex);
+    free_builders.push_back(std::move(builder));
+  });
+  return trees;
+}
+
+// Several rows at a time: while one waits for its next node, the others go on.
+constexpr std::size_t kLanes = 8;
+
+void find_leaves(const DecisionTree& tree, const RowsView& rows, std::size_t first_row, std::size_t n_rows,
+                 std::span<node_t> leaves /* OUT */) {
+  const DecisionNode* nodes = tree.nodes.data();
+  const MatrixView<float>& table = rows.table;
+  const auto find = [&]<std::size_t n>(std::size_t begin, std::integral_constant<std::size_t, n>) {
+    const float* values[n];
+    node_t at[n]{};
+    for (std::size_t lane = 0; lane < n; ++lane)
+      values[lane] = table.data + static_cast<std::ptrdiff_t>(first_row + begin + lane) * table.row_stride;
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (std::size_t lane = 0; lane < n; ++lane) {
+        const DecisionNode& node = nodes[at[lane]];
+        if (node.is_leaf()) continue;
+        goes_on = true;
+        at[lane] = node.divides_tasks()
+                       ? tree.child(node, rows.tasks[first_row + begin + lane])
+                       : node.child(values[lane][static_cast<std::ptrdiff_t>(node.feature) * table.column_stride]);
+      }
+    }
+    std::copy_n(at, n, leaves.begin() + static_cast<std::ptrdiff_t>(begin));
+  };
+  std::size_t begin = 0;
+  for (; begin + kLanes <= n_rows; begin += kLanes) find(begin, std::integral_constant<std::size_t, kLanes>{});
+  for (; begin < n_rows; ++begin) find(begin, std::integral_constant<std::size_t, 1>{});
+}
+
+// Calls body(first row, number of rows, room for one leaf a row).
+template <typename Body>
+void for_each_block(const MatrixView<float>& table, ThreadPool& pool, Body&& body) {
+  const std::size_t n_block = rows_per_block(table.n_columns);
+  pool.parallel_for((table.n_rows + n_block - 1) / n_block, [&](std::size_t block) {
+    const std::size_t begin = block * n_block, n = std::min(begin + n_block, table.n_rows) - begin;
+    std::vector<node_t> leaves(n);
+    body(begin, n, std::span(leaves));
+  });
+}
+
+}  // namespace
+
+std::vector<DecisionTree> grow_trees(const ForestData& data, const ForestParams& params, std::uint64_t first_tree,
+                                     ThreadPool& pool, const std::function<void()>& check_interrupt) {
+  const auto grow_on = [&](auto&& make_target) {
+    return grow(data, params, first_tree, pool, check_interrupt, make_target);
+  };
+  if (const auto* labels = std::get_if<LabelsView>(&data.labels))
+    return grow_on([&](RowWeights weights) { return LabelTarget(*labels, weights); });
+  const SplitLabels split = split_labels(data);
+  if (!split.scalar.empty()) return grow_on([&](RowWeights weights) { return ScalarTarget(split.scalar, weights); });
+  const std::size_t n_outputs = std::get<MatrixView<double>>(data.labels).n_columns;
+  return grow_on([&](RowWeights weights) { return VectorTarget(split.vectors, n_outputs, weights); });
+}
+
+std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::uint64_t tree) {
+  std::vector<std::uint32_t> counts;
+  if (params.n_bootstrap == 0) return counts;
+  counts.resize(n_rows);
+  RandomStream random(RandomStream::Purpose::rows, params.seed, tree);
+  for (row_t draw = 0; draw < params.n_bootstrap; ++draw) ++counts[random.below(n_rows)];
+  return counts;
+}
+
+void predict(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool, std::span<double> outputs) {
+  const std::size_t n_outputs = trees.front().leaves.n_outputs;
+  const double factor = 1.0 / static_cast<double>(trees.size());
+  for_each_block(rows.table, pool, [&](std::size_t begin, std::size_t n, std::span<node_t> leaves) {
+    std::ranges::fill(outputs.subspan(begin * n_outputs, n * n_outputs), 0.0);
+    for (const DecisionTree& tree : trees) {
+      find_leaves(tree, rows, begin, n, leaves);
+      for (std::size_t i = 0; i < n; ++i)
+        tree.leaves.add_to(outputs.subspan((begin + i) * n_outputs, n_outputs),
+                           tree.nodes[static_cast<std::size_t>(leaves[i])].feature, factor);
+    }
+  });
+}
+
+void predict_out_of_bag(std::span<const DecisionTree> trees, const ForestParams& params, const RowsView& rows,
+                        ThreadPool& pool, std::span<double> outputs) {
+  const std::size_t n_outputs = trees.front().leaves.n_outputs;
+  const auto n_rows = static_cast<row_t>(rows.table.n_rows);
+  std::vector<std::vector<bool>> is_in_bag(trees.size());
+  pool.parallel_for(trees.size(), [&](std::size_t tree) {
+    const auto counts = bootstrap_counts(params, n_rows, tree);
+    is_in_bag[tree].resize(n_rows);
+    for (row_t row = 0; row < n_rows; ++row) is_in_bag[tree][row] = counts[row] > 0;
+  });
+  for_each_block(rows.table, pool, [&](std::size_t begin, std::size_t n, std::span<node_t> leaves) {
+    std::vector<std::uint32_t> n_trees(n, 0);
+    const auto own = outputs.subspan(begin * n_outputs, n * n_outputs);
+    std::ranges::fill(own, 0.0);
+    for (std::size_t tree = 0; tree < trees.size(); ++tree) {
+      find_leaves(trees[tree], rows, begin, n, leaves);
+      for (std::size_t i = 0; i < n; ++i) {
+        if (is_in_bag[tree][begin + i]) continue;
+        ++n_trees[i];
+        trees[tree].leaves.add_to(own.subspan(i * n_outputs, n_outputs),
+                                  trees[tree].nodes[static_cast<std::size_t>(leaves[i])].feature, 1.0);
+      }
+    }
+    for (std::size_t i = 0; i < n; ++i)
+      for (double& output : own.subspan(i * n_outputs, n_outputs))
+        output = n_trees[i] == 0 ? std::numeric_limits<double>::quiet_NaN() : output / n_trees[i];
+  });
+}
+
+void find_leaves(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool,
+                 std::span<node_t> leaves) {
+  for_each_block(rows.table, pool, [&](std::size_t begin, std::size_t n, std::span<node_t> of_tree) {
+    for (std::size_t tree = 0; tree < trees.size(); ++tree) {
+      find_leaves(trees[tree], rows, begin, n, of_tree);
+      for (std::size_t i = 0; i < n; ++i) leaves[(begin + i) * trees.size() + tree] = of_tree[i];
+    }
+  });
+}
+
+std::vector<double> importances(std::span<const DecisionTree> trees, feature_t n_features) {
+  std::vector<double> mean(n_features + 1, 0.0), own(n_features + 1);
+  for (const DecisionTree& tree : trees) {
+    std::ranges::fill(own, 0.0);
+    const auto loss = [&](node_t node) {
+      const auto at = static_cast<std::size_t>(node);
+      return static_cast<double>(tree.weight[at]) * static_cast<double>(tree.impurity[at]);
+    };
+    double total = 0.0;
+    for (node_t node = 0; node < tree.n_nodes(); ++node) {
+      const DecisionNode& own_node = tree.nodes[static_cast<std::size_t>(node)];
+      if (own_node.is_leaf()) continue;
+      const double fall = std::max(0.0, loss(node) - loss(own_node.left) - loss(own_node.left + 1));
+      own[own_node.divides_tasks() ? n_features : own_node.feature] += fall;
+      total += fall;
+    }
+    if (total > 0.0)
+      for (std::size_t i = 0; i < own.size(); ++i) mean[i] += own[i] / total;
+  }
+  double sum = 0.0;
+  for (const double value : mean) sum += value;
+  if (sum > 0.0)
+    for (double& value : mean) value /= sum;
+  return mean;
+}
+
+}  // namespace mtboost

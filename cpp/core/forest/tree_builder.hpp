@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// START HERE: grows one tree of a forest, depth first. A node goes through these steps:
+//   rest        too few rows, too deep, or all labels equal: a leaf
+//   features    K of those that differ within the node, in random order; what is constant stays so further down
+//   cuts        forest/cut_search: one random cut of each, or its best; forest/split_targets: what it gains
+//   tasks       with probability λ the tasks of the node as one more feature: forest/task_feature
+//   divide      the rows, by the cut that gains most; of equal ones the first
+// All draws of a node depend on (seed, tree, node). Naive twin: tests/oracle/naive_forest.py.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/types.hpp"
+#include "forest/cut_search.hpp"
+#include "forest/feature_columns.hpp"
+#include "forest/forest_params.hpp"
+#include "forest/task_feature.hpp"
+#include "tree/decision_tree.hpp"
+
+namespace mtboost {
+
+// Features of the nodes of one tree. Those found constant are kept in front while the tree grows depth first: a node
+// hands their number to its children, and nothing below a node disturbs what stands before it.
+class NodeFeatures {
+ public:
+  explicit NodeFeatures(feature_t n_features);
+
+  void enter(feature_t n_constant) noexcept { n_constant_ = n_drawn_ = n_constant; }
+  bool is_exhausted() const noexcept { return n_drawn_ == features_.size(); }
+  feature_t draw(RandomStream& random) noexcept;
+  void last_is_constant() noexcept;  // the one drawn last
+  feature_t n_constant() const noexcept { return n_constant_; }
+  feature_t n_usable() const noexcept { return n_drawn_ - n_constant_; }
+
+ private:
+  std::vector<feature_t> features_;
+  feature_t n_constant_ = 0, n_drawn_ = 0;
+};
+
+// Values of a feature in the rows of a node. Where most features are looked at, the values of a subtree of few rows are
+// copied side by side, each column when it is first asked for: everything further down then happens in the cache.
+class NodeValues {
+ public:
+  NodeValues(const FeatureColumns& columns, feature_t max_features);
+
+  void begin_tree(std::size_t n_rows);
+  // The node's rows stand at [begin, begin + rows.size()) of the tree's.
+  void enter(std::span<const row_t> rows, std::size_t begin);
+  std::span<float> of_feature(feature_t feature);
+  // Rows of the node have changed places: the row now at place i was at from[i].
+  void permute(std::span<const row_t> from);
+
+ private:
+  const FeatureColumns& columns_;
+  bool copies_;
+  std::size_t most_rows_;  // of a subtree that is copied
+  std::span<const row_t> rows_;
+  std::size_t begin_ = 0;
+  std::size_t copy_begin_ = 0, copy_end_ = 0;  // of the subtree that is copied
+  std::vector<row_t> copied_rows_;
+  std::vector<std::uint32_t> place_;           // of each of the tree's rows among those copied
+  std::vector<std::uint32_t> place_buffer_;
+  std::vector<float> copy_;                    // (feature, place)
+  std::vector<std::uint32_t> copied_in_;       // by feature: the copy that holds it
+  std::uint32_t n_copies_ = 0;
+  std::vector<float> values_;
+};
+
+// A tree without the outputs of its leaves: leaf number i has the rows [leaf_starts[i], leaf_starts[i + 1]) of `rows`.
+struct Structure {
+  DecisionTree tree;
+  std::vector<row_t> rows;
+  std::vector<std::uint32_t> leaf_starts{0};
+};
+
+// tasks: of each row of the table; empty: no task splits.
+template <typename Target>
+class TreeBuilder {
+ public:
+  TreeBuilder(const FeatureColumns& columns, std::span<const task_t> tasks, task_t n_tasks, const ForestParams& params);
+
+  // rows: of the tree, ascending. tree_number: key of the random draws.
+  Structure build(std::vector<row_t> rows, Target target, std::uint64_t tree_number);
+
+ private:
+  struct Node {
+    node_t number;
+    std::size_t begin, end;
+    std::uint32_t depth;
+    feature_t n_constant;
+  };
+  struct Found {
+    FeatureCut cut;
+    feature_t feature = 0;
+  };
+
+  Found find_cut(std::span<const row_t> rows, Target& target, RandomStream random);
+  FeatureCut cut_of(std::span<float> values, const ValueRange& range, Target& target, RandomStream& random);
+  std::size_t divide(Structure& grown, const Node& node, const Found& found);
+  void list_tasks(DecisionTree& tree, DecisionNode& node, float threshold) const;
+
+  const FeatureColumns& columns_;
+  const ForestParams& params_;
+  NodeFeatures features_;
+  NodeValues values_;
+  TaskFeature task_feature_;
+  CutSearch search_;
+  std::vector<float> task_values_;
+  std::vector<row_t> from_, from_right_, rows_buffer_;
+  bool has_tasks_;
+};
+
+}  // namespace mtboost
