@@ -7,6 +7,7 @@ from mtboost import datasets, errors, metrics
 from mtboost import xgboost as xgboost
 from mtboost.dataset import Dataset
 from mtboost.estimators import MultiTaskClassifier, MultiTaskRegressor
+from mtboost.forests import MTExtraTreesClassifier, MTExtraTreesRegressor
 from mtboost.models import MultiTaskModel, load_model
 from mtboost.scores import make_split_score
 from mtboost.training import fit, train
@@ -14,6 +15,8 @@ from mtboost.training import fit, train
 __version__ = "0.1.0"
 __all__ = [
     "Dataset",
+    "MTExtraTreesClassifier",
+    "MTExtraTreesRegressor",
     "MultiTaskClassifier",
     "MultiTaskModel",
     "MultiTaskRegressor",

@@ -216,6 +216,36 @@ void add_tree(Forest& forest, const py::dict& arrays, std::uint32_t n_outputs) {
   forest.trees.push_back(std::move(tree));
 }
 
+py::dict params_dict(const ForestParams& params) {
+  py::dict values;
+  values["splitter"] = params.splitter == Splitter::random ? "random" : "best";
+  values["max_features"] = params.max_features;
+  values["max_depth"] = params.max_depth;
+  values["min_samples_split"] = params.min_samples_split;
+  values["min_samples_leaf"] = params.min_samples_leaf;
+  values["n_bootstrap"] = params.n_bootstrap;
+  values["task_split_prob"] = params.task_split_prob;
+  values["alpha"] = params.alpha;
+  values["seed"] = params.seed;
+  return values;
+}
+
+// What a pickle holds: the arguments of both constructors, and the trees.
+py::tuple get_state(const Forest& forest) {
+  py::list trees;
+  for (std::size_t tree = 0; tree < forest.trees.size(); ++tree) trees.append(tree_arrays(forest, tree));
+  const std::uint32_t n_outputs = forest.trees.empty() ? 1 : forest.trees.front().leaves.n_outputs;
+  return py::make_tuple(params_dict(forest.params), forest.n_features, forest.n_tasks, n_outputs, trees);
+}
+
+Forest from_state(const py::tuple& state) {
+  require(state.size() == 5, "this is no pickle of a forest");
+  const py::object params = py::type::of<ForestParams>()(**state[0].cast<py::dict>());
+  Forest forest{params.cast<ForestParams>(), state[1].cast<feature_t>(), state[2].cast<task_t>(), {}};
+  for (const py::handle tree : state[4]) add_tree(forest, tree.cast<py::dict>(), state[3].cast<std::uint32_t>());
+  return forest;
+}
+
 }  // namespace
 
 void bind_forest(py::module_& module) {
@@ -250,6 +280,7 @@ void bind_forest(py::module_& module) {
       .def("importances", [](const Forest& forest) { return to_array(importances(forest.trees, forest.n_features)); })
       .def("tree_arrays", &tree_arrays, py::arg("tree"))
       .def("add_tree", &add_tree, py::arg("arrays"), py::kw_only(), py::arg("n_outputs"))
+      .def(py::pickle(&get_state, &from_state))
       .def_property_readonly("n_trees", [](const Forest& forest) { return forest.trees.size(); })
       .def_property_readonly("n_nodes", [](const Forest& forest) {
         std::size_t n_nodes = 0;

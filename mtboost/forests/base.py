@@ -1,0 +1,315 @@
+"""What all forests share: tables and tasks as the core reads them, growing, and predicting."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Literal, Self, TypeAlias, TypeGuard
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from mtboost import _core
+from mtboost.dataset import split_task_column
+from mtboost.errors import DataError, ParameterError
+from mtboost.tables import Table
+from mtboost.tasks import TaskName, TaskSet, listed
+from mtboost.threads import default_n_threads
+
+MaxFeatures: TypeAlias = Literal["sqrt", "log2"] | float | int | None
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # scikit-learn has no types
+    """Trees whose leaves are averaged; parameters are described at each forest.
+
+    A subclass says how labels become numbers, and what the trees know beside them.
+    """
+
+    #: Parameters of every forest.
+    n_estimators: int
+    max_features: MaxFeatures
+    max_depth: int | None
+    min_samples_split: int | float
+    min_samples_leaf: int | float
+    bootstrap: bool
+    max_samples: int | float | None
+    oob_score: bool
+    warm_start: bool
+    n_jobs: int | None
+    random_state: int | np.random.RandomState | None
+    #: Column of X that holds the task, if the forest knows tasks.
+    task: str | int | None = None
+
+    forest_: _core.Forest
+    tasks_: tuple[TaskName, ...]
+
+    # ---- fit --------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Self:
+        table, tasks = self._read(X, task, reset=True)
+        labels = self._read_labels(y)
+        check_consistent_length(table, *labels.values())
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, table, dtype=np.float64, ensure_non_negative=True
+            )
+            if not weights.any():
+                raise DataError("sample_weight is zero in every row: at least one row must count.")
+        n_missing = self._begin(table, tasks)
+        if n_missing == 0:
+            return self
+        codes = _codes(tasks.codes) if self._knows_tasks() else None
+        n_threads = self._n_threads(table.size)
+        self.forest_.grow(
+            _core.FeatureColumns(table, n_threads=n_threads),
+            n_trees=n_missing,
+            tasks=codes,
+            weights=weights,
+            n_threads=n_threads,
+            **labels,
+            **self._label_options(),
+        )
+        if self.oob_score:
+            found = self.forest_.predict_out_of_bag(table, tasks=codes, n_threads=n_threads)
+            self._score_out_of_bag(found, y)
+        return self
+
+    def _begin(self, table: npt.NDArray[np.float32], tasks: TaskSet) -> int:
+        """Make an empty forest, or go on with the one there is; the number of trees to grow."""
+        n_trees = _checked_count(self.n_estimators, "n_estimators")
+        if self.oob_score and not self.bootstrap:
+            raise ParameterError("oob_score=True needs bootstrap=True: else no row is out of bag.")
+        if self.warm_start and hasattr(self, "forest_"):
+            if tasks.names != self.tasks_:
+                raise DataError(
+                    f"warm_start goes on with {listed(self.tasks_, 'task')}, but the rows have "
+                    f"{listed(tasks.names, 'task')}: leave warm_start out to begin again."
+                )
+            n_missing = n_trees - self.forest_.n_trees
+            if n_missing < 0:
+                raise ParameterError(
+                    f"n_estimators={n_trees} is less than the {self.forest_.n_trees} trees there "
+                    f"are: warm_start adds trees, and takes none away."
+                )
+            return n_missing
+        self._tasks, self.tasks_ = tasks, tasks.names
+        n_rows, n_features = table.shape
+        params = {
+            "max_features": _n_features(self.max_features, n_features),
+            "max_depth": _checked_depth(self.max_depth),
+            "min_samples_split": _n_rows(self.min_samples_split, n_rows, "min_samples_split", 2),
+            "min_samples_leaf": _n_rows(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
+            "n_bootstrap": self._n_drawn(n_rows) if self.bootstrap else 0,
+            "seed": _seed(self.random_state),
+            **self._core_parameters(),
+        }
+        self.forest_ = _core.Forest(
+            _core.ForestParams(**params),
+            n_features=n_features,
+            n_tasks=tasks.n_tasks if self._knows_tasks() else 0,
+        )
+        return n_trees
+
+    def _knows_tasks(self) -> bool:
+        return False
+
+    @abc.abstractmethod
+    def _core_parameters(self) -> dict[str, Any]:
+        """Parameters of the core that this kind of forest adds."""
+
+    @abc.abstractmethod
+    def _read_labels(self, y: Any) -> dict[str, Any]:
+        """Labels as arrays that ``_core.Forest.grow`` takes, one entry a row."""
+
+    def _label_options(self) -> dict[str, Any]:
+        return {}
+
+    @abc.abstractmethod
+    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+        """Set ``oob_score_`` and what it was computed from."""
+
+    def _n_drawn(self, n_rows: int) -> int:
+        if self.max_samples is None:
+            return n_rows
+        if _is_integer(self.max_samples):
+            if not 1 <= self.max_samples <= n_rows:
+                raise ParameterError(
+                    f"max_samples={self.max_samples} must lie between 1 and the {n_rows} rows."
+                )
+            return int(self.max_samples)
+        if not _is_part(self.max_samples):
+            raise ParameterError(f"max_samples={self.max_samples!r} must lie in (0, 1].")
+        return max(1, round(n_rows * self.max_samples))
+
+    # ---- predictions ------------------------------------------------------------------------
+
+    def _outputs(self, X: Any, task: Any) -> Floats:
+        """Mean of the leaves' outputs, of shape (n_rows, n_outputs)."""
+        check_is_fitted(self, "forest_")
+        table, codes = self._read_known(X, task)
+        return self.forest_.predict(table, tasks=codes, n_threads=self._n_threads(table.size))
+
+    def _leaves(self, X: Any, task: Any) -> npt.NDArray[np.int32]:
+        check_is_fitted(self, "forest_")
+        table, codes = self._read_known(X, task)
+        return self.forest_.leaves(table, tasks=codes, n_threads=self._n_threads(table.size))
+
+    # ---- tables -----------------------------------------------------------------------------
+
+    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[npt.NDArray[np.float32], TaskSet]:
+        table, labels = self._split(X, task, reset=reset)
+        return table, TaskSet.from_labels(labels, len(table))
+
+    def _read_known(
+        self, X: Any, task: Any
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32] | None]:
+        """A table and the codes of its tasks; a task that was not seen has 2**32 - 1."""
+        table, labels = self._split(X, task, reset=False)
+        if not self._knows_tasks():
+            return table, None
+        return table, _codes(self._tasks.encode(labels, len(table), unknown="keep"))
+
+    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[npt.NDArray[np.float32], Any]:
+        """Features as floats, and the labels of the tasks."""
+        if task is not None and self.task is not None:
+            raise ParameterError(
+                f"The task is given twice, as an argument and as column {self.task!r} of X: leave "
+                f"one of them out."
+            )
+        native = validate_data(
+            self,
+            X,
+            reset=reset,
+            skip_check_array=hasattr(type(X), "columns"),
+            # One column of an array of objects may hold the names of the tasks.
+            dtype="numeric" if self.task is None else None,
+            ensure_all_finite="allow-nan",
+        )
+        if self.task is None:
+            table, labels = split_task_column(native, None)
+            labels = task
+        else:
+            table, labels = split_task_column(native, self.task)
+            self._task_place = _place_of(self.task, native)
+        return _as_floats(table), labels
+
+    def _n_threads(self, n_cells: int) -> int:
+        n_jobs = None if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs)
+        return default_n_threads(n_jobs, n_cells)
+
+    # ---- the trees --------------------------------------------------------------------------
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """How much of the fall of impurity is due to each column of `X`.
+
+        Shape (n_features_in_,). Averaged over the trees; a task column has the part of the task
+        splits, otherwise that is :attr:`task_importance_`, and both together sum to 1.
+        """
+        *features, tasks = self._importances()
+        if self.task is None:
+            return np.array(features)
+        return np.insert(np.array(features), self._task_place, tasks)
+
+    @property
+    def task_importance_(self) -> float:
+        """The part of the fall of impurity that is due to task splits."""
+        return float(self._importances()[-1])
+
+    def _importances(self) -> Floats:
+        check_is_fitted(self, "forest_")
+        return self.forest_.importances()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+# ---- checks -------------------------------------------------------------------------------------
+
+
+def _as_floats(table: Table) -> npt.NDArray[np.float32]:
+    if table.categorical_features:
+        raise DataError(
+            f"X holds categories in {listed(table.categorical_features, 'column')}, which a forest "
+            f"cannot read: encode them as numbers, for example with "
+            f"sklearn.preprocessing.OneHotEncoder."
+        )
+    floats: npt.NDArray[np.float32] = check_array(
+        table.native, dtype=np.float32, ensure_all_finite="allow-nan", input_name="X"
+    )
+    return floats
+
+
+def _place_of(column: str | int, native: Any) -> int:
+    if isinstance(column, str) or hasattr(type(native), "columns"):
+        names = getattr(native, "column_names", None) or list(native.columns)
+        return [str(name) for name in names].index(str(column))
+    return int(column)
+
+
+def _codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
+    """-1, a task that is unknown, becomes the core's 2**32 - 1."""
+    return np.ascontiguousarray(codes).view(np.uint32)
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_part(value: object) -> TypeGuard[float]:
+    return isinstance(value, float | np.floating) and bool(0.0 < value <= 1.0)
+
+
+def _checked_count(value: object, name: str, least: int = 1) -> int:
+    if not _is_integer(value) or value < least:
+        raise ParameterError(f"{name} is {value!r}: it must be an integer >= {least}.")
+    return int(value)
+
+
+def _checked_depth(max_depth: int | None) -> int:
+    return _NO_LIMIT if max_depth is None else _checked_count(max_depth, "max_depth")
+
+
+def _n_rows(value: int | float, n_rows: int, name: str, least: int) -> int:
+    """A number of rows, or a part of them."""
+    if _is_part(value):
+        return max(least, int(np.ceil(value * n_rows)))
+    if _is_integer(value):
+        return _checked_count(value, name, least)
+    raise ParameterError(
+        f"{name} is {value!r}: it must be an integer >= {least} or a part of the rows in (0, 1]."
+    )
+
+
+def _n_features(max_features: MaxFeatures, n_features: int) -> int:
+    """Features that a node looks at, as scikit-learn's forests count them."""
+    if max_features is None:
+        return n_features
+    if max_features == "sqrt":
+        return max(1, int(np.sqrt(n_features)))
+    if max_features == "log2":
+        return max(1, int(np.log2(n_features)))
+    if _is_part(max_features):
+        return max(1, int(max_features * n_features))
+    if _is_integer(max_features) and max_features >= 1:
+        return min(int(max_features), n_features)
+    raise ParameterError(
+        f"max_features is {max_features!r}: it must be 'sqrt', 'log2', None, an integer >= 1, or a "
+        f"part of the features in (0, 1]."
+    )
+
+
+def _seed(random_state: int | np.random.RandomState | None) -> int:
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+_NO_LIMIT = 2**32 - 1
