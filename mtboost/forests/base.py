@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
 from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, ParameterError
+from mtboost.labels import as_weights
 from mtboost.tables import Table
 from mtboost.tasks import TaskName, TaskSet, listed
 from mtboost.threads import default_n_threads
@@ -50,16 +51,13 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
     # ---- fit --------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Self:
-        table, tasks = self._read(X, task, reset=True)
         labels = self._read_labels(y)
+        table, tasks = self._read(X, task, reset=True)
         check_consistent_length(table, *labels.values())
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(
-                sample_weight, table, dtype=np.float64, ensure_non_negative=True
-            )
-            if not weights.any():
-                raise DataError("sample_weight is zero in every row: at least one row must count.")
+            weights = as_weights(sample_weight, len(table), argument="sample_weight")
+            weights = weights.astype(np.float64, copy=False)
         n_missing = self._begin(table, tasks)
         if n_missing == 0:
             return self

@@ -96,9 +96,10 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         constant in the node do not count.
     max_depth : int, optional
         Most divisions from the root to a leaf.
-    min_samples_split, min_samples_leaf : int or float, default=2, 1
+    min_samples_split, min_samples_leaf : int or float, default=2, 10
         Least rows of a node that may be divided, and of each of its sides; a float is a part of
-        all rows.
+        all rows. Probabilities of related tasks are better from larger leaves than scikit-learn's
+        (benchmarks/mt_extra_trees.py); with 1 and ``task_split_prob=0`` the forest is its own.
     bootstrap : bool, default=False
         Grow each tree on rows drawn with replacement.
     max_samples : int or float, optional
@@ -152,7 +153,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         max_features: MaxFeatures = "sqrt",
         max_depth: int | None = None,
         min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
+        min_samples_leaf: int | float = 10,
         bootstrap: bool = False,
         max_samples: int | float | None = None,
         oob_score: bool = False,
@@ -246,6 +247,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
     ----------
     max_features : {"sqrt", "log2"}, int, float or None, default=1.0
         All features.
+    min_samples_split, min_samples_leaf : int or float, default=2, 20
 
     All others are those of :class:`MTExtraTreesClassifier`.
 
@@ -275,7 +277,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         max_features: MaxFeatures = 1.0,
         max_depth: int | None = None,
         min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
+        min_samples_leaf: int | float = 20,
         bootstrap: bool = False,
         max_samples: int | float | None = None,
         oob_score: bool = False,

@@ -35,10 +35,10 @@ def reach(arrows: Graph, node: str) -> set[str]:
     return arrows[node].union(*(reach(arrows, used) for used in arrows[node]))
 
 
-CPP, PYTHON, XGBOOST, LIGHTGBM, DATASETS = map(
+CPP, PYTHON, XGBOOST, LIGHTGBM, FORESTS, DATASETS = map(
     read_graph, re.findall(r"```mermaid\n(graph.*?)```", ARCHITECTURE, re.DOTALL)
 )
-PACKAGES = {"xgboost": XGBOOST, "lightgbm": LIGHTGBM, "datasets": DATASETS}
+PACKAGES = {"xgboost": XGBOOST, "lightgbm": LIGHTGBM, "forests": FORESTS, "datasets": DATASETS}
 
 
 # The sources --------------------------------------------------------------------------------------
