@@ -199,8 +199,10 @@ void add_tree(Forest& forest, const py::dict& arrays, std::uint32_t n_outputs) {
   const auto default_left = take<std::uint8_t>(arrays, "default_left");
   require(left.size() == feature.size() && left.size() == threshold.size() && left.size() == default_left.size(),
           "the nodes of a tree do not fit together");
-  for (std::size_t node = 0; node < left.size(); ++node)
+  for (std::size_t node = 0; node < left.size(); ++node) {
+    require(feature[node] <= kTaskFeature, "a node has an unknown feature");
     tree.nodes.push_back({threshold[node], feature[node] & kTaskFeature, default_left[node] != 0, left[node]});
+  }
   tree.impurity = take<float>(arrays, "impurity");
   tree.weight = take<float>(arrays, "weight");
   tree.task_list_starts = take<std::uint32_t>(arrays, "task_list_starts");
