@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "arrays.hpp"
@@ -62,12 +64,16 @@ ForestLabels labels_of(const Optional<double>& y, const Optional<std::uint32_t>&
     return view;
   }
   LabelsView view{{}, as_span(*labels, "labels"), n_labels};
+  require(n_labels > 0, "n_labels must be at least 1");
   for (const std::uint32_t label : view.labels) require(label < n_labels, "a label is not below n_labels");
   if (label_starts) {
     view.starts = as_span(*label_starts, "label_starts");
     require(view.starts.size() == n_rows + 1 && view.starts.front() == 0 && view.starts.back() == view.labels.size() &&
                 std::ranges::is_sorted(view.starts),
             "label_starts must ascend from 0 to the number of labels, one more than rows");
+    for (std::size_t row = 0; row < n_rows; ++row)
+      require(std::ranges::adjacent_find(view.of_row(row), std::ranges::greater_equal{}) == view.of_row(row).end(),
+              "the labels of a row must ascend, each once");
   } else {
     require(view.labels.size() == n_rows, "labels must have shape (n_rows,)");
   }
