@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "arrays.hpp"
@@ -62,12 +64,16 @@ ForestLabels labels_of(const Optional<double>& y, const Optional<std::uint32_t>&
     return view;
   }
   LabelsView view{{}, as_span(*labels, "labels"), n_labels};
+  require(n_labels > 0, "n_labels must be at least 1");
   for (const std::uint32_t label : view.labels) require(label < n_labels, "a label is not below n_labels");
   if (label_starts) {
     view.starts = as_span(*label_starts, "label_starts");
     require(view.starts.size() == n_rows + 1 && view.starts.front() == 0 && view.starts.back() == view.labels.size() &&
                 std::ranges::is_sorted(view.starts),
             "label_starts must ascend from 0 to the number of labels, one more than rows");
+    for (std::size_t row = 0; row < n_rows; ++row)
+      require(std::ranges::adjacent_find(view.of_row(row), std::ranges::greater_equal{}) == view.of_row(row).end(),
+              "the labels of a row must ascend, each once");
   } else {
     require(view.labels.size() == n_rows, "labels must have shape (n_rows,)");
   }
@@ -199,8 +205,10 @@ void add_tree(Forest& forest, const py::dict& arrays, std::uint32_t n_outputs) {
   const auto default_left = take<std::uint8_t>(arrays, "default_left");
   require(left.size() == feature.size() && left.size() == threshold.size() && left.size() == default_left.size(),
           "the nodes of a tree do not fit together");
-  for (std::size_t node = 0; node < left.size(); ++node)
+  for (std::size_t node = 0; node < left.size(); ++node) {
+    require(feature[node] <= kTaskFeature, "a node has an unknown feature");
     tree.nodes.push_back({threshold[node], feature[node] & kTaskFeature, default_left[node] != 0, left[node]});
+  }
   tree.impurity = take<float>(arrays, "impurity");
   tree.weight = take<float>(arrays, "weight");
   tree.task_list_starts = take<std::uint32_t>(arrays, "task_list_starts");

@@ -133,7 +133,9 @@ class CutSearch {
     if (missing_left)
       for (const Value& missing : missing_) target.move_left(missing.i), ++n_left;
     for (std::size_t place = 0; place <= sorted_.size(); ++place) {
-      const bool is_cut = place == 0 || place == sorted_.size() || sorted_[place - 1].value < sorted_[place].value;
+      // Behind the last value the threshold is infinity, which divides nothing from infinite values.
+      const float above = place < sorted_.size() ? sorted_[place].value : std::numeric_limits<float>::infinity();
+      const bool is_cut = place == 0 || sorted_[place - 1].value < above;
       if (is_cut && is_allowed(n_left, n)) {
         const auto gain = static_cast<float>(target.gain_of_scan());
         if (gain > best.gain) best = {gain, threshold_before(place), missing_left};

@@ -161,7 +161,7 @@ std::vector<DecisionTree> grow_trees(const ForestData& data, const ForestParams&
 
 std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::uint64_t tree) {
   std::vector<std::uint32_t> counts;
-  if (params.n_bootstrap == 0) return counts;
+  if (params.n_bootstrap == 0 || n_rows == 0) return counts;
   counts.resize(n_rows);
   RandomStream random(RandomStream::Purpose::rows, params.seed, tree);
   for (row_t draw = 0; draw < params.n_bootstrap; ++draw) ++counts[random.below(n_rows)];

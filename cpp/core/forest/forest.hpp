@@ -31,7 +31,7 @@ struct ForestData {
 std::vector<DecisionTree> grow_trees(const ForestData& data, const ForestParams& params, std::uint64_t first_tree,
                                      ThreadPool& pool, const std::function<void()>& check_interrupt);
 
-// How often each row was drawn for a tree; empty if there is no bootstrap.
+// How often each row was drawn for a tree; empty if there is no bootstrap, or no row.
 std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::uint64_t tree);
 
 // Rows to predict. tasks: kUnknownTask for one not seen in training; empty if the trees have no task splits.

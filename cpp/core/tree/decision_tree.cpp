@@ -21,7 +21,7 @@ void check(const LeafOutputs& leaves) {
     require(std::ranges::all_of(leaves.outputs, [&](auto output) { return output < leaves.n_outputs; }),
             "a leaf has an output that there is none of");
   } else {
-    require(leaves.values.size() % leaves.n_outputs == 0, "a leaf has not all outputs");
+    require(leaves.values.size() % leaves.n_outputs == 0 && leaves.outputs.empty(), "a leaf has not all outputs");
   }
   require(std::ranges::all_of(leaves.values, [](double value) { return std::isfinite(value); }),
           "an output of a leaf is not finite");
@@ -55,16 +55,19 @@ void DecisionTree::check(feature_t n_features, task_t n_tasks) const {
   std::vector<std::uint8_t> has_parent(nodes.size(), 0);
   for (std::size_t at = 0; at < nodes.size(); ++at) {
     const DecisionNode& node = nodes[at];
+    require(node.left >= -1, "a node has children that there are none of");
     if (node.is_leaf()) {
       require(node.feature < leaves.n_vectors(), "a leaf has outputs that there are none of");
       continue;
     }
     const auto left = static_cast<std::size_t>(node.left);
     // Children come later, and none has two parents: no path runs in a circle.
-    require(left > at && left + 1 < nodes.size() && !has_parent[left], "a node has children that there are none of");
-    has_parent[left] = 1;
+    require(left > at && left + 1 < nodes.size(), "a node has children that there are none of");
+    require(!has_parent[left] && !has_parent[left + 1], "a node has two parents");
+    has_parent[left] = has_parent[left + 1] = 1;
     if (node.divides_tasks())
-      require(node.task_list() + 1 < task_list_starts.size(), "a node has a list of tasks that there is none of");
+      require(n_tasks > 0 && node.task_list() < task_list_starts.size() - 1,
+              "a node has a list of tasks that there is none of");
     else
       require(node.feature < n_features && !std::isnan(node.threshold), "a node has an unknown feature");
   }
