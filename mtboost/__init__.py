@@ -7,7 +7,12 @@ from mtboost import datasets, errors, metrics
 from mtboost import xgboost as xgboost
 from mtboost.dataset import Dataset
 from mtboost.estimators import MultiTaskClassifier, MultiTaskRegressor
-from mtboost.forests import MTExtraTreesClassifier, MTExtraTreesRegressor
+from mtboost.forests import (
+    MTExtraTreesClassifier,
+    MTExtraTreesRegressor,
+    ProjectedForestClassifier,
+    ProjectedForestRegressor,
+)
 from mtboost.models import MultiTaskModel, load_model
 from mtboost.scores import make_split_score
 from mtboost.training import fit, train
@@ -20,6 +25,8 @@ __all__ = [
     "MultiTaskClassifier",
     "MultiTaskModel",
     "MultiTaskRegressor",
+    "ProjectedForestClassifier",
+    "ProjectedForestRegressor",
     "datasets",
     "errors",
     "fit",

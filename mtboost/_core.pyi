@@ -2,7 +2,7 @@
 # Arrays must be C-contiguous and of exactly these types; tables may have any strides.
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -287,6 +287,16 @@ class ForestParams(metaclass=_Pybind11Type):
         seed: int = 0,
     ) -> None: ...
 
+# Of a kind of cpp/core/projection/projection.hpp, drawn for each tree or shared; or one matrix of
+# shape (n_components, n_outputs) for all trees.
+class ForestProjection(metaclass=_Pybind11Type):
+    @overload
+    def __init__(self, kind: str, *, n_components: int, is_shared: bool = False) -> None: ...
+    @overload
+    def __init__(self, matrix: NDArray[np.float32]) -> None: ...
+    # That of one tree, of shape (n_components, n_outputs).
+    def matrix(self, *, n_outputs: int, seed: int, tree: int) -> NDArray[np.float32]: ...
+
 class FeatureColumns(metaclass=_Pybind11Type):
     def __init__(self, X: NDArray[np.float32], *, n_threads: int = 1) -> None: ...
 
@@ -294,7 +304,7 @@ class Forest(metaclass=_Pybind11Type):
     # n_tasks 0: no task splits. Tasks are codes below it; 2^32 - 1 in a prediction is one not seen.
     def __init__(self, params: ForestParams, *, n_features: int, n_tasks: int = 0) -> None: ...
     # Adds trees. Either y of shape (n_rows, n_outputs), or labels below n_labels: one a row, or
-    # those of row i at [label_starts[i], label_starts[i + 1]).
+    # those of row i at [label_starts[i], label_starts[i + 1]), with 1 each or with values.
     def grow(
         self,
         columns: FeatureColumns,
@@ -303,9 +313,11 @@ class Forest(metaclass=_Pybind11Type):
         y: NDArray[np.float64] | None = None,
         labels: NDArray[np.uint32] | None = None,
         label_starts: NDArray[np.uint64] | None = None,
+        label_values: NDArray[np.float64] | None = None,
         n_labels: int = 0,
         tasks: NDArray[np.uint32] | None = None,
         weights: NDArray[np.float64] | None = None,
+        projection: ForestProjection | None = None,
         n_threads: int = 1,
     ) -> None: ...
     # Means of the leaves' outputs, of shape (n_rows, n_outputs).

@@ -56,7 +56,8 @@ struct Forest {
 
 // What two or more trees are grown on; the arrays must outlive it.
 ForestLabels labels_of(const Optional<double>& y, const Optional<std::uint32_t>& labels,
-                       const Optional<std::uint64_t>& label_starts, std::uint32_t n_labels, std::size_t n_rows) {
+                       const Optional<std::uint64_t>& label_starts, const Optional<double>& label_values,
+                       std::uint32_t n_labels, std::size_t n_rows) {
   require(y.has_value() != labels.has_value(), "either y or labels must be given");
   if (y) {
     const auto view = as_matrix(static_cast<const py::array_t<double>&>(*y), "y");
@@ -76,6 +77,11 @@ ForestLabels labels_of(const Optional<double>& y, const Optional<std::uint32_t>&
               "the labels of a row must ascend, each once");
   } else {
     require(view.labels.size() == n_rows, "labels must have shape (n_rows,)");
+    require(!label_values, "label_values need label_starts");
+  }
+  if (label_values) {
+    view.values = as_span(*label_values, "label_values");
+    require(view.values.size() == view.labels.size(), "label_values must have one value a label");
   }
   return view;
 }
@@ -92,15 +98,23 @@ std::span<const task_t> tasks_of(const Forest& forest, const Optional<task_t>& t
 }
 
 void grow(Forest& forest, const FeatureColumns& columns, std::uint32_t n_trees, const Optional<double>& y,
-          const Optional<std::uint32_t>& labels, const Optional<std::uint64_t>& label_starts, std::uint32_t n_labels,
-          const Optional<task_t>& tasks, const Optional<double>& weights, int n_threads) {
+          const Optional<std::uint32_t>& labels, const Optional<std::uint64_t>& label_starts,
+          const Optional<double>& label_values, std::uint32_t n_labels, const Optional<task_t>& tasks, const Optional<double>& weights, const ForestProjection* projection,
+          int n_threads) {
   const std::size_t n_rows = columns.n_rows();
   require(columns.n_features() == forest.n_features, "the table has other features than the forest");
-  ForestData data{columns, labels_of(y, labels, label_starts, n_labels, n_rows), tasks_of(forest, tasks, n_rows, false),
+  ForestData data{columns, labels_of(y, labels, label_starts, label_values, n_labels, n_rows), tasks_of(forest, tasks, n_rows, false),
                   forest.n_tasks, {}};
   if (weights) {
     data.weights = as_span(*weights, "weights");
     require(data.weights.size() == n_rows, "weights must have shape (n_rows,)");
+  }
+  if (projection != nullptr) {
+    data.projection = *projection;
+    const std::size_t n_known = projection->given ? projection->given->n_outputs() : n_outputs(data.labels);
+    require(n_known == n_outputs(data.labels), "the projection is of another number of outputs");
+    require(projection->n_components <= most_components(projection->kind, n_known),
+            "there are more components than this projection can have");
   }
   ForestParams params = forest.params;
   params.n_trees = n_trees;
@@ -108,6 +122,32 @@ void grow(Forest& forest, const FeatureColumns& columns, std::uint32_t n_trees, 
   ThreadPool pool(n_threads);
   auto grown = grow_trees(data, params, forest.trees.size(), pool, check_interrupt);
   std::ranges::move(grown, std::back_inserter(forest.trees));
+}
+
+ForestProjection random_projection(const std::string& kind, std::size_t n_components, bool is_shared) {
+  require(n_components > 0, "a projection needs a component");
+  return {projection_kind_named(kind), n_components, is_shared};
+}
+
+ForestProjection given_projection(const Contiguous<float>& matrix) {
+  require(matrix.ndim() == 2 && matrix.shape(0) > 0, "a projection must have shape (n_components, n_outputs)");
+  const auto n_components = static_cast<std::size_t>(matrix.shape(0));
+  const std::span values(matrix.data(), static_cast<std::size_t>(matrix.size()));
+  return {ProjectionKind::gaussian, n_components, true, std::make_shared<const Projection>(values, n_components)};
+}
+
+Contiguous<float> projection_matrix(const ForestProjection& projection, std::size_t n_outputs, std::uint64_t seed,
+                                    std::uint64_t tree) {
+  const Projection drawn = projection_of_tree(projection, n_outputs, seed, tree);
+  const std::size_t q = drawn.n_components();
+  std::vector<float> components(q);
+  Contiguous<float> matrix({q, drawn.n_outputs()});
+  for (std::size_t output = 0; output < drawn.n_outputs(); ++output) {
+    std::ranges::fill(components, 0.0f);
+    drawn.add(output, 1.0f, components.data());
+    for (std::size_t component = 0; component < q; ++component) matrix.mutable_at(component, output) = components[component];
+  }
+  return matrix;
 }
 
 struct Rows {
@@ -266,6 +306,12 @@ void bind_forest(py::module_& module) {
            py::arg("task_split_prob") = defaults.task_split_prob, py::arg("alpha") = defaults.alpha,
            py::arg("seed") = defaults.seed);
 
+  py::class_<ForestProjection>(module, "ForestProjection", "Components of the outputs that cuts are found on.")
+      .def(py::init(&random_projection), py::arg("kind"), py::kw_only(), py::arg("n_components"),
+           py::arg("is_shared") = false)
+      .def(py::init(&given_projection), py::arg("matrix").noconvert())
+      .def("matrix", &projection_matrix, py::kw_only(), py::arg("n_outputs"), py::arg("seed"), py::arg("tree"));
+
   py::class_<FeatureColumns>(module, "FeatureColumns", "A table as trees of a forest read it.")
       .def(py::init(&make_columns), py::arg("X").noconvert(), py::kw_only(), py::arg("n_threads") = 1);
 
@@ -276,9 +322,11 @@ void bind_forest(py::module_& module) {
            py::arg("params"), py::kw_only(), py::arg("n_features"), py::arg("n_tasks") = 0)
       .def("grow", &grow, py::arg("columns"), py::kw_only(), py::arg("n_trees"),
            py::arg("y").noconvert().none(true) = py::none(), py::arg("labels").noconvert().none(true) = py::none(),
-           py::arg("label_starts").noconvert().none(true) = py::none(), py::arg("n_labels") = 0,
+           py::arg("label_starts").noconvert().none(true) = py::none(),
+           py::arg("label_values").noconvert().none(true) = py::none(), py::arg("n_labels") = 0,
            py::arg("tasks").noconvert().none(true) = py::none(),
-           py::arg("weights").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
+           py::arg("weights").noconvert().none(true) = py::none(), py::arg("projection").none(true) = py::none(),
+           py::arg("n_threads") = 1)
       .def("predict", &predict_rows, py::arg("X").noconvert(), py::kw_only(),
            py::arg("tasks").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
       .def("predict_out_of_bag", &predict_oob, py::arg("X").noconvert(), py::kw_only(),

@@ -53,11 +53,12 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
     def _fit(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Self:
         labels = self._read_labels(y)
         table, tasks = self._read(X, task, reset=True)
-        check_consistent_length(table, *labels.values())
+        check_consistent_length(table, y)
         weights = None
         if sample_weight is not None:
-            weights = as_weights(sample_weight, len(table), argument="sample_weight")
-            weights = weights.astype(np.float64, copy=False)
+            weights = np.asarray(
+                as_weights(sample_weight, len(table), argument="sample_weight"), dtype=np.float64
+            )
         n_missing = self._begin(table, tasks)
         if n_missing == 0:
             return self
@@ -70,7 +71,6 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
             weights=weights,
             n_threads=n_threads,
             **labels,
-            **self._label_options(),
         )
         if self.oob_score:
             found = self.forest_.predict_out_of_bag(table, tasks=codes, n_threads=n_threads)
@@ -79,7 +79,7 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
 
     def _begin(self, table: npt.NDArray[np.float32], tasks: TaskSet) -> int:
         """Make an empty forest, or go on with the one there is; the number of trees to grow."""
-        n_trees = _checked_count(self.n_estimators, "n_estimators")
+        n_trees = checked_count(self.n_estimators, "n_estimators")
         if self.oob_score and not self.bootstrap:
             raise ParameterError("oob_score=True needs bootstrap=True: else no row is out of bag.")
         if self.warm_start and hasattr(self, "forest_"):
@@ -122,10 +122,7 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
 
     @abc.abstractmethod
     def _read_labels(self, y: Any) -> dict[str, Any]:
-        """Labels as arrays that ``_core.Forest.grow`` takes, one entry a row."""
-
-    def _label_options(self) -> dict[str, Any]:
-        return {}
+        """Labels, and what else depends on them, as arguments of ``_core.Forest.grow``."""
 
     @abc.abstractmethod
     def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
@@ -134,7 +131,7 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
     def _n_drawn(self, n_rows: int) -> int:
         if self.max_samples is None:
             return n_rows
-        if _is_integer(self.max_samples):
+        if is_integer(self.max_samples):
             if not 1 <= self.max_samples <= n_rows:
                 raise ParameterError(
                     f"max_samples={self.max_samples} must lie between 1 and the {n_rows} rows."
@@ -257,7 +254,7 @@ def _codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
     return np.ascontiguousarray(codes).view(np.uint32)
 
 
-def _is_integer(value: object) -> TypeGuard[int]:
+def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -265,22 +262,22 @@ def _is_part(value: object) -> TypeGuard[float]:
     return isinstance(value, float | np.floating) and bool(0.0 < value <= 1.0)
 
 
-def _checked_count(value: object, name: str, least: int = 1) -> int:
-    if not _is_integer(value) or value < least:
+def checked_count(value: object, name: str, least: int = 1) -> int:
+    if not is_integer(value) or value < least:
         raise ParameterError(f"{name} is {value!r}: it must be an integer >= {least}.")
     return int(value)
 
 
 def _checked_depth(max_depth: int | None) -> int:
-    return _NO_LIMIT if max_depth is None else _checked_count(max_depth, "max_depth")
+    return _NO_LIMIT if max_depth is None else checked_count(max_depth, "max_depth")
 
 
 def _n_rows(value: int | float, n_rows: int, name: str, least: int) -> int:
     """A number of rows, or a part of them."""
     if _is_part(value):
         return max(least, int(np.ceil(value * n_rows)))
-    if _is_integer(value):
-        return _checked_count(value, name, least)
+    if is_integer(value):
+        return checked_count(value, name, least)
     raise ParameterError(
         f"{name} is {value!r}: it must be an integer >= {least} or a part of the rows in (0, 1]."
     )
@@ -296,7 +293,7 @@ def _n_features(max_features: MaxFeatures, n_features: int) -> int:
         return max(1, int(np.log2(n_features)))
     if _is_part(max_features):
         return max(1, int(max_features * n_features))
-    if _is_integer(max_features) and max_features >= 1:
+    if is_integer(max_features) and max_features >= 1:
         return min(int(max_features), n_features)
     raise ParameterError(
         f"max_features is {max_features!r}: it must be 'sqrt', 'log2', None, an integer >= 1, or a "

@@ -217,11 +217,8 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         codes = encoder.transform(y)
         self.classes_ = encoder.classes_
         if len(self.classes_) > 2:
-            return {"labels": codes.astype(np.uint32)}
+            return {"labels": codes.astype(np.uint32), "n_labels": len(self.classes_)}
         return {"y": codes.astype(np.float64)[:, np.newaxis]}  # one number says both shares
-
-    def _label_options(self) -> dict[str, Any]:
-        return {"n_labels": len(self.classes_)} if len(self.classes_) > 2 else {}
 
     def _probabilities(self, outputs: Floats) -> Floats:
         if len(self.classes_) > 2:

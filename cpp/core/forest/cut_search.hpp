@@ -103,6 +103,7 @@ class CutSearch {
   // The cut between two values that gains most; of equal ones the first. Missing values are tried on both sides.
   template <typename Target>
   FeatureCut best_cut(std::span<const float> values, const ValueRange& range, Target& target) {
+    if (range.n_missing == 0 && has_two_values(values, range)) return only_cut(values, range, target);
     sorted_.clear();
     missing_.clear();
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -126,6 +127,28 @@ class CutSearch {
     return n_left >= min_samples_leaf_ && n - n_left >= min_samples_leaf_ && n_left > 0 && n_left < n;
   }
 
+  // Above `below` and at most `above`, however it is rounded.
+  static float middle_of(float below, float above) noexcept {
+    const auto middle = static_cast<float>((static_cast<double>(below) + static_cast<double>(above)) / 2.0);
+    return middle > below ? middle : above;
+  }
+
+  // Of an indicator, as words and categories make them: nothing need be sorted.
+  static bool has_two_values(std::span<const float> values, const ValueRange& range) noexcept {
+    bool has_other = false;
+    for (const float value : values) has_other |= value != range.least && value != range.most;
+    return !has_other;
+  }
+  template <typename Target>
+  FeatureCut only_cut(std::span<const float> values, const ValueRange& range, Target& target) const {
+    FeatureCut cut;
+    cut.threshold = middle_of(range.least, range.most);
+    row_t n_left = 0;
+    const auto gain = static_cast<float>(target.gain(values, cut.threshold, n_left));
+    if (is_allowed(n_left, values.size())) cut.gain = gain;
+    return cut;
+  }
+
   template <typename Target>
   void scan(std::size_t n, bool missing_left, Target& target, FeatureCut& best) const {
     target.begin_scan();
@@ -147,9 +170,7 @@ class CutSearch {
   float threshold_before(std::size_t place) const noexcept {
     if (place == 0) return sorted_.front().value;
     if (place == sorted_.size()) return std::numeric_limits<float>::infinity();
-    const double below = sorted_[place - 1].value, above = sorted_[place].value;
-    const auto middle = static_cast<float>((below + above) / 2.0);
-    return middle > sorted_[place - 1].value ? middle : sorted_[place].value;
+    return middle_of(sorted_[place - 1].value, sorted_[place].value);
   }
 
   row_t min_samples_leaf_;

@@ -20,38 +20,56 @@ std::size_t rows_per_block(std::size_t n_features) {
   return std::clamp<std::size_t>(65536 / std::max<std::size_t>(n_features, 1), 64, 2048);
 }
 
-// Labels as cuts see them: one number, several (as float, about their mean), or labels.
-struct SplitLabels {
-  std::vector<double> scalar;
-  std::vector<float> vectors;
-};
-
 double weight_of(std::span<const double> weights, std::size_t row) noexcept {
   return weights.empty() ? 1.0 : weights[row];
 }
 
-SplitLabels split_labels(const ForestData& data) {
-  SplitLabels split;
-  const auto* labels = std::get_if<MatrixView<double>>(&data.labels);
-  if (labels == nullptr) return split;
-  for (std::size_t output = 0; output < labels->n_columns; ++output) {
-    double sum = 0.0, total = 0.0;
-    for (std::size_t row = 0; row < labels->n_rows; ++row) {
-      const double weight = weight_of(data.weights, row);
-      total += weight;
-      sum += weight * (*labels)(row, output);
-    }
-    const double mean = sum / total;
-    if (labels->n_columns == 1) {
-      split.scalar.resize(labels->n_rows);
-      for (std::size_t row = 0; row < labels->n_rows; ++row) split.scalar[row] = (*labels)(row, 0) - mean;
-    } else {
-      split.vectors.resize(labels->n_rows * labels->n_columns);
-      for (std::size_t row = 0; row < labels->n_rows; ++row)
-        split.vectors[row * labels->n_columns + output] = static_cast<float>((*labels)(row, output) - mean);
-    }
+std::vector<double> weighted_means(const MatrixView<double>& labels, std::span<const double> weights) {
+  std::vector<double> means(labels.n_columns, 0.0);
+  double total = 0.0;
+  for (std::size_t row = 0; row < labels.n_rows; ++row) {
+    const double weight = weight_of(weights, row);
+    total += weight;
+    for (std::size_t output = 0; output < labels.n_columns; ++output) means[output] += weight * labels(row, output);
   }
-  return split;
+  for (double& mean : means) mean /= total;
+  return means;
+}
+
+// Labels as cuts see them, about their means where they are numbers: (row, output), or (row, component).
+template <typename T>
+std::vector<T> centred(const MatrixView<double>& labels, std::span<const double> weights) {
+  const auto means = weighted_means(labels, weights);
+  std::vector<T> values(labels.n_rows * labels.n_columns);
+  for (std::size_t row = 0; row < labels.n_rows; ++row)
+    for (std::size_t output = 0; output < labels.n_columns; ++output)
+      values[row * labels.n_columns + output] = static_cast<T>(labels(row, output) - means[output]);
+  return values;
+}
+
+std::vector<float> projected(const MatrixView<double>& labels, std::span<const double> weights,
+                             const Projection& projection) {
+  const std::size_t q = projection.n_components();
+  const auto means = weighted_means(labels, weights);
+  std::vector<float> components(labels.n_rows * q, 0.0f);
+  for (std::size_t row = 0; row < labels.n_rows; ++row)
+    for (std::size_t output = 0; output < labels.n_columns; ++output)
+      projection.add(output, static_cast<float>(labels(row, output) - means[output]), &components[row * q]);
+  return components;
+}
+
+std::vector<float> projected(const LabelsView& labels, std::span<const double>, const Projection& projection) {
+  const std::size_t q = projection.n_components(), n_rows = labels.n_rows();
+  std::vector<float> components(n_rows * q, 0.0f);
+  for (std::size_t row = 0; row < n_rows; ++row)
+    labels.for_each(row, [&](std::uint32_t label, double value) {
+      projection.add(label, static_cast<float>(value), &components[row * q]);
+    });
+  return components;
+}
+
+std::vector<float> projected(const ForestData& data, const Projection& projection) {
+  return std::visit([&](const auto& labels) { return projected(labels, data.weights, projection); }, data.labels);
 }
 
 // Rows and weights of one tree.
@@ -76,10 +94,11 @@ Bag make_bag(const ForestData& data, const ForestParams& params, std::uint64_t t
   return bag;
 }
 
+// make_target(tree, weights, room for components of this tree alone)
 template <typename MakeTarget>
 std::vector<DecisionTree> grow(const ForestData& data, const ForestParams& params, std::uint64_t first_tree,
                                ThreadPool& pool, const std::function<void()>& check_interrupt, MakeTarget&& make_target) {
-  using Target = decltype(make_target(RowWeights{}));
+  using Target = decltype(make_target(std::uint64_t{}, RowWeights{}, std::declval<std::vector<float>&>()));
   std::vector<DecisionTree> trees(params.n_trees);
   const auto n_threads = std::min<std::size_t>(static_cast<std::size_t>(pool.n_threads()), trees.size());
   std::vector<std::unique_ptr<TreeBuilder<Target>>> free_builders;
@@ -94,9 +113,11 @@ std::vector<DecisionTree> grow(const ForestData& data, const ForestParams& param
       builder = std::move(free_builders.back());
       free_builders.pop_back();
     }
-    Bag bag = make_bag(data, params, first_tree + i);
-    trees[i] = with_leaf_outputs(builder->build(std::move(bag.rows), make_target(bag.weights), first_tree + i),
-                                 data.labels, bag.weights);
+    const std::uint64_t tree = first_tree + i;
+    Bag bag = make_bag(data, params, tree);
+    std::vector<float> components;
+    trees[i] = with_leaf_outputs(
+        builder->build(std::move(bag.rows), make_target(tree, bag.weights, components), tree), data.labels, bag.weights);
     std::lock_guard lock(mutex);
     free_builders.push_back(std::move(builder));
   });
@@ -151,12 +172,36 @@ std::vector<DecisionTree> grow_trees(const ForestData& data, const ForestParams&
   const auto grow_on = [&](auto&& make_target) {
     return grow(data, params, first_tree, pool, check_interrupt, make_target);
   };
+  using Components = std::vector<float>;
+  if (data.projection.n_components > 0) {
+    const std::size_t q = data.projection.n_components;
+    const auto project = [&](std::uint64_t tree) {
+      return projected(data, projection_of_tree(data.projection, n_outputs(data.labels), params.seed, tree));
+    };
+    const Components shared = data.projection.is_shared ? project(0) : Components{};
+    return grow_on([&](std::uint64_t tree, RowWeights weights, Components& own) {
+      if (!data.projection.is_shared) own = project(tree);
+      return VectorTarget(data.projection.is_shared ? shared : own, q, weights);
+    });
+  }
   if (const auto* labels = std::get_if<LabelsView>(&data.labels))
-    return grow_on([&](RowWeights weights) { return LabelTarget(*labels, weights); });
-  const SplitLabels split = split_labels(data);
-  if (!split.scalar.empty()) return grow_on([&](RowWeights weights) { return ScalarTarget(split.scalar, weights); });
-  const std::size_t n_outputs = std::get<MatrixView<double>>(data.labels).n_columns;
-  return grow_on([&](RowWeights weights) { return VectorTarget(split.vectors, n_outputs, weights); });
+    return grow_on([&](std::uint64_t, RowWeights weights, Components&) { return LabelTarget(*labels, weights); });
+  const auto& labels = std::get<MatrixView<double>>(data.labels);
+  if (labels.n_columns == 1) {
+    const auto y = centred<double>(labels, data.weights);
+    return grow_on([&](std::uint64_t, RowWeights weights, Components&) { return ScalarTarget(y, weights); });
+  }
+  const auto y = centred<float>(labels, data.weights);
+  return grow_on([&](std::uint64_t, RowWeights weights, Components&) {
+    return VectorTarget(y, labels.n_columns, weights);
+  });
+}
+
+Projection projection_of_tree(const ForestProjection& projection, std::size_t n_outputs, std::uint64_t seed,
+                              std::uint64_t tree) {
+  if (projection.given) return *projection.given;
+  return {projection.kind, projection.n_components, n_outputs,
+          RandomStream(RandomStream::Purpose::projection_of_tree, seed, projection.is_shared ? 0 : tree)};
 }
 
 std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::uint64_t tree) {
@@ -170,15 +215,16 @@ std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_
 
 void predict(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool, std::span<double> outputs) {
   const std::size_t n_outputs = trees.front().leaves.n_outputs;
-  const double factor = 1.0 / static_cast<double>(trees.size());
+  const auto n_trees = static_cast<double>(trees.size());
   for_each_block(rows.table, pool, [&](std::size_t begin, std::size_t n, std::span<node_t> leaves) {
-    std::ranges::fill(outputs.subspan(begin * n_outputs, n * n_outputs), 0.0);
+    const auto own = outputs.subspan(begin * n_outputs, n * n_outputs);
+    std::ranges::fill(own, 0.0);
     for (const DecisionTree& tree : trees) {
       find_leaves(tree, rows, begin, n, leaves);
       for (std::size_t i = 0; i < n; ++i)
-        tree.leaves.add_to(outputs.subspan((begin + i) * n_outputs, n_outputs),
-                           tree.nodes[static_cast<std::size_t>(leaves[i])].feature, factor);
+        tree.leaves.add_to(own.subspan(i * n_outputs, n_outputs), tree.nodes[static_cast<std::size_t>(leaves[i])].feature);
     }
+    for (double& output : own) output /= n_trees;
   });
 }
 
@@ -202,7 +248,7 @@ void predict_out_of_bag(std::span<const DecisionTree> trees, const ForestParams&
         if (is_in_bag[tree][begin + i]) continue;
         ++n_trees[i];
         trees[tree].leaves.add_to(own.subspan(i * n_outputs, n_outputs),
-                                  trees[tree].nodes[static_cast<std::size_t>(leaves[i])].feature, 1.0);
+                                  trees[tree].nodes[static_cast<std::size_t>(leaves[i])].feature);
       }
     }
     for (std::size_t i = 0; i < n; ++i)

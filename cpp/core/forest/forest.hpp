@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,9 +14,18 @@
 #include "forest/feature_columns.hpp"
 #include "forest/forest_params.hpp"
 #include "forest/leaf_outputs.hpp"
+#include "projection/projection.hpp"
 #include "tree/decision_tree.hpp"
 
 namespace mtboost {
+
+// Components that the cuts are found on (joly2016, algorithms 1 and 2): drawn for each tree, or one for all.
+struct ForestProjection {
+  ProjectionKind kind = ProjectionKind::gaussian;
+  std::size_t n_components = 0;  // 0: the outputs themselves
+  bool is_shared = false;
+  std::shared_ptr<const Projection> given{};  // instead of one that is drawn
+};
 
 // What a forest grows on. tasks: of each row; empty: none. weights: of each row, 0 leaves it out; empty: all 1.
 struct ForestData {
@@ -24,12 +34,17 @@ struct ForestData {
   std::span<const task_t> tasks;
   task_t n_tasks;
   std::span<const double> weights;
+  ForestProjection projection{};
 };
 
 // Trees number first_tree, ..., first_tree + params.n_trees - 1: they do not depend on the others, or on the threads.
 // check_interrupt runs before each tree and may throw.
 std::vector<DecisionTree> grow_trees(const ForestData& data, const ForestParams& params, std::uint64_t first_tree,
                                      ThreadPool& pool, const std::function<void()>& check_interrupt);
+
+// The projection of one tree.
+Projection projection_of_tree(const ForestProjection& projection, std::size_t n_outputs, std::uint64_t seed,
+                              std::uint64_t tree);
 
 // How often each row was drawn for a tree; empty if there is no bootstrap, or no row.
 std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::uint64_t tree);

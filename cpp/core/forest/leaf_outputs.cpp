@@ -39,6 +39,7 @@ LeafOutputs leaf_outputs(const Structure& structure, const LabelsView& labels, R
   leaves.is_sparse = true;
   leaves.starts = {0};
   std::vector<double> sums(labels.n_labels, 0.0);
+  std::vector<std::uint8_t> is_present(labels.n_labels, 0);
   std::vector<std::uint32_t> present;
   for (std::size_t leaf = 0; leaf + 1 < structure.leaf_starts.size(); ++leaf) {
     double total = 0.0;
@@ -46,16 +47,18 @@ LeafOutputs leaf_outputs(const Structure& structure, const LabelsView& labels, R
     for (const row_t row : rows_of_leaf(structure, leaf)) {
       const double weight = weight_of(weights, row);
       total += weight;
-      for (const std::uint32_t label : labels.of_row(row)) {
-        if (sums[label] == 0.0) present.push_back(label);
-        sums[label] += weight;
-      }
+      labels.for_each(row, [&](std::uint32_t label, double value) {
+        if (!is_present[label]) present.push_back(label);
+        is_present[label] = 1;
+        sums[label] += weight * value;
+      });
     }
     std::ranges::sort(present);
     for (const std::uint32_t label : present) {
       leaves.outputs.push_back(label);
       leaves.values.push_back(sums[label] / total);
       sums[label] = 0.0;
+      is_present[label] = 0;
     }
     leaves.starts.push_back(leaves.values.size());
   }
@@ -67,7 +70,7 @@ LeafOutputs whole(const LeafOutputs& sparse) {
   leaves.n_outputs = sparse.n_outputs;
   leaves.values.assign(sparse.n_vectors() * sparse.n_outputs, 0.0);
   for (std::size_t vector = 0; vector < sparse.n_vectors(); ++vector)
-    sparse.add_to(std::span(leaves.values).subspan(vector * sparse.n_outputs, sparse.n_outputs), vector, 1.0);
+    sparse.add_to(std::span(leaves.values).subspan(vector * sparse.n_outputs, sparse.n_outputs), vector);
   return leaves;
 }
 
@@ -100,6 +103,11 @@ void share_pure_leaves(DecisionTree& tree) {
 }
 
 }  // namespace
+
+std::size_t n_outputs(const ForestLabels& labels) noexcept {
+  const auto* numbers = std::get_if<MatrixView<double>>(&labels);
+  return numbers != nullptr ? numbers->n_columns : std::get<LabelsView>(labels).n_labels;
+}
 
 DecisionTree with_leaf_outputs(Structure structure, const ForestLabels& labels, RowWeights weights) {
   LeafOutputs leaves = std::visit([&](const auto& own) { return leaf_outputs(structure, own, weights); }, labels);

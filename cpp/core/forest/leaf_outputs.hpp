@@ -16,6 +16,7 @@ namespace mtboost {
 
 // Numbers, (row, output), or labels.
 using ForestLabels = std::variant<MatrixView<double>, LabelsView>;
+std::size_t n_outputs(const ForestLabels& labels) noexcept;
 
 DecisionTree with_leaf_outputs(Structure structure, const ForestLabels& labels, RowWeights weights);
 

@@ -149,36 +149,43 @@ double VectorTarget::gain_of_scan() const noexcept { return gain(left_weight_); 
 
 void LabelTarget::enter(std::span<const row_t> rows) {
   weights_.enter(rows);
-  for (const std::uint32_t label : present_) sums_[label] = 0.0;
+  for (const std::uint32_t label : present_) sums_[label] = is_present_[label] = 0;
   present_.clear();
-  const auto add = [&](std::uint32_t label, double weight) {
-    if (sums_[label] == 0.0) present_.push_back(label);
-    sums_[label] += weight;
-  };
-  if (has_one_each()) {
-    own_.resize(rows.size());
-    for (std::size_t i = 0; i < rows.size(); ++i) add(own_[i] = y_.labels[rows[i]], weights_[i]);
-  } else {
-    own_.clear();
-    own_starts_.assign(1, 0);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      for (const std::uint32_t label : y_.of_row(rows[i])) {
-        add(label, weights_[i]);
-        own_.push_back(label);
-      }
-      own_starts_.push_back(static_cast<std::uint32_t>(own_.size()));
-    }
-  }
+  if (has_one_each())
+    enter_one_each(rows);
+  else
+    enter_several(rows);
   sum_of_squares_ = 0.0;
   for (const std::uint32_t label : present_) sum_of_squares_ += sums_[label] * sums_[label];
-  // Every row has every label that the node has.
-  is_pure_ = own_.size() == rows.size() * present_.size();
+}
+
+void LabelTarget::enter_one_each(std::span<const row_t> rows) {
+  own_.resize(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) add(own_[i] = y_.labels[rows[i]], weights_[i]);
+  sum_of_values_squared_ = weight();
+  is_pure_ = present_.size() == 1;
+}
+
+void LabelTarget::enter_several(std::span<const row_t> rows) {
+  own_.clear();
+  own_weighted_.clear();
+  own_starts_.assign(1, 0);
+  sum_of_values_squared_ = 0.0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    y_.for_each(rows[i], [&](std::uint32_t label, double value) {
+      const double weighted = weights_[i] * value;
+      add(label, weighted);
+      own_.push_back(label);
+      own_weighted_.push_back(weighted);
+      sum_of_values_squared_ += weighted * value;
+    });
+    own_starts_.push_back(static_cast<std::uint32_t>(own_.size()));
+  }
+  is_pure_ = std::ranges::all_of(rows, [&](row_t row) { return y_.are_equal(row, rows.front()); });
 }
 
 double LabelTarget::impurity() const noexcept {
-  double sum = 0.0;
-  for (const std::uint32_t label : present_) sum += sums_[label];
-  return std::max(0.0, (sum - sum_of_squares_ / weight()) / weight());
+  return std::max(0.0, (sum_of_values_squared_ - sum_of_squares_ / weight()) / weight());
 }
 
 double LabelTarget::gain(double left_weight, double left_squares, double left_products) const noexcept {
@@ -207,7 +214,7 @@ double LabelTarget::sum_left(std::span<const float> values, float threshold, row
     if (!(values[i] < threshold)) continue;
     ++n_left;
     left_weight += weights_[i];
-    for (const std::uint32_t label : labels(i)) left_[label] += weights_[i];
+    for_each(i, [&](std::uint32_t label, double weighted) { left_[label] += weighted; });
   }
   return left_weight;
 }
@@ -247,21 +254,21 @@ void LabelTarget::begin_scan() {
 }
 
 void LabelTarget::move_left(std::size_t i) noexcept {
-  const double weight = weights_[i];
-  left_weight_ += weight;
-  for (const std::uint32_t label : labels(i)) {
+  left_weight_ += weights_[i];
+  for_each(i, [&](std::uint32_t label, double weighted) {
     double& left = left_[label];
-    left_squares_ += weight * (2.0 * left + weight);
-    left_products_ += weight * sums_[label];
-    left += weight;
-  }
+    left_squares_ += weighted * (2.0 * left + weighted);
+    left_products_ += weighted * sums_[label];
+    left += weighted;
+  });
 }
 
 double LabelTarget::gain_of_scan() const noexcept { return gain(left_weight_, left_squares_, left_products_); }
 
 double LabelTarget::weighted_label(std::size_t i, std::size_t choice) const noexcept {
-  const auto own = labels(i);
-  return std::ranges::find(own, present_[choice]) == own.end() ? 0.0 : weights_[i];
+  double found = 0.0;
+  for_each(i, [&](std::uint32_t label, double weighted) { found += label == present_[choice] ? weighted : 0.0; });
+  return found;
 }
 
 }  // namespace mtboost

@@ -9,6 +9,7 @@
 // loses nothing to cancellation, as the difference of squares would. Naive twin: tests/oracle/naive_forest.py.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -105,14 +106,28 @@ class VectorTarget {
   double left_weight_ = 0.0;
 };
 
-// Which of many outputs a row has: one class, or several labels, each with 1.
+// Outputs of which a row has few: one class, or several labels with 1 each, or with values of their own.
 struct LabelsView {
   std::span<const std::uint64_t> starts;  // of each row's labels, and their end; empty: one label a row
   std::span<const std::uint32_t> labels;
   std::uint32_t n_labels;
+  std::span<const double> values{};       // of each of `labels`; empty: all 1
 
+  std::size_t n_rows() const noexcept { return starts.empty() ? labels.size() : starts.size() - 1; }
   std::span<const std::uint32_t> of_row(std::size_t row) const noexcept {
     return starts.empty() ? labels.subspan(row, 1) : labels.subspan(starts[row], starts[row + 1] - starts[row]);
+  }
+  // Calls visit(label, value) for each label of a row.
+  template <typename Visit>
+  void for_each(std::size_t row, Visit&& visit) const {
+    const std::size_t begin = starts.empty() ? row : starts[row], end = starts.empty() ? row + 1 : starts[row + 1];
+    for (std::size_t i = begin; i < end; ++i) visit(labels[i], values.empty() ? 1.0 : values[i]);
+  }
+  bool are_equal(std::size_t row, std::size_t other) const noexcept {
+    const auto own = of_row(row), others = of_row(other);
+    return std::ranges::equal(own, others) &&
+           (values.empty() || starts.empty() ||
+            std::equal(values.begin() + starts[row], values.begin() + starts[row + 1], values.begin() + starts[other]));
   }
 };
 
@@ -120,7 +135,12 @@ struct LabelsView {
 class LabelTarget {
  public:
   LabelTarget(const LabelsView& y, RowWeights weights)
-      : y_(y), weights_(weights), sums_(y.n_labels), left_(y.n_labels), lanes_(y.starts.empty() ? kLanes * y.n_labels : 0) {}
+      : y_(y),
+        weights_(weights),
+        is_present_(y.n_labels, 0),
+        sums_(y.n_labels),
+        left_(y.n_labels),
+        lanes_(y.starts.empty() ? kLanes * y.n_labels : 0) {}
 
   void enter(std::span<const row_t> rows);
   double weight() const noexcept { return weights_.total(); }
@@ -138,11 +158,20 @@ class LabelTarget {
   static constexpr std::size_t kLanes = 4;
 
   bool has_one_each() const noexcept { return y_.starts.empty(); }
-  std::span<const std::uint32_t> labels(std::size_t i) const noexcept {
-    if (has_one_each()) return std::span(own_).subspan(i, 1);
-    return std::span(own_).subspan(own_starts_[i], own_starts_[i + 1] - own_starts_[i]);
+  void enter_one_each(std::span<const row_t> rows);
+  void enter_several(std::span<const row_t> rows);
+  void add(std::uint32_t label, double weighted) {
+    if (!is_present_[label]) present_.push_back(label);
+    is_present_[label] = 1;
+    sums_[label] += weighted;
   }
-  // Sums of weights by label into left_, of all labels; n_left: the number of rows.
+  // Calls visit(label, w y) for each label of row i.
+  template <typename Visit>
+  void for_each(std::size_t i, Visit&& visit) const {
+    if (has_one_each()) return visit(own_[i], weights_[i]);
+    for (std::size_t k = own_starts_[i]; k < own_starts_[i + 1]; ++k) visit(own_[k], own_weighted_[k]);
+  }
+  // Sums of w y by label into left_, and the sum of w; n_left: the number of rows.
   double sum_left(std::span<const float> values, float threshold, row_t& n_left /* OUT */);
   double sum_left_of_one_each(std::span<const float> values, float threshold, row_t& n_left /* OUT */);
   double gain(double left_weight, double left_squares, double left_products) const noexcept;
@@ -150,10 +179,12 @@ class LabelTarget {
   LabelsView y_;
   NodeWeights weights_;
   std::vector<std::uint32_t> own_, own_starts_;  // labels of row i; starts only if it may have several
+  std::vector<double> own_weighted_;             // w y of each of them; only then, too
+  std::vector<std::uint8_t> is_present_;         // by label
   std::vector<double> sums_, left_;              // by label; 0 for labels that the node lacks
   std::vector<double> lanes_;                    // (label, lane); all 0 between calls
   std::vector<std::uint32_t> present_;           // labels that the node has, in order of appearance
-  double sum_of_squares_ = 0.0;
+  double sum_of_squares_ = 0.0, sum_of_values_squared_ = 0.0;  // Σ S², Σ w y²
   bool is_pure_ = false;
   double left_weight_ = 0.0, left_squares_ = 0.0, left_products_ = 0.0;  // W_L, Σ S_L², Σ S_L S
 };

@@ -29,12 +29,12 @@ void check(const LeafOutputs& leaves) {
 
 }  // namespace
 
-void LeafOutputs::add_to(std::span<double> sums, std::size_t vector, double factor) const noexcept {
+void LeafOutputs::add_to(std::span<double> sums, std::size_t vector) const noexcept {
   if (is_sparse) {
-    for (std::uint64_t i = starts[vector]; i < starts[vector + 1]; ++i) sums[outputs[i]] += factor * values[i];
+    for (std::uint64_t i = starts[vector]; i < starts[vector + 1]; ++i) sums[outputs[i]] += values[i];
   } else {
     const double* own = values.data() + vector * n_outputs;
-    for (std::size_t output = 0; output < n_outputs; ++output) sums[output] += factor * own[output];
+    for (std::size_t output = 0; output < n_outputs; ++output) sums[output] += own[output];
   }
 }
 

@@ -44,8 +44,7 @@ struct LeafOutputs {
   std::vector<std::uint32_t> outputs;  // of each stored value; whole: empty
 
   std::size_t n_vectors() const noexcept { return is_sparse ? starts.size() - 1 : values.size() / n_outputs; }
-  // sums[output] += factor times the vector
-  void add_to(std::span<double> sums /* IN-OUT */, std::size_t vector, double factor) const noexcept;
+  void add_to(std::span<double> sums /* IN-OUT */, std::size_t vector) const noexcept;
 };
 
 struct DecisionTree {

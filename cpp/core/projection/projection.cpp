@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "projection/projection.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <utility>
+
+#include "base/require.hpp"
+
+namespace mtboost {
+namespace {
+
+// Standard normal, by the method of Box and Muller (Ann. Math. Stat. 29, 1958).
+float normal(RandomStream& random) {
+  const double radius = std::sqrt(-2.0 * std::log1p(-random.uniform()));
+  return static_cast<float>(radius * std::cos(2.0 * std::numbers::pi * random.uniform()));
+}
+
+// 0 with probability 1 - 1/s, else ±√s.
+float sparse_sign(double s, RandomStream& random) {
+  const double u = random.uniform() * s;
+  if (u >= 1.0) return 0.0f;
+  return static_cast<float>(u < 0.5 ? std::sqrt(s) : -std::sqrt(s));
+}
+
+// The first n of 0, ..., n_all - 1 in random order.
+std::vector<std::size_t> draw_without_replacement(std::size_t n, std::size_t n_all, RandomStream& random) {
+  std::vector<std::size_t> numbers(n_all);
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  for (std::size_t i = 0; i < n; ++i) std::swap(numbers[i], numbers[i + random.below(n_all - i)]);
+  numbers.resize(n);
+  return numbers;
+}
+
+std::vector<float> draw(ProjectionKind kind, std::size_t q, std::size_t d, RandomStream random) {
+  require(q > 0 && q <= most_components(kind, d), "there are more components than this projection can have");
+  std::vector<float> matrix(q * d, 0.0f);
+  const auto draw_entries = [&](const auto& entry) {
+    for (float& value : matrix) value = entry();
+  };
+  switch (kind) {
+    case ProjectionKind::subsample: {
+      const auto outputs = draw_without_replacement(q, d, random);
+      for (std::size_t component = 0; component < q; ++component)
+        matrix[component * d + outputs[component]] = static_cast<float>(std::sqrt(static_cast<double>(d)));
+      break;
+    }
+    case ProjectionKind::gaussian:
+      draw_entries([&] { return normal(random); });
+      break;
+    case ProjectionKind::rademacher:
+      draw_entries([&] { return random.uniform() < 0.5 ? 1.0f : -1.0f; });
+      break;
+    case ProjectionKind::achlioptas:
+      draw_entries([&] { return sparse_sign(3.0, random); });
+      break;
+    case ProjectionKind::sparse: {
+      const double s = std::sqrt(static_cast<double>(d));
+      for (std::size_t component = 0; component < q; ++component) {
+        const auto row = std::span(matrix).subspan(component * d, d);
+        do
+          for (float& value : row) value = sparse_sign(s, random);
+        while (std::ranges::all_of(row, [](float value) { return value == 0.0f; }));
+      }
+      break;
+    }
+    case ProjectionKind::hadamard: {
+      const std::size_t order = std::bit_ceil(d);
+      const auto rows = draw_without_replacement(q, order, random);
+      for (std::size_t component = 0; component < q; ++component)
+        for (std::size_t output = 0; output < d; ++output)  // Sylvester's matrix: the parity of common bits
+          matrix[component * d + output] = std::popcount(rows[component] & output) % 2 == 0 ? 1.0f : -1.0f;
+      break;
+    }
+  }
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q)));
+  for (float& value : matrix) value *= scale;
+  return matrix;
+}
+
+}  // namespace
+
+ProjectionKind projection_kind_named(const std::string& name) {
+  constexpr std::pair<const char*, ProjectionKind> kKinds[] = {
+      {"subsample", ProjectionKind::subsample},   {"gaussian", ProjectionKind::gaussian},
+      {"rademacher", ProjectionKind::rademacher}, {"achlioptas", ProjectionKind::achlioptas},
+      {"sparse", ProjectionKind::sparse},         {"hadamard", ProjectionKind::hadamard}};
+  for (const auto& [known, kind] : kKinds)
+    if (name == known) return kind;
+  throw std::invalid_argument("there is no projection named '" + name + "'");
+}
+
+std::size_t most_components(ProjectionKind kind, std::size_t n_outputs) noexcept {
+  if (kind == ProjectionKind::subsample) return n_outputs;
+  if (kind == ProjectionKind::hadamard) return std::bit_ceil(n_outputs);
+  return std::numeric_limits<std::uint32_t>::max();
+}
+
+Projection::Projection(ProjectionKind kind, std::size_t n_components, std::size_t n_outputs, RandomStream random)
+    : Projection(draw(kind, n_components, n_outputs, random), n_components) {}
+
+Projection::Projection(std::span<const float> matrix, std::size_t n_components)
+    : n_components_(n_components), starts_{0} {
+  require(n_components > 0 && matrix.size() % n_components == 0, "a projection needs a component and whole rows");
+  const std::size_t n_outputs = matrix.size() / n_components;
+  for (std::size_t output = 0; output < n_outputs; ++output) {
+    for (std::size_t component = 0; component < n_components; ++component) {
+      const float value = matrix[component * n_outputs + output];
+      if (value != 0.0f) entries_.push_back({static_cast<std::uint32_t>(component), value});
+    }
+    starts_.push_back(entries_.size());
+  }
+}
+
+}  // namespace mtboost

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A random matrix Φ that takes d outputs to q components (joly2016, section 17). E‖Φy‖² = ‖y‖² for every kind, so that
+// variances of components stand for variances of outputs (lemma of Johnson and Lindenstrauss).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/random.hpp"
+
+namespace mtboost {
+
+// Entries, all times 1/√q:
+enum class ProjectionKind : std::uint8_t {
+  subsample,   // √d at one output a row, no output twice
+  gaussian,    // normal
+  rademacher,  // ±1
+  achlioptas,  // ±√3 with probability 1/6 each, else 0
+  sparse,      // ±√s with probability 1/(2s) each, else 0; s = √d; a component of zeros is drawn again
+  hadamard,    // ±1: rows of a Hadamard matrix of order 2^k >= d, no row twice; its first d columns
+};
+ProjectionKind projection_kind_named(const std::string& name);
+
+// Most components a projection can have: those that are drawn without replacement end.
+std::size_t most_components(ProjectionKind kind, std::size_t n_outputs) noexcept;
+
+// Entries that are not 0, output by output: a row of Y costs its own.
+class Projection {
+ public:
+  Projection(ProjectionKind kind, std::size_t n_components, std::size_t n_outputs, RandomStream random);
+  // matrix: (component, output).
+  Projection(std::span<const float> matrix, std::size_t n_components);
+
+  std::size_t n_components() const noexcept { return n_components_; }
+  std::size_t n_outputs() const noexcept { return starts_.size() - 1; }
+
+  // components += value times the column of `output`
+  void add(std::size_t output, float value, float* components /* IN-OUT */) const noexcept {
+    for (std::size_t i = starts_[output]; i < starts_[output + 1]; ++i)
+      components[entries_[i].component] += value * entries_[i].value;
+  }
+
+ private:
+  struct Entry {
+    std::uint32_t component;
+    float value;
+  };
+
+  std::size_t n_components_;
+  std::vector<std::size_t> starts_;  // of each output's entries, and their end
+  std::vector<Entry> entries_;
+};
+
+}  // namespace mtboost

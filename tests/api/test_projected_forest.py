@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Projected forests as scikit-learn's estimators: kinds of labels, projections, errors."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.metrics import label_ranking_average_precision_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mtboost import ProjectedForestClassifier, ProjectedForestRegressor
+from mtboost.errors import DataError, ParameterError
+
+X, LABELS = make_multilabel_classification(
+    400, 12, n_classes=20, n_labels=4, allow_unlabeled=True, random_state=0
+)
+TRAIN, TEST = slice(0, 300), slice(300, None)
+RNG = np.random.default_rng(0)
+OUTPUTS = np.column_stack([np.sin(X[:, k] / 3 + k) + X[:, k + 1] for k in range(8)])
+CLASSES = np.array(["a", "b", "c", "d"])[np.digitize(OUTPUTS[:, 0], [3, 5, 7])]
+FAST = {"n_estimators": 30, "random_state": 0}
+PROJECTIONS = [
+    None,
+    "gaussian",
+    "rademacher",
+    "achlioptas",
+    "sparse",
+    "hadamard",
+    "subsample",
+    "pca",
+]
+
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": "a bootstrap draws rows, not weights",
+    "check_classifiers_multilabel_output_format_predict_proba": (
+        "a forest is certain where all its leaves are: probabilities may be 0 and 1"
+    ),
+}
+
+
+@parametrize_with_checks(
+    [
+        ProjectedForestClassifier(n_estimators=10),
+        ProjectedForestClassifier(n_estimators=10, splitter="random", bootstrap=False),
+        ProjectedForestRegressor(n_estimators=10),
+    ],
+    expected_failed_checks=lambda estimator: {
+        name: reason
+        for name, reason in EXPECTED_FAILURES.items()
+        if ("multilabel" in name and isinstance(estimator, ProjectedForestClassifier))
+        or ("weight" in name and estimator.bootstrap)
+    },
+)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+# Labels
+
+
+@pytest.mark.parametrize("projection", PROJECTIONS)
+def test_sparse_labels_give_the_forest_of_dense_ones(projection):
+    model = ProjectedForestClassifier(projection=projection, n_components=3, **FAST)
+    dense = clone(model).fit(X[TRAIN], LABELS[TRAIN])
+    sparse = clone(model).fit(X[TRAIN], scipy.sparse.csc_matrix(LABELS[TRAIN]))
+    if projection != "pca":  # about the mean for dense labels, about 0 for sparse ones
+        np.testing.assert_array_equal(dense.predict_proba(X), sparse.predict_proba(X))
+    predicted = sparse.predict(X[TEST])
+    assert scipy.sparse.issparse(predicted)
+    assert predicted.shape == (100, 20)
+    assert not scipy.sparse.issparse(dense.predict(X[TEST]))
+    found = label_ranking_average_precision_score(LABELS[TEST], sparse.predict_proba(X[TEST]))
+    chance = label_ranking_average_precision_score(
+        LABELS[TEST], np.tile(LABELS[TRAIN].mean(axis=0), (100, 1))
+    )
+    assert found > chance + 0.05
+
+
+@pytest.mark.parametrize("projection", PROJECTIONS)
+def test_outputs_of_any_projection_are_learned(projection):
+    model = ProjectedForestRegressor(
+        projection=projection, n_components=3, max_features=1.0, **FAST
+    )
+    assert model.fit(X[TRAIN], OUTPUTS[TRAIN]).score(X[TEST], OUTPUTS[TEST]) > 0.35
+    assert model.predict(X[TEST]).shape == (100, 8)
+
+
+def test_sparse_numbers_give_the_forest_of_dense_ones():
+    # Whole numbers of mean 0: nothing is rounded, and equal gains stay equal.
+    half = np.where(RNG.random((200, 8)) < 0.3, np.round(OUTPUTS[:200]), 0.0)
+    y = RNG.permuted(np.vstack([half, -half]), axis=0)
+    dense = ProjectedForestRegressor(projection=None, **FAST).fit(X, y)
+    sparse = ProjectedForestRegressor(projection=None, **FAST).fit(X, scipy.sparse.csr_array(y))
+    np.testing.assert_allclose(dense.predict(X), sparse.predict(X), rtol=1e-10, atol=1e-12)
+    assert sparse.forest_.n_nodes == dense.forest_.n_nodes
+
+
+def test_classes_are_found_on_projected_indicators():
+    model = ProjectedForestClassifier(n_components=2, **FAST).fit(X[TRAIN], CLASSES[TRAIN])
+    assert list(model.classes_) == ["a", "b", "c", "d"]
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, rtol=1e-12)
+    assert model.score(X[TRAIN], CLASSES[TRAIN]) > 0.95
+
+
+def test_one_output_is_a_plain_random_forest():
+    y = OUTPUTS[:, 0]
+    ours = ProjectedForestRegressor(200, max_features=1.0, random_state=0).fit(X[TRAIN], y[TRAIN])
+    theirs = RandomForestRegressor(200, random_state=0).fit(X[TRAIN], y[TRAIN])
+    assert ours.predict(X[TEST]).shape == (100,)
+    # Two forests of 200 trees of the same law; their predictions differ by their own noise.
+    difference = ours.predict(X[TEST]) - theirs.predict(X[TEST])
+    assert np.abs(difference).mean() < 0.1 * y.std()
+
+
+# Projections
+
+
+def test_the_identity_as_a_projection_is_none():
+    given = ProjectedForestRegressor(projection=np.eye(8), **FAST).fit(X, OUTPUTS)
+    without = ProjectedForestRegressor(projection=None, **FAST).fit(X, OUTPUTS)
+    np.testing.assert_array_equal(given.predict(X), without.predict(X))
+
+
+def test_a_shared_projection_is_one_for_all_trees():
+    shared = ProjectedForestRegressor(n_components=1, shared=True, bootstrap=False, **FAST)
+    own = clone(shared).set_params(shared=False)
+    # Without a bootstrap and with all features only the projection tells trees apart.
+    everything = {"max_features": 1.0, "n_estimators": 5}
+    shared, own = (model.set_params(**everything).fit(X, OUTPUTS) for model in (shared, own))
+    assert np.ptp([shared.forest_.tree_arrays(k)["feature"][0] for k in range(5)]) == 0
+    assert np.ptp([own.forest_.tree_arrays(k)["feature"][0] for k in range(5)]) > 0
+
+
+@pytest.mark.parametrize(
+    "model", [ProjectedForestClassifier(**FAST), ProjectedForestRegressor(**FAST)]
+)
+def test_copies_predict_the_same_and_threads_do_not_matter(model):
+    y = LABELS if isinstance(model, ProjectedForestClassifier) else OUTPUTS
+    fitted = clone(model).set_params(n_jobs=1).fit(X, y)
+    for other in (
+        pickle.loads(pickle.dumps(fitted)),
+        clone(model).set_params(n_jobs=3).fit(X, y),
+    ):
+        np.testing.assert_array_equal(other.predict(X), fitted.predict(X))
+
+
+def test_leaves_keep_only_the_labels_their_rows_have():
+    many = scipy.sparse.random_array((400, 5000), density=0.001, rng=0, format="csr")
+    many.data[:] = 1
+    model = ProjectedForestClassifier(n_estimators=3, random_state=0).fit(X, many)
+    for tree in range(3):
+        arrays = model.forest_.tree_arrays(tree)
+        assert 0 < len(arrays["leaf_values"]) <= many.nnz  # 5000 for each leaf if they were whole
+
+
+def test_out_of_bag_scores_are_honest():
+    options = {"oob_score": True, "n_estimators": 60, "random_state": 0}
+    model = ProjectedForestRegressor(**options).fit(X, RNG.normal(size=(400, 6)))
+    assert model.oob_prediction_.shape == (400, 6)
+    assert model.oob_score_ < 0.1
+    classifier = ProjectedForestClassifier(**options).fit(X, CLASSES)
+    assert 0.5 < classifier.oob_score_ < 1.0 == classifier.score(X, CLASSES)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"projection": "random"}, "projection is 'random'"),
+        ({"projection": np.eye(7)}, r"must have \(n_components, 8\)"),
+        ({"n_components": 0}, "n_components is 0"),
+        ({"n_components": "all"}, "n_components is 'all'"),
+        ({"n_components": -0.5}, "n_components is -0.5"),
+        ({"splitter": "worst"}, "splitter is 'worst'"),
+    ],
+)
+def test_a_wrong_parameter_is_named(options, message):
+    with pytest.raises(ParameterError, match=message):
+        ProjectedForestRegressor(**options).fit(X, OUTPUTS)
+
+
+def test_several_columns_of_classes_are_refused():
+    with pytest.raises(DataError, match="several columns of classes"):
+        ProjectedForestClassifier().fit(X, np.column_stack([CLASSES, CLASSES]))

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random projections have the law that joly2016 asks of them.
+
+Seeds are fixed, so that a test passes or fails for ever; had they been drawn, each would fail with
+probability 1e-6 at most, which is what five standard errors of a mean mean.
+"""
+
+import numpy as np
+import pytest
+
+from mtboost._core import ForestProjection
+
+KINDS = ["subsample", "gaussian", "rademacher", "achlioptas", "sparse", "hadamard"]
+D, Q = 37, 5
+
+
+def matrices(kind, n=3000, d=D, q=Q, **options):
+    projection = ForestProjection(kind, n_components=q, **options)
+    return [projection.matrix(n_outputs=d, seed=7, tree=tree) for tree in range(n)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lengths_are_kept_in_the_mean(kind):
+    y = np.random.default_rng(0).normal(size=D)
+    lengths = np.array([np.sum((matrix @ y) ** 2) for matrix in matrices(kind)]) / np.sum(y**2)
+    standard_error = lengths.std() / len(lengths) ** 0.5
+    assert abs(lengths.mean() - 1.0) < 5 * standard_error
+    assert standard_error < 0.05
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_tree_has_its_own_unless_it_is_shared(kind):
+    first, second = matrices(kind, 2)
+    assert not np.array_equal(first, second)
+    first, second = matrices(kind, 2, is_shared=True)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_subsample_holds_each_output_once_at_most():
+    for matrix in matrices("subsample", 50):
+        assert ((matrix != 0).sum(axis=1) == 1).all()
+        assert ((matrix != 0).sum(axis=0) <= 1).all()
+        np.testing.assert_allclose(matrix[matrix != 0], np.sqrt(D / Q), rtol=1e-6)
+
+
+def test_every_output_is_as_likely_as_the_others_in_a_subsample():
+    counts = sum((matrix != 0).any(axis=0) for matrix in matrices("subsample"))
+    expected = 3000 * Q / D
+    assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
+
+
+def test_normal_entries_have_the_moments_of_a_normal_law():
+    entries = np.sqrt(Q) * np.stack(matrices("gaussian")).ravel().astype(float)
+    n = len(entries)
+    for power, moment, variance in [(1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)]:
+        assert abs(np.mean(entries**power) - moment) < 5 * np.sqrt(variance / n)
+
+
+@pytest.mark.parametrize(
+    ("kind", "s"), [("rademacher", 1.0), ("achlioptas", 3.0), ("sparse", np.sqrt(D))]
+)
+def test_signs_and_zeros_have_their_frequencies(kind, s):
+    entries = np.stack(matrices(kind)).ravel() * np.sqrt(Q / s)
+    assert set(np.unique(entries.round(5))) <= {-1.0, 0.0, 1.0}
+    share = 1 / (2 * s)
+    for sign in (-1, 1):
+        found = np.mean(np.sign(entries) == sign)
+        # Components of zeros are drawn again: (1 - 1/s)^37 of them, 1e-3 for "sparse".
+        assert abs(found - share) < 5 * np.sqrt(share / len(entries)) + 1e-3 * share * 2
+
+
+def test_no_component_of_a_sparse_projection_is_empty():
+    assert all((matrix != 0).any(axis=1).all() for matrix in matrices("sparse", 2000, d=4, q=3))
+
+
+def test_rows_of_a_hadamard_matrix_are_orthogonal():
+    for matrix in matrices("hadamard", 20, d=64, q=9):
+        np.testing.assert_allclose(matrix @ matrix.T, 64 / 9 * np.eye(9), atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("subsample", 5), ("hadamard", 8)])
+def test_what_is_drawn_without_replacement_ends(kind, most):
+    ForestProjection(kind, n_components=most).matrix(n_outputs=5, seed=0, tree=0)
+    with pytest.raises(ValueError, match="more components"):
+        ForestProjection(kind, n_components=most + 1).matrix(n_outputs=5, seed=0, tree=0)
