@@ -14,6 +14,7 @@ each sum made from scratch, as an exact fraction. Two rules make ties come out a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -149,7 +150,7 @@ def cuts(x: Floats, splitter: str, random: RandomStream) -> Iterator[tuple[np.fl
         for missing_left in [False, True] if has_missing else [False]:
             if missing_left:
                 yield present[0], True  # alone
-            for below, above in zip(present[:-1], present[1:], strict=True):
+            for below, above in itertools.pairwise(present):
                 middle = f32((float(below) + float(above)) / 2)
                 yield (middle if middle > below else above), missing_left
             if has_missing and not missing_left:
@@ -224,7 +225,7 @@ class TreeGrower:
         """Grow the subtree of a node, the left side first."""
         p = self.params
         Y = self.data.Y[rows]
-        if len(rows) < p.min_samples_split or depth >= p.max_depth or (Y == Y[0]).all():
+        if len(rows) < p.min_samples_split or depth >= p.max_depth or (Y[1:] == Y[:-1]).all():
             return
         node = self.nodes[at]
         random = RandomStream(CUTS_OF_NODE, p.seed, self.number, at)
@@ -363,7 +364,7 @@ def predict_out_of_bag(trees: list[Tree], X: Floats, tasks: Ints | None) -> Doub
 
 
 def importances(trees: list[Tree], n_features: int) -> Doubles:
-    """Fall of the loss by feature, task splits last; of each tree, then of the mean, adding to 1."""
+    """Fall of the loss by feature, task splits last; adding to 1 in each tree and in the mean."""
     mean = np.zeros(n_features + 1)
     for tree in trees:
         own = np.zeros(n_features + 1)

@@ -112,10 +112,11 @@ def make_labels(
         Y[-1] += rng.integers(-1, 2, n_outputs) * weights.sum() - weights @ Y
         return Y
     if kind == "zero-one":
-        return (effect + rng.integers(-1, 2, n_rows) > 0).astype(float)[:, None]
+        return (effect + rng.integers(-1, 2, n_rows) > np.median(effect)).astype(float)[:, None]
     if kind == "class":
-        n_classes = rng.integers(1, 7)
-        return np.eye(n_classes)[(effect + rng.integers(0, 2, n_rows)) % n_classes]
+        n_classes = rng.integers(2, 7)
+        noisy = effect - effect.min() + rng.integers(0, 2, n_rows)
+        return np.eye(n_classes)[noisy * n_classes // (np.ptp(effect) + 2)]
     assert kind == "labels"
     n_labels = rng.integers(1, 9)
     chance = rng.random((1 + np.ptp(effect), n_labels))[effect - effect.min()]
@@ -124,42 +125,43 @@ def make_labels(
 
 @st.composite
 def problems(draw: st.DrawFn, kinds=KINDS, has_tasks: bool | None = None) -> Problem:
+    """The seed decides on most: drawn one by one, most choices would make for a small tree."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_rows = draw(st.integers(1, 40))
-    columns = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=5))
+    n_rows = rng.choice([rng.integers(1, 6), rng.integers(6, 60)], p=[0.1, 0.9])
+    columns = rng.choice(COLUMNS, rng.integers(1, 6), p=[0.5, 0.2, 0.1, 0.1, 0.05, 0.05])
     X = np.column_stack([make_column(rng, column, n_rows) for column in columns])
-    X[rng.random(X.shape) < draw(st.sampled_from([0, 0, 0.2, 0.8]))] = np.nan
-    if draw(st.booleans()):  # two features that always tie
+    X[rng.random(X.shape) < rng.choice([0, 0, 0.2, 0.8])] = np.nan
+    if rng.random() < 0.3:  # two features that always tie
         X = np.column_stack([X, X[:, 0]])
     n_tasks = 0
     tasks = None
     effect = rng.integers(0, 3, n_rows)
-    if draw(st.booleans()) if has_tasks is None else has_tasks:
-        n_tasks = draw(st.sampled_from([1, 2, 5, 30]))  # of 30 most are rare
+    if rng.random() < 0.6 if has_tasks is None else has_tasks:
+        n_tasks = rng.choice([1, 2, 5, 30])  # of 30 most are rare
         tasks = np.minimum(rng.integers(0, n_tasks, n_rows), rng.integers(0, n_tasks, n_rows))
         effect += rng.integers(0, 5, n_tasks)[tasks]
-    has_bootstrap = draw(st.booleans())
+    has_bootstrap = rng.random() < 0.4
     weights = None
-    if draw(st.booleans()):  # rows that count for nothing may be all that a tree draws
+    if rng.random() < 0.4:  # rows that count for nothing may be all that a tree draws
         weights = rng.integers(1 if has_bootstrap else 0, 4, n_rows) * 1.0
         weights[-1] = 1
     kind = draw(st.sampled_from(kinds))
     Y = make_labels(rng, kind, np.ones(n_rows) if weights is None else weights, effect)
     params = naive.Params(
         splitter=draw(st.sampled_from(["random", "best"])),
-        max_features=draw(st.integers(0 if n_tasks else 1, X.shape[1] + 1)),
-        max_depth=draw(st.sampled_from([0, 1, 3, 2**32 - 1, 2**32 - 1])),
-        min_samples_split=draw(st.sampled_from([2, 2, 5])),
-        min_samples_leaf=draw(st.sampled_from([1, 1, 3])),
-        n_bootstrap=draw(st.integers(1, 2 * n_rows)) if has_bootstrap else 0,
-        task_split_prob=draw(st.sampled_from([0.0, 0.3, 1.0])),
-        alpha=draw(st.sampled_from([0.0, 1.0, 2.5])),
+        max_features=int(rng.integers(1, X.shape[1] + 2)),
+        max_depth=int(rng.choice([0, 1, 3, 2**32 - 1], p=[0.05, 0.1, 0.15, 0.7])),
+        min_samples_split=int(rng.choice([2, 5], p=[0.7, 0.3])),
+        min_samples_leaf=int(rng.choice([0, 1, 3], p=[0.1, 0.6, 0.3])),
+        n_bootstrap=int(rng.integers(1, 2 * n_rows + 1)) if has_bootstrap else 0,
+        task_split_prob=rng.choice([0.0, 0.3, 1.0]),
+        alpha=rng.choice([0.0, 1.0, 2.5]),
         seed=draw(st.integers(0, 2**64 - 1)),
     )
     data = naive.Data(
         X=X, Y=Y, are_labels=kind in ("class", "labels"), tasks=tasks, weights=weights
     )
-    return Problem(data=data, params=params, kind=kind, n_tasks=n_tasks)
+    return Problem(data=data, params=params, kind=kind, n_tasks=int(n_tasks))
 
 
 def new_rows(problem: Problem, n_rows: int = 30) -> tuple[np.ndarray, np.ndarray | None]:
@@ -283,7 +285,7 @@ def large_problem(
     tasks = rng.integers(0, n_tasks, n_rows) if n_tasks else None
     effect = (2 * np.nan_to_num(X[:, 0])).astype(int) + 4
     if tasks is not None:
-        effect += rng.integers(0, 4, n_tasks)[tasks]
+        effect += rng.integers(0, 6, n_tasks)[tasks]
     data = naive.Data(
         X=X,
         Y=make_labels(rng, kind, np.ones(n_rows), effect),
@@ -297,29 +299,26 @@ def large_problem(
 @pytest.mark.parametrize("splitter", ["random", "best"])
 def test_trees_of_more_rows_than_a_block_are_the_twins(kind: str, splitter: str) -> None:
     """Sums are taken in blocks and lanes, values of subtrees of 4096 rows and less are copied."""
-    problem = large_problem(kind, 5003, 4, n_tasks=300, splitter=splitter, max_depth=5)
-    problem = problem.replace_params(
-        min_samples_leaf=1 if splitter == "random" else 400, task_split_prob=0.5
+    problem = large_problem(
+        kind, 5003, 4, n_tasks=300, splitter=splitter, max_depth=5, task_split_prob=1.0
     )
     if splitter == "best":  # the twin looks at every cut
         problem = problem.replace_data(X=np.round(problem.data.X, 1))
+        problem = problem.replace_params(min_samples_leaf=400)
     twins = problem.grow_twins()
     assert not any(twin.is_doubtful for twin in twins)
     assert {node.feature for twin in twins for node in twin.nodes} >= {0, naive.TASKS}
     assert_same_forest(problem.grow(), twins, problem)
 
 
-@pytest.mark.parametrize("max_features", [30, 31, 260])
-@pytest.mark.parametrize("splitter", ["random", "best"])
-def test_trees_of_many_features_are_the_twins(max_features: int, splitter: str) -> None:
-    """From a feature in eight on the values of subtrees are copied; of 8300 features up to 16 rows."""
-    n_features = 248 if max_features < 260 else 8300
-    problem = large_problem(
-        "number", 60, n_features, max_features=max_features, splitter=splitter, n_bootstrap=60
-    )
-    if max_features == 260:
-        problem = problem.replace_params(max_features=1038)
-        problem = replace(problem, n_trees=1)
+@pytest.mark.parametrize(
+    ("n_rows", "n_features", "max_features"), [(60, 248, 30), (60, 248, 31), (24, 8300, 1038)]
+)
+def test_trees_of_many_features_are_the_twins(
+    n_rows: int, n_features: int, max_features: int
+) -> None:
+    """If a node looks at an eighth of the features, values are copied; of 8300 up to 16 rows."""
+    problem = large_problem("number", n_rows, n_features, max_features=max_features)
     assert_same_forest(problem.grow(), problem.grow_twins(), problem)
 
 
@@ -340,8 +339,9 @@ def test_predictions_of_any_number_of_rows_are_the_twins(n_rows: int) -> None:
 @given(problem=problems(), n_trees=st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
 def test_out_of_bag_predictions_are_the_twins(problem: Problem, n_trees: int) -> None:
-    problem = replace(problem, n_trees=n_trees)
-    assume(problem.params.n_bootstrap > 0)
+    n_rows = len(problem.data.X)
+    problem = replace(problem.replace_data(weights=None), n_trees=n_trees)
+    problem = problem.replace_params(n_bootstrap=problem.params.n_bootstrap or n_rows)
     twins = problem.grow_twins()
     assume(not any(twin.is_doubtful for twin in twins))
     X, tasks = problem.data.X, problem.data.tasks
@@ -459,7 +459,8 @@ def test_row_order_is_irrelevant(problem: Problem, seed: int) -> None:
 @given(problem=problems())
 @settings(max_examples=50, deadline=None)
 def test_rows_of_weight_0_are_as_if_left_out(problem: Problem) -> None:
-    assume(problem.params.n_bootstrap == 0 and problem.data.weights is not None)
+    weights = np.resize([1.0, 0, 2, 0, 0], len(problem.data.X))
+    problem = problem.replace_data(weights=weights).replace_params(n_bootstrap=0)
     data = problem.data
     kept = data.weights > 0
     without = problem.replace_data(
@@ -507,8 +508,19 @@ def test_classes_are_labels_one_a_row(problem: Problem) -> None:
 @settings(max_examples=40, deadline=None)
 def test_labels_grow_the_trees_of_their_indicators(problem: Problem) -> None:
     """Half the fall of Gini's index is the fall of the variance, summed over indicators."""
-    problem = problem.replace_params(task_split_prob=0.0)  # φ looks at present labels only
     assume(problem.data.Y.shape[1] > 1)
+    # φ looks at present labels only. Several numbers lose their mean as float32: 32 rows have one
+    # that is exact.
+    problem = problem.replace_params(task_split_prob=0.0)
+    problem = replace(
+        problem.replace_data(
+            X=np.resize(problem.data.X, (32, problem.n_features)),
+            Y=np.resize(problem.data.Y, (32, problem.data.Y.shape[1])),
+            tasks=None,
+            weights=None,
+        ),
+        n_tasks=0,
+    )
     assume(not any(twin.is_doubtful for twin in problem.grow_twins()))
     numbers = replace(problem.replace_data(are_labels=False), kind="numbers")
     labelled, numbered = problem.grow(), numbers.grow()
@@ -677,7 +689,7 @@ def test_a_sound_tree_is_taken_and_predicts(is_sparse: bool) -> None:
 @pytest.mark.parametrize("tree", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_tree_is_refused(tree: dict[str, np.ndarray]) -> None:
     forest = _core.Forest(_core.ForestParams(), n_features=3, n_tasks=3)
-    with pytest.raises(ValueError, match="^(a|the|an) "):
+    with pytest.raises(ValueError, match="^(a|an|the|left must) "):
         forest.add_tree(tree, n_outputs=2)
     assert forest.n_trees == 0
 
