@@ -297,8 +297,19 @@ class ForestProjection(metaclass=_Pybind11Type):
     # That of one tree, of shape (n_components, n_outputs).
     def matrix(self, *, n_outputs: int, seed: int, tree: int) -> NDArray[np.float32]: ...
 
+# CSR; indices ascend in each row. What is not stored is 0.
+class SparseRows(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.uint32],
+        values: NDArray[np.float32],
+        n_features: int,
+    ) -> None: ...
+
 class FeatureColumns(metaclass=_Pybind11Type):
-    def __init__(self, X: NDArray[np.float32], *, n_threads: int = 1) -> None: ...
+    def __init__(self, X: NDArray[np.float32] | SparseRows, *, n_threads: int = 1) -> None: ...
 
 class Forest(metaclass=_Pybind11Type):
     # n_tasks 0: no task splits. Tasks are codes below it; 2^32 - 1 in a prediction is one not seen.
@@ -323,7 +334,7 @@ class Forest(metaclass=_Pybind11Type):
     # Means of the leaves' outputs, of shape (n_rows, n_outputs).
     def predict(
         self,
-        X: NDArray[np.float32],
+        X: NDArray[np.float32] | SparseRows,
         *,
         tasks: NDArray[np.uint32] | None = None,
         n_threads: int = 1,
@@ -331,7 +342,7 @@ class Forest(metaclass=_Pybind11Type):
     # The same over the trees that each row of the training table was not drawn for; NaN: none.
     def predict_out_of_bag(
         self,
-        X: NDArray[np.float32],
+        X: NDArray[np.float32] | SparseRows,
         *,
         tasks: NDArray[np.uint32] | None = None,
         n_threads: int = 1,
@@ -339,7 +350,7 @@ class Forest(metaclass=_Pybind11Type):
     # Node that each row ends in, of shape (n_rows, n_trees).
     def leaves(
         self,
-        X: NDArray[np.float32],
+        X: NDArray[np.float32] | SparseRows,
         *,
         tasks: NDArray[np.uint32] | None = None,
         n_threads: int = 1,

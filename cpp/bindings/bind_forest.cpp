@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <functional>
 #include <optional>
+#include <variant>
 
 #include "arrays.hpp"
 #include "bindings.hpp"
@@ -37,13 +39,48 @@ void check_interrupt() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-FeatureColumns make_columns(const py::array_t<float>& table, int n_threads) {
-  const auto view = as_matrix(table, "X");
-  require(view.n_rows > 0 && view.n_columns > 0, "X has no rows or no columns");
-  require(view.n_rows < (std::size_t{1} << 31), "X has more than 2^31 - 1 rows");
+// A CSR matrix whose arrays it keeps alive.
+struct SparseRows {
+  Contiguous<std::int64_t> indptr;
+  Contiguous<feature_t> indices;
+  Contiguous<float> values;
+  feature_t n_features;
+  SparseTable view;
+};
+
+SparseRows make_sparse_rows(Contiguous<std::int64_t> indptr, Contiguous<feature_t> indices, Contiguous<float> values,
+                            feature_t n_features) {
+  const SparseTable view{as_span(indptr, "indptr"), as_span(indices, "indices"), as_span(values, "values")};
+  require(!view.indptr.empty() && view.indptr.front() == 0 && std::ranges::is_sorted(view.indptr) &&
+              view.indptr.back() == std::ssize(view.indices) && view.indices.size() == view.values.size(),
+          "indptr must ascend from 0 to the number of values");
+  for (std::size_t row = 0; row < view.n_rows(); ++row) {
+    const auto own = view.indices.subspan(static_cast<std::size_t>(view.indptr[row]),
+                                          static_cast<std::size_t>(view.indptr[row + 1] - view.indptr[row]));
+    require(std::ranges::adjacent_find(own, std::greater_equal<>{}) == own.end(), "indices must ascend in each row");
+    require(own.empty() || own.back() < n_features, "an index is not below n_features");
+  }
+  return {std::move(indptr), std::move(indices), std::move(values), n_features, view};
+}
+
+using Table = std::variant<py::array_t<float>, const SparseRows*>;
+
+// Without its tasks.
+RowsView as_rows_view(const Table& table) {
+  if (const auto* dense = std::get_if<py::array_t<float>>(&table)) return {as_matrix(*dense, "X"), {}};
+  const auto* sparse = std::get<const SparseRows*>(table);
+  require(sparse != nullptr, "X is None");
+  return {{nullptr, sparse->view.n_rows(), sparse->n_features, 0, 0}, {}, &sparse->view};
+}
+
+FeatureColumns make_columns(const Table& table, int n_threads) {
+  const RowsView rows = as_rows_view(table);
+  require(rows.table.n_rows > 0 && rows.table.n_columns > 0, "X has no rows or no columns");
+  require(rows.table.n_rows < (std::size_t{1} << 31), "X has more than 2^31 - 1 rows");
   py::gil_scoped_release release;
+  if (rows.sparse != nullptr) return {*rows.sparse, static_cast<feature_t>(rows.table.n_columns)};
   ThreadPool pool(n_threads);
-  return FeatureColumns(view, pool);
+  return {rows.table, pool};
 }
 
 // Trees that grew on tables alike, and what they were grown with.
@@ -156,17 +193,18 @@ struct Rows {
   std::span<double> span;
 };
 
-Rows rows_of(const Forest& forest, const py::array_t<float>& table, const Optional<task_t>& tasks) {
+Rows rows_of(const Forest& forest, const Table& table, const Optional<task_t>& tasks) {
   require(!forest.trees.empty(), "the forest has no trees");
-  const auto view = as_matrix(table, "X");
-  require(view.n_columns == forest.n_features, "X has other features than the forest");
-  const std::size_t n_outputs = forest.trees.front().leaves.n_outputs;
-  py::array_t<double> outputs({view.n_rows, n_outputs});
-  const std::span span(outputs.mutable_data(), view.n_rows * n_outputs);
-  return {{view, tasks_of(forest, tasks, view.n_rows, true)}, std::move(outputs), span};
+  RowsView view = as_rows_view(table);
+  const std::size_t n_rows = view.table.n_rows, n_outputs = forest.trees.front().leaves.n_outputs;
+  require(view.table.n_columns == forest.n_features, "X has other features than the forest");
+  view.tasks = tasks_of(forest, tasks, n_rows, true);
+  py::array_t<double> outputs({n_rows, n_outputs});
+  const std::span span(outputs.mutable_data(), n_rows * n_outputs);
+  return {view, std::move(outputs), span};
 }
 
-py::array_t<double> predict_rows(const Forest& forest, const py::array_t<float>& table, const Optional<task_t>& tasks,
+py::array_t<double> predict_rows(const Forest& forest, const Table& table, const Optional<task_t>& tasks,
                                  int n_threads) {
   const Rows rows = rows_of(forest, table, tasks);
   {
@@ -177,7 +215,7 @@ py::array_t<double> predict_rows(const Forest& forest, const py::array_t<float>&
   return rows.outputs;
 }
 
-py::array_t<double> predict_oob(const Forest& forest, const py::array_t<float>& table, const Optional<task_t>& tasks,
+py::array_t<double> predict_oob(const Forest& forest, const Table& table, const Optional<task_t>& tasks,
                                 int n_threads) {
   require(forest.params.n_bootstrap > 0, "without bootstrap no row is out of bag");
   const Rows rows = rows_of(forest, table, tasks);
@@ -189,7 +227,7 @@ py::array_t<double> predict_oob(const Forest& forest, const py::array_t<float>& 
   return rows.outputs;
 }
 
-py::array_t<node_t> leaves(const Forest& forest, const py::array_t<float>& table, const Optional<task_t>& tasks,
+py::array_t<node_t> leaves(const Forest& forest, const Table& table, const Optional<task_t>& tasks,
                            int n_threads) {
   const Rows rows = rows_of(forest, table, tasks);
   py::array_t<node_t> found({rows.view.table.n_rows, forest.trees.size()});
@@ -311,6 +349,10 @@ void bind_forest(py::module_& module) {
            py::arg("is_shared") = false)
       .def(py::init(&given_projection), py::arg("matrix").noconvert())
       .def("matrix", &projection_matrix, py::kw_only(), py::arg("n_outputs"), py::arg("seed"), py::arg("tree"));
+
+  py::class_<SparseRows>(module, "SparseRows", "Rows of a table whose values are mostly 0.")
+      .def(py::init(&make_sparse_rows), py::kw_only(), py::arg("indptr").noconvert(), py::arg("indices").noconvert(),
+           py::arg("values").noconvert(), py::arg("n_features"));
 
   py::class_<FeatureColumns>(module, "FeatureColumns", "A table as trees of a forest read it.")
       .def(py::init(&make_columns), py::arg("X").noconvert(), py::kw_only(), py::arg("n_threads") = 1);

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeGuard
 import joblib
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -22,6 +23,7 @@ from mtboost.threads import default_n_threads
 
 MaxFeatures: TypeAlias = Literal["sqrt", "log2"] | float | int | None
 Floats: TypeAlias = npt.NDArray[np.float64]
+Rows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
 
 
 class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # scikit-learn has no types
@@ -57,7 +59,8 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
         weights = None
         if sample_weight is not None:
             weights = np.asarray(
-                as_weights(sample_weight, len(table), argument="sample_weight"), dtype=np.float64
+                as_weights(sample_weight, table.shape[0], argument="sample_weight"),
+                dtype=np.float64,
             )
         n_missing = self._begin(table, tasks)
         if n_missing == 0:
@@ -65,7 +68,7 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
         codes = _codes(tasks.codes) if self._knows_tasks() else None
         n_threads = self._n_threads(table.size)
         self.forest_.grow(
-            _core.FeatureColumns(table, n_threads=n_threads),
+            _core.FeatureColumns(core_table(table), n_threads=n_threads),
             n_trees=n_missing,
             tasks=codes,
             weights=weights,
@@ -73,11 +76,13 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
             **labels,
         )
         if self.oob_score:
-            found = self.forest_.predict_out_of_bag(table, tasks=codes, n_threads=n_threads)
+            found = self.forest_.predict_out_of_bag(
+                core_table(table), tasks=codes, n_threads=n_threads
+            )
             self._score_out_of_bag(found, y)
         return self
 
-    def _begin(self, table: npt.NDArray[np.float32], tasks: TaskSet) -> int:
+    def _begin(self, table: Rows, tasks: TaskSet) -> int:
         """Make an empty forest, or go on with the one there is; the number of trees to grow."""
         n_trees = checked_count(self.n_estimators, "n_estimators")
         if self.oob_score and not self.bootstrap:
@@ -147,29 +152,31 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
         """Mean of the leaves' outputs, of shape (n_rows, n_outputs)."""
         check_is_fitted(self, "forest_")
         table, codes = self._read_known(X, task)
-        return self.forest_.predict(table, tasks=codes, n_threads=self._n_threads(table.size))
+        return self.forest_.predict(
+            core_table(table), tasks=codes, n_threads=self._n_threads(table.size)
+        )
 
     def _leaves(self, X: Any, task: Any) -> npt.NDArray[np.int32]:
         check_is_fitted(self, "forest_")
         table, codes = self._read_known(X, task)
-        return self.forest_.leaves(table, tasks=codes, n_threads=self._n_threads(table.size))
+        return self.forest_.leaves(
+            core_table(table), tasks=codes, n_threads=self._n_threads(table.size)
+        )
 
     # ---- tables -----------------------------------------------------------------------------
 
-    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[npt.NDArray[np.float32], TaskSet]:
+    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, TaskSet]:
         table, labels = self._split(X, task, reset=reset)
-        return table, TaskSet.from_labels(labels, len(table))
+        return table, TaskSet.from_labels(labels, table.shape[0])
 
-    def _read_known(
-        self, X: Any, task: Any
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32] | None]:
+    def _read_known(self, X: Any, task: Any) -> tuple[Rows, npt.NDArray[np.uint32] | None]:
         """A table and the codes of its tasks; a task that was not seen has 2**32 - 1."""
         table, labels = self._split(X, task, reset=False)
         if not self._knows_tasks():
             return table, None
-        return table, _codes(self._tasks.encode(labels, len(table), unknown="keep"))
+        return table, _codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
 
-    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[npt.NDArray[np.float32], Any]:
+    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, Any]:
         """Features as floats, and the labels of the tasks."""
         if task is not None and self.task is not None:
             raise ParameterError(
@@ -184,6 +191,7 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
             # One column of an array of objects may hold the names of the tasks.
             dtype="numeric" if self.task is None else None,
             ensure_all_finite="allow-nan",
+            accept_sparse=("csr", "csc"),
         )
         if self.task is None:
             table, labels = split_task_column(native, None)
@@ -223,23 +231,47 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
 
 # ---- checks -------------------------------------------------------------------------------------
 
 
-def _as_floats(table: Table) -> npt.NDArray[np.float32]:
+def _as_floats(table: Table) -> Rows:
     if table.categorical_features:
         raise DataError(
             f"X holds categories in {listed(table.categorical_features, 'column')}, which a forest "
             f"cannot read: encode them as numbers, for example with "
             f"sklearn.preprocessing.OneHotEncoder."
         )
-    floats: npt.NDArray[np.float32] = check_array(
-        table.native, dtype=np.float32, ensure_all_finite="allow-nan", input_name="X"
+    checked = check_array(
+        table.native,
+        accept_sparse="csr",
+        accept_large_sparse=False,
+        dtype=np.float32,
+        ensure_all_finite="allow-nan",
+        input_name="X",
     )
-    return floats
+    if not scipy.sparse.issparse(checked):
+        floats: npt.NDArray[np.float32] = checked
+        return floats
+    return scipy.sparse.csr_array(checked)
+
+
+def core_table(rows: Rows) -> npt.NDArray[np.float32] | _core.SparseRows:
+    """Rows as the core reads them."""
+    if isinstance(rows, np.ndarray):
+        return rows
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return _core.SparseRows(
+        indptr=rows.indptr.astype(np.int64),
+        indices=rows.indices.astype(np.uint32),
+        values=rows.data,
+        n_features=rows.shape[1],
+    )
 
 
 def _place_of(column: str | int, native: Any) -> int:

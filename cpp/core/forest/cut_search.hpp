@@ -68,6 +68,24 @@ inline ValueRange range_of(std::span<const float> values, bool may_be_missing) n
   return range;
 }
 
+// A value of a node that is not 0, and the place of its row there.
+struct StoredValue {
+  float value;
+  row_t i;
+  auto operator<=>(const StoredValue&) const = default;
+};
+
+// Of n rows of which these are not 0, none missing.
+inline ValueRange range_of(std::span<const StoredValue> stored, std::size_t n) noexcept {
+  ValueRange range;
+  if (stored.size() < n) range.least = range.most = 0.0f;
+  for (const StoredValue& own : stored) {
+    range.least = std::min(range.least, own.value);
+    range.most = std::max(range.most, own.value);
+  }
+  return range;
+}
+
 // Uniform on (least, most], so that both sides have rows.
 inline float draw_threshold(const ValueRange& range, RandomStream& random) noexcept {
   const double least = range.least, most = range.most;
@@ -100,6 +118,23 @@ class CutSearch {
     return cut;
   }
 
+  // The same for n rows of which only some are not 0: costs these. A division gains the same whichever side is added up,
+  // and the side of the zeros is what the other leaves.
+  template <typename Target>
+  FeatureCut random_cut(std::span<const StoredValue> stored, std::size_t n, const ValueRange& range, Target& target,
+                        RandomStream& random) const {
+    FeatureCut cut;
+    cut.threshold = draw_threshold(range, random);
+    const bool zero_goes_left = 0.0f < cut.threshold;
+    std::size_t n_moved = 0;
+    target.begin_scan();
+    for (const StoredValue& own : stored)
+      if ((own.value < cut.threshold) != zero_goes_left) target.move_left(own.i), ++n_moved;
+    if (is_allowed(n_moved, n)) cut.gain = static_cast<float>(target.gain_of_scan());
+    target.begin_scan();
+    return cut;
+  }
+
   // The cut between two values that gains most; of equal ones the first. Missing values are tried on both sides.
   template <typename Target>
   FeatureCut best_cut(std::span<const float> values, const ValueRange& range, Target& target) {
@@ -116,12 +151,41 @@ class CutSearch {
     return best;
   }
 
+  // The same for n rows of which only some are not 0: values below 0 from the least up, values above 0 from the most
+  // down, and nothing for each zero.
+  template <typename Target>
+  FeatureCut best_cut(std::span<const StoredValue> stored, std::size_t n, Target& target) {
+    sorted_.assign(stored.begin(), stored.end());
+    std::ranges::sort(sorted_);
+    const auto first_above =
+        static_cast<std::size_t>(std::ranges::upper_bound(sorted_, 0.0f, {}, &StoredValue::value) - sorted_.begin());
+    const bool has_zeros = sorted_.size() < n;
+    const auto try_cut = [&](float below, float above, std::size_t n_moved, FeatureCut& best, bool also_equal) {
+      if (below >= above || !is_allowed(n_moved, n)) return;
+      const auto gain = static_cast<float>(target.gain_of_scan());
+      if (gain > best.gain || (also_equal && gain == best.gain)) best = {gain, middle_of(below, above), false};
+    };
+    FeatureCut best, best_above;
+    target.begin_scan();
+    for (std::size_t place = 0; place < first_above; ++place) {
+      target.move_left(sorted_[place].i);
+      const bool is_last = place + 1 == first_above;
+      if (is_last && !has_zeros && first_above == sorted_.size()) break;
+      try_cut(sorted_[place].value, is_last && has_zeros ? 0.0f : sorted_[place + 1].value, place + 1, best, false);
+    }
+    target.begin_scan();
+    for (std::size_t place = sorted_.size(); place-- > first_above;) {
+      target.move_left(sorted_[place].i);
+      const bool is_first = place == first_above;
+      if (is_first && !has_zeros) break;  // the cut below it was tried above
+      try_cut(is_first ? 0.0f : sorted_[place - 1].value, sorted_[place].value, sorted_.size() - place, best_above, true);
+    }
+    target.begin_scan();
+    return best_above.gain > best.gain ? best_above : best;
+  }
+
  private:
-  struct Value {
-    float value;
-    row_t i;
-    auto operator<=>(const Value&) const = default;
-  };
+  using Value = StoredValue;
 
   bool is_allowed(std::size_t n_left, std::size_t n) const noexcept {
     return n_left >= min_samples_leaf_ && n - n_left >= min_samples_leaf_ && n_left > 0 && n_left < n;

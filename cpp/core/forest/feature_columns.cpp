@@ -29,4 +29,29 @@ FeatureColumns::FeatureColumns(const MatrixView<float>& table, ThreadPool& pool)
   });
 }
 
+FeatureColumns::FeatureColumns(const SparseTable& table, feature_t n_features)
+    : n_rows_(static_cast<row_t>(table.n_rows())), has_missing_(n_features, 0), starts_(n_features + 1, 0), row_starts_{0} {
+  const auto for_each_value = [&](const auto& visit) {
+    for (row_t row = 0; row < n_rows_; ++row)
+      for (auto i = table.indptr[row]; i < table.indptr[row + 1]; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        if (table.values[at] != 0.0f) visit(row, table.indices[at], table.values[at]);
+      }
+  };
+  for_each_value([&](row_t, feature_t feature, float) { ++starts_[feature + 1]; });
+  for (feature_t feature = 0; feature < n_features; ++feature) starts_[feature + 1] += starts_[feature];
+  std::vector<std::size_t> next(starts_.begin(), starts_.end() - 1);
+  rows_.resize(starts_.back());
+  features_.reserve(starts_.back());
+  values_ = std::make_unique_for_overwrite<float[]>(starts_.back());
+  for_each_value([&](row_t row, feature_t feature, float value) {
+    while (row_starts_.size() <= row) row_starts_.push_back(features_.size());
+    features_.push_back(feature);
+    rows_[next[feature]] = row;
+    values_[next[feature]++] = value;
+    has_missing_[feature] |= static_cast<std::uint8_t>(std::isnan(value));
+  });
+  row_starts_.resize(n_rows_ + std::size_t{1}, features_.size());
+}
+
 }  // namespace mtboost

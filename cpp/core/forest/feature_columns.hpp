@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // X as trees of a forest read it while they grow: column by column, as float. A node's rows ascend, so that their values
-// lie close together in a column.
+// lie close together in a column. Of a sparse table only values that are not 0 are kept.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -13,21 +14,44 @@
 
 namespace mtboost {
 
+// Rows of a table, the features of each ascending; what is not stored is 0.
+using SparseTable = CsrView<std::int64_t, feature_t>;
+
 class FeatureColumns {
  public:
   FeatureColumns(const MatrixView<float>& table, ThreadPool& pool);
+  FeatureColumns(const SparseTable& table, feature_t n_features);
 
   row_t n_rows() const noexcept { return n_rows_; }
   feature_t n_features() const noexcept { return static_cast<feature_t>(has_missing_.size()); }
+  bool has_missing(feature_t feature) const noexcept { return has_missing_[feature] != 0; }
+  bool is_sparse() const noexcept { return !starts_.empty(); }
+
+  // Of a table that is not sparse.
   std::span<const float> column(feature_t feature) const noexcept {
     return {values_.get() + std::size_t{feature} * n_rows_, n_rows_};
   }
-  bool has_missing(feature_t feature) const noexcept { return has_missing_[feature] != 0; }
+
+  // Of a sparse table: rows, ascending, whose value is not 0; and the features of a row whose value is not 0, ascending.
+  struct Stored {
+    std::span<const row_t> rows;
+    std::span<const float> values;
+  };
+  Stored stored(feature_t feature) const noexcept {
+    const std::size_t begin = starts_[feature], n = starts_[feature + 1] - begin;
+    return {std::span(rows_).subspan(begin, n), {values_.get() + begin, n}};
+  }
+  std::span<const feature_t> features_of_row(row_t row) const noexcept {
+    return std::span(features_).subspan(row_starts_[row], row_starts_[row + 1] - row_starts_[row]);
+  }
 
  private:
   row_t n_rows_;
   std::unique_ptr<float[]> values_;
   std::vector<std::uint8_t> has_missing_;
+  std::vector<std::size_t> starts_, row_starts_;  // of each feature's values, of each row's features; empty: not sparse
+  std::vector<row_t> rows_;
+  std::vector<feature_t> features_;
 };
 
 }  // namespace mtboost

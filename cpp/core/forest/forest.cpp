@@ -127,15 +127,15 @@ std::vector<DecisionTree> grow(const ForestData& data, const ForestParams& param
 // Several rows at a time: while one waits for its next node, the others go on.
 constexpr std::size_t kLanes = 8;
 
-void find_leaves(const DecisionTree& tree, const RowsView& rows, std::size_t first_row, std::size_t n_rows,
-                 std::span<node_t> leaves /* OUT */) {
+void find_leaves(const DecisionTree& tree, const RowsView& rows, std::span<node_t> leaves /* OUT */) {
+  const std::size_t n_rows = rows.table.n_rows;
   const DecisionNode* nodes = tree.nodes.data();
   const MatrixView<float>& table = rows.table;
   const auto find = [&]<std::size_t n>(std::size_t begin, std::integral_constant<std::size_t, n>) {
     const float* values[n];
     node_t at[n]{};
     for (std::size_t lane = 0; lane < n; ++lane)
-      values[lane] = table.data + static_cast<std::ptrdiff_t>(first_row + begin + lane) * table.row_stride;
+      values[lane] = table.data + static_cast<std::ptrdiff_t>(begin + lane) * table.row_stride;
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
       for (std::size_t lane = 0; lane < n; ++lane) {
@@ -143,7 +143,7 @@ void find_leaves(const DecisionTree& tree, const RowsView& rows, std::size_t fir
         if (node.is_leaf()) continue;
         goes_on = true;
         at[lane] = node.divides_tasks()
-                       ? tree.child(node, rows.tasks[first_row + begin + lane])
+                       ? tree.child(node, rows.tasks[begin + lane])
                        : node.child(values[lane][static_cast<std::ptrdiff_t>(node.feature) * table.column_stride]);
       }
     }
@@ -154,14 +154,31 @@ void find_leaves(const DecisionTree& tree, const RowsView& rows, std::size_t fir
   for (; begin < n_rows; ++begin) find(begin, std::integral_constant<std::size_t, 1>{});
 }
 
-// Calls body(first row, number of rows, room for one leaf a row).
+// Calls body(first row, rows, room for one leaf a row) for blocks of the rows. Those of a sparse table are spread out, one
+// after the other: each is looked at by every tree.
 template <typename Body>
-void for_each_block(const MatrixView<float>& table, ThreadPool& pool, Body&& body) {
+void for_each_block(const RowsView& rows, ThreadPool& pool, Body&& body) {
+  const auto& [table, tasks, sparse] = rows;
   const std::size_t n_block = rows_per_block(table.n_columns);
   pool.parallel_for((table.n_rows + n_block - 1) / n_block, [&](std::size_t block) {
     const std::size_t begin = block * n_block, n = std::min(begin + n_block, table.n_rows) - begin;
     std::vector<node_t> leaves(n);
-    body(begin, n, std::span(leaves));
+    const auto tasks_of = [&](std::size_t first, std::size_t number) {
+      return tasks.empty() ? tasks : tasks.subspan(first, number);
+    };
+    if (sparse == nullptr) {
+      const MatrixView<float> own{table.data + static_cast<std::ptrdiff_t>(begin) * table.row_stride, n, table.n_columns,
+                                  table.row_stride, table.column_stride};
+      body(begin, RowsView{own, tasks_of(begin, n)}, std::span(leaves));
+      return;
+    }
+    std::vector<float> values(table.n_columns, 0.0f);
+    for (std::size_t row = begin; row < begin + n; ++row) {
+      const auto first = static_cast<std::size_t>(sparse->indptr[row]), last = static_cast<std::size_t>(sparse->indptr[row + 1]);
+      for (std::size_t i = first; i < last; ++i) values[sparse->indices[i]] = sparse->values[i];
+      body(row, RowsView{{values.data(), 1, table.n_columns, 0, 1}, tasks_of(row, 1)}, std::span(leaves).first(1));
+      for (std::size_t i = first; i < last; ++i) values[sparse->indices[i]] = 0.0f;
+    }
   });
 }
 
@@ -216,12 +233,12 @@ std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_
 void predict(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool, std::span<double> outputs) {
   const std::size_t n_outputs = trees.front().leaves.n_outputs;
   const auto n_trees = static_cast<double>(trees.size());
-  for_each_block(rows.table, pool, [&](std::size_t begin, std::size_t n, std::span<node_t> leaves) {
-    const auto own = outputs.subspan(begin * n_outputs, n * n_outputs);
+  for_each_block(rows, pool, [&](std::size_t begin, const RowsView& block, std::span<node_t> leaves) {
+    const auto own = outputs.subspan(begin * n_outputs, leaves.size() * n_outputs);
     std::ranges::fill(own, 0.0);
     for (const DecisionTree& tree : trees) {
-      find_leaves(tree, rows, begin, n, leaves);
-      for (std::size_t i = 0; i < n; ++i)
+      find_leaves(tree, block, leaves);
+      for (std::size_t i = 0; i < leaves.size(); ++i)
         tree.leaves.add_to(own.subspan(i * n_outputs, n_outputs), tree.nodes[static_cast<std::size_t>(leaves[i])].feature);
     }
     for (double& output : own) output /= n_trees;
@@ -230,20 +247,22 @@ void predict(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPo
 
 void predict_out_of_bag(std::span<const DecisionTree> trees, const ForestParams& params, const RowsView& rows,
                         ThreadPool& pool, std::span<double> outputs) {
-  const std::size_t n_outputs = trees.front().leaves.n_outputs;
   const auto n_rows = static_cast<row_t>(rows.table.n_rows);
+  if (n_rows == 0) return;
+  const std::size_t n_outputs = trees.front().leaves.n_outputs;
   std::vector<std::vector<bool>> is_in_bag(trees.size());
   pool.parallel_for(trees.size(), [&](std::size_t tree) {
     const auto counts = bootstrap_counts(params, n_rows, tree);
     is_in_bag[tree].resize(n_rows);
     for (row_t row = 0; row < n_rows; ++row) is_in_bag[tree][row] = counts[row] > 0;
   });
-  for_each_block(rows.table, pool, [&](std::size_t begin, std::size_t n, std::span<node_t> leaves) {
+  for_each_block(rows, pool, [&](std::size_t begin, const RowsView& block, std::span<node_t> leaves) {
+    const std::size_t n = leaves.size();
     std::vector<std::uint32_t> n_trees(n, 0);
     const auto own = outputs.subspan(begin * n_outputs, n * n_outputs);
     std::ranges::fill(own, 0.0);
     for (std::size_t tree = 0; tree < trees.size(); ++tree) {
-      find_leaves(trees[tree], rows, begin, n, leaves);
+      find_leaves(trees[tree], block, leaves);
       for (std::size_t i = 0; i < n; ++i) {
         if (is_in_bag[tree][begin + i]) continue;
         ++n_trees[i];
@@ -259,10 +278,10 @@ void predict_out_of_bag(std::span<const DecisionTree> trees, const ForestParams&
 
 void find_leaves(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool,
                  std::span<node_t> leaves) {
-  for_each_block(rows.table, pool, [&](std::size_t begin, std::size_t n, std::span<node_t> of_tree) {
+  for_each_block(rows, pool, [&](std::size_t begin, const RowsView& block, std::span<node_t> of_tree) {
     for (std::size_t tree = 0; tree < trees.size(); ++tree) {
-      find_leaves(trees[tree], rows, begin, n, of_tree);
-      for (std::size_t i = 0; i < n; ++i) leaves[(begin + i) * trees.size() + tree] = of_tree[i];
+      find_leaves(trees[tree], block, of_tree);
+      for (std::size_t i = 0; i < of_tree.size(); ++i) leaves[(begin + i) * trees.size() + tree] = of_tree[i];
     }
   });
 }

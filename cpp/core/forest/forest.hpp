@@ -49,10 +49,12 @@ Projection projection_of_tree(const ForestProjection& projection, std::size_t n_
 // How often each row was drawn for a tree; empty if there is no bootstrap, or no row.
 std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::uint64_t tree);
 
-// Rows to predict. tasks: kUnknownTask for one not seen in training; empty if the trees have no task splits.
+// Rows to predict: of a table, or of a sparse one. tasks: kUnknownTask for one not seen in training; empty if the trees
+// have no task splits.
 struct RowsView {
   MatrixView<float> table;
   std::span<const task_t> tasks;
+  const SparseTable* sparse = nullptr;  // then table has its numbers of rows and columns, and no data
 };
 
 // Mean over trees of the outputs of each row's leaf, (row, output).

@@ -2,6 +2,7 @@
 #include "forest/split_targets.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace mtboost {
 
@@ -35,9 +36,13 @@ double ScalarTarget::impurity() const noexcept {
   return std::max(0.0, sum_of_squares_ / weight() - mean * mean);
 }
 
-// (S_L W − S W_L)² / (W W_L W_R): the same with one division.
+// (S_L W − S W_L)² / (W W_L W_R): the same with one division. A difference that is all rounding is none: cuts that gain
+// nothing are equal, however they were added up.
 double ScalarTarget::gain(double left_sum, double left_weight) const noexcept {
-  const double difference = left_sum * weight() - sum_ * left_weight;
+  constexpr double kRounding = 1e-12;
+  const double left = left_sum * weight(), right = sum_ * left_weight;
+  const double difference = left - right;
+  if (std::abs(difference) <= kRounding * (std::abs(left) + std::abs(right))) return 0.0;
   return difference * difference / (weight() * left_weight * (weight() - left_weight));
 }
 

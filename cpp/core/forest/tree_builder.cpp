@@ -14,16 +14,32 @@ namespace mtboost {
 
 // Features --------------------------------------------------------------------------------------------------------------
 
-NodeFeatures::NodeFeatures(feature_t n_features) : features_(n_features) {
+NodeFeatures::NodeFeatures(feature_t n_features) : features_(n_features), place_(n_features) {
   std::iota(features_.begin(), features_.end(), feature_t{0});
+  std::iota(place_.begin(), place_.end(), feature_t{0});
+}
+
+void NodeFeatures::swap(std::size_t a, std::size_t b) noexcept {
+  std::swap(features_[a], features_[b]);
+  place_[features_[a]] = static_cast<feature_t>(a);
+  place_[features_[b]] = static_cast<feature_t>(b);
 }
 
 feature_t NodeFeatures::draw(RandomStream& random) noexcept {
-  std::swap(features_[n_drawn_], features_[n_drawn_ + random.below(features_.size() - n_drawn_)]);
+  swap(n_drawn_, n_drawn_ + random.below(features_.size() - n_drawn_));
   return features_[n_drawn_++];
 }
 
-void NodeFeatures::last_is_constant() noexcept { std::swap(features_[n_drawn_ - 1], features_[n_constant_++]); }
+void NodeFeatures::last_is_constant() noexcept { swap(n_drawn_ - 1u, n_constant_++); }
+
+void NodeFeatures::keep_only(std::span<const feature_t> varying) {
+  std::vector<feature_t> kept(features_.begin() + n_constant_, features_.begin() + n_drawn_);
+  kept.insert(kept.end(), varying.begin(), varying.end());
+  const std::size_t first = features_.size() - kept.size();
+  n_drawn_ = static_cast<feature_t>(first + n_usable());
+  n_constant_ = static_cast<feature_t>(first);
+  for (std::size_t i = 0; i < kept.size(); ++i) swap(place_[kept[i]], first + i);
+}
 
 // Values ----------------------------------------------------------------------------------------------------------------
 
@@ -35,15 +51,21 @@ NodeValues::NodeValues(const FeatureColumns& columns, feature_t max_features)
       most_rows_(std::clamp<std::size_t>(131072 / std::max<std::size_t>(columns.n_features(), 1), 16, 4096)),
       copied_in_(columns.n_features(), 0) {}
 
-void NodeValues::begin_tree(std::size_t n_rows) {
-  place_.resize(n_rows);
-  place_buffer_.resize(n_rows);
+void NodeValues::begin_tree(std::span<const row_t> rows) {
+  if (columns_.is_sparse()) {
+    place_of_row_.assign(columns_.n_rows(), kNoPlace);
+    for (std::size_t i = 0; i < rows.size(); ++i) place_of_row_[rows[i]] = static_cast<row_t>(i);
+    return;
+  }
+  place_.resize(rows.size());
+  place_buffer_.resize(rows.size());
   copy_begin_ = copy_end_ = 0;
 }
 
 void NodeValues::enter(std::span<const row_t> rows, std::size_t begin) {
   rows_ = rows;
   begin_ = begin;
+  if (columns_.is_sparse()) return;
   const bool is_in_copy = begin >= copy_begin_ && begin + rows.size() <= copy_end_;
   if (is_in_copy || !copies_ || rows.size() > most_rows_) return;
   copied_rows_.assign(rows.begin(), rows.end());
@@ -56,6 +78,11 @@ void NodeValues::enter(std::span<const row_t> rows, std::size_t begin) {
 
 std::span<float> NodeValues::of_feature(feature_t feature) {
   values_.resize(rows_.size());
+  if (columns_.is_sparse()) {
+    std::ranges::fill(values_, 0.0f);
+    for (const StoredValue& own : stored(feature)) values_[own.i] = own.value;
+    return values_;
+  }
   const float* column = columns_.column(feature).data();
   if (begin_ >= copy_end_ || begin_ < copy_begin_) {
     for (std::size_t i = 0; i < rows_.size(); ++i) values_[i] = column[rows_[i]];
@@ -70,7 +97,53 @@ std::span<float> NodeValues::of_feature(feature_t feature) {
   return values_;
 }
 
+// A hybrid of two ways (joly2016, section 28): the place of each stored row is looked up, unless searching the node's few
+// rows among the stored ones costs less.
+std::span<const StoredValue> NodeValues::stored(feature_t feature) {
+  stored_.clear();
+  const auto [rows, values] = columns_.stored(feature);
+  const std::size_t n = rows_.size();
+  if (n * static_cast<std::size_t>(std::bit_width(rows.size())) < rows.size()) {
+    auto from = rows.begin();
+    for (std::size_t i = 0; i < n && from != rows.end(); ++i) {
+      from = std::lower_bound(from, rows.end(), rows_[i]);
+      if (from != rows.end() && *from == rows_[i])
+        stored_.push_back({values[static_cast<std::size_t>(from - rows.begin())], static_cast<row_t>(i)});
+    }
+    return stored_;
+  }
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    const std::size_t i = place_of_row_[rows[k]] - begin_;  // rows before the node's wrap around
+    if (i < n) stored_.push_back({values[k], static_cast<row_t>(i)});
+  }
+  return stored_;
+}
+
+std::span<const feature_t> NodeValues::varying(const NodeFeatures& features) {
+  varying_.clear();
+  if (columns_.is_sparse()) {  // all others are 0 in every row
+    for (const row_t row : rows_)
+      for (const feature_t feature : columns_.features_of_row(row))
+        if (!features.is_drawn(feature)) varying_.push_back(feature);
+    std::ranges::sort(varying_);
+    varying_.erase(std::unique(varying_.begin(), varying_.end()), varying_.end());
+  } else {
+    varying_.assign(features.not_drawn().begin(), features.not_drawn().end());
+    std::ranges::sort(varying_);
+  }
+  std::erase_if(varying_, [&](feature_t feature) {
+    if (columns_.is_sparse() && !columns_.has_missing(feature))
+      return range_of(stored(feature), rows_.size()).is_constant(rows_.size());
+    return range_of(of_feature(feature), columns_.has_missing(feature)).is_constant(rows_.size());
+  });
+  return varying_;
+}
+
 void NodeValues::permute(std::span<const row_t> from) {
+  if (columns_.is_sparse()) {
+    for (std::size_t i = 0; i < rows_.size(); ++i) place_of_row_[rows_[i]] = static_cast<row_t>(begin_ + i);
+    return;
+  }
   if (begin_ >= copy_end_ || begin_ < copy_begin_) return;
   for (std::size_t i = 0; i < from.size(); ++i) place_buffer_[i] = place_[begin_ + from[i]];
   std::copy_n(place_buffer_.begin(), from.size(), place_.begin() + begin_);
@@ -92,7 +165,7 @@ TreeBuilder<Target>::TreeBuilder(const FeatureColumns& columns, std::span<const 
 template <typename Target>
 Structure TreeBuilder<Target>::build(std::vector<row_t> rows, Target target, std::uint64_t tree_number) {
   features_ = NodeFeatures(columns_.n_features());
-  values_.begin_tree(rows.size());
+  values_.begin_tree(rows);
   from_.resize(rows.size());
   from_right_.resize(rows.size());
   rows_buffer_.resize(rows.size());
@@ -139,17 +212,24 @@ Structure TreeBuilder<Target>::build(std::vector<row_t> rows, Target target, std
 template <typename Target>
 typename TreeBuilder<Target>::Found TreeBuilder<Target>::find_cut(std::span<const row_t> rows, Target& target,
                                                                   RandomStream random) {
+  // Where so many draws were in vain, all features that are left are looked at once: children inherit what is found.
+  const std::size_t most_in_vain = std::size_t{2} * params_.max_features + 64;
+  bool has_listed = false;
   Found best;
   const bool tries_tasks = has_tasks_ && random.uniform() < params_.task_split_prob;
   while (!features_.is_exhausted() && features_.n_usable() < params_.max_features) {
+    if (!has_listed && features_.n_found_constant() >= most_in_vain) {
+      features_.keep_only(values_.varying(features_));
+      has_listed = true;
+      if (features_.is_exhausted()) break;
+    }
     const feature_t feature = features_.draw(random);
-    const std::span<float> values = values_.of_feature(feature);
-    const ValueRange range = range_of(values, columns_.has_missing(feature));
-    if (range.is_constant(rows.size())) {
+    bool is_constant = false;
+    const FeatureCut cut = cut_of(feature, rows.size(), target, random, is_constant);
+    if (is_constant) {
       features_.last_is_constant();
       continue;
     }
-    const FeatureCut cut = cut_of(values, range, target, random);
     if (cut.gain > best.cut.gain) best = {cut, feature};
     if (rows.size() == 2 && cut.is_found()) return best;  // the others divide the two rows in the same way
   }
@@ -161,6 +241,23 @@ typename TreeBuilder<Target>::Found TreeBuilder<Target>::find_cut(std::span<cons
   const FeatureCut cut = cut_of(task_values_, range, target, random);
   if (cut.gain > best.cut.gain) best = {cut, kTaskFeature};
   return best;
+}
+
+template <typename Target>
+FeatureCut TreeBuilder<Target>::cut_of(feature_t feature, std::size_t n_rows, Target& target, RandomStream& random,
+                                       bool& is_constant) {
+  if (columns_.is_sparse() && !columns_.has_missing(feature)) {
+    const auto stored = values_.stored(feature);
+    const ValueRange range = range_of(stored, n_rows);
+    is_constant = range.is_constant(n_rows);
+    if (is_constant) return {};
+    return params_.splitter == Splitter::random ? search_.random_cut(stored, n_rows, range, target, random)
+                                                : search_.best_cut(stored, n_rows, target);
+  }
+  const std::span<float> values = values_.of_feature(feature);
+  const ValueRange range = range_of(values, columns_.has_missing(feature));
+  is_constant = range.is_constant(n_rows);
+  return is_constant ? FeatureCut{} : cut_of(values, range, target, random);
 }
 
 template <typename Target>

@@ -28,16 +28,25 @@ class NodeFeatures {
  public:
   explicit NodeFeatures(feature_t n_features);
 
-  void enter(feature_t n_constant) noexcept { n_constant_ = n_drawn_ = n_constant; }
+  void enter(feature_t n_constant) noexcept { first_constant_ = n_constant_ = n_drawn_ = n_constant; }
   bool is_exhausted() const noexcept { return n_drawn_ == features_.size(); }
   feature_t draw(RandomStream& random) noexcept;
   void last_is_constant() noexcept;  // the one drawn last
   feature_t n_constant() const noexcept { return n_constant_; }
+  feature_t n_found_constant() const noexcept { return n_constant_ - first_constant_; }  // in this node
   feature_t n_usable() const noexcept { return n_drawn_ - n_constant_; }
 
+  std::span<const feature_t> not_drawn() const noexcept { return std::span(features_).subspan(n_drawn_); }
+  bool is_drawn(feature_t feature) const noexcept { return place_[feature] < n_drawn_; }
+  // Of those not drawn, only these (ascending) are not constant.
+  void keep_only(std::span<const feature_t> varying);
+
  private:
+  void swap(std::size_t a, std::size_t b) noexcept;
+
   std::vector<feature_t> features_;
-  feature_t n_constant_ = 0, n_drawn_ = 0;
+  std::vector<feature_t> place_;  // of each feature
+  feature_t first_constant_ = 0, n_constant_ = 0, n_drawn_ = 0;
 };
 
 // Values of a feature in the rows of a node. Where most features are looked at, the values of a subtree of few rows are
@@ -46,10 +55,14 @@ class NodeValues {
  public:
   NodeValues(const FeatureColumns& columns, feature_t max_features);
 
-  void begin_tree(std::size_t n_rows);
+  void begin_tree(std::span<const row_t> rows);
   // The node's rows stand at [begin, begin + rows.size()) of the tree's.
   void enter(std::span<const row_t> rows, std::size_t begin);
   std::span<float> of_feature(feature_t feature);
+  // Of a sparse table: those that are not 0.
+  std::span<const StoredValue> stored(feature_t feature);
+  // Features not drawn yet whose values differ within the node, ascending.
+  std::span<const feature_t> varying(const NodeFeatures& features);
   // Rows of the node have changed places: the row now at place i was at from[i].
   void permute(std::span<const row_t> from);
 
@@ -67,6 +80,10 @@ class NodeValues {
   std::vector<std::uint32_t> copied_in_;       // by feature: the copy that holds it
   std::uint32_t n_copies_ = 0;
   std::vector<float> values_;
+  std::vector<StoredValue> stored_;
+  std::vector<feature_t> varying_;
+  std::vector<row_t> place_of_row_;  // of a sparse table: the place of each row among the tree's; kNoPlace: not in it
+  static constexpr row_t kNoPlace = ~row_t{0};
 };
 
 // A tree without the outputs of its leaves: leaf number i has the rows [leaf_starts[i], leaf_starts[i + 1]) of `rows`.
@@ -98,6 +115,7 @@ class TreeBuilder {
   };
 
   Found find_cut(std::span<const row_t> rows, Target& target, RandomStream random);
+  FeatureCut cut_of(feature_t feature, std::size_t n_rows, Target& target, RandomStream& random, bool& is_constant /* OUT */);
   FeatureCut cut_of(std::span<float> values, const ValueRange& range, Target& target, RandomStream& random);
   std::size_t divide(Structure& grown, const Node& node, const Found& found);
   void list_tasks(DecisionTree& tree, DecisionNode& node, float threshold) const;
