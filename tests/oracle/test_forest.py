@@ -242,7 +242,7 @@ def divisions(forest: _core.Forest) -> list[list[np.ndarray]]:
 
 
 @given(problem=problems())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_forest_grows_the_twins_trees(problem: Problem) -> None:
     twins = problem.grow_twins()
     assume(not any(twin.is_doubtful for twin in twins))
