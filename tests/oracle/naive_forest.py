@@ -55,7 +55,7 @@ class Data:
 
     X: Floats
     Y: Doubles  # (row, output)
-    are_labels: bool = False  # zeros and ones, of classes or labels
+    are_labels: bool = False  # mostly 0: the core is given the others only, and keeps the mean
     tasks: Ints | None = None
     weights: Doubles | None = None
 

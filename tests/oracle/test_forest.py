@@ -26,7 +26,7 @@ f32 = np.float32
 UNKNOWN_TASK = 2**32 - 1
 TASKS = 2**31 - 1  # the feature of a node that divides tasks
 EXACT = 1e-12
-KINDS = ("number", "zero-one", "numbers", "class", "labels")
+KINDS = ("number", "zero-one", "numbers", "class", "labels", "values")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,11 @@ class Problem:
             return arrays | {"y": data.Y}
         rows, labels = np.nonzero(data.Y)
         arrays |= {"labels": labels.astype(np.uint32), "n_labels": data.Y.shape[1]}
-        if self.kind == "labels":
+        if self.kind != "class":
             starts = np.searchsorted(rows, np.arange(len(data.Y) + 1))
             arrays["label_starts"] = starts.astype(np.uint64)
+        if self.kind == "values":
+            arrays["label_values"] = data.Y[rows, labels]
         return arrays
 
     def empty_forest(self) -> _core.Forest:
@@ -117,10 +119,11 @@ def make_labels(
         n_classes = rng.integers(2, 7)
         noisy = effect - effect.min() + rng.integers(0, 2, n_rows)
         return np.eye(n_classes)[noisy * n_classes // (np.ptp(effect) + 2)]
-    assert kind == "labels"
+    assert kind in ("labels", "values")
     n_labels = rng.integers(1, 9)
     chance = rng.random((1 + np.ptp(effect), n_labels))[effect - effect.min()]
-    return (rng.random((n_rows, n_labels)) < chance).astype(float)
+    Y = (rng.random((n_rows, n_labels)) < chance).astype(float)
+    return Y if kind == "labels" else Y * rng.integers(-3, 4, Y.shape)
 
 
 @st.composite
@@ -159,7 +162,7 @@ def problems(draw: st.DrawFn, kinds=KINDS, has_tasks: bool | None = None) -> Pro
         seed=draw(st.integers(0, 2**64 - 1)),
     )
     data = naive.Data(
-        X=X, Y=Y, are_labels=kind in ("class", "labels"), tasks=tasks, weights=weights
+        X=X, Y=Y, are_labels=kind in ("class", "labels", "values"), tasks=tasks, weights=weights
     )
     return Problem(data=data, params=params, kind=kind, n_tasks=int(n_tasks))
 
@@ -289,7 +292,7 @@ def large_problem(
     data = naive.Data(
         X=X,
         Y=make_labels(rng, kind, np.ones(n_rows), effect),
-        are_labels=kind in ("class", "labels"),
+        are_labels=kind in ("class", "labels", "values"),
         tasks=tasks,
     )
     return Problem(data=data, params=naive.Params(**params), kind=kind, n_tasks=n_tasks)
