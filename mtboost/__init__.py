@@ -12,6 +12,7 @@ from mtboost.forests import (
     MTExtraTreesRegressor,
     ProjectedForestClassifier,
     ProjectedForestRegressor,
+    compress,
 )
 from mtboost.models import MultiTaskModel, load_model
 from mtboost.scores import make_split_score
@@ -27,6 +28,7 @@ __all__ = [
     "MultiTaskRegressor",
     "ProjectedForestClassifier",
     "ProjectedForestRegressor",
+    "compress",
     "datasets",
     "errors",
     "fit",

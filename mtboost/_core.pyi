@@ -364,3 +364,35 @@ class Forest(metaclass=_Pybind11Type):
     def n_trees(self) -> int: ...
     @property
     def n_nodes(self) -> int: ...
+
+# ---- compression: cpp/core/forest/compression.hpp ------------------------------------------------
+
+# Rows that the nodes of a forest are to explain, y of shape (n_rows, n_outputs), and others to
+# validate on.
+class StagewiseInput(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        forest: Forest,
+        X: NDArray[np.float32],
+        y: NDArray[np.float64],
+        *,
+        tasks: NDArray[np.uint32] | None = None,
+        X_valid: NDArray[np.float32] | None = None,
+        y_valid: NDArray[np.float64] | None = None,
+        tasks_valid: NDArray[np.uint32] | None = None,
+    ) -> None: ...
+
+# One path for each input, by name as in StagewisePath; (step, output) is flattened.
+def stagewise_paths(
+    inputs: Sequence[StagewiseInput], *, epsilon: float, max_steps: int, n_threads: int = 1
+) -> list[dict[str, NDArray[Any]]]: ...
+
+# Trees whose mean is the intercept plus the coefficients of the nodes that a row visits. Nodes
+# ascend, numbered through all trees.
+def cut_off_forest(
+    forest: Forest,
+    nodes: NDArray[np.uint32],
+    *,
+    coefficients: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+) -> Forest: ...

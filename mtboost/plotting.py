@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 if TYPE_CHECKING:
+    from mtboost.forests.compression import CvCurve
     from mtboost.models import MultiTaskModel
 
 _N_DRAWN = 10
@@ -36,4 +37,20 @@ def plot_history(
     ax.set_ylabel(f"validation {model.metric}")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(title="task")
+    return ax
+
+
+def plot_cv_curve(
+    curve: CvCurve, *, ax: matplotlib.axes.Axes | None = None
+) -> matplotlib.axes.Axes:
+    """See :meth:`mtboost.forests.CompressedForestRegressor.plot_cv_curve`."""
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    ax.plot(curve.steps, curve.loss, linewidth=1.4, label="mean of the folds")
+    low, high = curve.loss - curve.standard_error, curve.loss + curve.standard_error
+    ax.fill_between(curve.steps, low, high, alpha=0.25, linewidth=0, label="± standard error")
+    ax.axvline(curve.best, color="black", linestyle="--", linewidth=1, label=f"best: {curve.best}")
+    ax.set_xlabel("steps")
+    ax.set_ylabel("squared error / variance")
+    ax.legend()
     return ax

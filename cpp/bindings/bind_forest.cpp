@@ -3,19 +3,31 @@
 
 #include <algorithm>
 #include <functional>
-#include <functional>
 #include <optional>
 #include <variant>
 
-#include "arrays.hpp"
 #include "bindings.hpp"
-#include "forest/forest.hpp"
+#include "forests.hpp"
 
 namespace mtboost {
-namespace {
 
-template <typename T>
-using Optional = std::optional<Contiguous<T>>;
+void check_interrupt() {
+  py::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+std::span<const task_t> tasks_of(const Forest& forest, const Optional<task_t>& tasks, std::size_t n_rows,
+                                 bool may_be_unknown) {
+  if (forest.n_tasks == 0) return {};
+  require(tasks.has_value(), "tasks must be given");
+  const auto view = as_span(*tasks, "tasks");
+  require(view.size() == n_rows, "tasks must have shape (n_rows,)");
+  for (const task_t task : view)
+    require(task < forest.n_tasks || (may_be_unknown && task == kUnknownTask), "a task is not below n_tasks");
+  return view;
+}
+
+namespace {
 
 ForestParams forest_params(const std::string& splitter, feature_t max_features, std::uint32_t max_depth,
                            row_t min_samples_split, row_t min_samples_leaf, row_t n_bootstrap, double task_split_prob,
@@ -32,11 +44,6 @@ ForestParams forest_params(const std::string& splitter, feature_t max_features, 
   params.alpha = alpha;
   params.seed = seed;
   return params;
-}
-
-void check_interrupt() {
-  py::gil_scoped_acquire acquire;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
 // A CSR matrix whose arrays it keeps alive.
@@ -83,14 +90,6 @@ FeatureColumns make_columns(const Table& table, int n_threads) {
   return {rows.table, pool};
 }
 
-// Trees that grew on tables alike, and what they were grown with.
-struct Forest {
-  ForestParams params;
-  feature_t n_features = 0;
-  task_t n_tasks = 0;  // 0: no task splits
-  std::vector<DecisionTree> trees;
-};
-
 // What two or more trees are grown on; the arrays must outlive it.
 ForestLabels labels_of(const Optional<double>& y, const Optional<std::uint32_t>& labels,
                        const Optional<std::uint64_t>& label_starts, const Optional<double>& label_values,
@@ -120,17 +119,6 @@ ForestLabels labels_of(const Optional<double>& y, const Optional<std::uint32_t>&
     view.values = as_span(*label_values, "label_values");
     require(view.values.size() == view.labels.size(), "label_values must have one value a label");
   }
-  return view;
-}
-
-std::span<const task_t> tasks_of(const Forest& forest, const Optional<task_t>& tasks, std::size_t n_rows,
-                                 bool may_be_unknown) {
-  if (forest.n_tasks == 0) return {};
-  require(tasks.has_value(), "tasks must be given");
-  const auto view = as_span(*tasks, "tasks");
-  require(view.size() == n_rows, "tasks must have shape (n_rows,)");
-  for (const task_t task : view)
-    require(task < forest.n_tasks || (may_be_unknown && task == kUnknownTask), "a task is not below n_tasks");
   return view;
 }
 

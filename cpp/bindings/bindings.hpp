@@ -11,5 +11,6 @@ void bind_split(pybind11::module_& module);
 void bind_grow(pybind11::module_& module);
 void bind_loss(pybind11::module_& module);
 void bind_forest(pybind11::module_& module);
+void bind_compression(pybind11::module_& module);
 
 }  // namespace mtboost

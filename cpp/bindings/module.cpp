@@ -9,4 +9,5 @@ PYBIND11_MODULE(_core, module) {
   mtboost::bind_grow(module);
   mtboost::bind_loss(module);
   mtboost::bind_forest(module);
+  mtboost::bind_compression(module);
 }

@@ -1,11 +1,19 @@
 """Forests: trees on the user's own values, without a boosting library."""
 
+from mtboost.forests.compression import (
+    CompressedForestClassifier,
+    CompressedForestRegressor,
+    compress,
+)
 from mtboost.forests.mt_extra_trees import MTExtraTreesClassifier, MTExtraTreesRegressor
 from mtboost.forests.projected import ProjectedForestClassifier, ProjectedForestRegressor
 
 __all__ = [
+    "CompressedForestClassifier",
+    "CompressedForestRegressor",
     "MTExtraTreesClassifier",
     "MTExtraTreesRegressor",
     "ProjectedForestClassifier",
     "ProjectedForestRegressor",
+    "compress",
 ]

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the bindings of forests share.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "arrays.hpp"
+#include "forest/forest.hpp"
+
+namespace mtboost {
+
+template <typename T>
+using Optional = std::optional<Contiguous<T>>;
+
+// Trees that grew on tables alike, and what they were grown with.
+struct Forest {
+  ForestParams params;
+  feature_t n_features = 0;
+  task_t n_tasks = 0;  // 0: no task splits
+  std::vector<DecisionTree> trees;
+};
+
+// Throws if Ctrl-C was pressed. Python hears of it in the thread that called; in others this does nothing.
+void check_interrupt();
+
+// Empty if the forest knows no tasks.
+std::span<const task_t> tasks_of(const Forest& forest, const Optional<task_t>& tasks, std::size_t n_rows,
+                                 bool may_be_unknown);
+
+}  // namespace mtboost
