@@ -8,6 +8,8 @@ from mtboost import xgboost as xgboost
 from mtboost.dataset import Dataset
 from mtboost.estimators import MultiTaskClassifier, MultiTaskRegressor
 from mtboost.forests import (
+    MTAdaBoostClassifier,
+    MTDecisionTreeClassifier,
     MTExtraTreesClassifier,
     MTExtraTreesRegressor,
     ProjectedForestClassifier,
@@ -21,6 +23,8 @@ from mtboost.training import fit, train
 __version__ = "0.1.0"
 __all__ = [
     "Dataset",
+    "MTAdaBoostClassifier",
+    "MTDecisionTreeClassifier",
     "MTExtraTreesClassifier",
     "MTExtraTreesRegressor",
     "MultiTaskClassifier",

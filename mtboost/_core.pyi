@@ -396,3 +396,44 @@ def cut_off_forest(
     coefficients: NDArray[np.float64],
     intercept: NDArray[np.float64],
 ) -> Forest: ...
+
+# A multi-task decision tree. Tables are float32 of any strides; NaN is missing.
+class SortedColumns(metaclass=_Pybind11Type):
+    def __init__(self, X: NDArray[np.float32], *, n_threads: int = 1) -> None: ...
+
+class MTTreeParams(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        criterion: str = "joint",
+        purity: float = 1.0,
+        max_depth: int = 4294967295,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+        max_features: int = 4294967295,
+        seed: int = 0,
+    ) -> None: ...
+
+class MTDecisionTree(metaclass=_Pybind11Type):
+    # Classes are counted through all tasks: task t has those from class_starts[t] to
+    # class_starts[t + 1]; labels are of each row. tree: key of the random draws.
+    def __init__(
+        self,
+        columns: SortedColumns,
+        params: MTTreeParams,
+        *,
+        class_starts: NDArray[np.uint32],
+        labels: NDArray[np.uint32],
+        weights: NDArray[np.float64] | None = None,
+        tree: int = 0,
+        n_threads: int = 1,
+    ) -> None: ...
+    # Number of the decision that each row ends in, and the class decided for there.
+    def decisions(
+        self, X: NDArray[np.float32], tasks: NDArray[np.uint32], *, n_threads: int = 1
+    ) -> NDArray[np.uint32]: ...
+    def classes(
+        self, X: NDArray[np.float32], tasks: NDArray[np.uint32], *, n_threads: int = 1
+    ) -> NDArray[np.uint32]: ...
+    # By name: cpp/core/tree/mt_decision_tree.hpp.
+    def arrays(self) -> dict[str, NDArray[Any]]: ...

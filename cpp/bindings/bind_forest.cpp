@@ -8,13 +8,9 @@
 
 #include "bindings.hpp"
 #include "forests.hpp"
+#include "trees.hpp"
 
 namespace mtboost {
-
-void check_interrupt() {
-  py::gil_scoped_acquire acquire;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-}
 
 std::span<const task_t> tasks_of(const Forest& forest, const Optional<task_t>& tasks, std::size_t n_rows,
                                  bool may_be_unknown) {
@@ -228,62 +224,13 @@ py::array_t<node_t> leaves(const Forest& forest, const Table& table, const Optio
   return found;
 }
 
-// One tree as arrays by node; `tree_from` is the way back.
 py::dict tree_arrays(const Forest& forest, std::size_t number) {
   require(number < forest.trees.size(), "there is no tree of this number");
-  const DecisionTree& tree = forest.trees[number];
-  std::vector<float> threshold;
-  std::vector<std::uint32_t> feature;
-  std::vector<std::uint8_t> default_left;
-  std::vector<node_t> left;
-  for (const DecisionNode& node : tree.nodes) {
-    threshold.push_back(node.threshold);
-    feature.push_back(node.feature);
-    default_left.push_back(node.default_left);
-    left.push_back(node.left);
-  }
-  py::dict arrays;
-  arrays["left"] = to_array(std::move(left));
-  arrays["feature"] = to_array(std::move(feature));
-  arrays["threshold"] = to_array(std::move(threshold));
-  arrays["default_left"] = to_array(std::move(default_left));
-  arrays["impurity"] = to_array(tree.impurity);
-  arrays["weight"] = to_array(tree.weight);
-  arrays["task_list_starts"] = to_array(tree.task_list_starts);
-  arrays["listed_tasks"] = to_array(tree.listed_tasks);
-  arrays["leaf_values"] = to_array(tree.leaves.values);
-  arrays["leaf_starts"] = to_array(tree.leaves.starts);
-  arrays["leaf_outputs"] = to_array(tree.leaves.outputs);
-  return arrays;
-}
-
-template <typename T>
-std::vector<T> take(const py::dict& arrays, const char* name) {
-  require(arrays.contains(name), [&] { return std::string("a tree lacks ") + name; });
-  return as_vector(py::cast<Contiguous<T>>(arrays[name]), name);
+  return arrays_of(forest.trees[number]);
 }
 
 void add_tree(Forest& forest, const py::dict& arrays, std::uint32_t n_outputs) {
-  DecisionTree tree;
-  const auto left = take<node_t>(arrays, "left");
-  const auto feature = take<std::uint32_t>(arrays, "feature");
-  const auto threshold = take<float>(arrays, "threshold");
-  const auto default_left = take<std::uint8_t>(arrays, "default_left");
-  require(left.size() == feature.size() && left.size() == threshold.size() && left.size() == default_left.size(),
-          "the nodes of a tree do not fit together");
-  for (std::size_t node = 0; node < left.size(); ++node) {
-    require(feature[node] <= kTaskFeature, "a node has an unknown feature");
-    tree.nodes.push_back({threshold[node], feature[node] & kTaskFeature, default_left[node] != 0, left[node]});
-  }
-  tree.impurity = take<float>(arrays, "impurity");
-  tree.weight = take<float>(arrays, "weight");
-  tree.task_list_starts = take<std::uint32_t>(arrays, "task_list_starts");
-  tree.listed_tasks = take<task_t>(arrays, "listed_tasks");
-  tree.leaves.n_outputs = n_outputs;
-  tree.leaves.values = take<double>(arrays, "leaf_values");
-  tree.leaves.starts = take<std::uint64_t>(arrays, "leaf_starts");
-  tree.leaves.outputs = take<std::uint32_t>(arrays, "leaf_outputs");
-  tree.leaves.is_sparse = !tree.leaves.starts.empty();
+  DecisionTree tree = tree_from(arrays, n_outputs);
   tree.check(forest.n_features, forest.n_tasks);
   require(forest.trees.empty() || forest.trees.front().leaves.n_outputs == n_outputs,
           "the trees of a forest have different outputs");

@@ -86,11 +86,6 @@ TreeGrower make_grower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
                     feature_weights ? as_vector(*feature_weights, "feature_weights") : std::vector<float>{});
 }
 
-void check_interrupt() {
-  py::gil_scoped_acquire acquire;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-}
-
 // A tree and the matrix whose bins it speaks of.
 struct GrownTree {
   Tree tree;

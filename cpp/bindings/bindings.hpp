@@ -12,5 +12,9 @@ void bind_grow(pybind11::module_& module);
 void bind_loss(pybind11::module_& module);
 void bind_forest(pybind11::module_& module);
 void bind_compression(pybind11::module_& module);
+void bind_mt_decision_tree(pybind11::module_& module);
+
+// Ctrl-C while the core works without the GIL: throws what Python raises.
+void check_interrupt();
 
 }  // namespace mtboost

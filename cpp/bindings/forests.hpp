@@ -22,9 +22,6 @@ struct Forest {
   std::vector<DecisionTree> trees;
 };
 
-// Throws if Ctrl-C was pressed. Python hears of it in the thread that called; in others this does nothing.
-void check_interrupt();
-
 // Empty if the forest knows no tasks.
 std::span<const task_t> tasks_of(const Forest& forest, const Optional<task_t>& tasks, std::size_t n_rows,
                                  bool may_be_unknown);

@@ -5,12 +5,15 @@ from mtboost.forests.compression import (
     CompressedForestRegressor,
     compress,
 )
+from mtboost.forests.mt_decision_tree import MTAdaBoostClassifier, MTDecisionTreeClassifier
 from mtboost.forests.mt_extra_trees import MTExtraTreesClassifier, MTExtraTreesRegressor
 from mtboost.forests.projected import ProjectedForestClassifier, ProjectedForestRegressor
 
 __all__ = [
     "CompressedForestClassifier",
     "CompressedForestRegressor",
+    "MTAdaBoostClassifier",
+    "MTDecisionTreeClassifier",
     "MTExtraTreesClassifier",
     "MTExtraTreesRegressor",
     "ProjectedForestClassifier",

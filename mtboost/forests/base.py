@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Literal, Self, TypeAlias, TypeGuard
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeGuard
 
 import joblib
 import numpy as np
@@ -26,7 +26,56 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
 
 
-class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # scikit-learn has no types
+class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Reads tables and tasks as the core does."""
+
+    #: Column of X that holds the task.
+    task: str | int | None = None
+    n_jobs: int | None
+    #: Whether the core reads sparse tables for it.
+    _reads_sparse: ClassVar = False
+
+    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, TaskSet]:
+        table, labels = self._split(X, task, reset=reset)
+        return table, TaskSet.from_labels(labels, table.shape[0])
+
+    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, Any]:
+        """Features as floats, and the labels of the tasks."""
+        if task is not None and self.task is not None:
+            raise ParameterError(
+                f"The task is given twice, as an argument and as column {self.task!r} of X: leave "
+                f"one of them out."
+            )
+        native = validate_data(
+            self,
+            X,
+            reset=reset,
+            skip_check_array=hasattr(type(X), "columns"),
+            # One column of an array of objects may hold the names of the tasks.
+            dtype="numeric" if self.task is None else None,
+            ensure_all_finite="allow-nan",
+            accept_sparse=("csr", "csc") if self._reads_sparse else False,
+        )
+        if self.task is None:
+            table, labels = split_task_column(native, None)
+            labels = task
+        else:
+            table, labels = split_task_column(native, self.task)
+            self._task_place = _place_of(self.task, native)
+        return _as_floats(table), labels
+
+    def _n_threads(self, n_cells: int) -> int:
+        n_jobs = None if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs)
+        return default_n_threads(n_jobs, n_cells)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = self._reads_sparse
+        return tags
+
+
+class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
     """Trees whose leaves are averaged; parameters are described at each forest.
 
     A subclass says how labels become numbers, and what the trees know beside them.
@@ -42,10 +91,9 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
     max_samples: int | float | None
     oob_score: bool
     warm_start: bool
-    n_jobs: int | None
     random_state: int | np.random.RandomState | None
-    #: Column of X that holds the task, if the forest knows tasks.
-    task: str | int | None = None
+
+    _reads_sparse = True
 
     forest_: _core.Forest
     tasks_: tuple[TaskName, ...]
@@ -165,45 +213,12 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
 
     # ---- tables -----------------------------------------------------------------------------
 
-    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, TaskSet]:
-        table, labels = self._split(X, task, reset=reset)
-        return table, TaskSet.from_labels(labels, table.shape[0])
-
     def _read_known(self, X: Any, task: Any) -> tuple[Rows, npt.NDArray[np.uint32] | None]:
         """A table and the codes of its tasks; a task that was not seen has 2**32 - 1."""
         table, labels = self._split(X, task, reset=False)
         if not self._knows_tasks():
             return table, None
         return table, _codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
-
-    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, Any]:
-        """Features as floats, and the labels of the tasks."""
-        if task is not None and self.task is not None:
-            raise ParameterError(
-                f"The task is given twice, as an argument and as column {self.task!r} of X: leave "
-                f"one of them out."
-            )
-        native = validate_data(
-            self,
-            X,
-            reset=reset,
-            skip_check_array=hasattr(type(X), "columns"),
-            # One column of an array of objects may hold the names of the tasks.
-            dtype="numeric" if self.task is None else None,
-            ensure_all_finite="allow-nan",
-            accept_sparse=("csr", "csc"),
-        )
-        if self.task is None:
-            table, labels = split_task_column(native, None)
-            labels = task
-        else:
-            table, labels = split_task_column(native, self.task)
-            self._task_place = _place_of(self.task, native)
-        return _as_floats(table), labels
-
-    def _n_threads(self, n_cells: int) -> int:
-        n_jobs = None if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs)
-        return default_n_threads(n_jobs, n_cells)
 
     # ---- the trees --------------------------------------------------------------------------
 
@@ -227,12 +242,6 @@ class BaseForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  #
     def _importances(self) -> Floats:
         check_is_fitted(self, "forest_")
         return self.forest_.importances()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags
 
 
 # ---- checks -------------------------------------------------------------------------------------

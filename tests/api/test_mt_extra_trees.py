@@ -53,7 +53,10 @@ def outputs(model, X, **options):
         MTExtraTreesRegressor(n_estimators=10, min_samples_leaf=1),
     ],
     expected_failed_checks=lambda estimator: (
-        {"check_sample_weight_equivalence_on_dense_data": _ROWS_COUNT}
+        {
+            f"check_sample_weight_equivalence_on_{kind}_data": _ROWS_COUNT
+            for kind in ("dense", "sparse")
+        }
         if isinstance(estimator, MTExtraTreesClassifier) and estimator.min_samples_leaf > 1
         else {}
     ),

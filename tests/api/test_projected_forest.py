@@ -36,6 +36,7 @@ PROJECTIONS = [
 
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": "a bootstrap draws rows, not weights",
+    "check_sample_weight_equivalence_on_sparse_data": "a bootstrap draws rows, not weights",
     "check_classifiers_multilabel_output_format_predict_proba": (
         "a forest is certain where all its leaves are: probabilities may be 0 and 1"
     ),

@@ -1,0 +1,549 @@
+"""Decision trees that tasks with different labels share, one or boosted (faddoul2012)."""
+
+from __future__ import annotations
+
+import abc
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mtboost import _core
+from mtboost.errors import DataError, ParameterError
+from mtboost.forests import base
+from mtboost.forests.base import Floats, MaxFeatures
+from mtboost.forests.drawn_tree import DrawnTree, feature_names, importances
+from mtboost.forests.task_classes import TaskClasses
+from mtboost.labels import as_weights
+from mtboost.tasks import TaskName, TaskSet, as_array, did_you_mean, listed
+
+Criterion = Literal["joint", "sum", "max", "concat"]
+
+# What AdaBoost.M1 counts as the error of a tree that makes none.
+_LEAST_ERROR = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What trees grow on."""
+
+    table: npt.NDArray[np.float32]
+    tasks: npt.NDArray[np.uint32]
+    labels: npt.NDArray[np.uint32]
+    weights: Floats
+    params: _core.MTTreeParams
+    n_threads: int
+
+
+class _MTTreeEstimator(
+    ClassifierMixin,  # type: ignore[misc]  # scikit-learn has no types
+    base.TableEstimator,
+    metaclass=abc.ABCMeta,
+):
+    """What one tree and boosted trees share; described at :class:`MTDecisionTreeClassifier`."""
+
+    criterion: Criterion
+    purity: float
+    max_depth: int | None
+    min_samples_split: int | float
+    min_samples_leaf: int | float
+    max_features: MaxFeatures
+    random_state: int | np.random.RandomState | None
+
+    classes_: npt.NDArray[Any]
+    task_classes_: dict[TaskName, npt.NDArray[Any]]
+    tasks_: tuple[TaskName, ...]
+
+    def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _Rows:
+        """Check everything, and remember names; what trees need to grow."""
+        y = validate_data(self, y=y)
+        table, tasks = self._read(X, task, reset=True)
+        check_consistent_length(table, y)
+        n_rows, n_features = table.shape
+        weights = np.ones(n_rows)
+        if sample_weight is not None:
+            weights = as_weights(sample_weight, n_rows, argument="sample_weight").astype(np.float64)
+        params = _core.MTTreeParams(
+            criterion=_checked_criterion(self.criterion),
+            purity=_checked_purity(self.purity),
+            max_features=base._n_features(self.max_features, n_features),
+            max_depth=base._checked_depth(self.max_depth),
+            min_samples_split=base._n_rows(self.min_samples_split, n_rows, "min_samples_split", 2),
+            min_samples_leaf=base._n_rows(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
+            seed=base._seed(self.random_state),
+        )
+        self._task_classes, labels = TaskClasses.of(y, tasks)
+        # The names without the rows, which a pickle need not hold.
+        self._tasks, self.tasks_ = TaskSet(tasks.names, tasks.codes[:0]), tasks.names
+        self.classes_ = self._task_classes.union
+        self.task_classes_ = dict(self._task_classes.by_task(tasks.names))
+        return _Rows(
+            table, base._codes(tasks.codes), labels, weights, params, self._n_threads(table.size)
+        )
+
+    def _grow(
+        self, columns: _core.SortedColumns, rows: _Rows, weights: Floats, tree: int
+    ) -> _core.MTDecisionTree:
+        return _core.MTDecisionTree(
+            columns,
+            rows.params,
+            class_starts=self._task_classes.starts,
+            labels=rows.labels,
+            weights=weights,
+            tree=tree,
+            n_threads=rows.n_threads,
+        )
+
+    def _read_known(
+        self, X: Any, task: Any
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]]:
+        """A table and the codes of its tasks, all of which `fit` has seen."""
+        table, labels = self._split(X, task, reset=False)
+        codes = self._tasks.encode(labels, len(table), unknown="keep")
+        if len(codes) and codes.min() < 0:
+            row = int(codes.argmin())
+            name = as_array(labels).reshape(-1).tolist()[row]
+            raise DataError(
+                f"task label {name!r} at row {row} is unknown. Known: "
+                f"{listed(self.tasks_, 'task')}.{did_you_mean(name, self.tasks_)} A tree decides "
+                f"only for tasks that it was grown with."
+            )
+        return table, base._codes(codes)
+
+    def _labels_of(self, classes: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
+        labels: npt.NDArray[Any] = self.classes_[self._task_classes.columns[classes]]
+        return labels
+
+    @abc.abstractmethod
+    def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
+        """The class of each row, one of its task's.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
+        """
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
+        """Accuracy of :meth:`predict`."""
+        is_right = self.predict(X, task=task) == np.asarray(y)
+        return float(np.average(is_right, weights=sample_weight))
+
+    def _place_importances(self, own: Floats) -> Floats:
+        """Those of the features as those of the columns of X."""
+        return own if self.task is None else np.insert(own, self._task_place, 0.0)
+
+    def _drawn(self, tree: _core.MTDecisionTree) -> DrawnTree:
+        names = getattr(self, "feature_names_in_", None)
+        features = feature_names(
+            names, self.n_features_in_, None if self.task is None else self._task_place
+        )
+        return DrawnTree.of(tree, features, self.tasks_, self.classes_[self._task_classes.columns])
+
+
+class MTDecisionTreeClassifier(_MTTreeEstimator):
+    """One decision tree for several tasks, whose labels may have nothing in common.
+
+    Rows of all tasks grow the same cuts, and each task has its own decisions: where the rows of a
+    task share one class that task is decided, while the others go on with the same tree. Tasks
+    that are related somewhere in the space of the features share cuts there. With a single task it
+    is a plain decision tree by information gain.
+
+    Parameters
+    ----------
+    criterion : {"joint", "sum", "max", "concat"}, default="joint"
+        What makes a cut good, in bits per unit of weight. ``"joint"``: the information gains IG_j
+        of the tasks, weighted by their shares p_j of the node's weight; ``"sum"``: not weighted;
+        ``"max"``: the largest, which is the paper's choice; of cuts that are equal in it the one
+        with more ``"joint"``. ``"concat"``: the gain of the pair (task, label), which is
+        ``"joint"`` and the mutual information of task and side: it also likes to part tasks.
+    purity : float in (0, 1], default=1.0
+        A task is decided where one class has this share of its weight.
+    max_depth : int, optional
+        Most cuts from the root to a leaf.
+    min_samples_split, min_samples_leaf : int or float, default=2, 1
+        Least rows of a node that may be cut, and of each side; a float is a part of all rows. Rows
+        of tasks that are decided do not count.
+    max_features : {"sqrt", "log2"}, int, float or None, default=None
+        Features whose cuts are tried in a node; a float is a part of them, None are all. Features
+        that are constant in the node do not count.
+    task : str or int, optional
+        Column of `X` that holds the task of each row: its name, or its position in an array. It is
+        no feature. The form for ``cross_val_score``, ``GridSearchCV`` and the like.
+    n_jobs : int, optional
+        Threads, by default the cores this process may use, or one for a small table. The tree does
+        not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Of the features that are drawn, if `max_features` leaves some out.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels of all tasks, in the order of the columns of ``predict_proba``.
+    task_classes_ : dict of task name to ndarray
+        Sorted labels of each task.
+    tasks_ : tuple of task names
+        ``("all",)`` without a task.
+    tree_ : mtboost._core.MTDecisionTree
+    feature_importances_ : ndarray of shape (n_features_in_,)
+    n_features_in_ : int
+        Columns of `X`, the task column among them.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    Examples
+    --------
+    >>> model = MTDecisionTreeClassifier(task="inbox", max_depth=4).fit(X, y)  # doctest: +SKIP
+    >>> print(model.to_text())  # doctest: +SKIP
+
+    References
+    ----------
+    faddoul2012, section 2 (key in docs/papers.md).
+    """
+
+    tree_: _core.MTDecisionTree
+
+    def __init__(
+        self,
+        *,
+        criterion: Criterion = "joint",
+        purity: float = 1.0,
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        max_features: MaxFeatures = None,
+        task: str | int | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.purity = purity
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.task = task
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy array, pandas or polars DataFrame, or pyarrow Table of numbers; NaN means missing.
+        y : array-like of shape (n_rows,)
+            Labels of any type. Each task has the classes that its own rows have; in an array of
+            objects the labels of one task may be str and those of another int.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
+            Without both there is a single task.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0; 0 leaves a row out. A task with weights of 0 only is decided at once,
+            for its most frequent label.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError, ValueError
+            Before the tree grows, if something does not fit together.
+        """
+        self.__dict__.pop("tree_", None)
+        rows = self._learn(X, y, task, sample_weight)
+        columns = _core.SortedColumns(rows.table, n_threads=rows.n_threads)
+        self.tree_ = self._grow(columns, rows, rows.weights, tree=0)
+        return self
+
+    def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
+        check_is_fitted(self, "tree_")
+        table, codes = self._read_known(X, task)
+        n_threads = self._n_threads(table.size)
+        return self._labels_of(self.tree_.classes(table, codes, n_threads=n_threads))
+
+    def predict_proba(self, X: Any, *, task: Any = None) -> Floats:
+        """Share of each class among the rows of the task where the tree decides it.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+            Columns are those of ``classes_``, labels of all tasks; 0 for labels that the row's task
+            does not have.
+
+        Raises
+        ------
+        DataError, ValueError
+            As :meth:`predict`.
+        """
+        check_is_fitted(self, "tree_")
+        table, codes = self._read_known(X, task)
+        found = self.tree_.decisions(table, codes, n_threads=self._n_threads(table.size))
+        arrays = self.tree_.arrays()
+        columns = self._task_classes.columns[arrays["leaf_outputs"]]
+        n_decisions = len(arrays["decided_tasks"])
+        shares = sp.csr_array(
+            (arrays["leaf_values"], columns, arrays["leaf_starts"].astype(np.int64)),
+            shape=(n_decisions, len(self.classes_)),
+        )
+        probabilities: Floats = shares[found].toarray()
+        return probabilities
+
+    def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.intp]:
+        """The node that decides each row, of shape (n_rows,)."""
+        check_is_fitted(self, "tree_")
+        table, codes = self._read_known(X, task)
+        found = self.tree_.decisions(table, codes, n_threads=self._n_threads(table.size))
+        starts = self.tree_.arrays()["decision_starts"]
+        nodes: npt.NDArray[np.intp] = np.searchsorted(starts, found, side="right") - 1
+        return nodes
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Part of each column of `X` in the bits that the cuts tell; they sum to 1.
+
+        Shape (n_features_in_,). A cut counts with the weight of its rows; all 0 if there is none.
+        """
+        check_is_fitted(self, "tree_")
+        n_features = self.n_features_in_ - (self.task is not None)
+        return self._place_importances(importances(self.tree_, n_features))
+
+    def to_text(self) -> str:
+        """The tree as lines: its cuts, and where each task is decided for which class."""
+        check_is_fitted(self, "tree_")
+        return self._drawn(self.tree_).to_text()
+
+    def to_graphviz(self) -> str:
+        """The tree in the language of Graphviz, for ``dot`` or ``graphviz.Source``."""
+        check_is_fitted(self, "tree_")
+        return self._drawn(self.tree_).to_graphviz()
+
+
+class MTAdaBoostClassifier(_MTTreeEstimator):
+    """AdaBoost.M1 over the rows of all tasks, with multi-task decision trees.
+
+    Each round grows a :class:`MTDecisionTreeClassifier` on weighted rows and, of whatever task,
+    makes those that it decides wrongly weigh more. A class's vote is the sum of ln(1/β) over the
+    trees that decide for it, with β = ε / (1 - ε) of the tree's weighted error ε on all tasks.
+    Training ends early where ε is 0, or 1/2 or more: such a tree is left out, unless it is the
+    first.
+
+    Parameters
+    ----------
+    n_estimators : int, default=50
+        Most rounds.
+    purity : float in (0, 1], default=0.8
+        A task is decided where one class has this share of its weight. Below 1 it keeps trees weak,
+        whatever the numbers of tasks and classes (section 2.4 of the paper): a tree without error
+        would end the training.
+    max_depth : int, optional
+        Most cuts from the root to a leaf. A tree that errs on half of the weight ends the training,
+        with a warning if it is the first: many tasks with many classes need deep trees.
+    verbose : bool or int, default=False
+        Print the error every so many rounds.
+
+    All others are those of :class:`MTDecisionTreeClassifier`.
+
+    Attributes
+    ----------
+    trees_ : list of mtboost._core.MTDecisionTree
+    estimator_errors_ : ndarray of shape (n_trees,)
+        ε of each tree.
+    estimator_weights_ : ndarray of shape (n_trees,)
+        ln(1/β) of each tree, with ε at least 1e-10; 1 for a single tree with ε of 1/2 or more.
+
+    All others, except ``tree_``, are those of :class:`MTDecisionTreeClassifier`.
+
+    Examples
+    --------
+    >>> model = MTAdaBoostClassifier(task="inbox").fit(X, y)  # doctest: +SKIP
+    >>> [np.mean(found == y) for found in model.staged_predict(X)]  # doctest: +SKIP
+
+    References
+    ----------
+    faddoul2012, section 3 (key in docs/papers.md).
+    """
+
+    trees_: list[_core.MTDecisionTree]
+
+    def __init__(
+        self,
+        n_estimators: int = 50,
+        *,
+        criterion: Criterion = "joint",
+        purity: float = 0.8,
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        max_features: MaxFeatures = None,
+        task: str | int | None = None,
+        verbose: bool | int = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.criterion = criterion
+        self.purity = purity
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.task = task
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
+        """Grow the trees; parameters and errors as of :meth:`MTDecisionTreeClassifier.fit`."""
+        self.__dict__.pop("trees_", None)
+        n_rounds = base.checked_count(self.n_estimators, "n_estimators")
+        rows = self._learn(X, y, task, sample_weight)
+        columns = _core.SortedColumns(rows.table, n_threads=rows.n_threads)
+        trees: list[_core.MTDecisionTree] = []
+        errors: list[float] = []
+        votes: list[float] = []
+        weights = rows.weights / rows.weights.sum()
+        for number in range(n_rounds):
+            tree = self._grow(columns, rows, weights, number)
+            found = tree.classes(rows.table, rows.tasks, n_threads=rows.n_threads)
+            is_right = found == rows.labels
+            error = float(weights[~is_right].sum())
+            if error >= 0.5 and trees:
+                break
+            beta = max(error, _LEAST_ERROR) / (1.0 - max(error, _LEAST_ERROR))
+            trees.append(tree)
+            errors.append(error)
+            votes.append(1.0 if error >= 0.5 else -np.log(beta))
+            if self.verbose and number % int(self.verbose) == 0:
+                print(f"[{number}]	error: {error:.6f}")
+            if error >= 0.5:
+                warnings.warn(
+                    f"The first tree errs on {error:.3f} of the weight, and AdaBoost.M1 needs less "
+                    f"than 1/2: the model is this tree alone. More tasks and classes need deeper "
+                    f"trees: raise max_depth.",
+                    stacklevel=2,
+                )
+            if error >= 0.5 or error == 0.0:
+                break
+            weights = np.where(is_right, weights * beta, weights)
+            weights /= weights.sum()
+        self.trees_ = trees
+        self.estimator_errors_, self.estimator_weights_ = np.array(errors), np.array(votes)
+        return self
+
+    def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
+        most = self.predict_proba(X, task=task).argmax(axis=1)
+        labels: npt.NDArray[Any] = self.classes_[most]
+        return labels
+
+    def predict_proba(self, X: Any, *, task: Any = None) -> Floats:
+        """Share of each class in the votes of the trees.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+            Columns are those of ``classes_``, labels of all tasks; 0 for labels that the row's task
+            does not have. They rank classes well, but are no frequencies: calibrate them where
+            that matters.
+
+        Raises
+        ------
+        DataError, ValueError
+            As :meth:`predict`.
+        """
+        *_, last = self.staged_predict_proba(X, task=task)
+        return last
+
+    def staged_predict(self, X: Any, *, task: Any = None) -> Iterator[npt.NDArray[Any]]:
+        """Predictions of the first tree, the first two, and so on."""
+        for shares in self.staged_predict_proba(X, task=task):
+            yield self.classes_[shares.argmax(axis=1)]
+
+    def staged_predict_proba(self, X: Any, *, task: Any = None) -> Iterator[Floats]:
+        """Shares of votes of the first tree, the first two, and so on."""
+        check_is_fitted(self, "trees_")
+        table, codes = self._read_known(X, task)
+        n_threads = self._n_threads(table.size)
+        votes = np.zeros((len(table), len(self.classes_)))
+        total = 0.0
+        for tree, weight in zip(self.trees_, self.estimator_weights_, strict=True):
+            found = self._task_classes.columns[tree.classes(table, codes, n_threads=n_threads)]
+            votes[np.arange(len(table)), found] += weight
+            total += weight
+            yield votes / total
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Mean over the trees, weighted by their votes, of the importances of each.
+
+        Shape (n_features_in_,); see :attr:`MTDecisionTreeClassifier.feature_importances_`.
+        """
+        check_is_fitted(self, "trees_")
+        n_features = self.n_features_in_ - (self.task is not None)
+        own = [importances(tree, n_features) for tree in self.trees_]
+        mean = np.average(own, axis=0, weights=self.estimator_weights_)
+        return self._place_importances(mean / (mean.sum() or 1.0))
+
+    def to_text(self, tree: int) -> str:
+        """One of the trees as lines: its cuts, and where each task is decided for which class."""
+        return self._drawn(self._tree(tree)).to_text()
+
+    def to_graphviz(self, tree: int) -> str:
+        """One of the trees in the language of Graphviz, for ``dot`` or ``graphviz.Source``."""
+        return self._drawn(self._tree(tree)).to_graphviz()
+
+    def _tree(self, number: int) -> _core.MTDecisionTree:
+        check_is_fitted(self, "trees_")
+        if not -len(self.trees_) <= number < len(self.trees_):
+            raise ParameterError(f"There is no tree {number}: there are {len(self.trees_)}.")
+        return self.trees_[number]
+
+
+def _checked_criterion(criterion: str) -> str:
+    if criterion not in ("joint", "sum", "max", "concat"):
+        raise ParameterError(
+            f"criterion is {criterion!r}: it must be 'joint', 'sum', 'max' or 'concat'."
+            f"{did_you_mean(criterion, ('joint', 'sum', 'max', 'concat'))}"
+        )
+    return criterion
+
+
+def _checked_purity(purity: float) -> float:
+    if not base._is_part(purity) and purity != 1:
+        raise ParameterError(f"purity is {purity!r}: it must lie in (0, 1].")
+    return float(purity)
