@@ -373,11 +373,11 @@ class StagewiseInput(metaclass=_Pybind11Type):
     def __init__(
         self,
         forest: Forest,
-        X: NDArray[np.float32],
+        X: NDArray[np.float32] | SparseRows,
         y: NDArray[np.float64],
         *,
         tasks: NDArray[np.uint32] | None = None,
-        X_valid: NDArray[np.float32] | None = None,
+        X_valid: NDArray[np.float32] | SparseRows | None = None,
         y_valid: NDArray[np.float64] | None = None,
         tasks_valid: NDArray[np.uint32] | None = None,
     ) -> None: ...

@@ -11,19 +11,27 @@
 namespace mtboost {
 namespace {
 
-RowsView rows_of(const Forest& forest, const py::array_t<float>& table, const Optional<task_t>& tasks) {
-  const auto view = as_matrix(table, "X");
-  require(view.n_columns == forest.n_features, "X has other features than the forest");
-  return {view, tasks_of(forest, tasks, view.n_rows, true)};
+// An array or SparseRows, kept alive.
+py::object checked_table(py::object table) {
+  if (!py::isinstance<py::array_t<float>>(table) && !py::isinstance<SparseRows>(table))
+    throw py::type_error("X must be an array of float32 or SparseRows");
+  return table;
+}
+
+RowsView rows_of(const Forest& forest, const py::object& table, const Optional<task_t>& tasks) {
+  RowsView rows = as_rows_view(table.cast<Table>());
+  require(rows.table.n_columns == forest.n_features, "X has other features than the forest");
+  rows.tasks = tasks_of(forest, tasks, rows.table.n_rows, true);
+  return rows;
 }
 
 // A forest and the rows of one path. The arrays and the forest live as long as it does.
 struct StagewiseInput {
   py::object forest;
-  py::array_t<float> table;
+  py::object table;
   py::array_t<double> labels;
   Optional<task_t> tasks;
-  std::optional<py::array_t<float>> valid_table;
+  std::optional<py::object> valid_table;
   std::optional<py::array_t<double>> valid_labels;
   Optional<task_t> valid_tasks;
 
@@ -90,10 +98,11 @@ Forest cut_off_forest(const Forest& forest, const Contiguous<std::uint32_t>& nod
 
 void bind_compression(py::module_& module) {
   py::class_<StagewiseInput>(module, "StagewiseInput", "A forest and the rows of one path.")
-      .def(py::init([](const py::object& forest, const py::array_t<float>& table, const py::array_t<double>& labels,
-                       const Optional<task_t>& tasks, const std::optional<py::array_t<float>>& valid_table,
+      .def(py::init([](const py::object& forest, const py::object& table, const py::array_t<double>& labels,
+                       const Optional<task_t>& tasks, const std::optional<py::object>& valid_table,
                        const std::optional<py::array_t<double>>& valid_labels, const Optional<task_t>& valid_tasks) {
-             StagewiseInput input{forest, table, labels, tasks, valid_table, valid_labels, valid_tasks};
+             StagewiseInput input{forest, checked_table(table), labels, tasks, {}, valid_labels, valid_tasks};
+             if (valid_table) input.valid_table = checked_table(*valid_table);
              input.data();
              return input;
            }),

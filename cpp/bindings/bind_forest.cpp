@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <variant>
 
 #include "bindings.hpp"
 #include "forests.hpp"
@@ -21,6 +20,13 @@ std::span<const task_t> tasks_of(const Forest& forest, const Optional<task_t>& t
   for (const task_t task : view)
     require(task < forest.n_tasks || (may_be_unknown && task == kUnknownTask), "a task is not below n_tasks");
   return view;
+}
+
+RowsView as_rows_view(const Table& table) {
+  if (const auto* dense = std::get_if<py::array_t<float>>(&table)) return {as_matrix(*dense, "X"), {}};
+  const auto* sparse = std::get<const SparseRows*>(table);
+  require(sparse != nullptr, "X is None");
+  return {{nullptr, sparse->view.n_rows(), sparse->n_features, 0, 0}, {}, &sparse->view};
 }
 
 namespace {
@@ -42,15 +48,6 @@ ForestParams forest_params(const std::string& splitter, feature_t max_features, 
   return params;
 }
 
-// A CSR matrix whose arrays it keeps alive.
-struct SparseRows {
-  Contiguous<std::int64_t> indptr;
-  Contiguous<feature_t> indices;
-  Contiguous<float> values;
-  feature_t n_features;
-  SparseTable view;
-};
-
 SparseRows make_sparse_rows(Contiguous<std::int64_t> indptr, Contiguous<feature_t> indices, Contiguous<float> values,
                             feature_t n_features) {
   const SparseTable view{as_span(indptr, "indptr"), as_span(indices, "indices"), as_span(values, "values")};
@@ -64,16 +61,6 @@ SparseRows make_sparse_rows(Contiguous<std::int64_t> indptr, Contiguous<feature_
     require(own.empty() || own.back() < n_features, "an index is not below n_features");
   }
   return {std::move(indptr), std::move(indices), std::move(values), n_features, view};
-}
-
-using Table = std::variant<py::array_t<float>, const SparseRows*>;
-
-// Without its tasks.
-RowsView as_rows_view(const Table& table) {
-  if (const auto* dense = std::get_if<py::array_t<float>>(&table)) return {as_matrix(*dense, "X"), {}};
-  const auto* sparse = std::get<const SparseRows*>(table);
-  require(sparse != nullptr, "X is None");
-  return {{nullptr, sparse->view.n_rows(), sparse->n_features, 0, 0}, {}, &sparse->view};
 }
 
 FeatureColumns make_columns(const Table& table, int n_threads) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "arrays.hpp"
@@ -13,6 +14,20 @@ namespace mtboost {
 
 template <typename T>
 using Optional = std::optional<Contiguous<T>>;
+
+// A CSR matrix whose arrays it keeps alive.
+struct SparseRows {
+  Contiguous<std::int64_t> indptr;
+  Contiguous<feature_t> indices;
+  Contiguous<float> values;
+  feature_t n_features;
+  SparseTable view;
+};
+
+using Table = std::variant<py::array_t<float>, const SparseRows*>;
+
+// Without its tasks. The table must outlive it.
+RowsView as_rows_view(const Table& table);
 
 // Trees that grew on tables alike, and what they were grown with.
 struct Forest {

@@ -21,14 +21,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.forests.base import BaseForest, Floats
+from mtboost.forests.base import BaseForest, Floats, core_table
 from mtboost.forests.sklearn_forests import FORESTS, as_core_forest, is_sklearn_forest
 from mtboost.threads import default_n_threads
 
 if TYPE_CHECKING:
     import matplotlib.axes
 
-Rows: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32] | None]
+#: A table as the core reads it, and the codes of its tasks.
+Rows: TypeAlias = tuple[npt.NDArray[np.float32] | _core.SparseRows, npt.NDArray[np.uint32] | None]
 
 
 def compress(
@@ -289,9 +290,9 @@ class _CompressedForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     def _outputs(self, X: Any, task: Any) -> Floats:
         self._check_is_made()
         table, codes = self._reader.read(X, task)
-        return self.forest_.predict(
-            table, tasks=codes, n_threads=default_n_threads(None, table.size)
-        )
+        n_cells = [table.size] if isinstance(table, np.ndarray) else []
+        n_threads = default_n_threads(None, *n_cells)
+        return self.forest_.predict(table, tasks=codes, n_threads=n_threads)
 
     def _check_is_made(self) -> None:
         if not hasattr(self, "forest_"):
@@ -501,12 +502,18 @@ class _Reader:
 
     def read(self, X: Any, task: Any) -> Rows:
         if isinstance(self.forest, BaseForest):
-            return self.forest._read_known(X, task)
+            table, codes = self.forest._read_known(X, task)
+            return core_table(table), codes
         _check_forest(self.forest, task)
         table = validate_data(
-            self.forest, X, reset=False, dtype=np.float32, ensure_all_finite="allow-nan"
+            self.forest,
+            X,
+            reset=False,
+            accept_sparse="csr",
+            dtype=np.float32,
+            ensure_all_finite="allow-nan",
         )
-        return table, None
+        return core_table(table), None
 
 
 def _check_forest(forest: Any, task: Any) -> None:

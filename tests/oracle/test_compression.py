@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from oracle import naive_compression
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import (
@@ -409,6 +410,24 @@ def test_several_outputs_share_their_nodes(table):
     one = mtboost.compress(forest, X, Y[:, 0], n_steps=100)
     two = mtboost.compress(forest, X, Y[:, [0, 0]], n_steps=100, epsilon=0.01 * np.sqrt(2.0))
     np.testing.assert_allclose(two.predict(X), one.predict(X)[:, np.newaxis] * [1, 1], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "forest",
+    [
+        mtboost.MTExtraTreesRegressor(10, min_samples_leaf=2, random_state=0),
+        RandomForestRegressor(10, random_state=0),
+    ],
+    ids=["ours", "theirs"],
+)
+def test_a_sparse_table_gives_what_the_dense_one_does(forest):
+    dense = np.where(make_table(5) < 0.5, 0.0, make_table(5))
+    y = make_labels(dense, 5)[:, 0]
+    forest = clone(forest).fit(dense, y)
+    expected = mtboost.compress(forest, dense, y, n_steps=40).predict(dense)
+    table = scipy.sparse.csr_array(dense)
+    found = mtboost.compress(forest, table, y, n_steps=40).predict(table)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE)
 
 
 def test_names_of_columns_are_checked(table):
