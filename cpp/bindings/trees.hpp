@@ -56,7 +56,7 @@ inline DecisionTree tree_from(const py::dict& arrays, std::uint32_t n_outputs) {
     require(feature[node] <= kTaskFeature, "a node has an unknown feature");
     tree.nodes.push_back({threshold[node], feature[node] & kTaskFeature, default_left[node] != 0, left[node]});
   }
-  tree.impurity = take<float>(arrays, "impurity");
+  tree.impurity = take<double>(arrays, "impurity");
   tree.weight = take<float>(arrays, "weight");
   tree.task_list_starts = take<std::uint32_t>(arrays, "task_list_starts");
   tree.listed_tasks = take<task_t>(arrays, "listed_tasks");

@@ -113,7 +113,7 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
         n_missing = self._begin(table, tasks)
         if n_missing == 0:
             return self
-        codes = _codes(tasks.codes) if self._knows_tasks() else None
+        codes = core_codes(tasks.codes) if self._knows_tasks() else None
         n_threads = self._n_threads(table.size)
         self.forest_.grow(
             _core.FeatureColumns(core_table(table), n_threads=n_threads),
@@ -151,12 +151,14 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
         self._tasks, self.tasks_ = tasks, tasks.names
         n_rows, n_features = table.shape
         params = {
-            "max_features": _n_features(self.max_features, n_features),
-            "max_depth": _checked_depth(self.max_depth),
-            "min_samples_split": _n_rows(self.min_samples_split, n_rows, "min_samples_split", 2),
-            "min_samples_leaf": _n_rows(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
+            "max_features": features_per_node(self.max_features, n_features),
+            "max_depth": checked_depth(self.max_depth),
+            "min_samples_split": rows_at_least(
+                self.min_samples_split, n_rows, "min_samples_split", 2
+            ),
+            "min_samples_leaf": rows_at_least(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
             "n_bootstrap": self._n_drawn(n_rows) if self.bootstrap else 0,
-            "seed": _seed(self.random_state),
+            "seed": seed_of(self.random_state),
             **self._core_parameters(),
         }
         self.forest_ = _core.Forest(
@@ -190,7 +192,7 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
                     f"max_samples={self.max_samples} must lie between 1 and the {n_rows} rows."
                 )
             return int(self.max_samples)
-        if not _is_part(self.max_samples):
+        if not is_part(self.max_samples):
             raise ParameterError(f"max_samples={self.max_samples!r} must lie in (0, 1].")
         return max(1, round(n_rows * self.max_samples))
 
@@ -218,7 +220,7 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
         table, labels = self._split(X, task, reset=False)
         if not self._knows_tasks():
             return table, None
-        return table, _codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
+        return table, core_codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
 
     # ---- the trees --------------------------------------------------------------------------
 
@@ -290,7 +292,7 @@ def _place_of(column: str | int, native: Any) -> int:
     return int(column)
 
 
-def _codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
+def core_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
     """-1, a task that is unknown, becomes the core's 2**32 - 1."""
     return np.ascontiguousarray(codes).view(np.uint32)
 
@@ -299,7 +301,7 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _is_part(value: object) -> TypeGuard[float]:
+def is_part(value: object) -> TypeGuard[float]:
     return isinstance(value, float | np.floating) and bool(0.0 < value <= 1.0)
 
 
@@ -309,13 +311,13 @@ def checked_count(value: object, name: str, least: int = 1) -> int:
     return int(value)
 
 
-def _checked_depth(max_depth: int | None) -> int:
+def checked_depth(max_depth: int | None) -> int:
     return _NO_LIMIT if max_depth is None else checked_count(max_depth, "max_depth")
 
 
-def _n_rows(value: int | float, n_rows: int, name: str, least: int) -> int:
+def rows_at_least(value: int | float, n_rows: int, name: str, least: int) -> int:
     """A number of rows, or a part of them."""
-    if _is_part(value):
+    if is_part(value):
         return max(least, int(np.ceil(value * n_rows)))
     if is_integer(value):
         return checked_count(value, name, least)
@@ -324,7 +326,7 @@ def _n_rows(value: int | float, n_rows: int, name: str, least: int) -> int:
     )
 
 
-def _n_features(max_features: MaxFeatures, n_features: int) -> int:
+def features_per_node(max_features: MaxFeatures, n_features: int) -> int:
     """Features that a node looks at, as scikit-learn's forests count them."""
     if max_features is None:
         return n_features
@@ -332,7 +334,7 @@ def _n_features(max_features: MaxFeatures, n_features: int) -> int:
         return max(1, int(np.sqrt(n_features)))
     if max_features == "log2":
         return max(1, int(np.log2(n_features)))
-    if _is_part(max_features):
+    if is_part(max_features):
         return max(1, int(max_features * n_features))
     if is_integer(max_features) and max_features >= 1:
         return min(int(max_features), n_features)
@@ -342,7 +344,7 @@ def _n_features(max_features: MaxFeatures, n_features: int) -> int:
     )
 
 
-def _seed(random_state: int | np.random.RandomState | None) -> int:
+def seed_of(random_state: int | np.random.RandomState | None) -> int:
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -73,11 +73,15 @@ class _MTTreeEstimator(
         params = _core.MTTreeParams(
             criterion=_checked_criterion(self.criterion),
             purity=_checked_purity(self.purity),
-            max_features=base._n_features(self.max_features, n_features),
-            max_depth=base._checked_depth(self.max_depth),
-            min_samples_split=base._n_rows(self.min_samples_split, n_rows, "min_samples_split", 2),
-            min_samples_leaf=base._n_rows(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
-            seed=base._seed(self.random_state),
+            max_features=base.features_per_node(self.max_features, n_features),
+            max_depth=base.checked_depth(self.max_depth),
+            min_samples_split=base.rows_at_least(
+                self.min_samples_split, n_rows, "min_samples_split", 2
+            ),
+            min_samples_leaf=base.rows_at_least(
+                self.min_samples_leaf, n_rows, "min_samples_leaf", 1
+            ),
+            seed=base.seed_of(self.random_state),
         )
         self._task_classes, labels = TaskClasses.of(y, tasks)
         # The names without the rows, which a pickle need not hold.
@@ -85,7 +89,12 @@ class _MTTreeEstimator(
         self.classes_ = self._task_classes.union
         self.task_classes_ = dict(self._task_classes.by_task(tasks.names))
         return _Rows(
-            table, base._codes(tasks.codes), labels, weights, params, self._n_threads(table.size)
+            table,
+            base.core_codes(tasks.codes),
+            labels,
+            weights,
+            params,
+            self._n_threads(table.size),
         )
 
     def _grow(
@@ -115,7 +124,7 @@ class _MTTreeEstimator(
                 f"{listed(self.tasks_, 'task')}.{did_you_mean(name, self.tasks_)} A tree decides "
                 f"only for tasks that it was grown with."
             )
-        return table, base._codes(codes)
+        return table, base.core_codes(codes)
 
     def _labels_of(self, classes: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
         labels: npt.NDArray[Any] = self.classes_[self._task_classes.columns[classes]]
@@ -544,6 +553,6 @@ def _checked_criterion(criterion: str) -> str:
 
 
 def _checked_purity(purity: float) -> float:
-    if not base._is_part(purity) and purity != 1:
+    if not base.is_part(purity) and purity != 1:
         raise ParameterError(f"purity is {purity!r}: it must lie in (0, 1].")
     return float(purity)

@@ -74,7 +74,7 @@ def _tree_arrays(tree: Any, outputs: npt.NDArray[np.float64]) -> dict[str, npt.N
         "feature": np.where(is_leaf, np.cumsum(is_leaf) - 1, tree.feature[old]).astype(np.uint32),
         "threshold": np.where(is_leaf, np.float32(0.0), _less_than(tree.threshold)[old]),
         "default_left": np.where(is_leaf, 0, tree.missing_go_to_left[old]).astype(np.uint8),
-        "impurity": tree.impurity[old].astype(np.float32),
+        "impurity": tree.impurity[old],
         "weight": tree.weighted_n_node_samples[old].astype(np.float32),
         "task_list_starts": np.zeros(1, np.uint32),
         "listed_tasks": np.empty(0, np.uint32),

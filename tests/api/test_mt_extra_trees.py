@@ -228,6 +228,20 @@ def test_an_int_seed_makes_the_fit_the_same_and_none_another():
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.parametrize("scale", [1e25, 1e-25, 1e120])
+def test_trees_do_not_depend_on_the_unit_of_the_labels(scale):
+    model = MTExtraTreesRegressor(task_split_prob=0.5, **FAST)
+    small = clone(model).fit(X, VALUES, task=SHOP)
+    other = clone(model).fit(X, VALUES * scale, task=SHOP)
+    np.testing.assert_array_equal(small.apply(X, task=SHOP), other.apply(X, task=SHOP))
+    np.testing.assert_allclose(
+        other.predict(X, task=SHOP), scale * small.predict(X, task=SHOP), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        other.feature_importances_, small.feature_importances_, rtol=1e-6, atol=1e-9
+    )
+
+
 # Errors
 
 

@@ -2,8 +2,8 @@
 """The C++ forests grow the naive twin's trees, and say what they say.
 
 Structure, features, thresholds, default directions and lists of tasks are compared exactly, outputs
-to 1e-12: means of at most some thousand numbers of size 100 in float64. Impurities and weights are
-kept as float32, impurities next to 0 are left over from squares of size 1e4 at most.
+to 1e-12: means of at most some thousand numbers of size 100 in float64. Weights are kept as
+float32; impurities next to 0 are left over from squares of size 1e4 at most.
 
 Labels and weights are small integers, and labels that are numbers have an integer as mean: their
 sums are then exact, whatever their order (see naive_forest on what else could differ).
@@ -265,8 +265,8 @@ def test_forest_grows_the_twins_trees(problem: Problem) -> None:
 @settings(max_examples=60, deadline=None)
 def test_importances_are_the_twins(problem: Problem) -> None:
     twins = [twin for twin in problem.grow_twins() if not twin.is_doubtful]
-    # Impurities are kept as float32, to 6e-8: of a tree that explains next to nothing, which only
-    # happens by design (columns of chance), falls would be little else.
+    # Impurities are differences of squares: of a tree that explains next to nothing, which only
+    # happens by design (columns of chance), falls would be little else than rounding.
     for twin in twins:
         root = twin.nodes[0]
         ends = sum(node.loss for node in twin.nodes if node.left < 0)
@@ -599,7 +599,7 @@ def sound_tree(is_sparse: bool = False) -> dict[str, np.ndarray]:
         "feature": np.array([1, TASKS, 0, 1, 2], np.uint32),
         "threshold": np.array([0.5, 0, 0, 0, 0], f32),
         "default_left": np.array([0, 1, 0, 0, 0], np.uint8),
-        "impurity": np.array([1, 1, 0, 0, 0], f32),
+        "impurity": np.array([1, 1, 0, 0, 0], float),
         "weight": np.array([6, 4, 2, 2, 2], f32),
         "task_list_starts": np.array([0, 2], np.uint32),
         "listed_tasks": np.array([0, 2], np.uint32),

@@ -2,6 +2,7 @@
 #include "forest/forest.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -36,29 +37,49 @@ std::vector<double> weighted_means(const MatrixView<double>& labels, std::span<c
   return means;
 }
 
-// Labels as cuts see them, about their means where they are numbers: (row, output), or (row, component).
-template <typename T>
-std::vector<T> centred(const MatrixView<double>& labels, std::span<const double> weights) {
-  const auto means = weighted_means(labels, weights);
-  std::vector<T> values(labels.n_rows * labels.n_columns);
-  for (std::size_t row = 0; row < labels.n_rows; ++row)
-    for (std::size_t output = 0; output < labels.n_columns; ++output)
-      values[row * labels.n_columns + output] = static_cast<T>(labels(row, output) - means[output]);
-  return values;
-}
+// Numbers as cuts see them: about their means, and in a unit of about the largest, a power of two, so that no square
+// leaves the range of float and nothing is rounded.
+class Centred {
+ public:
+  Centred(const MatrixView<double>& labels, std::span<const double> weights)
+      : labels_(labels), means_(weighted_means(labels, weights)) {
+    double most = 0.0;
+    for (std::size_t row = 0; row < labels.n_rows; ++row)
+      for (std::size_t output = 0; output < labels.n_columns; ++output)
+        most = std::max(most, std::abs(labels(row, output) - means_[output]));
+    if (most > 0.0) unit_ = std::ldexp(1.0, std::ilogb(most));
+  }
+  double operator()(std::size_t row, std::size_t output) const noexcept {
+    return (labels_(row, output) - means_[output]) / unit_;
+  }
+  double unit() const noexcept { return unit_; }
 
-std::vector<float> projected(const MatrixView<double>& labels, std::span<const double> weights,
-                             const Projection& projection) {
+  template <typename T>
+  std::vector<T> values() const {
+    std::vector<T> values;
+    values.reserve(labels_.n_rows * labels_.n_columns);
+    for (std::size_t row = 0; row < labels_.n_rows; ++row)
+      for (std::size_t output = 0; output < labels_.n_columns; ++output)
+        values.push_back(static_cast<T>((*this)(row, output)));
+    return values;
+  }
+
+ private:
+  const MatrixView<double>& labels_;
+  std::vector<double> means_;
+  double unit_ = 1.0;
+};
+
+std::vector<float> projected(const Centred& labels, const MatrixView<double>& table, const Projection& projection) {
   const std::size_t q = projection.n_components();
-  const auto means = weighted_means(labels, weights);
-  std::vector<float> components(labels.n_rows * q, 0.0f);
-  for (std::size_t row = 0; row < labels.n_rows; ++row)
-    for (std::size_t output = 0; output < labels.n_columns; ++output)
-      projection.add(output, static_cast<float>(labels(row, output) - means[output]), &components[row * q]);
+  std::vector<float> components(table.n_rows * q, 0.0f);
+  for (std::size_t row = 0; row < table.n_rows; ++row)
+    for (std::size_t output = 0; output < table.n_columns; ++output)
+      projection.add(output, static_cast<float>(labels(row, output)), &components[row * q]);
   return components;
 }
 
-std::vector<float> projected(const LabelsView& labels, std::span<const double>, const Projection& projection) {
+std::vector<float> projected(const LabelsView& labels, const Projection& projection) {
   const std::size_t q = projection.n_components(), n_rows = labels.n_rows();
   std::vector<float> components(n_rows * q, 0.0f);
   for (std::size_t row = 0; row < n_rows; ++row)
@@ -66,10 +87,6 @@ std::vector<float> projected(const LabelsView& labels, std::span<const double>, 
       projection.add(label, static_cast<float>(value), &components[row * q]);
     });
   return components;
-}
-
-std::vector<float> projected(const ForestData& data, const Projection& projection) {
-  return std::visit([&](const auto& labels) { return projected(labels, data.weights, projection); }, data.labels);
 }
 
 // Rows and weights of one tree.
@@ -94,10 +111,11 @@ Bag make_bag(const ForestData& data, const ForestParams& params, std::uint64_t t
   return bag;
 }
 
-// make_target(tree, weights, room for components of this tree alone)
+// unit: of the labels that cuts see. make_target(tree, weights, room for components of this tree alone)
 template <typename MakeTarget>
 std::vector<DecisionTree> grow(const ForestData& data, const ForestParams& params, std::uint64_t first_tree,
-                               ThreadPool& pool, const std::function<void()>& check_interrupt, MakeTarget&& make_target) {
+                               ThreadPool& pool, const std::function<void()>& check_interrupt, double unit,
+                               MakeTarget&& make_target) {
   using Target = decltype(make_target(std::uint64_t{}, RowWeights{}, std::declval<std::vector<float>&>()));
   std::vector<DecisionTree> trees(params.n_trees);
   const auto n_threads = std::min<std::size_t>(static_cast<std::size_t>(pool.n_threads()), trees.size());
@@ -118,6 +136,7 @@ std::vector<DecisionTree> grow(const ForestData& data, const ForestParams& param
     std::vector<float> components;
     trees[i] = with_leaf_outputs(
         builder->build(std::move(bag.rows), make_target(tree, bag.weights, components), tree), data.labels, bag.weights);
+    for (double& impurity : trees[i].impurity) impurity *= unit * unit;
     std::lock_guard lock(mutex);
     free_builders.push_back(std::move(builder));
   });
@@ -186,31 +205,37 @@ void for_each_block(const RowsView& rows, ThreadPool& pool, Body&& body) {
 
 std::vector<DecisionTree> grow_trees(const ForestData& data, const ForestParams& params, std::uint64_t first_tree,
                                      ThreadPool& pool, const std::function<void()>& check_interrupt) {
-  const auto grow_on = [&](auto&& make_target) {
-    return grow(data, params, first_tree, pool, check_interrupt, make_target);
-  };
   using Components = std::vector<float>;
-  if (data.projection.n_components > 0) {
-    const std::size_t q = data.projection.n_components;
-    const auto project = [&](std::uint64_t tree) {
-      return projected(data, projection_of_tree(data.projection, n_outputs(data.labels), params.seed, tree));
+  const auto grow_on = [&](double unit, auto&& make_target) {
+    return grow(data, params, first_tree, pool, check_interrupt, unit, make_target);
+  };
+  const auto grow_on_components = [&](double unit, const auto& project) {
+    const auto of_tree = [&](std::uint64_t tree) {
+      return project(projection_of_tree(data.projection, n_outputs(data.labels), params.seed, tree));
     };
-    const Components shared = data.projection.is_shared ? project(0) : Components{};
-    return grow_on([&](std::uint64_t tree, RowWeights weights, Components& own) {
-      if (!data.projection.is_shared) own = project(tree);
-      return VectorTarget(data.projection.is_shared ? shared : own, q, weights);
+    const bool is_shared = data.projection.is_shared;
+    const Components shared = is_shared ? of_tree(0) : Components{};
+    return grow_on(unit, [&](std::uint64_t tree, RowWeights weights, Components& own) {
+      if (!is_shared) own = of_tree(tree);
+      return VectorTarget(is_shared ? shared : own, data.projection.n_components, weights);
     });
+  };
+  const bool projects = data.projection.n_components > 0;
+  if (const auto* labels = std::get_if<LabelsView>(&data.labels)) {
+    if (projects) return grow_on_components(1.0, [&](const Projection& own) { return projected(*labels, own); });
+    return grow_on(1.0, [&](std::uint64_t, RowWeights weights, Components&) { return LabelTarget(*labels, weights); });
   }
-  if (const auto* labels = std::get_if<LabelsView>(&data.labels))
-    return grow_on([&](std::uint64_t, RowWeights weights, Components&) { return LabelTarget(*labels, weights); });
-  const auto& labels = std::get<MatrixView<double>>(data.labels);
-  if (labels.n_columns == 1) {
-    const auto y = centred<double>(labels, data.weights);
-    return grow_on([&](std::uint64_t, RowWeights weights, Components&) { return ScalarTarget(y, weights); });
+  const auto& table = std::get<MatrixView<double>>(data.labels);
+  const Centred labels(table, data.weights);
+  if (projects)
+    return grow_on_components(labels.unit(), [&](const Projection& own) { return projected(labels, table, own); });
+  if (table.n_columns == 1) {
+    const auto y = labels.values<double>();
+    return grow_on(labels.unit(), [&](std::uint64_t, RowWeights weights, Components&) { return ScalarTarget(y, weights); });
   }
-  const auto y = centred<float>(labels, data.weights);
-  return grow_on([&](std::uint64_t, RowWeights weights, Components&) {
-    return VectorTarget(y, labels.n_columns, weights);
+  const auto y = labels.values<float>();
+  return grow_on(labels.unit(), [&](std::uint64_t, RowWeights weights, Components&) {
+    return VectorTarget(y, table.n_columns, weights);
   });
 }
 
@@ -292,7 +317,7 @@ std::vector<double> importances(std::span<const DecisionTree> trees, feature_t n
     std::ranges::fill(own, 0.0);
     const auto loss = [&](node_t node) {
       const auto at = static_cast<std::size_t>(node);
-      return static_cast<double>(tree.weight[at]) * static_cast<double>(tree.impurity[at]);
+      return static_cast<double>(tree.weight[at]) * tree.impurity[at];
     };
     double total = 0.0;
     for (node_t node = 0; node < tree.n_nodes(); ++node) {

@@ -160,7 +160,7 @@ MTDecisionTree Builder::build(const std::function<void()>& check_interrupt) {
     if ((node.end - node.begin) * columns_.n_features() >= kSerialValues) check_interrupt();
     totals_.enter(rows_of(node), rows_, task_of_class_);
     tree.weight[at] = static_cast<float>(totals_.weight());
-    tree.impurity[at] = static_cast<float>(totals_.bits() / totals_.weight());
+    tree.impurity[at] = totals_.bits() / totals_.weight();
     decide_pure_tasks(node);
     Cut cut;
     if (node.end - node.begin >= params_.min_samples_split && node.depth < params_.max_depth) cut = find_cut(node);

@@ -185,7 +185,7 @@ Structure TreeBuilder<Target>::build(std::vector<row_t> rows, Target target, std
     const auto at = static_cast<std::size_t>(node.number);
     const auto own_rows = std::span<const row_t>(grown.rows).subspan(node.begin, node.end - node.begin);
     target.enter(own_rows);
-    tree.impurity[at] = target.is_pure() ? 0.0f : static_cast<float>(target.impurity());
+    tree.impurity[at] = target.is_pure() ? 0.0 : target.impurity();
     tree.weight[at] = static_cast<float>(target.weight());
     Found found;
     if (own_rows.size() >= params_.min_samples_split && node.depth < params_.max_depth && !target.is_pure()) {

@@ -49,7 +49,8 @@ struct LeafOutputs {
 
 struct DecisionTree {
   std::vector<DecisionNode> nodes;                 // the root is 0; children come after their parent
-  std::vector<float> impurity, weight;             // of each node: mean squared distance to its mean; sum of row weights
+  std::vector<double> impurity;                    // of each node: mean squared distance to its mean
+  std::vector<float> weight;                       // sum of row weights
   std::vector<std::uint32_t> task_list_starts{0};  // and their end
   std::vector<task_t> listed_tasks;                // ascending in each list
   LeafOutputs leaves;
