@@ -173,31 +173,64 @@ void find_leaves(const DecisionTree& tree, const RowsView& rows, std::span<node_
   for (; begin < n_rows; ++begin) find(begin, std::integral_constant<std::size_t, 1>{});
 }
 
-// Calls body(first row, rows, room for one leaf a row) for blocks of the rows. Those of a sparse table are spread out, one
-// after the other: each is looked at by every tree.
+// The same for one row and several trees; values: of every feature.
+void find_leaves(std::span<const DecisionTree> trees, const float* values, task_t task, node_t* leaves /* OUT */) {
+  node_t at[kLanes]{};
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (std::size_t lane = 0; lane < trees.size(); ++lane) {
+      const DecisionTree& tree = trees[lane];
+      const DecisionNode& node = tree.nodes[static_cast<std::size_t>(at[lane])];
+      if (node.is_leaf()) continue;
+      goes_on = true;
+      at[lane] = node.divides_tasks() ? tree.child(node, task) : node.child(values[node.feature]);
+    }
+  }
+  std::copy_n(at, trees.size(), leaves);
+}
+
+// Leaves of some rows of a sparse table, (tree, row). Rows are spread out one after the other.
+std::vector<node_t> find_leaves_of_sparse(std::span<const DecisionTree> trees, const RowsView& rows, std::size_t begin,
+                                          std::size_t n) {
+  const SparseTable& table = *rows.sparse;
+  std::vector<float> values(rows.table.n_columns, 0.0f);
+  std::vector<node_t> leaves(trees.size() * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto first = static_cast<std::size_t>(table.indptr[begin + i]);
+    const auto last = static_cast<std::size_t>(table.indptr[begin + i + 1]);
+    for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = table.values[k];
+    const task_t task = rows.tasks.empty() ? kUnknownTask : rows.tasks[begin + i];
+    node_t found[kLanes];
+    for (std::size_t tree = 0; tree < trees.size(); tree += kLanes) {
+      const auto some = trees.subspan(tree, std::min(kLanes, trees.size() - tree));
+      find_leaves(some, values.data(), task, found);
+      for (std::size_t lane = 0; lane < some.size(); ++lane) leaves[(tree + lane) * n + i] = found[lane];
+    }
+    for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = 0.0f;
+  }
+  return leaves;
+}
+
+// Calls body(first row, number of rows, leaves_of) for blocks of the rows; leaves_of(tree) are those of the rows in one
+// tree, until it is called for the next.
 template <typename Body>
-void for_each_block(const RowsView& rows, ThreadPool& pool, Body&& body) {
+void for_each_block(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool, Body&& body) {
   const auto& [table, tasks, sparse] = rows;
   const std::size_t n_block = rows_per_block(table.n_columns);
   pool.parallel_for((table.n_rows + n_block - 1) / n_block, [&](std::size_t block) {
     const std::size_t begin = block * n_block, n = std::min(begin + n_block, table.n_rows) - begin;
+    if (sparse != nullptr) {
+      const auto leaves = find_leaves_of_sparse(trees, rows, begin, n);
+      return body(begin, n, [&](std::size_t tree) { return std::span(leaves).subspan(tree * n, n); });
+    }
+    const MatrixView<float> own{table.data + static_cast<std::ptrdiff_t>(begin) * table.row_stride, n, table.n_columns,
+                                table.row_stride, table.column_stride};
+    const RowsView own_rows{own, tasks.empty() ? tasks : tasks.subspan(begin, n)};
     std::vector<node_t> leaves(n);
-    const auto tasks_of = [&](std::size_t first, std::size_t number) {
-      return tasks.empty() ? tasks : tasks.subspan(first, number);
-    };
-    if (sparse == nullptr) {
-      const MatrixView<float> own{table.data + static_cast<std::ptrdiff_t>(begin) * table.row_stride, n, table.n_columns,
-                                  table.row_stride, table.column_stride};
-      body(begin, RowsView{own, tasks_of(begin, n)}, std::span(leaves));
-      return;
-    }
-    std::vector<float> values(table.n_columns, 0.0f);
-    for (std::size_t row = begin; row < begin + n; ++row) {
-      const auto first = static_cast<std::size_t>(sparse->indptr[row]), last = static_cast<std::size_t>(sparse->indptr[row + 1]);
-      for (std::size_t i = first; i < last; ++i) values[sparse->indices[i]] = sparse->values[i];
-      body(row, RowsView{{values.data(), 1, table.n_columns, 0, 1}, tasks_of(row, 1)}, std::span(leaves).first(1));
-      for (std::size_t i = first; i < last; ++i) values[sparse->indices[i]] = 0.0f;
-    }
+    body(begin, n, [&](std::size_t tree) {
+      find_leaves(trees[tree], own_rows, leaves);
+      return std::span<const node_t>(leaves);
+    });
   });
 }
 
@@ -258,13 +291,14 @@ std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_
 void predict(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool, std::span<double> outputs) {
   const std::size_t n_outputs = trees.front().leaves.n_outputs;
   const auto n_trees = static_cast<double>(trees.size());
-  for_each_block(rows, pool, [&](std::size_t begin, const RowsView& block, std::span<node_t> leaves) {
-    const auto own = outputs.subspan(begin * n_outputs, leaves.size() * n_outputs);
+  for_each_block(trees, rows, pool, [&](std::size_t begin, std::size_t n, const auto& leaves_of) {
+    const auto own = outputs.subspan(begin * n_outputs, n * n_outputs);
     std::ranges::fill(own, 0.0);
-    for (const DecisionTree& tree : trees) {
-      find_leaves(tree, block, leaves);
-      for (std::size_t i = 0; i < leaves.size(); ++i)
-        tree.leaves.add_to(own.subspan(i * n_outputs, n_outputs), tree.nodes[static_cast<std::size_t>(leaves[i])].feature);
+    for (std::size_t tree = 0; tree < trees.size(); ++tree) {
+      const auto leaves = leaves_of(tree);
+      for (std::size_t i = 0; i < n; ++i)
+        trees[tree].leaves.add_to(own.subspan(i * n_outputs, n_outputs),
+                                  trees[tree].nodes[static_cast<std::size_t>(leaves[i])].feature);
     }
     for (double& output : own) output /= n_trees;
   });
@@ -281,13 +315,12 @@ void predict_out_of_bag(std::span<const DecisionTree> trees, const ForestParams&
     is_in_bag[tree].resize(n_rows);
     for (row_t row = 0; row < n_rows; ++row) is_in_bag[tree][row] = counts[row] > 0;
   });
-  for_each_block(rows, pool, [&](std::size_t begin, const RowsView& block, std::span<node_t> leaves) {
-    const std::size_t n = leaves.size();
+  for_each_block(trees, rows, pool, [&](std::size_t begin, std::size_t n, const auto& leaves_of) {
     std::vector<std::uint32_t> n_trees(n, 0);
     const auto own = outputs.subspan(begin * n_outputs, n * n_outputs);
     std::ranges::fill(own, 0.0);
     for (std::size_t tree = 0; tree < trees.size(); ++tree) {
-      find_leaves(trees[tree], block, leaves);
+      const auto leaves = leaves_of(tree);
       for (std::size_t i = 0; i < n; ++i) {
         if (is_in_bag[tree][begin + i]) continue;
         ++n_trees[i];
@@ -303,10 +336,10 @@ void predict_out_of_bag(std::span<const DecisionTree> trees, const ForestParams&
 
 void find_leaves(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool,
                  std::span<node_t> leaves) {
-  for_each_block(rows, pool, [&](std::size_t begin, const RowsView& block, std::span<node_t> of_tree) {
+  for_each_block(trees, rows, pool, [&](std::size_t begin, std::size_t n, const auto& leaves_of) {
     for (std::size_t tree = 0; tree < trees.size(); ++tree) {
-      find_leaves(trees[tree], block, of_tree);
-      for (std::size_t i = 0; i < of_tree.size(); ++i) leaves[(begin + i) * trees.size() + tree] = of_tree[i];
+      const auto of_tree = leaves_of(tree);
+      for (std::size_t i = 0; i < n; ++i) leaves[(begin + i) * trees.size() + tree] = of_tree[i];
     }
   });
 }
