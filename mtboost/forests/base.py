@@ -17,7 +17,7 @@ from mtboost import _core
 from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.labels import as_weights
-from mtboost.tables import Table
+from mtboost.tables import Table, as_table
 from mtboost.tasks import TaskName, TaskSet, listed
 from mtboost.threads import default_n_threads
 
@@ -57,11 +57,9 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             accept_sparse=("csr", "csc") if self._reads_sparse else False,
         )
         if self.task is None:
-            table, labels = split_task_column(native, None)
-            labels = task
-        else:
-            table, labels = split_task_column(native, self.task)
-            self._task_place = _place_of(self.task, native)
+            return _as_floats(as_table(native)), task
+        table, labels = split_task_column(native, self.task)
+        self._task_place = _place_of(self.task, native)
         return _as_floats(table), labels
 
     def _n_threads(self, n_cells: int) -> int:
@@ -148,7 +146,8 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
                     f"are: warm_start adds trees, and takes none away."
                 )
             return n_missing
-        self._tasks, self.tasks_ = tasks, tasks.names
+        # The names without the rows, which a pickle need not hold.
+        self._tasks, self.tasks_ = TaskSet(tasks.names, tasks.codes[:0]), tasks.names
         n_rows, n_features = table.shape
         params = {
             "max_features": features_per_node(self.max_features, n_features),
