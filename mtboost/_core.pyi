@@ -397,9 +397,9 @@ def cut_off_forest(
     intercept: NDArray[np.float64],
 ) -> Forest: ...
 
-# A multi-task decision tree. Tables are float32 of any strides; NaN is missing.
+# A multi-task decision tree. Tables are float32 of any strides, or sparse; NaN is missing.
 class SortedColumns(metaclass=_Pybind11Type):
-    def __init__(self, X: NDArray[np.float32], *, n_threads: int = 1) -> None: ...
+    def __init__(self, X: NDArray[np.float32] | SparseRows, *, n_threads: int = 1) -> None: ...
 
 class MTTreeParams(metaclass=_Pybind11Type):
     def __init__(
@@ -430,10 +430,18 @@ class MTDecisionTree(metaclass=_Pybind11Type):
     ) -> None: ...
     # Number of the decision that each row ends in, and the class decided for there.
     def decisions(
-        self, X: NDArray[np.float32], tasks: NDArray[np.uint32], *, n_threads: int = 1
+        self,
+        X: NDArray[np.float32] | SparseRows,
+        tasks: NDArray[np.uint32],
+        *,
+        n_threads: int = 1,
     ) -> NDArray[np.uint32]: ...
     def classes(
-        self, X: NDArray[np.float32], tasks: NDArray[np.uint32], *, n_threads: int = 1
+        self,
+        X: NDArray[np.float32] | SparseRows,
+        tasks: NDArray[np.uint32],
+        *,
+        n_threads: int = 1,
     ) -> NDArray[np.uint32]: ...
     # By name: cpp/core/tree/mt_decision_tree.hpp.
     def arrays(self) -> dict[str, NDArray[Any]]: ...

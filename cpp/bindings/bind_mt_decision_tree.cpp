@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "arrays.hpp"
 #include "bindings.hpp"
 #include "forest/mt_tree_builder.hpp"
+#include "forests.hpp"
 #include "trees.hpp"
 
 namespace mtboost {
@@ -28,13 +28,14 @@ MTTreeParams make_params(const std::string& criterion, double purity, std::uint3
   return {criterion_of(criterion), purity, max_depth, min_samples_split, min_samples_leaf, max_features, seed};
 }
 
-SortedColumns make_columns(const py::array_t<float>& table, int n_threads) {
-  const auto view = as_matrix(table, "X");
-  require(view.n_rows > 0 && view.n_columns > 0, "X has no rows or no columns");
-  require(view.n_rows < (std::size_t{1} << 31), "X has more than 2^31 - 1 rows");
+SortedColumns make_columns(const Table& table, int n_threads) {
+  const RowsView rows = as_rows_view(table);
+  require(rows.table.n_rows > 0 && rows.table.n_columns > 0, "X has no rows or no columns");
+  require(rows.table.n_rows < (std::size_t{1} << 31), "X has more than 2^31 - 1 rows");
   py::gil_scoped_release release;
   ThreadPool pool(n_threads);
-  return SortedColumns(view, pool);
+  if (rows.sparse != nullptr) return {*rows.sparse, static_cast<feature_t>(rows.table.n_columns), pool};
+  return {rows.table, pool};
 }
 
 MTDecisionTree grow(const SortedColumns& columns, const MTTreeParams& params, const Contiguous<std::uint32_t>& class_starts,
@@ -55,35 +56,55 @@ MTDecisionTree grow(const SortedColumns& columns, const MTTreeParams& params, co
   return grow_mt_tree(columns, own, params, tree, pool, check_interrupt);
 }
 
+// Calls visit(row, value_of) for some rows, those of a sparse table spread out one after the other.
+template <typename Visit>
+void for_each_row(const RowsView& rows, std::size_t begin, std::size_t end, Visit&& visit) {
+  if (rows.sparse == nullptr) {
+    for (std::size_t row = begin; row < end; ++row)
+      visit(row, [&](std::size_t feature) { return rows.table(row, feature); });
+    return;
+  }
+  std::vector<float> values(rows.table.n_columns, 0.0f);
+  for (std::size_t row = begin; row < end; ++row) {
+    const auto first = static_cast<std::size_t>(rows.sparse->indptr[row]);
+    const auto last = static_cast<std::size_t>(rows.sparse->indptr[row + 1]);
+    for (std::size_t i = first; i < last; ++i) values[rows.sparse->indices[i]] = rows.sparse->values[i];
+    visit(row, [&](std::size_t feature) { return values[feature]; });
+    for (std::size_t i = first; i < last; ++i) values[rows.sparse->indices[i]] = 0.0f;
+  }
+}
+
 // result(decision): of the decision that each row ends in.
 template <typename Result>
-py::array_t<std::uint32_t> of_rows(const MTDecisionTree& tree, const py::array_t<float>& table,
-                                   const Contiguous<task_t>& tasks, int n_threads, Result&& result) {
-  const auto view = as_matrix(table, "X");
+py::array_t<std::uint32_t> of_rows(const MTDecisionTree& tree, const Table& table, const Contiguous<task_t>& tasks,
+                                   int n_threads, Result&& result) {
+  const RowsView rows = as_rows_view(table);
+  const std::size_t n_rows = rows.table.n_rows;
   const auto task_of_row = as_span(tasks, "tasks");
-  require(view.n_columns == tree.n_features, "X has other features than the tree");
-  require(task_of_row.size() == view.n_rows, "tasks must have shape (n_rows,)");
+  require(rows.table.n_columns == tree.n_features, "X has other features than the tree");
+  require(task_of_row.size() == n_rows, "tasks must have shape (n_rows,)");
   for (const task_t task : task_of_row) require(task < tree.n_tasks(), "a task is unknown to the tree");
-  std::vector<std::uint32_t> found(view.n_rows);
+  std::vector<std::uint32_t> found(n_rows);
   {
     py::gil_scoped_release release;
     ThreadPool pool(n_threads);
-    pool.parallel_for((view.n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
-      const std::size_t end = std::min((block + 1) * kRowsPerBlock, view.n_rows);
-      for (std::size_t row = block * kRowsPerBlock; row < end; ++row)
-        found[row] = result(tree.decision(view, row, task_of_row[row]));
+    pool.parallel_for((n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
+      const std::size_t begin = block * kRowsPerBlock, end = std::min(begin + kRowsPerBlock, n_rows);
+      for_each_row(rows, begin, end, [&](std::size_t row, const auto& value_of) {
+        found[row] = result(tree.decision(task_of_row[row], value_of));
+      });
     });
   }
   return to_array(std::move(found));
 }
 
-py::array_t<std::uint32_t> decisions(const MTDecisionTree& tree, const py::array_t<float>& table,
-                                     const Contiguous<task_t>& tasks, int n_threads) {
+py::array_t<std::uint32_t> decisions(const MTDecisionTree& tree, const Table& table, const Contiguous<task_t>& tasks,
+                                     int n_threads) {
   return of_rows(tree, table, tasks, n_threads, [](std::size_t decision) { return static_cast<std::uint32_t>(decision); });
 }
 
-py::array_t<std::uint32_t> classes(const MTDecisionTree& tree, const py::array_t<float>& table,
-                                   const Contiguous<task_t>& tasks, int n_threads) {
+py::array_t<std::uint32_t> classes(const MTDecisionTree& tree, const Table& table, const Contiguous<task_t>& tasks,
+                                   int n_threads) {
   return of_rows(tree, table, tasks, n_threads, [&](std::size_t decision) { return tree.decided_classes[decision]; });
 }
 

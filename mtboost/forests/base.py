@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeGuard
+from typing import Any, Literal, Self, TypeAlias, TypeGuard
 
 import joblib
 import numpy as np
@@ -24,6 +24,7 @@ from mtboost.threads import default_n_threads
 MaxFeatures: TypeAlias = Literal["sqrt", "log2"] | float | int | None
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
+CoreTable: TypeAlias = npt.NDArray[np.float32] | _core.SparseRows
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -32,8 +33,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     #: Column of X that holds the task.
     task: str | int | None = None
     n_jobs: int | None
-    #: Whether the core reads sparse tables for it.
-    _reads_sparse: ClassVar = False
 
     def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, TaskSet]:
         table, labels = self._split(X, task, reset=reset)
@@ -54,7 +53,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             # One column of an array of objects may hold the names of the tasks.
             dtype="numeric" if self.task is None else None,
             ensure_all_finite="allow-nan",
-            accept_sparse=("csr", "csc") if self._reads_sparse else False,
+            accept_sparse=("csr", "csc"),
         )
         if self.task is None:
             return _as_floats(as_table(native)), task
@@ -69,7 +68,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = self._reads_sparse
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -90,8 +89,6 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
     oob_score: bool
     warm_start: bool
     random_state: int | np.random.RandomState | None
-
-    _reads_sparse = True
 
     forest_: _core.Forest
     tasks_: tuple[TaskName, ...]
@@ -269,7 +266,7 @@ def _as_floats(table: Table) -> Rows:
     return scipy.sparse.csr_array(checked)
 
 
-def core_table(rows: Rows) -> npt.NDArray[np.float32] | _core.SparseRows:
+def core_table(rows: Rows) -> CoreTable:
     """Rows as the core reads them."""
     if isinstance(rows, np.ndarray):
         return rows

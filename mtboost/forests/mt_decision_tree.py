@@ -34,7 +34,7 @@ _LEAST_ERROR = 1e-10
 class _Rows:
     """What trees grow on."""
 
-    table: npt.NDArray[np.float32]
+    table: base.CoreTable
     tasks: npt.NDArray[np.uint32]
     labels: npt.NDArray[np.uint32]
     weights: Floats
@@ -89,7 +89,7 @@ class _MTTreeEstimator(
         self.classes_ = self._task_classes.union
         self.task_classes_ = dict(self._task_classes.by_task(tasks.names))
         return _Rows(
-            table,
+            base.core_table(table),
             base.core_codes(tasks.codes),
             labels,
             weights,
@@ -110,12 +110,10 @@ class _MTTreeEstimator(
             n_threads=rows.n_threads,
         )
 
-    def _read_known(
-        self, X: Any, task: Any
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]]:
-        """A table and the codes of its tasks, all of which `fit` has seen."""
+    def _read_known(self, X: Any, task: Any) -> tuple[base.CoreTable, npt.NDArray[np.uint32], int]:
+        """A table, the codes of its tasks, all of which `fit` has seen, and threads for it."""
         table, labels = self._split(X, task, reset=False)
-        codes = self._tasks.encode(labels, len(table), unknown="keep")
+        codes = self._tasks.encode(labels, table.shape[0], unknown="keep")
         if len(codes) and codes.min() < 0:
             row = int(codes.argmin())
             name = as_array(labels).reshape(-1).tolist()[row]
@@ -124,7 +122,7 @@ class _MTTreeEstimator(
                 f"{listed(self.tasks_, 'task')}.{did_you_mean(name, self.tasks_)} A tree decides "
                 f"only for tasks that it was grown with."
             )
-        return table, base.core_codes(codes)
+        return base.core_table(table), base.core_codes(codes), self._n_threads(table.size)
 
     def _labels_of(self, classes: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
         labels: npt.NDArray[Any] = self.classes_[self._task_classes.columns[classes]]
@@ -260,7 +258,9 @@ class MTDecisionTreeClassifier(_MTTreeEstimator):
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            NumPy array, pandas or polars DataFrame, or pyarrow Table of numbers; NaN means missing.
+            NumPy array, SciPy sparse matrix, pandas or polars DataFrame, or pyarrow Table of
+            numbers; NaN means missing. A sparse matrix gives the tree of the dense table, at the
+            cost of its values that are not 0.
         y : array-like of shape (n_rows,)
             Labels of any type. Each task has the classes that its own rows have; in an array of
             objects the labels of one task may be str and those of another int.
@@ -288,8 +288,7 @@ class MTDecisionTreeClassifier(_MTTreeEstimator):
 
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
         check_is_fitted(self, "tree_")
-        table, codes = self._read_known(X, task)
-        n_threads = self._n_threads(table.size)
+        table, codes, n_threads = self._read_known(X, task)
         return self._labels_of(self.tree_.classes(table, codes, n_threads=n_threads))
 
     def predict_proba(self, X: Any, *, task: Any = None) -> Floats:
@@ -314,8 +313,8 @@ class MTDecisionTreeClassifier(_MTTreeEstimator):
             As :meth:`predict`.
         """
         check_is_fitted(self, "tree_")
-        table, codes = self._read_known(X, task)
-        found = self.tree_.decisions(table, codes, n_threads=self._n_threads(table.size))
+        table, codes, n_threads = self._read_known(X, task)
+        found = self.tree_.decisions(table, codes, n_threads=n_threads)
         arrays = self.tree_.arrays()
         columns = self._task_classes.columns[arrays["leaf_outputs"]]
         n_decisions = len(arrays["decided_tasks"])
@@ -329,8 +328,8 @@ class MTDecisionTreeClassifier(_MTTreeEstimator):
     def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.intp]:
         """The node that decides each row, of shape (n_rows,)."""
         check_is_fitted(self, "tree_")
-        table, codes = self._read_known(X, task)
-        found = self.tree_.decisions(table, codes, n_threads=self._n_threads(table.size))
+        table, codes, n_threads = self._read_known(X, task)
+        found = self.tree_.decisions(table, codes, n_threads=n_threads)
         starts = self.tree_.arrays()["decision_starts"]
         nodes: npt.NDArray[np.intp] = np.searchsorted(starts, found, side="right") - 1
         return nodes
@@ -506,13 +505,12 @@ class MTAdaBoostClassifier(_MTTreeEstimator):
     def staged_predict_proba(self, X: Any, *, task: Any = None) -> Iterator[Floats]:
         """Shares of votes of the first tree, the first two, and so on."""
         check_is_fitted(self, "trees_")
-        table, codes = self._read_known(X, task)
-        n_threads = self._n_threads(table.size)
-        votes = np.zeros((len(table), len(self.classes_)))
+        table, codes, n_threads = self._read_known(X, task)
+        votes = np.zeros((len(codes), len(self.classes_)))
         total = 0.0
         for tree, weight in zip(self.trees_, self.estimator_weights_, strict=True):
             found = self._task_classes.columns[tree.classes(table, codes, n_threads=n_threads)]
-            votes[np.arange(len(table)), found] += weight
+            votes[np.arange(len(codes)), found] += weight
             total += weight
             yield votes / total
 

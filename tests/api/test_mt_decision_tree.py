@@ -45,7 +45,7 @@ both = pytest.mark.parametrize("model", [TREE, BOOSTED], ids=["tree", "boosted"]
         MTDecisionTreeClassifier(),
         MTDecisionTreeClassifier(criterion="concat", purity=0.8, max_features="sqrt"),
         MTAdaBoostClassifier(10),
-        MTAdaBoostClassifier(10, criterion="joint", max_depth=2),
+        MTAdaBoostClassifier(10, criterion="joint", max_depth=3),
     ]
 )
 def test_scikit_learn_check(estimator, check):

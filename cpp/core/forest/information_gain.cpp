@@ -7,7 +7,7 @@
 namespace mtboost {
 namespace {
 
-// The right side is what is left over of a total, which may round to a little less than nothing.
+// The side that is not counted is what is left over of a total, which may round to a little less than nothing.
 double x_log_x(double x) noexcept { return x > 0.0 ? x * std::log2(x) : 0.0; }
 
 // Less than that many bits a row is rounding.
@@ -74,53 +74,55 @@ InformationGain::InformationGain(TaskCriterion criterion, std::span<const task_t
 }
 
 void InformationGain::enter(const ClassTotals& totals) {
-  present_classes_.assign(totals.classes().begin(), totals.classes().end());
-  for (const task_t group : present_groups_) {
-    groups_[group] = {};
-    tournament_.set(group, 0.0);
-  }
+  begin_scan();
+  for (const task_t group : present_groups_) groups_[group].total = 0.0;
   present_groups_.clear();
-  for (const std::uint32_t label : present_classes_) {
-    classes_[label].total = totals.weight(label);
+  for (const std::uint32_t label : totals.classes()) {
+    Class& own = classes_[label];
+    own.total = totals.weight(label);
+    own.whole = x_log_x(own.total);
     Group& group = groups_[group_of_class_[label]];
     if (group.total == 0.0) present_groups_.push_back(group_of_class_[label]);
-    group.total += totals.weight(label);
-    group.fixed -= x_log_x(totals.weight(label));
+    group.total += own.total;
   }
   weight_ = totals.weight();
-  for (const task_t group : present_groups_) groups_[group].fixed += x_log_x(groups_[group].total);
+  for (const task_t group : present_groups_) groups_[group].whole = x_log_x(groups_[group].total);
 }
 
-void InformationGain::begin_scan() {
-  for (const task_t group : present_groups_) {
-    Group& own = groups_[group];
-    own.left = own.sides = own.information = 0.0;
-    own.has_changed = false;
-    if (criterion_ == TaskCriterion::max) tournament_.set(group, 0.0);
-  }
-  for (const std::uint32_t label : present_classes_) {
-    Class& own = classes_[label];
-    own.left = 0.0;
-    own.sides = x_log_x(own.total);
-    own.has_changed = false;
-    groups_[group_of_class_[label]].sides += own.sides;
-  }
+void InformationGain::begin_scan() noexcept {
+  ++scan_;
+  if (criterion_ == TaskCriterion::max)
+    for (const task_t group : scanned_groups_) tournament_.set(group, 0.0);
+  scanned_groups_.clear();
   changed_classes_.clear();
   changed_groups_.clear();
   information_ = sum_ = 0.0;
 }
 
-void InformationGain::move_left(const LabelledRow& row) noexcept {
+void InformationGain::move(const LabelledRow& row) noexcept {
   Class& own = classes_[row.label];
-  own.left += row.weight;
+  const task_t group = group_of_class_[row.label];
+  Group& all = groups_[group];
+  if (all.scan != scan_) {
+    all.scan = scan_;
+    all.moved = all.classes = all.information = 0.0;
+    all.has_changed = false;
+    scanned_groups_.push_back(group);
+  }
+  if (own.scan != scan_) {
+    own.scan = scan_;
+    own.moved = 0.0;
+    own.sides = own.whole;
+    own.has_changed = false;
+  }
+  own.moved += row.weight;
+  all.moved += row.weight;
   if (!own.has_changed) {
     own.has_changed = true;
     changed_classes_.push_back(row.label);
   }
-  const task_t group = group_of_class_[row.label];
-  groups_[group].left += row.weight;
-  if (!groups_[group].has_changed) {
-    groups_[group].has_changed = true;
+  if (!all.has_changed) {
+    all.has_changed = true;
     changed_groups_.push_back(group);
   }
 }
@@ -128,14 +130,14 @@ void InformationGain::move_left(const LabelledRow& row) noexcept {
 TaskGain InformationGain::gain_of_scan() noexcept {
   for (const std::uint32_t label : changed_classes_) {
     Class& own = classes_[label];
-    const double sides = x_log_x(own.left) + x_log_x(own.total - own.left);
-    groups_[group_of_class_[label]].sides += sides - own.sides;
+    const double sides = x_log_x(own.moved) + x_log_x(own.total - own.moved);
+    groups_[group_of_class_[label]].classes += sides - own.sides;
     own.sides = sides;
     own.has_changed = false;
   }
   for (const task_t group : changed_groups_) {
     Group& own = groups_[group];
-    const double information = own.fixed + own.sides - x_log_x(own.left) - x_log_x(own.total - own.left);
+    const double information = own.whole - x_log_x(own.moved) - x_log_x(own.total - own.moved) + own.classes;
     information_ += information - own.information;
     sum_ += (information - own.information) / own.total;
     own.information = information;

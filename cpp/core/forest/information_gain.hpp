@@ -83,30 +83,34 @@ class Tournament {
   std::vector<double> numbers_;  // number i stands at n + i; each other place holds the larger of 2 place, 2 place + 1
 };
 
-// Goes through the cuts of a feature. Buffers of one thread.
+// Goes through the cuts of a feature, from one end of its values. A cut tells the same whichever of its sides is counted,
+// so only rows that are moved cost anything. Buffers of one thread.
 class InformationGain {
  public:
   InformationGain(TaskCriterion criterion, std::span<const task_t> task_of_class, task_t n_tasks);
 
   void enter(const ClassTotals& totals);
-  // The first rows of an order on the left, one more with each call.
-  void begin_scan();
-  void move_left(const LabelledRow& row) noexcept;
+  // The first rows of an order on one side, one more with each call.
+  void begin_scan() noexcept;
+  void move(const LabelledRow& row) noexcept;
   TaskGain gain_of_scan() noexcept;
   // Σ_j I_j of the cut whose gain was asked for last; of concat, I_all.
   double information() const noexcept { return information_; }
 
  private:
   struct Class {
-    double total = 0.0, left = 0.0;
-    double sides = 0.0;  // f(L) + f(R) when last asked for
+    double total = 0.0, whole = 0.0;  // W_y, f(W_y)
+    double moved = 0.0;               // L_y
+    double sides = 0.0;               // f(L_y) + f(R_y) when last asked for
+    std::uint64_t scan = 0;           // in which rows were last moved: the three above are of this one
     bool has_changed = false;
   };
   struct Group {
-    double total = 0.0, left = 0.0;
-    double fixed = 0.0;  // f(W) − Σ f(W_y)
-    double sides = 0.0;  // Σ (f(L_y) + f(R_y))
+    double total = 0.0, whole = 0.0;
+    double moved = 0.0;
+    double classes = 0.0;  // Σ (f(L_y) + f(R_y) − f(W_y))
     double information = 0.0;
+    std::uint64_t scan = 0;
     bool has_changed = false;
   };
 
@@ -115,8 +119,10 @@ class InformationGain {
   std::vector<Class> classes_;
   std::vector<Group> groups_;
   Tournament tournament_;
-  std::vector<std::uint32_t> present_classes_, changed_classes_;
+  std::vector<std::uint32_t> changed_classes_;
   std::vector<task_t> present_groups_, changed_groups_;
+  std::vector<task_t> scanned_groups_;  // of which rows have been moved
+  std::uint64_t scan_ = 0;
   double weight_ = 0.0, information_ = 0.0, sum_ = 0.0;
 };
 

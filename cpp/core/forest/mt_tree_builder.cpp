@@ -2,6 +2,7 @@
 #include "forest/mt_tree_builder.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -26,15 +27,38 @@ std::vector<task_t> tasks_of_classes(std::span<const std::uint32_t> class_starts
 struct Cut {
   TaskGain gain;
   feature_t feature = 0;
-  float threshold = 0.0f;
   bool missing_left = false;
-  std::size_t n_left = 0;  // of the sorted values that are not missing
+  float threshold = 0.0f;
 
   bool is_found() const noexcept { return gain.gain >= 0.0f; }
+  // Of equal cuts the lowest feature, missing values on the right, the lowest threshold: the order in which cuts are
+  // tried does not matter.
   bool is_better_than(const Cut& other) const noexcept {
-    return gain > other.gain || (gain == other.gain && is_found() && feature < other.feature);
+    if (gain != other.gain) return gain > other.gain;
+    return std::tuple(feature, missing_left, threshold) < std::tuple(other.feature, other.missing_left, other.threshold);
   }
 };
+
+// Between two values, of which infinity stands for none: above `below` and at most `above`, however it is rounded.
+float threshold_between(float below, float above) noexcept {
+  const auto middle = static_cast<float>((static_cast<double>(below) + static_cast<double>(above)) / 2.0);
+  return middle > below ? middle : above;
+}
+
+// A feature's values in a node, without zeros: n of those of the tree, side by side in the feature's order.
+struct NodeColumn {
+  feature_t feature;
+  row_t n;
+  std::size_t begin;
+};
+// Ascending by feature; those that are constant in the node are left out.
+using NodeColumns = std::vector<NodeColumn>;
+
+std::size_t n_values(std::span<const NodeColumn> columns) noexcept {
+  std::size_t sum = 0;
+  for (const NodeColumn& column : columns) sum += column.n;
+  return sum;
+}
 
 // What becomes of the rows of a task in a node.
 struct TaskRows {
@@ -61,31 +85,38 @@ class Builder {
     node_t number;
     std::size_t begin, end;
     std::uint32_t depth;
-    std::size_t n_constant;
+    NodeColumns columns;
+
+    std::size_t n_rows() const noexcept { return end - begin; }
+  };
+  struct Sides {
+    NodeColumns first, last;
   };
 
   void take_rows();
+  Node root();
   void decide_tasks_without_rows();
   void add_nodes(std::size_t n);
   void decide(node_t node, const ClassTotals::Task& task, bool has_rows);
   bool is_decided(const ClassTotals::Task& task) const noexcept;
   void decide_pure_tasks(Node& node);
-  Cut find_cut(Node& node);
-  std::span<const feature_t> draw_features(Node& node);
-  void scan(feature_t feature, std::span<const SortedValue> values, bool missing_left, InformationGain& gain, Cut& best);
-  std::size_t divide(const Node& node, const Cut& cut);
-  void partition(const Node& node);
+  Cut find_cut(const Node& node);
+  std::span<const NodeColumn> draw_columns(const Node& node);
+  void scan(const NodeColumn& column, std::size_t n_rows, bool missing_left, InformationGain& gain, Cut& best);
+  void divide(Node&& node, const Cut& cut, std::vector<Node>& waiting);
+  Sides partition(const Node& node, std::size_t n_first);
+  bool is_constant(const NodeColumn& column, std::size_t n_rows) const noexcept;
   void gather_decisions();
 
   std::span<const row_t> rows_of(const Node& node) const noexcept {
-    return std::span(node_rows_).subspan(node.begin, node.end - node.begin);
+    return std::span(node_rows_).subspan(node.begin, node.n_rows());
   }
-  std::span<SortedValue> values_of(const Node& node, feature_t feature) noexcept {
-    return std::span(values_).subspan(feature * node_rows_.size() + node.begin, node.end - node.begin);
+  std::span<const SortedValue> values_of(const NodeColumn& column) const noexcept {
+    return std::span(values_).subspan(column.begin, column.n);
   }
-  std::size_t n_blocks(std::size_t n_features, const Node& node) const noexcept {
-    if (n_features * (node.end - node.begin) < kSerialValues) return 1;
-    return std::min<std::size_t>(n_features, static_cast<std::size_t>(pool_.n_threads()));
+  std::size_t n_blocks(std::span<const NodeColumn> columns) const noexcept {
+    if (n_values(columns) < kSerialValues) return 1;
+    return std::min<std::size_t>(columns.size(), static_cast<std::size_t>(pool_.n_threads()));
   }
 
   const SortedColumns& columns_;
@@ -96,9 +127,10 @@ class Builder {
   std::vector<task_t> task_of_class_;
   std::vector<LabelledRow> rows_;   // all of the table
   std::vector<row_t> node_rows_;    // of the tree; those of a node lie side by side and ascend
-  std::vector<SortedValue> values_;  // (feature, place): the same rows in the feature's order
-  std::vector<feature_t> features_;  // in front those known to be constant in the node at hand
+  std::vector<SortedValue> values_;  // of all columns, each where it begins in the table's
+  NodeColumns drawn_;                // of the node at hand
   std::vector<std::uint8_t> goes_first_;  // of each row, in a partition
+  std::vector<row_t> n_first_;            // of each column of the node at hand, in a partition
   ClassTotals totals_;
   std::vector<InformationGain> gains_;             // one a block of features
   std::vector<std::vector<SortedValue>> buffers_;  // likewise
@@ -116,13 +148,11 @@ Builder::Builder(const SortedColumns& columns, const TaskLabels& labels, const M
       tree_number_(tree),
       pool_(pool),
       task_of_class_(tasks_of_classes(labels.class_starts)),
-      features_(columns.n_features()),
       goes_first_(columns.n_rows()),
       totals_(labels.class_starts.back()),
       buffers_(static_cast<std::size_t>(pool.n_threads())) {
   grown_.n_features = columns.n_features();
   grown_.class_starts.assign(labels.class_starts.begin(), labels.class_starts.end());
-  std::iota(features_.begin(), features_.end(), feature_t{0});
   for (int block = 0; block < pool.n_threads(); ++block)
     gains_.emplace_back(params.criterion, task_of_class_, grown_.n_tasks());
   task_rows_.resize(grown_.n_tasks());
@@ -138,12 +168,21 @@ void Builder::take_rows() {
   require(!node_rows_.empty(), "no row has a weight above 0");
   row_buffer_.resize(node_rows_.size());
   for (auto& buffer : buffers_) buffer.resize(node_rows_.size());
-  values_.resize(columns_.n_features() * node_rows_.size());
-  pool_.parallel_for(columns_.n_features(), [&](std::size_t feature) {
-    std::ranges::copy_if(columns_.column(static_cast<feature_t>(feature)),
-                         values_.begin() + static_cast<std::ptrdiff_t>(feature * node_rows_.size()),
-                         [&](const SortedValue& own) { return rows_[own.row].weight > 0.0; });
+}
+
+Builder::Node Builder::root() {
+  values_.resize(columns_.n_values());
+  NodeColumns columns(columns_.n_features());
+  pool_.parallel_for(columns_.n_features(), [&](std::size_t at) {
+    const auto feature = static_cast<feature_t>(at);
+    const auto to = values_.begin() + static_cast<std::ptrdiff_t>(columns_.start(feature));
+    const auto end = std::ranges::copy_if(columns_.column(feature), to, [&](const SortedValue& own) {
+                       return rows_[own.row].weight > 0.0;
+                     }).out;
+    columns[at] = {feature, static_cast<row_t>(end - to), columns_.start(feature)};
   });
+  std::erase_if(columns, [&](const NodeColumn& own) { return is_constant(own, node_rows_.size()); });
+  return {0, 0, node_rows_.size(), 0, std::move(columns)};
 }
 
 // The tree --------------------------------------------------------------------------------------------------------------
@@ -152,18 +191,19 @@ MTDecisionTree Builder::build(const std::function<void()>& check_interrupt) {
   DecisionTree& tree = grown_.tree;
   add_nodes(1);
   decide_tasks_without_rows();
-  std::vector<Node> waiting{{0, 0, node_rows_.size(), 0, 0}};
+  std::vector<Node> waiting;
+  waiting.push_back(root());
   while (!waiting.empty()) {
-    Node node = waiting.back();
+    Node node = std::move(waiting.back());
     waiting.pop_back();
     const auto at = static_cast<std::size_t>(node.number);
-    if ((node.end - node.begin) * columns_.n_features() >= kSerialValues) check_interrupt();
+    if (n_values(node.columns) >= kSerialValues) check_interrupt();
     totals_.enter(rows_of(node), rows_, task_of_class_);
     tree.weight[at] = static_cast<float>(totals_.weight());
     tree.impurity[at] = totals_.bits() / totals_.weight();
     decide_pure_tasks(node);
     Cut cut;
-    if (node.end - node.begin >= params_.min_samples_split && node.depth < params_.max_depth) cut = find_cut(node);
+    if (node.n_rows() >= params_.min_samples_split && node.depth < params_.max_depth) cut = find_cut(node);
     if (!cut.is_found()) {
       if (node.begin < node.end)
         for (const ClassTotals::Task& task : totals_.tasks()) decide(node.number, task, true);
@@ -171,10 +211,7 @@ MTDecisionTree Builder::build(const std::function<void()>& check_interrupt) {
     }
     tree.nodes[at].left = tree.n_nodes();
     add_nodes(2);
-    const std::size_t middle = divide(node, cut);
-    const node_t left = tree.nodes[at].left;
-    waiting.push_back({left + 1, middle, node.end, node.depth + 1, node.n_constant});
-    waiting.push_back({left, node.begin, middle, node.depth + 1, node.n_constant});
+    divide(std::move(node), cut, waiting);
   }
   gather_decisions();
   return std::move(grown_);
@@ -230,7 +267,7 @@ void Builder::decide_pure_tasks(Node& node) {
   std::size_t n_staying = 0;
   for (const row_t row : rows_of(node)) n_staying += goes_first_[row] = task_rows_[rows_[row].task].stay;
   if (n_staying > 0) {
-    partition(node);
+    node.columns = partition(node, n_staying).first;
     totals_.enter(rows_of(node).first(n_staying), rows_, task_of_class_);
   }
   node.end = node.begin + n_staying;
@@ -265,84 +302,102 @@ void Builder::gather_decisions() {
 
 // Cuts ------------------------------------------------------------------------------------------------------------------
 
-// Features that are constant in the node join those in front; none of them is looked at further down.
-std::span<const feature_t> Builder::draw_features(Node& node) {
-  const auto begin = features_.begin() + static_cast<std::ptrdiff_t>(node.n_constant);
-  const auto usable = std::partition(begin, features_.end(), [&](feature_t feature) {
-    const auto values = values_of(node, feature);
-    return values.front().is_missing() || values.front().value == values.back().value;
-  });
-  node.n_constant = static_cast<std::size_t>(usable - features_.begin());
-  const auto drawn = std::span(features_).subspan(node.n_constant);
-  if (drawn.size() <= params_.max_features) return drawn;
-  RandomStream random(RandomStream::Purpose::features_of_node, params_.seed, tree_number_,
-                      static_cast<std::uint64_t>(node.number));
-  for (feature_t i = 0; i < params_.max_features; ++i) std::swap(drawn[i], drawn[i + random.below(drawn.size() - i)]);
-  return drawn.first(params_.max_features);
+bool Builder::is_constant(const NodeColumn& column, std::size_t n_rows) const noexcept {
+  if (column.n == 0) return true;
+  const auto values = values_of(column);
+  const bool has_zeros = column.n < n_rows;
+  return !has_zeros && (values.front().is_missing() || values.front().value == values.back().value);
 }
 
-Cut Builder::find_cut(Node& node) {
-  const auto features = draw_features(node);
-  if (features.empty()) return {};
-  const std::size_t n = n_blocks(features.size(), node);
+std::span<const NodeColumn> Builder::draw_columns(const Node& node) {
+  if (node.columns.size() <= params_.max_features) return node.columns;
+  drawn_ = node.columns;
+  RandomStream random(RandomStream::Purpose::features_of_node, params_.seed, tree_number_,
+                      static_cast<std::uint64_t>(node.number));
+  for (feature_t i = 0; i < params_.max_features; ++i) std::swap(drawn_[i], drawn_[i + random.below(drawn_.size() - i)]);
+  return std::span(drawn_).first(params_.max_features);
+}
+
+Cut Builder::find_cut(const Node& node) {
+  const auto columns = draw_columns(node);
+  if (columns.empty()) return {};
+  const std::size_t n = n_blocks(columns);
   std::vector<Cut> best(n);
   pool_.parallel_for(n, [&](std::size_t block) {
     gains_[block].enter(totals_);
-    for (std::size_t i = block; i < features.size(); i += n) {
-      const auto values = values_of(node, features[i]);
-      scan(features[i], values, false, gains_[block], best[block]);
-      if (values.back().is_missing()) scan(features[i], values, true, gains_[block], best[block]);
+    for (std::size_t i = block; i < columns.size(); i += n) {
+      scan(columns[i], node.n_rows(), false, gains_[block], best[block]);
+      if (values_of(columns[i]).back().is_missing()) scan(columns[i], node.n_rows(), true, gains_[block], best[block]);
     }
   });
   return *std::ranges::max_element(best, [](const Cut& a, const Cut& b) { return b.is_better_than(a); });
 }
 
-// Of equal cuts of a feature the first: missing values on the right, then low thresholds.
-void Builder::scan(feature_t feature, std::span<const SortedValue> values, bool missing_left, InformationGain& gain,
-                   Cut& best) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+// Values below 0 from the least up, which moves rows to the left; then those above 0 from the most down, which moves
+// rows to the right. Zeros stay where they are and cost nothing. (joly2016, section 8.1)
+void Builder::scan(const NodeColumn& column, std::size_t n_rows, bool missing_left, InformationGain& gain, Cut& best) {
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  const auto values = values_of(column);
   const auto missing = std::ranges::partition_point(values, [](const SortedValue& own) { return !own.is_missing(); });
-  const auto known = static_cast<std::size_t>(missing - values.begin());
-  gain.begin_scan();
-  if (missing_left)
-    for (const SortedValue& own : values.subspan(known)) gain.move_left(rows_[own.row]);
-  for (std::size_t place = 0; place <= known; ++place) {
-    // Behind the last value the threshold is infinity, which divides nothing from infinite values.
-    const float above = place < known ? values[place].value : kInfinity;
-    const std::size_t n_left = place + (missing_left ? values.size() - known : 0);
-    const std::size_t n_fewer = std::min(n_left, values.size() - n_left);
-    const bool is_cut = place == 0 || values[place - 1].value < above;
-    if (is_cut && n_fewer > 0 && n_fewer >= params_.min_samples_leaf) {
-      Cut cut{gain.gain_of_scan(), feature, above, missing_left, place};
-      if (place > 0 && place < known) {
-        const double below = values[place - 1].value;
-        const auto middle = static_cast<float>((below + above) / 2.0);
-        if (middle > values[place - 1].value) cut.threshold = middle;
-      }
-      if (cut.is_better_than(best)) best = cut;
-    }
-    if (place < known) gain.move_left(rows_[values[place].row]);
+  const auto above_zero =
+      std::partition_point(values.begin(), missing, [](const SortedValue& own) { return own.value < 0.0f; });
+  const bool has_zeros = values.size() < n_rows;
+  std::size_t n_moved = 0;
+  const auto begin_scan = [&](bool moves_missing) {
+    gain.begin_scan();
+    n_moved = 0;
+    if (!moves_missing) return;
+    for (auto own = missing; own != values.end(); ++own, ++n_moved) gain.move(rows_[own->row]);
+  };
+  const auto try_cut = [&](float below, float above) {
+    const std::size_t n_fewer = std::min(n_moved, n_rows - n_moved);
+    if (below == above || n_fewer == 0 || n_fewer < params_.min_samples_leaf) return;
+    const Cut cut{gain.gain_of_scan(), column.feature, missing_left, threshold_between(below, above)};
+    if (cut.is_better_than(best)) best = cut;
+  };
+
+  begin_scan(missing_left);
+  float below = -kNone;
+  for (auto own = values.begin(); own != above_zero; ++own) {
+    try_cut(below, own->value);
+    gain.move(rows_[own->row]);
+    ++n_moved;
+    below = own->value;
   }
+  try_cut(below, has_zeros ? 0.0f : above_zero == missing ? kNone : above_zero->value);
+
+  begin_scan(!missing_left);
+  float above = kNone;
+  for (auto own = missing; own != above_zero; --own) {
+    const SortedValue& next = *(own - 1);
+    try_cut(next.value, above);
+    gain.move(rows_[next.row]);
+    ++n_moved;
+    above = next.value;
+  }
+  if (has_zeros) try_cut(0.0f, above);
 }
 
 // Rows ------------------------------------------------------------------------------------------------------------------
 
-// Returns where the right side begins.
-std::size_t Builder::divide(const Node& node, const Cut& cut) {
+void Builder::divide(Node&& node, const Cut& cut, std::vector<Node>& waiting) {
   const auto at = static_cast<std::size_t>(node.number);
-  const auto values = values_of(node, cut.feature);
+  const auto column = std::ranges::lower_bound(node.columns, cut.feature, {}, &NodeColumn::feature);
+  const auto values = values_of(*column);
+  for (const row_t row : rows_of(node)) goes_first_[row] = 0.0f < cut.threshold;
+  for (const SortedValue& own : values)
+    goes_first_[own.row] = own.is_missing() ? cut.missing_left : own.value < cut.threshold;
+
   InformationGain& gain = gains_.front();
   gain.enter(totals_);
   gain.begin_scan();
   for (const ClassTotals::Task& task : totals_.tasks()) task_rows_[task.task] = {};
   std::size_t n_left = 0;
-  for (std::size_t place = 0; place < values.size(); ++place) {
-    const row_t row = values[place].row;
-    const bool is_left = values[place].is_missing() ? cut.missing_left : place < cut.n_left;
-    goes_first_[row] = is_left;
+  for (const row_t row : rows_of(node)) {
+    const bool is_left = goes_first_[row] != 0;
     TaskRows& task_rows = task_rows_[rows_[row].task];
     ++(is_left ? task_rows.n_left : task_rows.n_right);
-    if (is_left) gain.move_left(rows_[row]);
+    if (is_left) gain.move(rows_[row]);
     n_left += is_left;
   }
   gain.gain_of_scan();
@@ -352,36 +407,50 @@ std::size_t Builder::divide(const Node& node, const Cut& cut) {
   own.feature = cut.feature & kTaskFeature;
   own.threshold = cut.threshold;
   // Where none is missing in training, a missing value goes with most rows.
-  own.default_left = values.back().is_missing() ? cut.missing_left : 2 * n_left > values.size();
+  own.default_left = values.back().is_missing() ? cut.missing_left : 2 * n_left > node.n_rows();
 
   for (const ClassTotals::Task& task : totals_.tasks()) {
     if (task_rows_[task.task].n_left == 0) decide(own.left, task, false);
     if (task_rows_[task.task].n_right == 0) decide(own.left + 1, task, false);
   }
-  partition(node);
-  return node.begin + n_left;
+  Sides sides = partition(node, n_left);
+  const std::size_t middle = node.begin + n_left;
+  waiting.push_back({own.left + 1, middle, node.end, node.depth + 1, std::move(sides.last)});
+  waiting.push_back({own.left, node.begin, middle, node.depth + 1, std::move(sides.first)});
 }
 
-// Rows that go first come first; the order within both parts stays. Constant features need not follow.
-void Builder::partition(const Node& node) {
+// Rows that go first, n_first of them, come first; the order within both parts stays. What is constant in a part is not
+// looked at further down.
+Builder::Sides Builder::partition(const Node& node, std::size_t n_first) {
   const auto stable = [&](auto part, auto& buffer, auto&& row_of) {
-    std::size_t n_first = 0, n_last = 0;
+    std::size_t n_before = 0, n_after = 0;
     for (const auto own : part) {
       // Written to both places, kept in one: no jump.
       const bool is_first = goes_first_[row_of(own)] != 0;
-      part[n_first] = buffer[n_last] = own;
-      n_first += is_first;
-      n_last += !is_first;
+      part[n_before] = buffer[n_after] = own;
+      n_before += is_first;
+      n_after += !is_first;
     }
-    std::copy_n(buffer.begin(), n_last, part.begin() + static_cast<std::ptrdiff_t>(n_first));
+    std::copy_n(buffer.begin(), n_after, part.begin() + static_cast<std::ptrdiff_t>(n_before));
+    return static_cast<row_t>(n_before);
   };
-  stable(std::span(node_rows_).subspan(node.begin, node.end - node.begin), row_buffer_, [](row_t row) { return row; });
-  const auto features = std::span(features_).subspan(node.n_constant);
-  const std::size_t n = n_blocks(features.size(), node);
+  stable(std::span(node_rows_).subspan(node.begin, node.n_rows()), row_buffer_, [](row_t row) { return row; });
+  const NodeColumns& columns = node.columns;
+  n_first_.resize(columns.size());
+  const std::size_t n = n_blocks(columns);
   pool_.parallel_for(n, [&](std::size_t block) {
-    for (std::size_t i = block; i < features.size(); i += n)
-      stable(values_of(node, features[i]), buffers_[block], [](const SortedValue& own) { return own.row; });
+    for (std::size_t i = block; i < columns.size(); i += n)
+      n_first_[i] = stable(std::span(values_).subspan(columns[i].begin, columns[i].n), buffers_[block],
+                           [](const SortedValue& own) { return own.row; });
   });
+  Sides sides;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const auto& [feature, n_values, begin] = columns[i];
+    const NodeColumn first{feature, n_first_[i], begin}, last{feature, n_values - n_first_[i], begin + n_first_[i]};
+    if (!is_constant(first, n_first)) sides.first.push_back(first);
+    if (!is_constant(last, node.n_rows() - n_first)) sides.last.push_back(last);
+  }
+  return sides;
 }
 
 }  // namespace

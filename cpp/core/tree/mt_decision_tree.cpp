@@ -7,16 +7,6 @@
 
 namespace mtboost {
 
-std::size_t MTDecisionTree::decision(const MatrixView<float>& table, std::size_t row, task_t task) const noexcept {
-  for (std::size_t at = 0;;) {
-    const auto begin = decided_tasks.begin() + decision_starts[at], end = decided_tasks.begin() + decision_starts[at + 1];
-    const auto found = std::lower_bound(begin, end, task);
-    if (found != end && *found == task) return static_cast<std::size_t>(found - decided_tasks.begin());
-    const DecisionNode& node = tree.nodes[at];
-    at = static_cast<std::size_t>(node.child(table(row, node.feature)));
-  }
-}
-
 void MTDecisionTree::check() const {
   require(class_starts.size() > 1 && class_starts.front() == 0 &&
               std::ranges::adjacent_find(class_starts, std::ranges::greater_equal{}) == class_starts.end(),

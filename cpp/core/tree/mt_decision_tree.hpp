@@ -4,13 +4,13 @@
 // Always holds: on every way from the root to a leaf each task is decided once.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/types.hpp"
-#include "base/view.hpp"
 #include "tree/decision_tree.hpp"
 
 namespace mtboost {
@@ -30,8 +30,17 @@ struct MTDecisionTree {
   task_t n_tasks() const noexcept { return static_cast<task_t>(class_starts.size() - 1); }
   std::uint32_t n_classes() const noexcept { return class_starts.back(); }
 
-  // Which decision a row of a task ends in.
-  std::size_t decision(const MatrixView<float>& table, std::size_t row, task_t task) const noexcept;
+  // Which decision a row of a task ends in; value_of(feature) is the row's.
+  template <typename ValueOf>
+  std::size_t decision(task_t task, const ValueOf& value_of) const noexcept {
+    for (std::size_t at = 0;;) {
+      const auto begin = decided_tasks.begin() + decision_starts[at], end = decided_tasks.begin() + decision_starts[at + 1];
+      const auto found = std::lower_bound(begin, end, task);
+      if (found != end && *found == task) return static_cast<std::size_t>(found - decided_tasks.begin());
+      const DecisionNode& node = tree.nodes[at];
+      at = static_cast<std::size_t>(node.child(value_of(node.feature)));
+    }
+  }
 
   // Throws std::invalid_argument unless everything fits together: after it decision() needs no checks.
   void check() const;
