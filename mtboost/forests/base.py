@@ -252,10 +252,14 @@ def _as_floats(table: Table) -> Rows:
             f"cannot read: encode them as numbers, for example with "
             f"sklearn.preprocessing.OneHotEncoder."
         )
+    if table.native.shape[1] > _MOST_FEATURES:
+        raise DataError(
+            f"X has {table.native.shape[1]} columns, and a forest counts {_MOST_FEATURES} of them: "
+            f"drop those that are 0 everywhere."
+        )
     checked = check_array(
         table.native,
         accept_sparse="csr",
-        accept_large_sparse=False,
         dtype=np.float32,
         ensure_all_finite="allow-nan",
         input_name="X",
@@ -347,3 +351,5 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
 
 
 _NO_LIMIT = 2**32 - 1
+# cpp/core/tree/decision_tree.hpp: kTaskFeature is none.
+_MOST_FEATURES = 2**31 - 1

@@ -10,6 +10,7 @@ import pandas as pd
 import polars
 import pyarrow
 import pytest
+import scipy.sparse
 import sklearn
 from sklearn.base import clone
 from sklearn.inspection import permutation_importance
@@ -173,6 +174,31 @@ def test_the_task_may_stand_in_any_column_of_an_array(model):
     np.testing.assert_array_equal(
         np.delete(found.feature_importances_, 2), expected.feature_importances_
     )
+
+
+@both
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil"])
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.csr_matrix])
+def test_every_sparse_table_gives_the_model_of_the_array(model, form, kind):
+    table = np.where(np.abs(X) < 0.5, 0.0, X)
+    expected = clone(model).fit(table, Y, task=INBOX)
+    found = clone(model).fit(kind(table).asformat(form), Y, task=INBOX)
+    sparse = scipy.sparse.csr_array(table)
+    sparse.indices = sparse.indices.astype(np.int64)  # as arithmetic of SciPy may leave them
+    np.testing.assert_array_equal(
+        found.predict_proba(sparse, task=INBOX), expected.predict_proba(table, task=INBOX)
+    )
+    np.testing.assert_array_equal(found.feature_importances_, expected.feature_importances_)
+    assert drawing(found) == drawing(expected)
+
+
+@both
+def test_the_task_may_stand_in_a_column_of_a_sparse_table(model):
+    code = (INBOX == "y").astype(int)
+    with_code = scipy.sparse.csr_array(np.column_stack([X[:, :2], code, X[:, 2:]]))
+    expected = clone(model).fit(X, Y, task=code)
+    found = clone(model).set_params(task=2).fit(with_code, Y)
+    np.testing.assert_array_equal(found.predict(with_code), expected.predict(X, task=code))
 
 
 def drawing(model):
@@ -355,6 +381,21 @@ def test_bad_rows_are_refused(model):
         clone(model).fit(X, np.where(X[:, 0] > 2, np.nan, 1.0), task=INBOX)
     with pytest.raises(ValueError, match="continuous"):
         clone(model).fit(X, X[:, 0], task=INBOX)
+
+
+@both
+def test_bad_sparse_tables_are_refused(model):
+    table = scipy.sparse.csr_array(X)
+    with pytest.raises(ValueError, match="infinity"):
+        clone(model).fit(abs(table) * np.inf, Y, task=INBOX)
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        clone(model).fit(table * 1j, Y, task=INBOX)
+    with pytest.raises(DataError, match="X has 4294967296 columns"):
+        clone(model).fit(scipy.sparse.csr_array((N_ROWS, 2**32)), Y, task=INBOX)
+    with pytest.raises(DataError, match="no column 'inbox'"):
+        clone(model).set_params(task="inbox").fit(table, Y)
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        clone(model).fit(table, Y, task=INBOX).predict(table[:, :3], task=INBOX)
 
 
 def test_a_tree_that_there_is_none_of_is_refused():

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtboost import (
+    MTAdaBoostClassifier,
+    MTDecisionTreeClassifier,
     MTExtraTreesClassifier,
     MTExtraTreesRegressor,
     ProjectedForestClassifier,
@@ -105,6 +107,93 @@ def test_where_nearly_all_features_are_constant_the_others_are_all_found():
     for leaf in np.unique(leaves):
         own = leaves == leaf
         assert len(np.unique(y[own])) == 1 or len(np.unique(rows[own], axis=0)) == 1
+
+
+# Multi-task trees: any weights, for nothing but the columns depends on the kind of the table
+
+
+def assert_equal_trees(found, expected):
+    assert len(found) == len(expected)
+    for own, other in zip(found, expected, strict=True):
+        for name, values in other.arrays().items():
+            np.testing.assert_array_equal(own.arrays()[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("criterion", ["joint", "sum", "max", "concat"])
+@given(
+    seed=st.integers(0, 10_000),
+    n_rows=st.integers(2, 120),
+    n_features=st.integers(1, 300),
+    density=st.sampled_from([0.0, 0.01, 0.1, 0.5, 1.0]),
+    max_features=st.sampled_from([None, "sqrt"]),
+    max_depth=st.sampled_from([None, 3]),
+    min_samples_leaf=st.integers(1, 3),
+)
+@settings(max_examples=40, deadline=None)
+def test_multi_task_trees_of_a_sparse_table_are_those_of_the_dense_one(
+    criterion, seed, n_rows, n_features, density, **options
+):
+    X, y = make_table(seed, n_rows, n_features, density), make_labels("four", seed, n_rows)
+    rng = np.random.default_rng([seed, 2])
+    rows = {"task": rng.integers(0, 3, n_rows), "sample_weight": rng.random(n_rows)}
+    model = MTDecisionTreeClassifier(criterion=criterion, random_state=seed, **options)
+    sparse = model.fit(X, y, **rows).tree_
+    predicted = model.predict_proba(X, task=rows["task"])
+    visited = model.apply(X.tocsc(), task=rows["task"])
+    dense = model.fit(X.toarray(), y, **rows).tree_
+    assert_equal_trees([sparse], [dense])
+    np.testing.assert_array_equal(model.predict_proba(X.toarray(), task=rows["task"]), predicted)
+    np.testing.assert_array_equal(model.apply(X.toarray(), task=rows["task"]), visited)
+
+
+@pytest.mark.parametrize("criterion", ["joint", "max"])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_boosted_trees_of_a_sparse_table_are_those_of_the_dense_one(criterion, n_jobs):
+    # Enough values for several threads; seed 3 has a missing one.
+    X, task = make_table(3, 3000, 400, 0.05), np.arange(3000) % 3
+    assert X.count_nonzero() > 1 << 15
+    y = np.digitize(np.nan_to_num(X.toarray())[:, :40].sum(axis=1), [-1, 1]) + task
+    model = MTAdaBoostClassifier(6, criterion=criterion, max_depth=15, n_jobs=n_jobs)
+    sparse = model.fit(X, y, task=task)
+    trees, errors, found = sparse.trees_, sparse.estimator_errors_, sparse.predict(X, task=task)
+    dense = model.set_params(n_jobs=1).fit(X.toarray(), y, task=task)
+    assert len(trees) == 6
+    assert_equal_trees(trees, dense.trees_)
+    np.testing.assert_array_equal(errors, dense.estimator_errors_)
+    np.testing.assert_array_equal(dense.predict(X.toarray(), task=task), found)
+
+
+def test_however_a_value_is_stored_the_columns_are_the_same():
+    # Twice in a cell, out of order, as 0, as -0, and as both 1 and -1.
+    row, column = [0, 0, 1, 1, 2, 3, 3, 4], [2, 2, 1, 0, 0, 1, 1, 2]
+    value = [1.0, 0.5, 2.0, -1.0, 0.0, 1.0, -1.0, -0.0]
+    X = scipy.sparse.csr_array((5, 3))
+    X.indptr = np.searchsorted(row, np.arange(6)).astype(np.int32)
+    X.indices, X.data = np.array(column, np.int32), np.array(value)
+    dense = np.array([[0, 0, 1.5], [-1, 2, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
+    y = [0, 1, 2, 2, 2]
+    model = MTDecisionTreeClassifier()
+    sparse = model.fit(X, y).tree_
+    assert_equal_trees([sparse], [model.fit(dense, y).tree_])
+    assert model.predict(X).tolist() == y
+
+
+def test_a_node_of_a_multi_task_tree_finds_the_one_feature_that_varies_there():
+    # 40 000 features, of which each row has one of its own, and the first what matters.
+    n_rows = 40
+    own = scipy.sparse.csr_array(
+        (np.ones(n_rows), (np.arange(n_rows), 1000 * np.arange(n_rows) + 7)), shape=(n_rows, 40_000)
+    )
+    first = scipy.sparse.csr_array(-(np.arange(n_rows)[:, np.newaxis] % 3 - 1.0))
+    X = scipy.sparse.hstack([first, own], format="csr")
+    model = MTDecisionTreeClassifier().fit(X, np.arange(n_rows) % 3)
+    arrays = model.tree_.arrays()
+    is_cut = arrays["left"] >= 0
+    assert arrays["feature"][is_cut].tolist() == [0, 0]
+    assert sorted(arrays["threshold"][is_cut]) == [-0.5, 0.5]
+
+
+# Damage
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from oracle import naive_mt_decision_tree as naive
 from sklearn.tree import DecisionTreeClassifier
 
@@ -23,6 +24,18 @@ def items(seed, n_rows=90, n_tasks=3, n_features=4, n_values=None, missing=0.0):
     y = np.clip(np.floor(signal + 1), 0, task + 1).astype(int)
     X[rng.random(X.shape) < missing] = np.nan
     return X.astype(np.float32), y, task
+
+
+def sparse_items(seed, n_rows=90, missing=0.0):
+    """The same with values of both signs of which two thirds are 0, some of these stored."""
+    X, y, task = items(seed, n_rows, n_features=8, n_values=4, missing=missing)
+    rng = np.random.default_rng([seed, 1])
+    X[rng.random(X.shape) < 0.6] = 0.0
+    stored = (X != 0) | (rng.random(X.shape) < 0.1)
+    rows, columns = stored.nonzero()
+    sparse = scipy.sparse.csr_array((X[stored], (rows, columns)), shape=X.shape)
+    assert sparse.nnz > (X != 0).sum()
+    return sparse, y, task
 
 
 def dyadic_weights(n_rows, seed=0):
@@ -61,6 +74,7 @@ def n_cuts(node):
 def assert_is_the_twins(X, y, task, weights=None, **parameters):
     model = MTDecisionTreeClassifier(**parameters).fit(X, y, task=task, sample_weight=weights)
     weights = np.ones(len(y)) if weights is None else weights
+    X = X.toarray() if scipy.sparse.issparse(X) else X
     rows = weights > 0
     expected = naive.grow(X[rows], y[rows], task[rows], weights[rows], **parameters)
     found = as_nodes(model)
@@ -122,6 +136,21 @@ def test_rows_of_weight_zero_are_left_out(criterion):
 def test_limits_are_the_twins(criterion, limits):
     X, y, task = items(8, missing=0.05)
     assert_is_the_twins(X, y, task, dyadic_weights(len(y)), criterion=criterion, **limits)
+
+
+@every_criterion
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tree_of_a_sparse_table_is_the_twins(criterion, missing, seed):
+    assert_is_the_twins(*sparse_items(seed, missing=missing), criterion=criterion)
+
+
+@every_criterion
+@pytest.mark.parametrize("limits", [{"purity": 0.75}, {"min_samples_leaf": 5}], ids=str)
+def test_weights_and_limits_of_a_sparse_table_are_the_twins(criterion, limits):
+    X, y, task = sparse_items(19, missing=0.05)
+    weights = dyadic_weights(len(y)) * (np.arange(len(y)) % 7 > 0)
+    assert_is_the_twins(X.tocsc(), y, task, weights, criterion=criterion, **limits)
 
 
 def test_many_tasks_of_few_rows_give_the_twins_tree():
