@@ -29,7 +29,8 @@ class _MTExtraTrees(BaseForest):
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            NumPy array, pandas or polars DataFrame, or pyarrow Table of numbers; NaN means missing.
+            NumPy array, SciPy sparse matrix, pandas or polars DataFrame, or pyarrow Table of
+            numbers; NaN means missing.
         y : array-like of shape (n_rows,)
             Labels: numbers, or classes of any type for a classifier.
         task : array-like of shape (n_rows,), optional

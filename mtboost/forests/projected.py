@@ -78,7 +78,8 @@ class _ProjectedForest(BaseForest):
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            NumPy array, pandas or polars DataFrame, or pyarrow Table of numbers; NaN means missing.
+            NumPy array, SciPy sparse matrix, pandas or polars DataFrame, or pyarrow Table of
+            numbers; NaN means missing.
         y : array-like or SciPy sparse matrix of shape (n_rows,) or (n_rows, n_outputs)
             Numbers; for a classifier classes, or an indicator matrix of labels. A sparse matrix is
             never made dense.
