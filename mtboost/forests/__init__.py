@@ -5,7 +5,8 @@ from mtboost.forests.compression import (
     CompressedForestRegressor,
     compress,
 )
-from mtboost.forests.mt_decision_tree import MTAdaBoostClassifier, MTDecisionTreeClassifier
+from mtboost.forests.mt_adaboost import MTAdaBoostClassifier
+from mtboost.forests.mt_decision_tree import MTDecisionTreeClassifier
 from mtboost.forests.mt_extra_trees import MTExtraTreesClassifier, MTExtraTreesRegressor
 from mtboost.forests.projected import ProjectedForestClassifier, ProjectedForestRegressor
 
