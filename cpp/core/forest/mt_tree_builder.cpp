@@ -103,7 +103,7 @@ class Builder {
   Cut find_cut(const Node& node);
   std::span<const NodeColumn> draw_columns(const Node& node);
   void scan(const NodeColumn& column, std::size_t n_rows, bool missing_left, InformationGain& gain, Cut& best);
-  void divide(Node&& node, const Cut& cut, std::vector<Node>& waiting);
+  void divide(const Node& node, const Cut& cut, std::vector<Node>& waiting /* IN-OUT */);
   Sides partition(const Node& node, std::size_t n_first);
   bool is_constant(const NodeColumn& column, std::size_t n_rows) const noexcept;
   void gather_decisions();
@@ -211,7 +211,7 @@ MTDecisionTree Builder::build(const std::function<void()>& check_interrupt) {
     }
     tree.nodes[at].left = tree.n_nodes();
     add_nodes(2);
-    divide(std::move(node), cut, waiting);
+    divide(node, cut, waiting);
   }
   gather_decisions();
   return std::move(grown_);
@@ -380,7 +380,7 @@ void Builder::scan(const NodeColumn& column, std::size_t n_rows, bool missing_le
 
 // Rows ------------------------------------------------------------------------------------------------------------------
 
-void Builder::divide(Node&& node, const Cut& cut, std::vector<Node>& waiting) {
+void Builder::divide(const Node& node, const Cut& cut, std::vector<Node>& waiting) {
   const auto at = static_cast<std::size_t>(node.number);
   const auto column = std::ranges::lower_bound(node.columns, cut.feature, {}, &NodeColumn::feature);
   const auto values = values_of(*column);
