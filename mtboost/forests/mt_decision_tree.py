@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,10 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.forests import base
 from mtboost.forests.base import Floats, MaxFeatures
 from mtboost.forests.drawn_tree import DrawnTree, feature_names, importances
+from mtboost.forests.forest_file import require
 from mtboost.forests.task_classes import TaskClasses
 from mtboost.labels import as_weights
-from mtboost.tasks import TaskName, TaskSet, as_array, did_you_mean, listed
+from mtboost.tasks import TaskName, as_array, did_you_mean, listed
 
 Criterion = Literal["joint", "sum", "max", "concat"]
 
@@ -59,7 +60,7 @@ class _MTTreeEstimator(
 
     classes_: npt.NDArray[Any]
     task_classes_: dict[TaskName, npt.NDArray[Any]]
-    tasks_: tuple[TaskName, ...]
+    _task_classes: TaskClasses
 
     def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _Rows:
         """Check everything, and remember names; what trees need to grow."""
@@ -83,11 +84,9 @@ class _MTTreeEstimator(
             ),
             seed=base.seed_of(self.random_state),
         )
-        self._task_classes, labels = TaskClasses.of(y, tasks)
-        # The names without the rows, which a pickle need not hold.
-        self._tasks, self.tasks_ = TaskSet(tasks.names, tasks.codes[:0]), tasks.names
-        self.classes_ = self._task_classes.union
-        self.task_classes_ = dict(self._task_classes.by_task(tasks.names))
+        self.tasks_ = tasks.names
+        classes, labels = TaskClasses.of(y, tasks)
+        self._set_classes(classes)
         return _Rows(
             table,
             base.core_codes(tasks.codes),
@@ -96,6 +95,10 @@ class _MTTreeEstimator(
             params,
             self._n_threads(table.size),
         )
+
+    def _set_classes(self, classes: TaskClasses) -> None:
+        self._task_classes, self.classes_ = classes, classes.union
+        self.task_classes_ = dict(classes.by_task(self.tasks_))
 
     def _grow(
         self, columns: _core.SortedColumns, rows: _Rows, weights: Floats, tree: int
@@ -160,6 +163,25 @@ class _MTTreeEstimator(
     def _place_importances(self, own: Floats) -> Floats:
         """Those of the features as those of the columns of X."""
         return own if self.task is None else np.insert(own, self._task_place, 0.0)
+
+    def _trees_to_file(self, trees: Sequence[_core.MTDecisionTree]) -> dict[str, Any]:
+        return super()._to_file() | {
+            "task_classes": asdict(self._task_classes),
+            "trees": _core.mt_tree_arrays(list(trees)),
+        }
+
+    def _trees_from_file(self, content: dict[str, Any]) -> list[_core.MTDecisionTree]:
+        """Set everything but the trees, and return them."""
+        super()._set_from_file(content)
+        classes = TaskClasses(**content["task_classes"])
+        require(classes.fits(len(self.tasks_)), "the classes are of other tasks")
+        self._set_classes(classes)
+        trees = _core.mt_trees_from_arrays(content["trees"], n_features=self._n_features)
+        require(len(trees) > 0, "there are no trees")
+        for tree in trees:
+            starts = tree.arrays()["class_starts"]
+            require(np.array_equal(starts, classes.starts), "the trees are of other classes")
+        return trees
 
     def _drawn(self, tree: _core.MTDecisionTree) -> DrawnTree:
         names = getattr(self, "feature_names_in_", None)
@@ -345,6 +367,13 @@ class MTDecisionTreeClassifier(_MTTreeEstimator):
         n_features = self.n_features_in_ - (self.task is not None)
         return self._place_importances(importances(self.tree_, n_features))
 
+    def _to_file(self) -> dict[str, Any]:
+        check_is_fitted(self, "tree_")
+        return self._trees_to_file([self.tree_])
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        (self.tree_,) = self._trees_from_file(content)
+
     def to_text(self) -> str:
         """The tree as lines: its cuts, and where each task is decided for which class."""
         check_is_fitted(self, "tree_")
@@ -402,6 +431,13 @@ class MTAdaBoostClassifier(_MTTreeEstimator):
     """
 
     trees_: list[_core.MTDecisionTree]
+    estimator_errors_: Floats
+    estimator_weights_: Floats
+
+    _saved: ClassVar = _MTTreeEstimator._saved | {
+        "estimator_errors_": np.ndarray,
+        "estimator_weights_": np.ndarray,
+    }
 
     def __init__(
         self,
@@ -527,6 +563,16 @@ class MTAdaBoostClassifier(_MTTreeEstimator):
         own = [importances(tree, n_features) for tree in self.trees_]
         mean = np.average(own, axis=0, weights=self.estimator_weights_)
         return self._place_importances(mean / (mean.sum() or 1.0))
+
+    def _to_file(self) -> dict[str, Any]:
+        check_is_fitted(self, "trees_")
+        return self._trees_to_file(self.trees_)
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        self.trees_ = self._trees_from_file(content)
+        for own in (self.estimator_errors_, self.estimator_weights_):
+            is_one_a_tree = own.shape == (len(self.trees_),) and own.dtype == np.float64
+            require(is_one_a_tree, "votes are not one a tree")
 
     def to_text(self, tree: int) -> str:
         """One of the trees as lines: its cuts, and where each task is decided for which class."""

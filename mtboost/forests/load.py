@@ -1,0 +1,31 @@
+"""From a file to the estimator that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mtboost.forests.compression import CompressedForestClassifier, CompressedForestRegressor
+from mtboost.forests.forest_file import SavedForest
+from mtboost.forests.mt_decision_tree import MTAdaBoostClassifier, MTDecisionTreeClassifier
+from mtboost.forests.mt_extra_trees import MTExtraTreesClassifier, MTExtraTreesRegressor
+from mtboost.forests.projected import ProjectedForestClassifier, ProjectedForestRegressor
+
+_KINDS: dict[str, type[SavedForest]] = {
+    kind.__name__: kind
+    for kind in (
+        CompressedForestClassifier,
+        CompressedForestRegressor,
+        MTAdaBoostClassifier,
+        MTDecisionTreeClassifier,
+        MTExtraTreesClassifier,
+        MTExtraTreesRegressor,
+        ProjectedForestClassifier,
+        ProjectedForestRegressor,
+    )
+}
+
+
+def forest_from_parts(metadata: dict[str, Any], members: Mapping[str, bytes]) -> Any:
+    """The estimator of a file, for :func:`mtboost.load_model`."""
+    return _KINDS[metadata["estimator"]].from_file(metadata, members)
