@@ -225,7 +225,6 @@ class _CompressedForest(TableEstimator):
         np.add.at(coefficients, numbers, path["changes"].reshape(-1, len(labels.scale)))
         intercept = path["intercepts"][-len(labels.scale) :]
         model = cls()
-        model.task = getattr(forest, "task", None)
         model._label_columns = labels.columns
         model.forest_ = _core.cut_off_forest(
             core,
@@ -236,9 +235,10 @@ class _CompressedForest(TableEstimator):
         model.n_trees_before_, model.n_nodes_before_ = core.n_trees, core.n_nodes
         model.n_steps_ = len(path["nodes"])
         model.cv_curve_ = curve
-        for name in ("n_features_in_", "feature_names_in_", "tasks_", "_task_place"):
-            if hasattr(forest, name):
-                setattr(model, name, getattr(forest, name))
+        for name in TableEstimator._saved | {"task": None}:
+            value = getattr(forest, name, None)
+            if value is not None:
+                setattr(model, name, value)
         return model
 
     _label_columns: _LabelColumns
@@ -329,6 +329,13 @@ class _CompressedForest(TableEstimator):
         super()._set_from_file(content)
         curve, labels = content["cv_curve"], content["labels"]
         self.cv_curve_ = None if curve is None else CvCurve(**curve)
+        if self.cv_curve_ is not None:
+            shapes = self.cv_curve_.loss.shape, self.cv_curve_.standard_error.shape
+            require(shapes[0] == shapes[1] and len(shapes[0]) == 1, "the curve is no curve")
+        require(
+            isinstance(labels["is_flat"], bool) and isinstance(labels["is_matrix"], bool),
+            "the labels are neither flat nor a matrix",
+        )
         columns = _LabelColumns(**labels | {"classes": tuple(labels["classes"])})
         forest = forest_from_file(content)
         require(
@@ -470,6 +477,7 @@ class _LabelColumns:
             (len(self.classes) == 1 or not self.is_flat)
             and all(own.ndim == 1 and len(own) > 0 for own in self.classes)
             and n_outputs == sum(map(_n_outputs, self.classes))
+            and (not self.is_matrix or all(len(own) == 2 for own in self.classes))
         )
 
     def shares(self, outputs: Floats) -> list[Floats]:

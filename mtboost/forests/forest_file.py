@@ -61,21 +61,17 @@ class SavedForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  
         metadata = {key: _pack(value, key, members) for key, value in content.items()}
         write_model(path, FORMAT, metadata, members)
 
-    @classmethod
-    def from_file(cls, metadata: dict[str, Any], members: Mapping[str, bytes]) -> Any:
-        """Make the estimator again; an exception of whatever kind if anything does not fit."""
-        content = _unpack(metadata, members)
-        estimator = cls(**content["parameters"])
-        estimator._set_from_file(content)
-        return estimator
-
     def _to_file(self) -> dict[str, Any]:
         """What was fitted, as dicts, lists, plain values and arrays; subclasses add their trees."""
         attributes = {_key(name): getattr(self, name, None) for name in self._saved}
         return {"attributes": attributes}
 
     def _set_from_file(self, content: dict[str, Any]) -> None:
-        """The way back; subclasses check that everything fits together."""
+        """The way back, for an estimator with the parameters of the file.
+
+        Subclasses check that everything fits together; where it does not, an exception of whatever
+        kind leaves the estimator half-made.
+        """
         attributes = content["attributes"]
         for name, kind in self._saved.items():
             value = attributes[_key(name)]
@@ -156,7 +152,8 @@ def _pack(value: Any, place: str, members: dict[str, bytes]) -> Any:
     )
 
 
-def _unpack(value: Any, members: Mapping[str, bytes]) -> Any:
+def unpack(value: Any, members: Mapping[str, bytes]) -> Any:
+    """Values and arrays of JSON and the members of its archive."""
     match value:
         case {"array": str(name)}:
             return np.lib.format.read_array(io.BytesIO(members[name]), allow_pickle=False)
@@ -167,7 +164,7 @@ def _unpack(value: Any, members: Mapping[str, bytes]) -> Any:
         case {"float": str(text)}:
             return float(text)
         case dict():
-            return {key: _unpack(each, members) for key, each in value.items()}
+            return {key: unpack(each, members) for key, each in value.items()}
         case list():
-            return [_unpack(each, members) for each in value]
+            return [unpack(each, members) for each in value]
     return value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mtboost.forests.compression import CompressedForestClassifier, CompressedForestRegressor
-from mtboost.forests.forest_file import SavedForest
+from mtboost.forests.forest_file import SavedForest, unpack
 from mtboost.forests.mt_decision_tree import MTAdaBoostClassifier, MTDecisionTreeClassifier
 from mtboost.forests.mt_extra_trees import MTExtraTreesClassifier, MTExtraTreesRegressor
 from mtboost.forests.projected import ProjectedForestClassifier, ProjectedForestRegressor
@@ -27,5 +27,8 @@ _KINDS: dict[str, type[SavedForest]] = {
 
 
 def forest_from_parts(metadata: dict[str, Any], members: Mapping[str, bytes]) -> Any:
-    """The estimator of a file, for :func:`mtboost.load_model`."""
-    return _KINDS[metadata["estimator"]].from_file(metadata, members)
+    """The estimator of a file, for :func:`mtboost.load_model`; raises if anything does not fit."""
+    content = unpack(metadata, members)
+    estimator = _KINDS[content["estimator"]](**content["parameters"])
+    estimator._set_from_file(content)
+    return estimator
