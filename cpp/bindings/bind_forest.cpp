@@ -36,7 +36,6 @@ ForestParams forest_params(const std::string& splitter, feature_t max_features, 
                            row_t min_samples_split, row_t min_samples_leaf, row_t n_bootstrap, double task_split_prob,
                            double alpha, std::uint64_t seed) {
   require(splitter == "random" || splitter == "best", "splitter must be 'random' or 'best'");
-  require(max_features > 0 && min_samples_split >= 2 && min_samples_leaf > 0, "a node needs a feature, two rows and sides");
   require(task_split_prob >= 0.0 && task_split_prob <= 1.0 && alpha >= 0.0 && std::isfinite(alpha),
           "task_split_prob must lie in [0, 1], and alpha must be finite and >= 0");
   ForestParams params;

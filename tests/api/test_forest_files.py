@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from mtboost import (
     MTExtraTreesRegressor,
     ProjectedForestClassifier,
     ProjectedForestRegressor,
+    _core,
     compress,
 )
 from mtboost.errors import ModelFormatError
@@ -322,6 +324,19 @@ def test_there_are_few_members_whatever_the_number_of_trees(tmp_path):
             assert len(archive.namelist()) < 30
 
 
+def test_keys_and_arrays_are_documented(made, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "model_file.md").read_text("utf-8")
+    for estimator, _, _ in made.values():
+        estimator.save(tmp_path / "forest.mtb")
+        with zipfile.ZipFile(tmp_path / "forest.mtb") as archive:
+            meta = json.loads(archive.read("mtboost.json"))
+        parts = (
+            meta[key] for key in ("trees", "task_classes", "labels", "cv_curve") if key in meta
+        )
+        for key in (*meta, *(key for part in parts for key in part or ())):
+            assert f"`{key}`" in page, key
+
+
 # ---- what cannot be saved -----------------------------------------------------------------------
 
 
@@ -566,6 +581,42 @@ def test_other_kinds_of_estimators_are_refused(made, tmp_path):
         path.write_bytes(rewritten(raw, change))
         with refused(path):
             mtboost.load_model(path)
+
+
+@pytest.mark.parametrize("field", ["left", "leaf_values"])
+@pytest.mark.parametrize("starts", [[0, 0, 0], [0, 9, 5], [-1, 2, 5], [0, 2**62, 5]])
+def test_parts_of_trees_that_are_not_theirs_are_refused(made, tmp_path, field, starts):
+    path, raw = raw_of(made, "a tree", tmp_path)
+
+    def change(parts):
+        found = np.load(io.BytesIO(parts["trees/starts.npy"]))
+        changed = np.zeros(3, found.dtype)  # of two trees, the first of which has nothing
+        for name in found.dtype.names:
+            changed[name][2] = found[name][-1]
+        changed[field] = starts
+        parts["trees/starts.npy"] = as_npy(changed)
+
+    path.write_bytes(rewritten(raw, change))
+    with refused(path):
+        mtboost.load_model(path)
+
+
+def test_a_pickle_with_other_arrays_is_refused(made):
+    forest = made["int classes of int tasks"][0].forest_
+    *numbers, arrays = forest.__getstate__()
+    for name in arrays:
+        longer = np.concatenate([arrays[name], np.zeros(1, arrays[name].dtype)])
+        for changed in (arrays | {name: longer}, arrays | {name: None}):
+            other = _core.Forest.__new__(_core.Forest)
+            with pytest.raises((ValueError, RuntimeError), match="."):
+                other.__setstate__((*numbers, changed))
+
+
+def test_an_older_mtboost_asks_to_upgrade(made, tmp_path, monkeypatch):
+    path, _ = raw_of(made, "a tree", tmp_path)
+    monkeypatch.setattr("mtboost.model_file.FORMAT", 2)  # as before there were files of forests
+    with pytest.raises(ModelFormatError, match=r"format 3; this mtboost reads up to 2: upgrade"):
+        mtboost.load_model(path)
 
 
 def test_a_file_of_a_newer_version_asks_to_upgrade(made, tmp_path):
