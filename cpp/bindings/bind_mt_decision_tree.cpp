@@ -152,8 +152,7 @@ void bind_mt_decision_tree(py::module_& module) {
       .def("classes", &classes, py::arg("X").noconvert(), py::arg("tasks").noconvert(), py::kw_only(),
            py::arg("n_threads") = 1)
       .def("arrays", &arrays)
-      .def(py::pickle([](const MTDecisionTree& tree) { return py::make_tuple(tree.n_features, arrays(tree)); }, &from_state))
-      .def_readonly("n_features", &MTDecisionTree::n_features);
+      .def(py::pickle([](const MTDecisionTree& tree) { return py::make_tuple(tree.n_features, arrays(tree)); }, &from_state));
 
   module.def("mt_tree_arrays", &arrays_of_trees, py::arg("trees"));
   module.def("mt_trees_from_arrays", &trees_from_arrays, py::arg("arrays"), py::kw_only(), py::arg("n_features"));
