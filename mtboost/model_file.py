@@ -1,4 +1,4 @@
-"""One file for a model of several boosters (docs/model_file.md)."""
+"""The file that save() writes: a ZIP archive of JSON and other members (docs/model_file.md)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from typing import Any, TypeVar
 
 from mtboost.errors import MissingDependencyError, ModelFormatError
 
-FORMAT = 2  # 2: backend "lightgbm"
+FORMAT = 3  # the largest that can be read; 2: backend "lightgbm", 3: forests
 _METADATA = "mtboost.json"
 Model = TypeVar("Model")
 
 
 def write_model(
     path: str | os.PathLike[str],
+    form: int,
     metadata: Mapping[str, Any],
-    boosters: Mapping[str, bytes],
+    members: Mapping[str, bytes],
 ) -> None:
-    """Write metadata and boosters by file name, replacing an existing file at once or not at all.
+    """Write metadata and members by name, replacing an existing file at once or not at all.
 
-    What an older mtboost can read has the older format.
+    `form` is the least format that knows the content, so that what an older mtboost can read it
+    does read.
     """
     path = os.fspath(path)
-    form = 1 if metadata["backend"] == "xgboost" else FORMAT
     text = json.dumps({"format": form, **metadata}, indent=1, allow_nan=False)
-    parts = {_METADATA: text.encode(), **boosters}
+    parts = {_METADATA: text.encode(), **members}
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
         with open(temporary, "xb") as file:
@@ -51,7 +52,7 @@ def read_model(
     path: str | os.PathLike[str],
     make: Callable[[dict[str, Any], dict[str, bytes]], Model],
 ) -> Model:
-    """What `make` makes of metadata and boosters by file name; raises what ``load_model`` does."""
+    """What `make` makes of metadata and members by name; raises what ``load_model`` does."""
     name = os.fspath(path)
     with open(path, "rb") as file:
         raw = file.read()

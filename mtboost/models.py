@@ -15,6 +15,7 @@ from mtboost.backend import Backend, Margins
 from mtboost.backends import get_backend
 from mtboost.dataset import Dataset, is_column, split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ParameterError
+from mtboost.forests.load import forest_from_parts
 from mtboost.labels import as_base_margin
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import get_metric
@@ -542,7 +543,8 @@ class MultiTaskModel:
             if booster is not None
         }
         parts = {f"{name}.{library.suffix}": library.dump(each) for name, each in boosters.items()}
-        write_model(path, self._metadata(), parts)
+        form = 1 if self.backend == "xgboost" else 2
+        write_model(path, form, self._metadata(), parts)
 
     def _metadata(self) -> dict[str, Any]:
         return {
@@ -582,8 +584,18 @@ class MultiTaskModel:
             object.__setattr__(self, name, value)
 
 
-def load_model(path: str | os.PathLike[str]) -> MultiTaskModel:
-    """Read a model that :meth:`MultiTaskModel.save` wrote.
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read what ``save`` of a :class:`MultiTaskModel` or of a forest wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file; docs/model_file.md says what is in it.
+
+    Returns
+    -------
+    MultiTaskModel or fitted estimator
+        What was saved.
 
     Raises
     ------
@@ -595,7 +607,11 @@ def load_model(path: str | os.PathLike[str]) -> MultiTaskModel:
     return read_model(path, _from_parts)
 
 
-def _from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> MultiTaskModel:
+def _from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Any:
+    return (forest_from_parts if "estimator" in metadata else _model_from_parts)(metadata, parts)
+
+
+def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> MultiTaskModel:
     entries = metadata["tasks"]
     backend = metadata.get("backend", "xgboost")  # files of format 1 may lack it
     library = get_backend(backend)

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 
@@ -35,6 +36,8 @@ ForestParams forest_params(const std::string& splitter, feature_t max_features, 
                            row_t min_samples_split, row_t min_samples_leaf, row_t n_bootstrap, double task_split_prob,
                            double alpha, std::uint64_t seed) {
   require(splitter == "random" || splitter == "best", "splitter must be 'random' or 'best'");
+  require(task_split_prob >= 0.0 && task_split_prob <= 1.0 && alpha >= 0.0 && std::isfinite(alpha),
+          "task_split_prob must lie in [0, 1], and alpha must be finite and >= 0");
   ForestParams params;
   params.splitter = splitter == "random" ? Splitter::random : Splitter::best;
   params.max_features = max_features;
@@ -238,19 +241,30 @@ py::dict params_dict(const ForestParams& params) {
   return values;
 }
 
+std::uint32_t n_outputs_of(const Forest& forest) {
+  return forest.trees.empty() ? 1 : forest.trees.front().leaves.n_outputs;
+}
+
+py::dict arrays(const Forest& forest) {
+  std::vector<py::dict> trees;
+  for (const DecisionTree& tree : forest.trees) trees.push_back(arrays_of(tree));
+  return joined(trees);
+}
+
+void add_trees(Forest& forest, const py::dict& arrays, std::uint32_t n_outputs) {
+  for (const py::dict& tree : parted(arrays)) add_tree(forest, tree, n_outputs);
+}
+
 // What a pickle holds: the arguments of both constructors, and the trees.
 py::tuple get_state(const Forest& forest) {
-  py::list trees;
-  for (std::size_t tree = 0; tree < forest.trees.size(); ++tree) trees.append(tree_arrays(forest, tree));
-  const std::uint32_t n_outputs = forest.trees.empty() ? 1 : forest.trees.front().leaves.n_outputs;
-  return py::make_tuple(params_dict(forest.params), forest.n_features, forest.n_tasks, n_outputs, trees);
+  return py::make_tuple(params_dict(forest.params), forest.n_features, forest.n_tasks, n_outputs_of(forest), arrays(forest));
 }
 
 Forest from_state(const py::tuple& state) {
   require(state.size() == 5, "this is no pickle of a forest");
   const py::object params = py::type::of<ForestParams>()(**state[0].cast<py::dict>());
   Forest forest{params.cast<ForestParams>(), state[1].cast<feature_t>(), state[2].cast<task_t>(), {}};
-  for (const py::handle tree : state[4]) add_tree(forest, tree.cast<py::dict>(), state[3].cast<std::uint32_t>());
+  add_trees(forest, state[4].cast<py::dict>(), state[3].cast<std::uint32_t>());
   return forest;
 }
 
@@ -300,7 +314,13 @@ void bind_forest(py::module_& module) {
       .def("importances", [](const Forest& forest) { return to_array(importances(forest.trees, forest.n_features)); })
       .def("tree_arrays", &tree_arrays, py::arg("tree"))
       .def("add_tree", &add_tree, py::arg("arrays"), py::kw_only(), py::arg("n_outputs"))
+      .def("arrays", &arrays)
+      .def("add_trees", &add_trees, py::arg("arrays"), py::kw_only(), py::arg("n_outputs"))
       .def(py::pickle(&get_state, &from_state))
+      .def_property_readonly("params", [](const Forest& forest) { return params_dict(forest.params); })
+      .def_readonly("n_features", &Forest::n_features)
+      .def_readonly("n_tasks", &Forest::n_tasks)
+      .def_property_readonly("n_outputs", &n_outputs_of)
       .def_property_readonly("n_trees", [](const Forest& forest) { return forest.trees.size(); })
       .def_property_readonly("n_nodes", [](const Forest& forest) {
         std::size_t n_nodes = 0;

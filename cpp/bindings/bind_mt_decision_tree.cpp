@@ -119,11 +119,9 @@ py::dict arrays(const MTDecisionTree& tree) {
   return found;
 }
 
-MTDecisionTree from_state(const py::tuple& state) {
-  require(state.size() == 2, "this is no pickle of a multi-task decision tree");
-  const auto values = state[1].cast<py::dict>();
+MTDecisionTree from_arrays(const py::dict& values, feature_t n_features) {
   MTDecisionTree tree;
-  tree.n_features = state[0].cast<feature_t>();
+  tree.n_features = n_features;
   tree.class_starts = take<std::uint32_t>(values, "class_starts");
   require(!tree.class_starts.empty(), "a tree without classes");
   tree.tree = tree_from(values, tree.class_starts.back());
@@ -134,6 +132,23 @@ MTDecisionTree from_state(const py::tuple& state) {
   tree.decided_weights = take<float>(values, "decided_weights");
   tree.check();
   return tree;
+}
+
+MTDecisionTree from_state(const py::tuple& state) {
+  require(state.size() == 2, "this is no pickle of a multi-task decision tree");
+  return from_arrays(state[1].cast<py::dict>(), state[0].cast<feature_t>());
+}
+
+py::dict arrays_of_trees(const py::list& trees) {
+  std::vector<py::dict> found;
+  for (const py::handle tree : trees) found.push_back(arrays(tree.cast<const MTDecisionTree&>()));
+  return joined(found);
+}
+
+std::vector<MTDecisionTree> trees_from_arrays(const py::dict& arrays, feature_t n_features) {
+  std::vector<MTDecisionTree> trees;
+  for (const py::dict& tree : parted(arrays)) trees.push_back(from_arrays(tree, n_features));
+  return trees;
 }
 
 }  // namespace
@@ -159,6 +174,9 @@ void bind_mt_decision_tree(py::module_& module) {
            py::arg("n_threads") = 1)
       .def("arrays", &arrays)
       .def(py::pickle([](const MTDecisionTree& tree) { return py::make_tuple(tree.n_features, arrays(tree)); }, &from_state));
+
+  module.def("mt_tree_arrays", &arrays_of_trees, py::arg("trees"));
+  module.def("mt_trees_from_arrays", &trees_from_arrays, py::arg("arrays"), py::kw_only(), py::arg("n_features"));
 }
 
 }  // namespace mtboost

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees of forests as arrays by name, which is how they are pickled and read by Python, and back.
+// Trees of forests as arrays by name, which is how they are pickled, saved and read by Python, and back.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +68,49 @@ inline DecisionTree tree_from(const py::dict& arrays, std::uint32_t n_outputs) {
   tree.leaves.outputs = take<std::uint32_t>(arrays, "leaf_outputs");
   tree.leaves.is_sparse = !tree.leaves.starts.empty();
   return tree;
+}
+
+// The arrays of several trees, one tree after the other, and `starts`: by array, where each tree's part of it begins, and
+// the end of the last. Few large arrays are read and written faster than many small ones.
+inline py::dict joined(const std::vector<py::dict>& trees) {
+  py::dict arrays;
+  if (trees.empty()) return arrays;
+  const auto numpy = py::module_::import("numpy");
+  py::list fields;
+  for (const auto& array : trees.front()) fields.append(py::make_tuple(array.first, "i8"));
+  py::object starts = numpy.attr("empty")(trees.size() + 1, fields);
+  for (const auto& array : trees.front()) {
+    std::vector<std::int64_t> own{0};
+    py::list parts;
+    for (const py::dict& tree : trees) {
+      const auto part = tree[array.first].cast<py::array>();
+      own.push_back(own.back() + part.size());
+      parts.append(part);
+    }
+    arrays[array.first] = numpy.attr("concatenate")(parts);
+    starts[array.first] = to_array(std::move(own));
+  }
+  arrays["starts"] = std::move(starts);
+  return arrays;
+}
+
+// The way back; the parts are views.
+inline std::vector<py::dict> parted(const py::dict& arrays) {
+  if (arrays.empty()) return {};
+  require(arrays.contains("starts"), "trees lack starts");
+  const auto starts = arrays["starts"].cast<py::array>();
+  require(starts.ndim() == 1 && starts.size() > 0, "starts of trees must have one dimension");
+  std::vector<py::dict> trees(static_cast<std::size_t>(starts.size()) - 1);
+  for (const auto& [name, array] : arrays) {
+    if (name.equal(py::str("starts"))) continue;
+    const auto whole = array.cast<py::array>();
+    const auto own = as_vector(starts[name].cast<Contiguous<std::int64_t>>(), "starts");
+    require(whole.ndim() == 1 && own.front() == 0 && own.back() == whole.size() && std::ranges::is_sorted(own),
+            "starts of trees must ascend from 0 to the length of each array");
+    for (std::size_t tree = 0; tree < trees.size(); ++tree)
+      trees[tree][name] = whole[py::slice(own[tree], own[tree + 1], 1)];
+  }
+  return trees;
 }
 
 }  // namespace mtboost

@@ -9,13 +9,14 @@ import joblib
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
-from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
 from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, ParameterError
+from mtboost.forests.forest_file import SavedForest, forest_from_file, forest_to_file, require
 from mtboost.labels import as_weights
 from mtboost.tables import Table, as_table
 from mtboost.tasks import TaskName, TaskSet, listed
@@ -27,12 +28,35 @@ Rows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
 CoreTable: TypeAlias = npt.NDArray[np.float32] | _core.SparseRows
 
 
-class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+#: Fitted attributes of forests, and their types.
+CLASSIFIER_ATTRIBUTES: dict[str, Any] = {
+    "classes_": np.ndarray,
+    "oob_score_": float | None,
+    "oob_decision_function_": np.ndarray | None,
+}
+REGRESSOR_ATTRIBUTES: dict[str, Any] = {
+    "oob_score_": float | None,
+    "oob_prediction_": np.ndarray | None,
+}
+
+
+class TableEstimator(SavedForest):
     """Reads tables and tasks as the core does."""
 
     #: Column of X that holds the task.
     task: str | int | None = None
     n_jobs: int | None
+    #: Sorted names; missing where nothing is known of tasks.
+    tasks_: tuple[TaskName, ...]
+    n_features_in_: int
+    _task_place: int
+
+    _saved: ClassVar[dict[str, Any]] = {
+        "n_features_in_": int,
+        "feature_names_in_": np.ndarray | None,
+        "tasks_": tuple | None,
+        "_task_place": int | None,
+    }
 
     def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, TaskSet]:
         table, labels = self._split(X, task, reset=reset)
@@ -61,6 +85,43 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self._task_place = _place_of(self.task, native)
         return _as_floats(table), labels
 
+    def _read_known(
+        self, X: Any, task: Any
+    ) -> tuple[CoreTable, npt.NDArray[np.uint32] | None, int]:
+        """A table, the codes of its tasks (2**32 - 1: was not seen), and threads for it."""
+        table, labels = self._split(X, task, reset=False)
+        codes = None
+        if self._knows_tasks():
+            codes = core_codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
+        return core_table(table), codes, self._n_threads(table.size)
+
+    def _knows_tasks(self) -> bool:
+        """Whether predictions depend on the task."""
+        return False
+
+    @property
+    def _tasks(self) -> TaskSet:
+        """The tasks without the training rows."""
+        return TaskSet(self.tasks_, np.empty(0, np.int32))
+
+    @property
+    def _n_features(self) -> int:
+        """Columns of X without that of the task."""
+        return self.n_features_in_ - (self.task is not None)
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        super()._set_from_file(content)
+        names = getattr(self, "feature_names_in_", None)
+        require(names is None or names.shape == (self.n_features_in_,), "columns lack names")
+        tasks = getattr(self, "tasks_", ())
+        kinds = {type(name) for name in tasks}
+        require(len(kinds) <= 1 and kinds <= {int, str, bool}, "tasks have names of other types")
+        require(tasks == tuple(sorted(set(tasks))), "the names of the tasks do not ascend")
+        place = getattr(self, "_task_place", -1)
+        require(
+            self.task is None or 0 <= place < self.n_features_in_, "the column of tasks is unknown"
+        )
+
     def _n_threads(self, n_cells: int) -> int:
         n_jobs = None if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs)
         return default_n_threads(n_jobs, n_cells)
@@ -72,7 +133,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return tags
 
 
-class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
+class BaseForest(TableEstimator):
     """Trees whose leaves are averaged; parameters are described at each forest.
 
     A subclass says how labels become numbers, and what the trees know beside them.
@@ -91,7 +152,6 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
     random_state: int | np.random.RandomState | None
 
     forest_: _core.Forest
-    tasks_: tuple[TaskName, ...]
 
     # ---- fit --------------------------------------------------------------------------------
 
@@ -143,8 +203,7 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
                     f"are: warm_start adds trees, and takes none away."
                 )
             return n_missing
-        # The names without the rows, which a pickle need not hold.
-        self._tasks, self.tasks_ = TaskSet(tasks.names, tasks.codes[:0]), tasks.names
+        self.tasks_ = tasks.names
         n_rows, n_features = table.shape
         params = {
             "max_features": features_per_node(self.max_features, n_features),
@@ -163,9 +222,6 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
             n_tasks=tasks.n_tasks if self._knows_tasks() else 0,
         )
         return n_trees
-
-    def _knows_tasks(self) -> bool:
-        return False
 
     @abc.abstractmethod
     def _core_parameters(self) -> dict[str, Any]:
@@ -197,26 +253,36 @@ class BaseForest(TableEstimator, metaclass=abc.ABCMeta):
     def _outputs(self, X: Any, task: Any) -> Floats:
         """Mean of the leaves' outputs, of shape (n_rows, n_outputs)."""
         check_is_fitted(self, "forest_")
-        table, codes = self._read_known(X, task)
-        return self.forest_.predict(
-            core_table(table), tasks=codes, n_threads=self._n_threads(table.size)
-        )
+        table, codes, n_threads = self._read_known(X, task)
+        return self.forest_.predict(table, tasks=codes, n_threads=n_threads)
 
     def _leaves(self, X: Any, task: Any) -> npt.NDArray[np.int32]:
         check_is_fitted(self, "forest_")
-        table, codes = self._read_known(X, task)
-        return self.forest_.leaves(
-            core_table(table), tasks=codes, n_threads=self._n_threads(table.size)
+        table, codes, n_threads = self._read_known(X, task)
+        return self.forest_.leaves(table, tasks=codes, n_threads=n_threads)
+
+    # ---- files ------------------------------------------------------------------------------
+
+    def _to_file(self) -> dict[str, Any]:
+        check_is_fitted(self, "forest_")
+        if self.forest_.n_trees == 0:
+            raise NotFittedError("There are no trees, because fit was interrupted: fit again.")
+        return super()._to_file() | forest_to_file(self.forest_)
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        super()._set_from_file(content)
+        forest = forest_from_file(content)
+        n_tasks = len(self.tasks_) if self._knows_tasks() else 0
+        require(
+            (forest.n_features, forest.n_tasks) == (self._n_features, n_tasks)
+            and self._n_outputs() in (None, forest.n_outputs),
+            "the trees are of another forest",
         )
+        self.forest_ = forest
 
-    # ---- tables -----------------------------------------------------------------------------
-
-    def _read_known(self, X: Any, task: Any) -> tuple[Rows, npt.NDArray[np.uint32] | None]:
-        """A table and the codes of its tasks; a task that was not seen has 2**32 - 1."""
-        table, labels = self._split(X, task, reset=False)
-        if not self._knows_tasks():
-            return table, None
-        return table, core_codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
+    @abc.abstractmethod
+    def _n_outputs(self) -> int | None:
+        """Outputs of a leaf; None: any number."""
 
     # ---- the trees --------------------------------------------------------------------------
 

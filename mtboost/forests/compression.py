@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import joblib
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
@@ -21,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.forests.base import BaseForest, Floats, core_table
+from mtboost.forests.base import BaseForest, Floats, TableEstimator, core_table
+from mtboost.forests.forest_file import forest_from_file, forest_to_file, require
 from mtboost.forests.sklearn_forests import FORESTS, as_core_forest, is_sklearn_forest
 from mtboost.threads import default_n_threads
 
@@ -149,13 +149,13 @@ def compress(
     if not _is_fitted(forest):
         forest = _fit(clone(forest), X, y, task)
     core = _core_of(forest)
-    rows = _Reader.of(forest).read(X, task)
+    rows = _read(forest, X, task)
     (path,) = _core.stagewise_paths(
         [_core.StagewiseInput(core, rows[0], labels.values, tasks=rows[1])],
         epsilon=epsilon,
         max_steps=max_steps,
     )
-    make = CompressedForestClassifier if labels.classes else CompressedForestRegressor
+    make = CompressedForestClassifier if labels.columns.classes else CompressedForestRegressor
     return make._of(forest, core, path, labels, curve)
 
 
@@ -199,8 +199,10 @@ class CvCurve:
 # ---- the compressed forest ----------------------------------------------------------------------
 
 
-class _CompressedForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _CompressedForest(TableEstimator):
     """What regressor and classifier share; described at :class:`CompressedForestRegressor`."""
+
+    n_jobs = None
 
     forest_: _core.Forest
     n_trees_before_: int
@@ -222,8 +224,7 @@ class _CompressedForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         np.add.at(coefficients, numbers, path["changes"].reshape(-1, len(labels.scale)))
         intercept = path["intercepts"][-len(labels.scale) :]
         model = cls()
-        model._reader = _Reader.of(forest)
-        model._labels = labels.without_values()
+        model._label_columns = labels.columns
         model.forest_ = _core.cut_off_forest(
             core,
             nodes,
@@ -233,13 +234,20 @@ class _CompressedForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         model.n_trees_before_, model.n_nodes_before_ = core.n_trees, core.n_nodes
         model.n_steps_ = len(path["nodes"])
         model.cv_curve_ = curve
-        model.n_features_in_ = forest.n_features_in_
-        if hasattr(forest, "feature_names_in_"):
-            model.feature_names_in_ = forest.feature_names_in_
+        for name in TableEstimator._saved | {"task": None}:
+            value = getattr(forest, name, None)
+            if value is not None:
+                setattr(model, name, value)
         return model
 
-    _reader: _Reader
-    _labels: _Labels
+    _label_columns: _LabelColumns
+
+    _saved: ClassVar = TableEstimator._saved | {
+        "task": str | int | None,
+        "n_trees_before_": int,
+        "n_nodes_before_": int,
+        "n_steps_": int,
+    }
 
     @property
     def n_trees_(self) -> int:
@@ -289,10 +297,13 @@ class _CompressedForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
 
     def _outputs(self, X: Any, task: Any) -> Floats:
         self._check_is_made()
-        table, codes = self._reader.read(X, task)
-        n_cells = [table.size] if isinstance(table, np.ndarray) else []
-        n_threads = default_n_threads(None, *n_cells)
+        if not hasattr(self, "tasks_"):
+            _check_no_task(task)
+        table, codes, n_threads = self._read_known(X, task)
         return self.forest_.predict(table, tasks=codes, n_threads=n_threads)
+
+    def _knows_tasks(self) -> bool:
+        return self.forest_.n_tasks > 0
 
     def _check_is_made(self) -> None:
         if not hasattr(self, "forest_"):
@@ -300,10 +311,38 @@ class _CompressedForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
                 f"This {type(self).__name__} is empty: mtboost.compress() makes those that predict."
             )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+    def _to_file(self) -> dict[str, Any]:
+        self._check_is_made()
+        return (
+            super()._to_file()
+            | {
+                "labels": asdict(self._label_columns),
+                "cv_curve": self.cv_curve_ and asdict(self.cv_curve_),
+            }
+            | forest_to_file(self.forest_)
+        )
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        super()._set_from_file(content)
+        curve, labels = content["cv_curve"], content["labels"]
+        self.cv_curve_ = None if curve is None else CvCurve(**curve)
+        if self.cv_curve_ is not None:
+            shapes = self.cv_curve_.loss.shape, self.cv_curve_.standard_error.shape
+            require(shapes[0] == shapes[1] and len(shapes[0]) == 1, "the curve is no curve")
+        require(
+            isinstance(labels["is_flat"], bool) and isinstance(labels["is_matrix"], bool),
+            "the labels are neither flat nor a matrix",
+        )
+        columns = _LabelColumns(**labels | {"classes": tuple(labels["classes"])})
+        forest = forest_from_file(content)
+        require(
+            forest.n_features == self._n_features
+            and forest.n_tasks in (0, len(getattr(self, "tasks_", ())))
+            and columns.fits(forest.n_outputs, is_classifier=is_classifier(self)),
+            "the trees are of another forest",
+        )
+        self._label_columns = columns
+        self.forest_ = forest
 
 
 class CompressedForestRegressor(RegressorMixin, _CompressedForest):  # type: ignore[misc]
@@ -346,7 +385,7 @@ class CompressedForestRegressor(RegressorMixin, _CompressedForest):  # type: ign
             Columns are not those of ``fit``, or the task is missing.
         """
         outputs = self._outputs(X, task)
-        return outputs[:, 0] if self._labels.is_flat else outputs
+        return outputs[:, 0] if self._label_columns.is_flat else outputs
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Coefficient of determination of :meth:`predict`, averaged over outputs."""
@@ -369,9 +408,10 @@ class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: i
     @property
     def classes_(self) -> Any:
         """Sorted classes, of each column if the labels had several; columns of indicators."""
-        if self._labels.is_matrix:
-            return np.arange(len(self._labels.classes))
-        return self._labels.classes[0] if self._labels.is_flat else list(self._labels.classes)
+        columns = self._label_columns
+        if columns.is_matrix:
+            return np.arange(len(columns.classes))
+        return columns.classes[0] if columns.is_flat else list(columns.classes)
 
     def predict_proba(self, X: Any, *, task: Any = None) -> Any:
         """Estimate the probability of each class.
@@ -396,19 +436,19 @@ class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: i
         DataError, ValueError
             Columns are not those of ``fit``, or the task is missing.
         """
-        shares = self._labels.shares(self._outputs(X, task))
-        if self._labels.is_matrix:
+        shares = self._label_columns.shares(self._outputs(X, task))
+        if self._label_columns.is_matrix:
             return np.column_stack([own[:, 1] for own in shares])
-        return shares[0] if self._labels.is_flat else shares
+        return shares[0] if self._label_columns.is_flat else shares
 
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
         """The most probable class, shape (n_rows,) or (n_rows, n_columns of y)."""
-        shares = self._labels.shares(self._outputs(X, task))
+        shares = self._label_columns.shares(self._outputs(X, task))
         found = [
             classes[own.argmax(axis=1)]
-            for classes, own in zip(self._labels.classes, shares, strict=True)
+            for classes, own in zip(self._label_columns.classes, shares, strict=True)
         ]
-        return found[0] if self._labels.is_flat else np.column_stack(found)
+        return found[0] if self._label_columns.is_flat else np.column_stack(found)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Accuracy of :meth:`predict`; of indicators the share of rows that are wholly right."""
@@ -416,6 +456,48 @@ class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: i
 
 
 # ---- labels -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _LabelColumns:
+    """The columns of the labels, and what outputs say of them."""
+
+    is_flat: bool  # y has one dimension
+    classes: tuple[npt.NDArray[Any], ...] = ()  # of each column; of a regressor none
+    is_matrix: bool = False  # one label a column; their probabilities are one matrix
+
+    def fits(self, n_outputs: int, *, is_classifier: bool) -> bool:
+        """Whether they may be those of a forest."""
+        if not is_classifier:
+            return not self.classes and (n_outputs == 1 or not self.is_flat)
+        return (
+            (len(self.classes) == 1 or not self.is_flat)
+            and all(own.ndim == 1 and len(own) > 0 for own in self.classes)
+            and n_outputs == sum(map(_n_outputs, self.classes))
+            and (not self.is_matrix or all(len(own) == 2 for own in self.classes))
+        )
+
+    def shares(self, outputs: Floats) -> list[Floats]:
+        """Probabilities of the classes of each column."""
+        found = []
+        end = 0
+        for classes in self.classes:
+            begin, end = end, end + _n_outputs(classes)
+            own = np.clip(outputs[:, begin:end], 0.0, 1.0)
+            match len(classes):
+                case 1:
+                    own = np.ones_like(own)
+                case 2:
+                    own = np.hstack([1.0 - own, own])
+                case _:  # the outputs sum to 1, so that some are positive
+                    own /= own.sum(axis=1, keepdims=True)
+            found.append(own)
+        return found
+
+
+def _n_outputs(classes: npt.NDArray[Any]) -> int:
+    """Of two classes the share of the second says that of the first."""
+    return len(classes) if len(classes) > 2 else 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -429,9 +511,7 @@ class _Labels:
     values: Floats  # (n_rows, n_outputs)
     center: Floats  # (n_outputs,)
     scale: Floats
-    is_flat: bool  # y has one dimension
-    classes: tuple[npt.NDArray[Any], ...] = ()  # of each column
-    is_matrix: bool = False  # one label a column; their probabilities are one matrix
+    columns: _LabelColumns
 
     @classmethod
     def of(cls, y: Any, forest: Any) -> Self:
@@ -441,7 +521,7 @@ class _Labels:
         values = numbers.reshape(len(numbers), -1)
         center, scale = values.mean(axis=0), values.std(axis=0)
         scale[scale <= 1e-14 * np.abs(center)] = 1.0  # constant but for the mean's rounding
-        return cls((values - center) / scale, center, scale, numbers.ndim == 1)
+        return cls((values - center) / scale, center, scale, _LabelColumns(numbers.ndim == 1))
 
     @classmethod
     def _of_classes(cls, y: Any, may_be_matrix: bool) -> Self:
@@ -460,60 +540,27 @@ class _Labels:
         spread = math.sqrt(values.var(axis=0).mean())
         scale = np.full(values.shape[1], spread if spread > 0.0 else 1.0)
         center = np.zeros(len(scale))
-        return cls(values / scale, center, scale, table.ndim == 1, tuple(classes), is_matrix)
-
-    def without_values(self) -> Self:
-        return replace(self, values=np.empty((0, len(self.scale))))
-
-    def shares(self, outputs: Floats) -> list[Floats]:
-        """Probabilities of the classes of each column."""
-        found = []
-        end = 0
-        for classes in self.classes:
-            begin, end = end, end + (len(classes) if len(classes) > 2 else 1)
-            own = np.clip(outputs[:, begin:end], 0.0, 1.0)
-            match len(classes):
-                case 1:
-                    own = np.ones_like(own)
-                case 2:
-                    own = np.hstack([1.0 - own, own])
-                case _:  # the outputs sum to 1, so that some are positive
-                    own /= own.sum(axis=1, keepdims=True)
-            found.append(own)
-        return found
+        columns = _LabelColumns(table.ndim == 1, tuple(classes), is_matrix)
+        return cls(values / scale, center, scale, columns)
 
 
 # ---- forests ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Reader:
-    """What turns a user's table into the core's: a forest without its trees."""
-
-    forest: Any
-
-    @classmethod
-    def of(cls, forest: Any) -> Self:
-        bare = clone(forest)
-        for name in ("n_features_in_", "feature_names_in_", "tasks_", "_tasks"):
-            if hasattr(forest, name):
-                setattr(bare, name, copy.copy(getattr(forest, name)))
-        return cls(bare)
-
-    def read(self, X: Any, task: Any) -> Rows:
-        if isinstance(self.forest, BaseForest):
-            table, codes = self.forest._read_known(X, task)
-            return core_table(table), codes
-        _check_forest(self.forest, task)
-        table = validate_data(
-            self.forest,
-            X,
-            reset=False,
-            accept_sparse="csr",
-            dtype=np.float32,
-            ensure_all_finite="allow-nan",
-        )
-        return core_table(table), None
+def _read(forest: Any, X: Any, task: Any) -> Rows:
+    """A user's table as the forest reads it."""
+    if isinstance(forest, BaseForest):
+        table, codes, _ = forest._read_known(X, task)
+        return table, codes
+    table = validate_data(
+        forest,
+        X,
+        reset=False,
+        accept_sparse="csr",
+        dtype=np.float32,
+        ensure_all_finite="allow-nan",
+    )
+    return core_table(table), None
 
 
 def _check_forest(forest: Any, task: Any) -> None:
@@ -523,7 +570,12 @@ def _check_forest(forest: Any, task: Any) -> None:
             f"forest is a {type(forest).__name__}: compress() knows mtboost's forests, and of "
             f"scikit-learn {known}."
         )
-    if task is not None and is_sklearn_forest(forest):
+    if is_sklearn_forest(forest):
+        _check_no_task(task)
+
+
+def _check_no_task(task: Any) -> None:
+    if task is not None:
         raise ParameterError("task is given, but scikit-learn's forests know no tasks.")
 
 
@@ -568,9 +620,8 @@ def _fold(
         for rows in (train, valid)
     )
     forest = _fit(clone(template), *own)
-    reader = _Reader.of(forest)
     (table, codes), (valid_table, valid_codes) = (
-        reader.read(part[0], part[2]) for part in (own, others)
+        _read(forest, part[0], part[2]) for part in (own, others)
     )
     return _core.StagewiseInput(
         _core_of(forest),

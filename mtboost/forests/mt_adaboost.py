@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from mtboost.errors import ParameterError
 from mtboost.forests import base
 from mtboost.forests.base import Floats, MaxFeatures
 from mtboost.forests.drawn_tree import importances
+from mtboost.forests.forest_file import require
 from mtboost.forests.mt_decision_tree import Criterion, MTTreeEstimator
 
 # What AdaBoost.M1 counts as the error of a tree that makes none.
@@ -67,6 +68,13 @@ class MTAdaBoostClassifier(MTTreeEstimator):
     """
 
     trees_: list[_core.MTDecisionTree]
+    estimator_errors_: Floats
+    estimator_weights_: Floats
+
+    _saved: ClassVar = MTTreeEstimator._saved | {
+        "estimator_errors_": np.ndarray,
+        "estimator_weights_": np.ndarray,
+    }
 
     def __init__(
         self,
@@ -191,6 +199,16 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         own = [importances(tree, n_features) for tree in self.trees_]
         mean = np.average(own, axis=0, weights=self.estimator_weights_)
         return self._place_importances(mean / (mean.sum() or 1.0))
+
+    def _to_file(self) -> dict[str, Any]:
+        check_is_fitted(self, "trees_")
+        return self._trees_to_file(self.trees_)
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        self.trees_ = self._trees_from_file(content)
+        for own in (self.estimator_errors_, self.estimator_weights_):
+            is_one_a_tree = own.shape == (len(self.trees_),) and own.dtype == np.float64
+            require(is_one_a_tree, "votes are not one a tree")
 
     def to_text(self, tree: int) -> str:
         """One of the trees as lines: its cuts, and where each task is decided for which class."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,10 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.forests import base
 from mtboost.forests.base import Floats, MaxFeatures
 from mtboost.forests.drawn_tree import DrawnTree, feature_names, importances
+from mtboost.forests.forest_file import require
 from mtboost.forests.task_classes import TaskClasses
 from mtboost.labels import as_weights
-from mtboost.tasks import TaskName, TaskSet, as_array, did_you_mean, listed
+from mtboost.tasks import TaskName, as_array, did_you_mean, listed
 
 Criterion = Literal["joint", "sum", "max", "concat"]
 
@@ -54,7 +56,7 @@ class MTTreeEstimator(
 
     classes_: npt.NDArray[Any]
     task_classes_: dict[TaskName, npt.NDArray[Any]]
-    tasks_: tuple[TaskName, ...]
+    _task_classes: TaskClasses
 
     def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _Rows:
         """Check everything, and remember names; what trees need to grow."""
@@ -78,11 +80,9 @@ class MTTreeEstimator(
             ),
             seed=base.seed_of(self.random_state),
         )
-        self._task_classes, labels = TaskClasses.of(y, tasks)
-        # The names without the rows, which a pickle need not hold.
-        self._tasks, self.tasks_ = TaskSet(tasks.names, tasks.codes[:0]), tasks.names
-        self.classes_ = self._task_classes.union
-        self.task_classes_ = dict(self._task_classes.by_task(tasks.names))
+        self.tasks_ = tasks.names
+        classes, labels = TaskClasses.of(y, tasks)
+        self._set_classes(classes)
         return _Rows(
             base.core_table(table),
             base.core_codes(tasks.codes),
@@ -91,6 +91,10 @@ class MTTreeEstimator(
             params,
             self._n_threads(table.size),
         )
+
+    def _set_classes(self, classes: TaskClasses) -> None:
+        self._task_classes, self.classes_ = classes, classes.union
+        self.task_classes_ = dict(classes.by_task(self.tasks_))
 
     def _grow(
         self, columns: _core.SortedColumns, rows: _Rows, weights: Floats, tree: int
@@ -153,6 +157,25 @@ class MTTreeEstimator(
     def _place_importances(self, own: Floats) -> Floats:
         """Those of the features as those of the columns of X."""
         return own if self.task is None else np.insert(own, self._task_place, 0.0)
+
+    def _trees_to_file(self, trees: Sequence[_core.MTDecisionTree]) -> dict[str, Any]:
+        return super()._to_file() | {
+            "task_classes": asdict(self._task_classes),
+            "trees": _core.mt_tree_arrays(list(trees)),
+        }
+
+    def _trees_from_file(self, content: dict[str, Any]) -> list[_core.MTDecisionTree]:
+        """Set everything but the trees, and return them."""
+        super()._set_from_file(content)
+        classes = TaskClasses(**content["task_classes"])
+        require(classes.fits(len(self.tasks_)), "the classes are of other tasks")
+        self._set_classes(classes)
+        trees = _core.mt_trees_from_arrays(content["trees"], n_features=self._n_features)
+        require(len(trees) > 0, "there are no trees")
+        for tree in trees:
+            starts = tree.arrays()["class_starts"]
+            require(np.array_equal(starts, classes.starts), "the trees are of other classes")
+        return trees
 
     def _drawn(self, tree: _core.MTDecisionTree) -> DrawnTree:
         names = getattr(self, "feature_names_in_", None)
@@ -338,6 +361,13 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         check_is_fitted(self, "tree_")
         n_features = self.n_features_in_ - (self.task is not None)
         return self._place_importances(importances(self.tree_, n_features))
+
+    def _to_file(self) -> dict[str, Any]:
+        check_is_fitted(self, "tree_")
+        return self._trees_to_file([self.tree_])
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        (self.tree_,) = self._trees_from_file(content)
 
     def to_text(self) -> str:
         """The tree as lines: its cuts, and where each task is decided for which class."""

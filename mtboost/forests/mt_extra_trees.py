@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from mtboost.errors import ParameterError
-from mtboost.forests.base import BaseForest, Floats, MaxFeatures
+from mtboost.forests.base import (
+    CLASSIFIER_ATTRIBUTES,
+    REGRESSOR_ATTRIBUTES,
+    BaseForest,
+    Floats,
+    MaxFeatures,
+)
 
 
 class _MTExtraTrees(BaseForest):
@@ -144,6 +150,8 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
     simm2014, section 3; geurts2006 (keys in docs/papers.md).
     """
 
+    _saved: ClassVar = BaseForest._saved | CLASSIFIER_ATTRIBUTES
+
     def __init__(
         self,
         n_estimators: int = 100,
@@ -221,6 +229,9 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
             return {"labels": codes.astype(np.uint32), "n_labels": len(self.classes_)}
         return {"y": codes.astype(np.float64)[:, np.newaxis]}  # one number says both shares
 
+    def _n_outputs(self) -> int:
+        return len(self.classes_) if len(self.classes_) > 2 else 1
+
     def _probabilities(self, outputs: Floats) -> Floats:
         if len(self.classes_) > 2:
             return outputs
@@ -264,6 +275,8 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
     ----------
     simm2014, section 3; geurts2006 (keys in docs/papers.md).
     """
+
+    _saved: ClassVar = BaseForest._saved | REGRESSOR_ATTRIBUTES
 
     def __init__(
         self,
@@ -329,6 +342,9 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
     def _read_labels(self, y: Any) -> dict[str, Any]:
         y = validate_data(self, y=y, y_numeric=True)
         return {"y": np.asarray(y, dtype=np.float64)[:, np.newaxis]}
+
+    def _n_outputs(self) -> int:
+        return 1
 
     def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
         self.oob_prediction_ = outputs[:, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,15 @@ from sklearn.utils.validation import validate_data
 
 from mtboost import _core
 from mtboost.errors import DataError, ParameterError
-from mtboost.forests.base import BaseForest, Floats, MaxFeatures, checked_count, is_integer
+from mtboost.forests.base import (
+    CLASSIFIER_ATTRIBUTES,
+    REGRESSOR_ATTRIBUTES,
+    BaseForest,
+    Floats,
+    MaxFeatures,
+    checked_count,
+    is_integer,
+)
 
 Projection: TypeAlias = (
     Literal["subsample", "gaussian", "rademacher", "achlioptas", "sparse", "hadamard", "pca"]
@@ -204,6 +212,13 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
     joly2016, section 17, algorithms 1 (`shared`) and 2 (key in docs/papers.md).
     """
 
+    _has_indicators: bool
+    _is_sparse: bool
+
+    _saved: ClassVar = (
+        BaseForest._saved | CLASSIFIER_ATTRIBUTES | {"_has_indicators": bool, "_is_sparse": bool}
+    )
+
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class or label: the mean over trees of its share in the row's leaf.
 
@@ -267,6 +282,9 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         n_labels = len(self.classes_)
         return {**labels, "n_labels": n_labels, "projection": self._projection_of(y, n_labels)}
 
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
+
     def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
         self.oob_decision_function_ = outputs
         is_known = ~np.isnan(outputs[:, 0])
@@ -305,6 +323,10 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
     joly2016, section 17, algorithms 1 (`shared`) and 2 (key in docs/papers.md).
     """
 
+    _is_vector: bool
+
+    _saved: ClassVar = BaseForest._saved | REGRESSOR_ATTRIBUTES | {"_is_vector": bool}
+
     def predict(self, X: Any) -> Floats:
         """Mean over trees of the mean output of the row's leaf.
 
@@ -342,6 +364,9 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
             y = np.ascontiguousarray(y, dtype=np.float64).reshape(len(y), -1)
             labels = {"y": y}
         return {**labels, "projection": self._projection_of(y, y.shape[1])}
+
+    def _n_outputs(self) -> int | None:
+        return 1 if self._is_vector else None
 
     def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
         self.oob_prediction_ = self._shaped(outputs)

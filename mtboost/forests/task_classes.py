@@ -57,6 +57,19 @@ class TaskClasses:
         classes = cls(union, (found % len(union)).astype(np.intp), ends.astype(np.uint32))
         return classes, numbers.astype(np.uint32)
 
+    def fits(self, n_tasks: int) -> bool:
+        """Whether each of so many tasks has classes, and every class a label."""
+        starts, columns = self.starts, self.columns
+        return (
+            self.union.ndim == columns.ndim == 1
+            and starts.shape == (n_tasks + 1,)
+            and starts.dtype.kind in "iu"
+            and columns.dtype.kind in "iu"
+            and bool(starts[0] == 0 and starts[-1] == len(columns))
+            and bool((starts[1:] > starts[:-1]).all())
+            and bool((columns >= 0).all() and (columns < len(self.union)).all())
+        )
+
     def by_task(self, names: tuple[TaskName, ...]) -> Mapping[TaskName, npt.NDArray[Any]]:
         """Sorted labels of each task."""
         parts = np.split(self.union[self.columns], self.starts[1:-1])
