@@ -154,7 +154,7 @@ class RegionalConcept:
             from_region = special.softmax(log_density, axis=0)
         label = self.label_by_region(rows)
         clean = np.column_stack(
-            [np.sum(from_region, axis=0, where=label == code) for code in range(self.n_labels)]
+            [(from_region * (label == code)).sum(axis=0) for code in range(self.n_labels)]
         )
         other = self.label_noise / (self.n_labels - 1)
         probability: FloatArray = other + (1.0 - self.label_noise - other) * clean

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numbers
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,11 +119,9 @@ def make_related_tasks(
     ----------
     faddoul2012, sec. 4.1 (key in docs/papers.md).
     """
-    label_counts = [check_count("n_labels", count, low=2) for count in n_labels]
-    row_counts = [
-        check_count("n_rows", count, low=1)
-        for count in ([n_rows] * len(label_counts) if isinstance(n_rows, int) else n_rows)
-    ]
+    label_counts = _by_task("n_labels", n_labels, low=2)
+    same = isinstance(n_rows, numbers.Integral)
+    row_counts = _by_task("n_rows", [n_rows] * len(label_counts) if same else n_rows, low=1)
     if len(row_counts) != len(label_counts) or not label_counts:
         raise ParameterError(
             f"n_rows={n_rows} and n_labels={n_labels} must have one number for each task: there "
@@ -161,6 +160,12 @@ def make_related_tasks(
         tasks.bayes_probability[name] = concept.probability(X)
         tasks.concept[name] = concept
     return tasks
+
+
+def _by_task(name: str, counts: object, *, low: int) -> list[int]:
+    if isinstance(counts, str) or not isinstance(counts, Iterable):
+        raise TypeError(f"{name} must be one number for each task, not {counts!r}.")
+    return [check_count(name, count, low=low) for count in counts]
 
 
 def _fill(
