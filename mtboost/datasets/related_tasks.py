@@ -20,7 +20,7 @@ from mtboost.datasets.regions import (
 )
 from mtboost.errors import ParameterError
 
-_SPACING = 3.0  # side of the square that a region has to itself, on average
+_SPACING = 3.0  # side of the square that a region has to itself on average; see the docstring
 _N_PLACES = 20  # random places of which a region takes the one farthest from the others
 
 
@@ -78,13 +78,15 @@ def make_related_tasks(
     other differs from region to region: their labels may change together, in either direction, or
     only those of one task.
 
-    The paper draws each pattern from a random Bayesian network with linear, cubic and exponential
-    functions and Beta, Gaussian and Laplacian densities, gives tasks different numbers of labels
-    and adds the noise below. It has neither parameters nor the law of the labels, whose picture
-    has classes that a part of a region tells apart. Chosen here: two nodes for each network, with
-    one edge in either direction; a median of the parent as border of the two parts; labels that
-    all have as many parts as far as possible, in random order; and regions as frequent as each
-    other, in places of the plane that keep a distance.
+    From the paper are a random Bayesian network for each region, with linear, cubic and exponential
+    functions and Beta, Gaussian and Laplacian densities, tasks with different numbers of labels,
+    and the noise. It says neither how many regions there are nor what their parameters are, nor
+    how labels are drawn: its text tells of a class that goes with one class of the other task in
+    the upper part of its density, and with another in the lower. Chosen here: networks of two
+    nodes, the columns, with one edge in either direction; the median of the parent as border of
+    the parts; parts that are dealt to the labels at random, as many to each as can be; the same
+    law of the rows in all tasks (if ``relatedness`` is 1); regions that are equally frequent and
+    lie apart, so far that a tree for each task is nearly as accurate as in the paper's table 1.
 
     Parameters
     ----------
@@ -95,10 +97,11 @@ def make_related_tasks(
     n_regions : int
         Regions of each task. Their parts, two of each, must suffice for all labels.
     relatedness : float
-        Share of the regions that all tasks have in common, in [0, 1], rounded to a region; each
-        task has its own curves in other places besides.
+        Share of the regions that all tasks have in common, in [0, 1], rounded to a whole number
+        of them; the others are drawn for each task alone, elsewhere in the plane.
     label_noise : float
-        Probability that a row has not its label but another of its task, each as likely, in [0, 1].
+        Probability, in [0, 1], that a row has not its label but another of its task, each as
+        likely.
     seed : int
         Decides everything drawn: regions, labels, rows and noise. Same seed, same bytes (with the
         same NumPy and SciPy on the same kind of machine).
