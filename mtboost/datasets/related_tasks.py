@@ -166,6 +166,7 @@ def make_related_tasks(
 
 
 def _by_task(name: str, counts: object, *, low: int) -> list[int]:
+    """One whole number of at least ``low`` for each task."""
     if isinstance(counts, str) or not isinstance(counts, Iterable):
         raise TypeError(f"{name} must be one number for each task, not {counts!r}.")
     return [check_count(name, count, low=low) for count in counts]
