@@ -15,10 +15,15 @@ def check_number(name: str, value: object, *, low: float, high: float = math.inf
         raise ParameterError(f"{name}={value} is out of range: pass a finite number {bounds}.")
 
 
+def check_count(name: str, value: object, *, low: int) -> int:
+    """Refuse what is not a whole number >= low."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an int, not {value!r} of type {type(value).__name__}.")
+    if value < low:
+        raise ParameterError(f"{name}={value} is too small: pass a whole number >= {low}.")
+    return int(value)
+
+
 def check_seed(seed: object) -> int:
     """Refuse what is not a whole number >= 0."""
-    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
-        raise TypeError(f"seed must be an int, not {seed!r} of type {type(seed).__name__}.")
-    if seed < 0:
-        raise ParameterError(f"seed={seed} is negative: pass a whole number >= 0.")
-    return int(seed)
+    return check_count("seed", seed, low=0)
