@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Literal, Self, TypeAlias, TypeGuard
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeGuard
 
 import joblib
 import numpy as np
