@@ -25,6 +25,13 @@ class RandomStream {
 
   std::uint64_t next() noexcept { return mix(state_ += kGolden); }
 
+  // The stream after n more draws.
+  RandomStream after(std::uint64_t n) const noexcept {
+    RandomStream later = *this;
+    later.state_ += n * kGolden;
+    return later;
+  }
+
   // Uniform on [0, 1) with 53 random bits.
   double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 

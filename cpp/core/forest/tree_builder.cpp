@@ -49,7 +49,9 @@ NodeValues::NodeValues(const FeatureColumns& columns, feature_t max_features)
       copies_(std::size_t{8} * max_features >= columns.n_features()),
       // 512 KiB of floats, a part of the cache that a core has as its own; measured: half or twice that is as fast.
       most_rows_(std::clamp<std::size_t>(131072 / std::max<std::size_t>(columns.n_features(), 1), 16, 4096)),
-      copied_in_(columns.n_features(), 0) {}
+      copied_in_(columns.is_sparse() ? 0 : columns.n_features(), 0),
+      most_marked_(std::size_t{32} * max_features),
+      marks_(columns.is_sparse() ? (columns.n_features() + std::size_t{63}) / 64 : 0) {}
 
 void NodeValues::begin_tree(std::span<const row_t> rows) {
   if (columns_.is_sparse()) {
@@ -65,7 +67,15 @@ void NodeValues::begin_tree(std::span<const row_t> rows) {
 void NodeValues::enter(std::span<const row_t> rows, std::size_t begin) {
   rows_ = rows;
   begin_ = begin;
-  if (columns_.is_sparse()) return;
+  if (columns_.is_sparse()) {
+    // Marking the values of a node costs less than the draws that it spares, if they are few.
+    has_marks_ = false;
+    std::size_t n_values = 0;
+    for (std::size_t i = 0; i < rows.size() && n_values <= most_marked_; ++i)
+      n_values += columns_.features_of_row(rows[i]).size();
+    if (n_values <= most_marked_) mark();
+    return;
+  }
   const bool is_in_copy = begin >= copy_begin_ && begin + rows.size() <= copy_end_;
   if (is_in_copy || !copies_ || rows.size() > most_rows_) return;
   copied_rows_.assign(rows.begin(), rows.end());
@@ -119,23 +129,35 @@ std::span<const StoredValue> NodeValues::stored(feature_t feature) {
   return stored_;
 }
 
+void NodeValues::mark() {
+  std::ranges::fill(marks_, std::uint64_t{0});
+  for (const row_t row : rows_)
+    for (const feature_t feature : columns_.features_of_row(row)) marks_[feature / 64] |= std::uint64_t{1} << feature % 64;
+  has_marks_ = true;
+}
+
 std::span<const feature_t> NodeValues::varying(const NodeFeatures& features) {
   varying_.clear();
-  if (columns_.is_sparse()) {  // all others are 0 in every row
-    for (const row_t row : rows_)
-      for (const feature_t feature : columns_.features_of_row(row))
-        if (!features.is_drawn(feature)) varying_.push_back(feature);
+  const auto varies = [&](feature_t feature) {
+    return !range_of(of_feature(feature), columns_.has_missing(feature)).is_constant(rows_.size());
+  };
+  if (!columns_.is_sparse()) {
+    for (const feature_t feature : features.not_drawn())
+      if (varies(feature)) varying_.push_back(feature);
     std::ranges::sort(varying_);
-    varying_.erase(std::unique(varying_.begin(), varying_.end()), varying_.end());
-  } else {
-    varying_.assign(features.not_drawn().begin(), features.not_drawn().end());
-    std::ranges::sort(varying_);
+    return varying_;
   }
-  std::erase_if(varying_, [&](feature_t feature) {
-    if (columns_.is_sparse() && !columns_.has_missing(feature))
-      return range_of(stored(feature), rows_.size()).is_constant(rows_.size());
-    return range_of(of_feature(feature), columns_.has_missing(feature)).is_constant(rows_.size());
-  });
+  if (!has_marks_) mark();
+  // What is 0 in the first row varies where it is marked, for some other row has a value.
+  const auto in_first_row = columns_.features_of_row(rows_.front());
+  auto next = in_first_row.begin();
+  for (std::size_t word = 0; word < marks_.size(); ++word)
+    for (std::uint64_t left = marks_[word]; left != 0; left &= left - 1) {
+      const auto feature = static_cast<feature_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(left)));
+      while (next != in_first_row.end() && *next < feature) ++next;
+      const bool is_in_first_row = next != in_first_row.end() && *next == feature;
+      if (!features.is_drawn(feature) && (!is_in_first_row || varies(feature))) varying_.push_back(feature);
+    }
   return varying_;
 }
 
@@ -214,6 +236,7 @@ typename TreeBuilder<Target>::Found TreeBuilder<Target>::find_cut(std::span<cons
                                                                   RandomStream random) {
   // Where so many draws were in vain, all features that are left are looked at once: children inherit what is found.
   const std::size_t most_in_vain = std::size_t{2} * params_.max_features + 64;
+  const std::size_t numbers_a_feature = params_.splitter == Splitter::random ? 2 : 1;  // with that of its threshold
   bool has_listed = false;
   Found best;
   const bool tries_tasks = has_tasks_ && random.uniform() < params_.task_split_prob;
@@ -224,6 +247,7 @@ typename TreeBuilder<Target>::Found TreeBuilder<Target>::find_cut(std::span<cons
       if (features_.is_exhausted()) break;
     }
     const feature_t feature = features_.draw(random);
+    values_.prefetch(features_, random, numbers_a_feature);
     bool is_constant = false;
     const FeatureCut cut = cut_of(feature, rows.size(), target, random, is_constant);
     if (is_constant) {
@@ -246,6 +270,8 @@ typename TreeBuilder<Target>::Found TreeBuilder<Target>::find_cut(std::span<cons
 template <typename Target>
 FeatureCut TreeBuilder<Target>::cut_of(feature_t feature, std::size_t n_rows, Target& target, RandomStream& random,
                                        bool& is_constant) {
+  is_constant = values_.is_surely_zero(feature);
+  if (is_constant) return {};
   if (columns_.is_sparse() && !columns_.has_missing(feature)) {
     const auto stored = values_.stored(feature);
     const ValueRange range = range_of(stored, n_rows);

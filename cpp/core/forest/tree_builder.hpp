@@ -8,11 +8,13 @@
 // All draws of a node depend on (seed, tree, node). Naive twin: tests/oracle/naive_forest.py.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/random.hpp"
 #include "base/types.hpp"
 #include "forest/cut_search.hpp"
 #include "forest/feature_columns.hpp"
@@ -31,6 +33,11 @@ class NodeFeatures {
   void enter(feature_t n_constant) noexcept { first_constant_ = n_constant_ = n_drawn_ = n_constant; }
   bool is_exhausted() const noexcept { return n_drawn_ == features_.size(); }
   feature_t draw(RandomStream& random) noexcept;
+  // What is drawn after n more features, if each takes n_numbers of the stream; a guess.
+  feature_t guess(RandomStream random, std::size_t n, std::size_t n_numbers) const noexcept {
+    const std::size_t place = std::min(n_drawn_ + n, features_.size() - 1);
+    return features_[place + random.after((n + 1) * n_numbers - 1).below(features_.size() - place)];
+  }
   void last_is_constant() noexcept;  // the one drawn last
   feature_t n_constant() const noexcept { return n_constant_; }
   feature_t n_found_constant() const noexcept { return n_constant_ - first_constant_; }  // in this node
@@ -61,12 +68,25 @@ class NodeValues {
   std::span<float> of_feature(feature_t feature);
   // Of a sparse table: those that are not 0.
   std::span<const StoredValue> stored(feature_t feature);
+  // Asks for the memory of the features that are drawn soon, so that it is there in time: columns of a sparse table lie
+  // far apart, and each has few values. Features to come take n_numbers of the stream each.
+  void prefetch(const NodeFeatures& features, const RandomStream& random, std::size_t n_numbers) const noexcept {
+    if (!columns_.is_sparse()) return;
+    columns_.prefetch_stored(features.guess(random, 2, n_numbers));
+    columns_.prefetch_place(features.guess(random, 5, n_numbers));
+  }
+  // True only if every row of the node has 0, and surely so in nodes of few values of a sparse table.
+  bool is_surely_zero(feature_t feature) const noexcept {
+    return has_marks_ && (marks_[feature / 64] >> feature % 64 & 1) == 0;
+  }
   // Features not drawn yet whose values differ within the node, ascending.
   std::span<const feature_t> varying(const NodeFeatures& features);
   // Rows of the node have changed places: the row now at place i was at from[i].
   void permute(std::span<const row_t> from);
 
  private:
+  void mark();
+
   const FeatureColumns& columns_;
   bool copies_;
   std::size_t most_rows_;  // of a subtree that is copied
@@ -84,6 +104,9 @@ class NodeValues {
   std::vector<feature_t> varying_;
   std::vector<row_t> place_of_row_;  // of a sparse table: the place of each row among the tree's; kNoPlace: not in it
   static constexpr row_t kNoPlace = ~row_t{0};
+  std::size_t most_marked_;           // values of a node that are marked as it is entered
+  std::vector<std::uint64_t> marks_;  // of a sparse table, a bit a feature: has a value in some row of the node
+  bool has_marks_ = false;
 };
 
 // A tree without the outputs of its leaves: leaf number i has the rows [leaf_starts[i], leaf_starts[i + 1]) of `rows`.
