@@ -6,10 +6,11 @@ classes and labels as columns of zeros and ones. What a cut gains is the fall of
 each sum made from scratch, as an exact fraction. Two rules make ties come out alike:
 
 * gains are compared as float32, and "better" is strict: the first of equal cuts wins;
-* the fractions are exact where w, w y and w y² are small multiples of a power of two. The core
-  rounds, far below float32: two cuts that gain equally, or not, are seen alike. Except next to 0,
-  where float32 shows any rounding. The core is exact there too if labels are numbers and so is
-  their mean; else a node whose best cuts gain nothing makes its tree ``is_doubtful``.
+* cuts see numbers about their mean, several outputs as float32 then (``Data.seen``), and so does
+  the twin. Where w, w y and w y² are small multiples of a power of two its fractions are exact.
+  The core rounds, far below float32: two cuts that gain equally, or not, are seen alike. Except
+  next to 0, where float32 shows any rounding. The core is exact there too if labels are numbers
+  and so is their mean; else a node whose best cuts gain nothing makes its tree ``is_doubtful``.
 """
 
 from __future__ import annotations
@@ -66,6 +67,16 @@ class Data:
     @property
     def mean(self) -> Doubles:
         return self.all_weights @ self.Y / self.all_weights.sum()
+
+    @property
+    def seen(self) -> Doubles:
+        """The labels as cuts see them: about their mean, in a power of two as the unit."""
+        if self.are_labels:
+            return self.Y
+        centred = self.Y - self.mean
+        most = np.abs(centred).max()
+        scaled = centred / 2.0 ** math.floor(math.log2(most)) if most > 0 else centred
+        return scaled.astype(f32).astype(np.float64) if self.Y.shape[1] > 1 else scaled
 
     @property
     def is_exact(self) -> bool:
@@ -202,7 +213,7 @@ class TreeGrower:
         counts = bootstrap_counts(params, len(data.X), number)
         self.is_in_bag = counts > 0
         self.weights = data.all_weights * counts
-        self.centred = data.Y if data.are_labels else data.Y - data.mean
+        self.seen = data.seen
         self.nodes: list[Node] = []
         self.features = list(range(data.X.shape[1]))  # those constant in the node stand in front
         self.is_doubtful = False
@@ -247,7 +258,7 @@ class TreeGrower:
         constant, and of the tasks with probability λ. It is written into the node.
         """
         p, data = self.params, self.data
-        own_loss = loss(data.Y[rows], self.weights[rows])
+        own_loss = loss(self.seen[rows], self.weights[rows])
         best: Bools | None = None
         best_gain, n_tried, n_looked_at = Fraction(-1), 0, 0
 
@@ -259,7 +270,7 @@ class TreeGrower:
                     continue
                 n_tried += 1
                 gain = own_loss - sum(
-                    loss(data.Y[rows[side]], self.weights[rows[side]]) for side in (left, ~left)
+                    loss(self.seen[rows[side]], self.weights[rows[side]]) for side in (left, ~left)
                 )
                 if f32(gain) > f32(best_gain):
                     best, best_gain = left, gain
@@ -290,7 +301,8 @@ class TreeGrower:
         else:
             if tries_tasks:
                 self.look_at_tasks(node, rows, random, look_at)
-        self.is_doubtful |= n_tried > 1 and best_gain == 0 and not data.is_exact
+        gains_nothing = float(best_gain) <= 1e-12 * float(own_loss)
+        self.is_doubtful |= n_tried > 1 and gains_nothing and not data.is_exact
         return best, n_constant
 
     def look_at_tasks(self, node: Node, rows: Ints, random: RandomStream, look_at) -> None:
@@ -305,7 +317,7 @@ class TreeGrower:
         choice = choices[random.below(len(choices))]
         tasks = self.data.tasks[rows]
         feature = TaskFeature.of(
-            self.centred[rows, choice], self.weights[rows], tasks, self.params.alpha
+            self.seen[rows, choice], self.weights[rows], tasks, self.params.alpha
         )
         x = feature.of_rows(tasks)
         if is_constant(x):
