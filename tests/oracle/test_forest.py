@@ -536,6 +536,38 @@ def test_labels_grow_the_trees_of_their_indicators(problem: Problem) -> None:
     )
 
 
+@given(problem=problems(kinds=("numbers", "labels", "values")), is_drawn=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_projected_trees_are_cut_by_components_and_labelled_by_outputs(
+    problem: Problem, is_drawn: bool
+) -> None:
+    """Structure of the trees of YΦᵀ, leaves of Y. The entries are exact: integers, or ±1/2."""
+    data, seed = problem.data, problem.params.seed
+    given = np.random.default_rng(0).integers(-2, 3, (3, data.Y.shape[1])).astype(f32)
+    projection = _core.ForestProjection(
+        *(("rademacher",) if is_drawn else (given,)), **({"n_components": 4} if is_drawn else {})
+    )
+    if data.are_labels:  # φ would look at components that are not 0 only
+        problem = problem.replace_params(task_split_prob=0.0)
+    forest = problem.empty_forest()
+    columns = _core.FeatureColumns(data.X)
+    forest.grow(columns, n_trees=problem.n_trees, projection=projection, **problem.arrays())
+    for number in range(problem.n_trees):
+        matrix = projection.matrix(n_outputs=data.Y.shape[1], seed=seed, tree=number)
+        labels = data.Y if data.are_labels else data.Y - data.mean
+        of_components = problem.replace_data(Y=labels @ matrix.T.astype(np.float64))
+        twin = naive.grow_tree(of_components.data, problem.params, number)
+        assume(not twin.is_doubtful)
+        bag = np.flatnonzero(twin.is_in_bag & (data.all_weights > 0))
+        tasks = np.full(len(data.X), -1) if data.tasks is None else data.tasks
+        leaf = [naive.leaf_of(twin, data.X[row], int(tasks[row])) for row in bag]
+        weights = data.all_weights * naive.bootstrap_counts(problem.params, len(data.X), number)
+        for at, node in enumerate(twin.nodes):
+            rows = bag[np.equal(leaf, at)]
+            node.mean = weights[rows] @ data.Y[rows] / max(weights[rows].sum(), 1)
+        assert_same_tree(forest.tree_arrays(number), twin, data.Y.shape[1])
+
+
 def test_many_labels_are_kept_without_zeros_and_mean_the_same() -> None:
     rng = np.random.default_rng(0)
     problem = large_problem("number", 200, 3, n_tasks=0, max_depth=4)
