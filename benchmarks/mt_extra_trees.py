@@ -68,28 +68,31 @@ def main() -> None:
             return score(test, model.predict_proba(X[test], task=task[test])[:, 1])
         return score(test, model.predict(X[test], task=task[test]))
 
-    print(f"{args.name}: {args.splits} splits, {args.trees} trees; mean (standard error)")
+    print(
+        f"{args.name}: {args.splits} splits, {args.trees} trees; mean (standard error), "
+        f"difference to pooled, difference to columns"
+    )
     for leaf in args.leaf or [None]:
         for features in args.features or [None]:
             given = {"min_samples_leaf": leaf, "max_features": features}
             options = {name: value for name, value in given.items() if value is not None}
             print(f"\n{options or 'defaults'}")
-            rows = {f"lambda {p:g}": (X, p) for p in PROBABILITIES}
-            rows["a column per task"] = (with_columns, 0.0)
-            pooled = None
-            for name, (table, probability) in rows.items():
-                found = np.array(
-                    [evaluate(seed, table, probability, options) for seed in range(args.splits)]
-                )
-                pooled = found if pooled is None else pooled
-                difference = found - pooled
-                error = [
-                    np.std(values, ddof=1) / args.splits**0.5 for values in (found, difference)
-                ]
-                print(
-                    f"{name:18} {found.mean():.4f} ({error[0]:.4f})   to pooled "
-                    f"{difference.mean():+.4f} ({error[1]:.4f})"
-                )
+            found = {
+                name: np.array([evaluate(seed, *how, options) for seed in range(args.splits)])
+                for name, how in {
+                    "a column per task": (with_columns, 0.0),
+                    **{f"lambda {p:g}": (X, p) for p in PROBABILITIES},
+                }.items()
+            }
+            for name, own in found.items():
+                differences = [own - found[other] for other in ("lambda 0", "a column per task")]
+                to_pooled, to_columns = map(with_error, differences)
+                print(f"{name:18} {with_error(own)}   {to_pooled}   {to_columns}")
+
+
+def with_error(values: npt.NDArray[np.float64]) -> str:
+    error = np.std(values, ddof=1) / len(values) ** 0.5
+    return f"{values.mean():+.4f} ({error:.4f})"
 
 
 if __name__ == "__main__":

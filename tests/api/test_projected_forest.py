@@ -4,11 +4,15 @@
 import pickle
 
 import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import label_ranking_average_precision_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -58,6 +62,27 @@ EXPECTED_FAILURES = {
 )
 def test_scikit_learn_check(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [pandas.DataFrame, polars.DataFrame, lambda columns: pyarrow.table(dict(columns))],
+    ids=["pandas", "polars", "arrow"],
+)
+def test_every_table_gives_the_forest_of_the_array(convert):
+    table = convert({f"x{place}": X[:, place] for place in range(X.shape[1])})
+    model = ProjectedForestClassifier(**FAST)
+    found = clone(model).fit(table, LABELS).predict_proba(table)
+    np.testing.assert_array_equal(found, clone(model).fit(X, LABELS).predict_proba(X))
+
+
+def test_inspection_finds_the_column_that_counts():
+    """The first of the outputs is a sine of one column, plus the next one."""
+    model = ProjectedForestRegressor(n_components=None, **FAST).fit(X, OUTPUTS[:, 0])
+    lost = permutation_importance(model, X, OUTPUTS[:, 0], n_repeats=2, random_state=0)
+    assert lost["importances_mean"].argmax() == 1
+    curve = partial_dependence(model, X, [1])
+    assert np.ptp(curve["average"]) > 0.5 * np.ptp(curve["grid_values"][0])
 
 
 # Labels
