@@ -82,7 +82,8 @@ def test_inspection_finds_the_column_that_counts():
     lost = permutation_importance(model, X, OUTPUTS[:, 0], n_repeats=2, random_state=0)
     assert lost["importances_mean"].argmax() == 1
     curve = partial_dependence(model, X, [1])
-    assert np.ptp(curve["average"]) > 0.5 * np.ptp(curve["grid_values"][0])
+    rises = np.diff(curve["average"][0])[1:8]  # where most rows are
+    assert (rises > 0).all()
 
 
 # Labels
