@@ -4,7 +4,9 @@ Same numbers of trees, features per node and threads, fully grown; without task 
 has the law of scikit-learn's extra trees. Every forest grows in a process of its own, so that its
 peak memory is its own; the processes take turns, and ratios are of runs of the same turn.
 
-    python benchmarks/forest_speed.py [--trees 20] [--turns 5] [--shape regression two ...]
+With ``--dense`` the sparse table is also grown as a dense one by mtboost, in 16 GB.
+
+    python benchmarks/forest_speed.py [--trees 20] [--turns 5] [--shape regression ...] [--dense]
 """
 
 from __future__ import annotations
@@ -30,7 +32,6 @@ SHAPES = {
     "images": (30_000, 784),
     "sparse": (20_000, 100_000),
 }
-FORESTS = ("sklearn", "mtboost")
 FIGURES = ("fit", "predict", "memory")
 
 
@@ -57,6 +58,8 @@ def make_rows(shape: str) -> tuple[Any, Any]:
 
 def run_forest(forest: str, shape: str, n_trees: int, n_threads: int) -> dict[str, float]:
     X, y = make_rows(shape)
+    if forest == "dense":
+        X = X.toarray()
     options: dict[str, Any] = {"n_estimators": n_trees, "n_jobs": n_threads, "random_state": 0}
     is_regression = shape == "regression"
     if forest == "sklearn":
@@ -84,6 +87,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--dense", action="store_true")
     parser.add_argument("--child", nargs=2, metavar=("FOREST", "SHAPE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -92,23 +96,25 @@ def main() -> None:
     machine = platform.processor() or platform.machine()
     print(f"{machine}, {args.threads} threads, {args.trees} trees, {args.turns} turns")
     print("medians of seconds and MB (beyond data and modules), ratios with least and most\n")
-    print(f"{'':12}{'':8}{'sklearn':>10}{'mtboost':>10}{'ratio':>8}{'min':>7}{'max':>7}")
+    print(f"{'':28}{'other':>10}{'mtboost':>10}{'ratio':>8}{'min':>7}{'max':>7}")
     for shape in args.shape:
-        runs: dict[str, list[dict[str, float]]] = {forest: [] for forest in FORESTS}
+        others = ["sklearn", *(["dense"] if args.dense and shape == "sparse" else [])]
+        runs: dict[str, list[dict[str, float]]] = {name: [] for name in ("mtboost", *others)}
         for _ in range(args.turns):
-            for forest in FORESTS:
+            for forest, done in runs.items():
                 command = [sys.executable, __file__, "--child", forest, shape]
                 command += ["--trees", str(args.trees), "--threads", str(args.threads)]
                 output = subprocess.run(command, check=True, capture_output=True, text=True)
-                runs[forest].append(json.loads(output.stdout.splitlines()[-1]))
-        for figure in FIGURES:
-            theirs, ours = ([run[figure] for run in runs[forest]] for forest in FORESTS)
-            ratios = [own / their for own, their in zip(ours, theirs, strict=True)]
-            print(
-                f"{shape:12}{figure:8}{statistics.median(theirs):10.2f}"
-                f"{statistics.median(ours):10.2f}{statistics.median(ratios):8.2f}"
-                f"{min(ratios):7.2f}{max(ratios):7.2f}"
-            )
+                done.append(json.loads(output.stdout.splitlines()[-1]))
+        for other in others:
+            for figure in FIGURES:
+                theirs, ours = ([run[figure] for run in runs[name]] for name in (other, "mtboost"))
+                ratios = [own / their for own, their in zip(ours, theirs, strict=True)]
+                print(
+                    f"{shape:12}{other:8}{figure:8}{statistics.median(theirs):10.2f}"
+                    f"{statistics.median(ours):10.2f}{statistics.median(ratios):8.2f}"
+                    f"{min(ratios):7.2f}{max(ratios):7.2f}"
+                )
 
 
 if __name__ == "__main__":

@@ -291,7 +291,8 @@ void bind_forest(py::module_& module) {
            py::arg("values").noconvert(), py::arg("n_features"));
 
   py::class_<FeatureColumns>(module, "FeatureColumns", "A table as trees of a forest read it.")
-      .def(py::init(&make_columns), py::arg("X").noconvert(), py::kw_only(), py::arg("n_threads") = 1);
+      .def(py::init(&make_columns), py::arg("X").noconvert(), py::kw_only(), py::arg("n_threads") = 1,
+           py::keep_alive<1, 2>());  // columns of a sparse table refer to it
 
   py::class_<Forest>(module, "Forest", "Trees whose outputs are averaged.")
       .def(py::init([](const ForestParams& params, feature_t n_features, task_t n_tasks) {

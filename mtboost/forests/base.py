@@ -345,10 +345,17 @@ def core_table(rows: Rows) -> CoreTable:
         rows.sum_duplicates()
     return _core.SparseRows(
         indptr=rows.indptr.astype(np.int64),
-        indices=rows.indices.astype(np.uint32),
+        indices=_as_uint32(rows.indices),
         values=rows.data,
         n_features=rows.shape[1],
     )
+
+
+def _as_uint32(indices: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[np.uint32]:
+    """Indices that are not negative; 32 bits wide they are not copied."""
+    if indices.dtype == np.int32:
+        return indices.view(np.uint32)
+    return indices.astype(np.uint32)
 
 
 def _place_of(column: str | int, native: Any) -> int:

@@ -30,7 +30,11 @@ FeatureColumns::FeatureColumns(const MatrixView<float>& table, ThreadPool& pool)
 }
 
 FeatureColumns::FeatureColumns(const SparseTable& table, feature_t n_features)
-    : n_rows_(static_cast<row_t>(table.n_rows())), has_missing_(n_features, 0), starts_(n_features + 1, 0), row_starts_{0} {
+    : n_rows_(static_cast<row_t>(table.n_rows())),
+      has_missing_(n_features, 0),
+      starts_(n_features + 1, 0),
+      row_starts_(table.indptr),
+      features_(table.indices) {
   const auto for_each_value = [&](const auto& visit) {
     for (row_t row = 0; row < n_rows_; ++row)
       for (auto i = table.indptr[row]; i < table.indptr[row + 1]; ++i) {
@@ -42,16 +46,22 @@ FeatureColumns::FeatureColumns(const SparseTable& table, feature_t n_features)
   for (feature_t feature = 0; feature < n_features; ++feature) starts_[feature + 1] += starts_[feature];
   std::vector<std::size_t> next(starts_.begin(), starts_.end() - 1);
   rows_.resize(starts_.back());
-  features_.reserve(starts_.back());
   values_ = std::make_unique_for_overwrite<float[]>(starts_.back());
   for_each_value([&](row_t row, feature_t feature, float value) {
-    while (row_starts_.size() <= row) row_starts_.push_back(features_.size());
-    features_.push_back(feature);
     rows_[next[feature]] = row;
     values_[next[feature]++] = value;
     has_missing_[feature] |= static_cast<std::uint8_t>(std::isnan(value));
   });
-  row_starts_.resize(n_rows_ + std::size_t{1}, features_.size());
+  if (starts_.back() == table.indices.size()) return;
+  own_row_starts_.assign(n_rows_ + std::size_t{1}, 0);
+  own_features_.reserve(starts_.back());
+  for_each_value([&](row_t row, feature_t feature, float) {
+    ++own_row_starts_[row + 1];
+    own_features_.push_back(feature);
+  });
+  for (row_t row = 0; row < n_rows_; ++row) own_row_starts_[row + 1] += own_row_starts_[row];
+  row_starts_ = own_row_starts_;
+  features_ = own_features_;
 }
 
 }  // namespace mtboost

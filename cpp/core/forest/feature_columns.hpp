@@ -20,6 +20,7 @@ using SparseTable = CsrView<std::int64_t, feature_t>;
 class FeatureColumns {
  public:
   FeatureColumns(const MatrixView<float>& table, ThreadPool& pool);
+  // The table must live as long.
   FeatureColumns(const SparseTable& table, feature_t n_features);
 
   row_t n_rows() const noexcept { return n_rows_; }
@@ -48,16 +49,21 @@ class FeatureColumns {
     __builtin_prefetch(values_.get() + starts_[feature]);
   }
   std::span<const feature_t> features_of_row(row_t row) const noexcept {
-    return std::span(features_).subspan(row_starts_[row], row_starts_[row + 1] - row_starts_[row]);
+    const auto begin = static_cast<std::size_t>(row_starts_[row]), end = static_cast<std::size_t>(row_starts_[row + 1]);
+    return features_.subspan(begin, end - begin);
   }
 
  private:
   row_t n_rows_;
   std::unique_ptr<float[]> values_;
   std::vector<std::uint8_t> has_missing_;
-  std::vector<std::size_t> starts_, row_starts_;  // of each feature's values, of each row's features; empty: not sparse
+  std::vector<std::size_t> starts_;  // of each feature's values; empty: not sparse
   std::vector<row_t> rows_;
-  std::vector<feature_t> features_;
+  // Of the rows: the table's own, unless it stores zeros.
+  std::span<const std::int64_t> row_starts_;
+  std::span<const feature_t> features_;
+  std::vector<std::int64_t> own_row_starts_;
+  std::vector<feature_t> own_features_;
 };
 
 }  // namespace mtboost
