@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <type_traits>
 
 namespace mtboost {
 namespace {
@@ -13,12 +14,14 @@ constexpr int kBits = 24;  // of a float
 
 std::size_t padded(std::size_t n) noexcept { return n <= 2 ? 2 : n <= 4 ? 4 : (n + 7) / 8 * 8; }
 
-template <std::size_t Width>
-void project_dense(const float* residuals, std::size_t n_outputs, const float* matrix, float* components) noexcept {
-  float sums[Width] = {};
+template <std::size_t Width, std::size_t Rows>
+void project_dense(const float* const* residuals, std::size_t n_outputs, const float* matrix, std::size_t n_components,
+                   float* const* components) noexcept {
+  float sums[Rows][Width] = {};
   for (std::size_t output = 0; output < n_outputs; ++output, matrix += Width)
-    for (std::size_t k = 0; k < Width; ++k) sums[k] += residuals[output] * matrix[k];
-  std::copy_n(sums, Width, components);
+    for (std::size_t row = 0; row < Rows; ++row)
+      for (std::size_t k = 0; k < Width; ++k) sums[row][k] += residuals[row][output] * matrix[k];
+  for (std::size_t row = 0; row < Rows; ++row) std::copy_n(sums[row], n_components, components[row]);
 }
 
 }  // namespace
@@ -47,23 +50,28 @@ Directions Directions::of_outputs(std::size_t n_outputs) {
   return directions;
 }
 
-void Directions::project(const float* residuals, float* components) const noexcept {
-  if (is_identity_) {
-    std::copy_n(residuals, n_outputs_, components);
-    return;
-  }
-  float sums[16];
+void Directions::project(std::span<const float* const> residuals, std::span<float* const> components) const noexcept {
+  const auto project_dense_rows = [&]<std::size_t Width>(std::integral_constant<std::size_t, Width>) {
+    if (residuals.size() == kRows)
+      return project_dense<Width, kRows>(residuals.data(), n_outputs_, matrix_.data(), n_components_, components.data());
+    for (std::size_t row = 0; row < residuals.size(); ++row)
+      project_dense<Width, 1>(&residuals[row], n_outputs_, matrix_.data(), n_components_, &components[row]);
+  };
   switch (width_) {
-    case 1: return project_dense<1>(residuals, n_outputs_, matrix_.data(), components);
-    case 4: project_dense<4>(residuals, n_outputs_, matrix_.data(), sums); break;
-    case 8: project_dense<8>(residuals, n_outputs_, matrix_.data(), sums); break;
-    case 16: project_dense<16>(residuals, n_outputs_, matrix_.data(), sums); break;
-    default:
-      std::fill_n(components, n_components_, 0.0f);
-      for (const Entry& entry : entries_) components[entry.component] += residuals[entry.output] * entry.value;
-      return;
+    case 1: return project_dense_rows(std::integral_constant<std::size_t, 1>{});
+    case 4: return project_dense_rows(std::integral_constant<std::size_t, 4>{});
+    case 8: return project_dense_rows(std::integral_constant<std::size_t, 8>{});
+    case 16: return project_dense_rows(std::integral_constant<std::size_t, 16>{});
+    default: break;
   }
-  std::copy_n(sums, n_components_, components);
+  for (std::size_t row = 0; row < residuals.size(); ++row) {
+    if (is_identity_) {
+      std::copy_n(residuals[row], n_outputs_, components[row]);
+      continue;
+    }
+    std::fill_n(components[row], n_components_, 0.0f);
+    for (const Entry& entry : entries_) components[row][entry.component] += residuals[row][entry.output] * entry.value;
+  }
 }
 
 Components::Components(std::size_t n_components, row_t n_rows, bool has_weights)

@@ -31,8 +31,12 @@ class Directions {
 
   std::size_t n_components() const noexcept { return n_components_; }
 
-  // residuals: of one row, times weights
-  void project(const float* residuals, float* components /* OUT */) const noexcept;
+  // Rows that are projected at once, so that an entry of the matrix is loaded for several and sums do not wait for
+  // each other.
+  static constexpr std::size_t kRows = 4;
+
+  // residuals: of at most kRows rows, times weights.
+  void project(std::span<const float* const> residuals, std::span<float* const> components /* OUT */) const noexcept;
 
  private:
   explicit Directions(std::size_t n_outputs) : n_components_(n_outputs), n_outputs_(n_outputs) {}

@@ -141,16 +141,22 @@ Directions ProjectedBoosting::make_directions(std::uint64_t tree, ThreadPool& po
 Components ProjectedBoosting::project(const Directions& directions, ThreadPool& pool) const {
   Components components(directions.n_components(), static_cast<row_t>(n_rows()), !row_weights_.empty());
   pool.parallel_for((rows_.size() + kRowsPerRun - 1) / kRowsPerRun, [&](std::size_t block) {
-    std::vector<float> weighted(n_outputs());
-    for (std::size_t i = block * kRowsPerRun; i < std::min((block + 1) * kRowsPerRun, rows_.size()); ++i) {
-      float* const own = components.row(rows_[i]);
-      if (labels_.weights.empty()) {
-        directions.project(residuals_of(rows_[i]), own);
-      } else {
-        weighted_residuals(rows_[i], weighted.data());
-        directions.project(weighted.data(), own);
+    std::vector<float> weighted(labels_.weights.empty() ? 0 : Directions::kRows * n_outputs());
+    const std::size_t end = std::min((block + 1) * kRowsPerRun, rows_.size());
+    for (std::size_t begin = block * kRowsPerRun; begin < end; begin += Directions::kRows) {
+      const std::size_t n = std::min(Directions::kRows, end - begin);
+      const float* residuals[Directions::kRows];
+      float* own[Directions::kRows];
+      for (std::size_t i = 0; i < n; ++i) {
+        const row_t row = rows_[begin + i];
+        residuals[i] = residuals_of(row);
+        own[i] = components.row(row);
+        if (!row_weights_.empty()) own[i][components.weight_at()] = row_weights_[row];
+        if (weighted.empty()) continue;
+        weighted_residuals(row, &weighted[i * n_outputs()]);
+        residuals[i] = &weighted[i * n_outputs()];
       }
-      if (!row_weights_.empty()) own[components.weight_at()] = row_weights_[rows_[i]];
+      directions.project(std::span(residuals).first(n), std::span(own).first(n));
     }
   });
   components.round(rows_, pool);
@@ -210,28 +216,32 @@ std::vector<ProjectedBoosting::Run> ProjectedBoosting::runs_of_leaves(bool with_
 
 ProjectedBoosting::LeafSums ProjectedBoosting::leaf_sums(ThreadPool& pool) const {
   const std::size_t d = n_outputs();
+  // Then the sum of hessians is the weight of the leaf, for all outputs.
+  const bool are_hessians_1 = loss_.kind() == OutputLossKind::squared && are_all_known_ && !labels_.has_weight_per_label();
   const auto runs = runs_of_leaves(false);
   std::vector<LeafSums> of_runs(runs.size());
   pool.parallel_for(runs.size(), [&](std::size_t run) {
     LeafSums sums{std::vector<double>(d, 0.0), std::vector<double>(d, 0.0)};
     std::vector<float> hessians(d);
+    double total = 0.0;
     for (const row_t row : runs[run].rows) {
       const float* const residuals = residuals_of(row);
-      loss_.hessians(residuals, labels_.labels_of(row), hessians.data());
+      const float weight = labels_.weight(row, 0);
+      total += weight;
+      if (!are_hessians_1) loss_.hessians(residuals, labels_.labels_of(row), hessians.data());
       if (labels_.has_weight_per_label()) {
         for (std::size_t j = 0; j < d; ++j) {
-          const float weight = label_weight(row, j);
-          sums.residuals[j] += double{weight * residuals[j]};
-          sums.hessians[j] += double{weight * hessians[j]};
+          const float own = label_weight(row, j);
+          sums.residuals[j] += double{own * residuals[j]};
+          sums.hessians[j] += double{own * hessians[j]};
         }
-      } else {
-        const float weight = labels_.weight(row, 0);
-        for (std::size_t j = 0; j < d; ++j) {
-          sums.residuals[j] += double{weight * residuals[j]};
-          sums.hessians[j] += double{weight * hessians[j]};
-        }
+        continue;
       }
+      for (std::size_t j = 0; j < d; ++j) sums.residuals[j] += double{weight * residuals[j]};
+      if (!are_hessians_1)
+        for (std::size_t j = 0; j < d; ++j) sums.hessians[j] += double{weight * hessians[j]};
     }
+    if (are_hessians_1) std::ranges::fill(sums.hessians, total);
     of_runs[run] = std::move(sums);
   });
   LeafSums all{std::vector<double>(grower_.n_leaves() * d, 0.0), std::vector<double>(grower_.n_leaves() * d, 0.0)};
