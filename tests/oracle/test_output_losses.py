@@ -137,6 +137,18 @@ def test_far_margins_give_finite_numbers():
         assert np.isfinite(loss.mean_loss(margins, labels))
 
 
+def test_residuals_of_certain_margins_keep_their_bits():
+    margins = np.linspace(-80, 80, 40001, dtype=f32)[:, None]
+    labels = (margins > 0).astype(f32)
+    found = _core.OutputLoss("logistic", 1).residuals(margins, labels)
+    tails = np.exp(-np.abs(margins.astype(float)))
+    expected = np.where(margins > 0, 1, -1) * tails / (1 + tails)
+    # Some roundings of float32: of the exponential, the sum and the quotient.
+    assert_allclose(found, expected, rtol=4e-7)
+    hessians = _core.OutputLoss("logistic", 1).hessians(margins, labels)
+    assert_allclose(hessians, tails / (1 + tails) ** 2, rtol=1e-6)
+
+
 @each_loss
 def test_results_go_where_they_are_asked_for_whatever_the_threads(name):
     rows = Rows(name, 6, weighting="rows", n_rows=2000)

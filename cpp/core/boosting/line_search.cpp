@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "boosting/logistic.hpp"
+
 namespace mtboost {
 namespace {
 
@@ -85,7 +87,7 @@ double logistic_step(std::span<const LinePoint> points, double most) {
     double slope = 0.0, curvature = 0.0;  // of the loss along the line, the slope with opposite sign
     for (const LinePoint& point : points) {
       const float margin = point.offset + static_cast<float>(t) * point.direction;
-      const float tail = 1.0f / (1.0f + std::exp(std::abs(margin)));  // p or 1 - p: label - p keeps all its bits
+      const float tail = smaller_probability(margin);
       const double weighted = double{point.weight} * point.direction;
       slope += weighted * (margin > 0.0f ? (point.label - 1.0f) + tail : point.label - tail);
       curvature += weighted * point.direction * (tail * (1.0f - tail));

@@ -7,17 +7,12 @@
 
 #include "base/require.hpp"
 #include "boosting/line_search.hpp"
+#include "boosting/logistic.hpp"
 
 namespace mtboost {
 namespace {
 
 constexpr std::size_t kRowsPerBlock = 1024;
-
-// y - p, to all bits also where p is next to 0 or 1 and y is that.
-float logistic_residual(float label, float margin) noexcept {
-  const float tail = 1.0f / (1.0f + std::exp(std::abs(margin)));  // p or 1 - p
-  return margin > 0.0f ? (label - 1.0f) + tail : label - tail;
-}
 
 // ln(1 + exp(x))
 double softplus(double x) noexcept { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
@@ -177,7 +172,8 @@ void OutputLoss::residuals(const float* margins, const float* labels, float* res
       }
       const float largest = *std::max_element(margins, margins + n_outputs_);
       double sum = 0.0;
-      for (std::size_t k = 0; k < n_outputs_; ++k) sum += residuals[k] = std::exp(margins[k] - largest);
+      for (std::size_t k = 0; k < n_outputs_; ++k) residuals[k] = exp_of_negative(margins[k] - largest);
+      for (std::size_t k = 0; k < n_outputs_; ++k) sum += double{residuals[k]};
       const auto scale = static_cast<float>(-1.0 / sum);
       for (std::size_t k = 0; k < n_outputs_; ++k) residuals[k] *= scale;
       residuals[static_cast<std::size_t>(labels[0])] += 1.0f;
