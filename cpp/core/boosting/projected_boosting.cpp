@@ -275,6 +275,7 @@ std::vector<double> ProjectedBoosting::leaf_minima(ThreadPool& pool) const {
     const std::size_t leaf = task / n_tiles, begin = task % n_tiles * kOutputsPerTile;
     const std::size_t end = std::min(begin + kOutputsPerTile, d);
     std::vector<std::vector<LinePoint>> points(end - begin);
+    for (auto& of_output : points) of_output.reserve(grower_.rows(leaf).size());
     for (const row_t row : grower_.rows(leaf))
       for (std::size_t j = begin; j < end; ++j) {
         const float label = labels_.labels_of(row)[j], weight = label_weight(row, j);
@@ -327,6 +328,7 @@ std::vector<double> ProjectedBoosting::line_minima(std::span<const float> leaf_n
   pool.parallel_for((d + kOutputsPerTile - 1) / kOutputsPerTile, [&](std::size_t tile) {
     const std::size_t begin = tile * kOutputsPerTile, end = std::min(begin + kOutputsPerTile, d);
     std::vector<std::vector<LinePoint>> points(end - begin);
+    for (auto& of_output : points) of_output.reserve(rows_.size());
     for (const row_t row : rows_)
       for (std::size_t j = begin; j < end; ++j) {
         const float label = labels_.labels_of(row)[j], weight = label_weight(row, j), margin = margins_[row * d + j];
