@@ -17,6 +17,24 @@ constexpr std::size_t kRowsPerBlock = 1024;
 // ln(1 + exp(x))
 double softplus(double x) noexcept { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
+// Σ ln(1 + exp(margin)) - label margin over known labels. The sum of logarithms is the logarithm of a product, whose
+// factors lie between 1 and 2: some hundred of them are one logarithm.
+double sum_of_logistic_losses(const float* margins, const float* labels, std::size_t n) noexcept {
+  constexpr std::size_t kFactors = 512;
+  double sum = 0.0;
+  for (std::size_t begin = 0; begin < n; begin += kFactors) {
+    double product = 1.0;
+    for (std::size_t j = begin; j < std::min(begin + kFactors, n); ++j) {
+      const bool is_known = labels[j] == labels[j];
+      const float margin = margins[j];
+      product *= 1.0 + double{is_known ? exp_of_negative(-std::abs(margin)) : 0.0f};
+      sum += double{is_known ? std::max(margin, 0.0f) - labels[j] * margin : 0.0f};
+    }
+    sum += std::log(product);
+  }
+  return sum;
+}
+
 double from_0_and_1(double p, double n) noexcept { return std::clamp(p, 0.5 / n, 1.0 - 0.5 / n); }
 
 std::size_t n_blocks_of(std::size_t n_rows) noexcept { return (n_rows + kRowsPerBlock - 1) / kRowsPerBlock; }
@@ -212,6 +230,8 @@ double OutputLoss::loss_of_row(const float* margins, const LabelledRows& rows, s
     for (std::size_t k = 0; k < n_outputs_; ++k) sum += std::exp(double{margins[k]} - largest);
     return rows.weight(row, 0) * (std::log(sum) + largest - margins[static_cast<std::size_t>(labels[0])]);
   }
+  if (kind_ == OutputLossKind::logistic && !rows.has_weight_per_label())
+    return rows.weight(row, 0) * sum_of_logistic_losses(margins, labels, n_outputs_);
   double total = 0.0;
   for (std::size_t j = 0; j < n_outputs_; ++j) {
     const double label = labels[j], margin = margins[j], size = std::abs(label - margin), delta = huber_delta_;

@@ -45,6 +45,7 @@ ProjectedBoosting::ProjectedBoosting(const BinnedMatrix& matrix, OutputLoss loss
                                      ThreadPool& pool)
     : matrix_(matrix), loss_(loss), labels_(labels), params_(std::move(params)), model_(std::move(model)), grower_(matrix) {
   require(labels.n_rows > 0 && labels.n_rows == matrix.n_rows(), "labels and table must have the same rows, at least one");
+  require(matrix.n_features() > 0, "the table has no features");
   loss_.check(labels);
   require(params_.learning_rate > 0.0 && std::isfinite(params_.learning_rate), "learning_rate must be above 0");
   require(params_.tree.min_samples_leaf > 0 && params_.tree.max_features > 0, "min_samples_leaf and max_features must be at least 1");
