@@ -464,3 +464,61 @@ def mt_tree_arrays(trees: list[MTDecisionTree]) -> dict[str, NDArray[Any]]: ...
 def mt_trees_from_arrays(
     arrays: Mapping[str, NDArray[Any]], *, n_features: int
 ) -> list[MTDecisionTree]: ...
+
+# ---- boosting: cpp/core/boosting -----------------------------------------------------------------
+
+# squared, absolute, huber, logistic, softmax. Margins have shape (n_rows, n_outputs). So have
+# labels, but for softmax, whose labels are the class of each row, shape (n_rows,); NaN is unknown.
+# Weights are of rows or of labels. What residuals and hessians give is multiplied by them, and 0
+# where the label is unknown; they do not check labels.
+class OutputLoss(metaclass=_Pybind11Type):
+    def __init__(self, name: str, n_outputs: int, *, huber_delta: float = 1.0) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def n_outputs(self) -> int: ...
+    @property
+    def n_labels(self) -> int: ...
+    @property
+    def huber_delta(self) -> float: ...
+    # Raises ValueError: labels outside the domain, weights that are negative or not finite.
+    def check(
+        self, labels: NDArray[np.float32], weights: NDArray[np.float32] | None = None
+    ) -> None: ...
+    # The constant of each output that makes the loss smallest.
+    def initial(
+        self,
+        labels: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float32]: ...
+    # The negative gradient.
+    def residuals(
+        self,
+        margins: NDArray[np.float32],
+        labels: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_threads: int = 1,
+        out: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]: ...
+    # The second derivative, or a bound on it: cpp/core/boosting/output_loss.hpp.
+    def hessians(
+        self,
+        margins: NDArray[np.float32],
+        labels: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_threads: int = 1,
+        out: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]: ...
+    # Weighted mean over the known labels.
+    def mean_loss(
+        self,
+        margins: NDArray[np.float32],
+        labels: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_threads: int = 1,
+    ) -> float: ...
