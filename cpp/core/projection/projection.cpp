@@ -116,4 +116,42 @@ Projection::Projection(std::span<const float> matrix, std::size_t n_components)
   }
 }
 
+void project_gradients(const Projection& projection, std::span<const GradientPair> pairs, std::span<const float> weights,
+                       ThreadPool& pool, std::span<GradientPair> components) {
+  constexpr std::size_t kRowsPerBlock = 1024;
+  constexpr float kUnseen = 1e-30f;
+  const std::size_t d = projection.n_outputs(), q = projection.n_components(), n_rows = pairs.size() / d;
+  require(pairs.size() == n_rows * d && components.size() == n_rows * q, "gradients must have shape (n_rows, n_outputs)");
+  const bool are_of_outputs = weights.size() != n_rows;
+  require(weights.empty() || !are_of_outputs || weights.size() == n_rows * d,
+          "weights must have shape (n_rows,) or (n_rows, n_outputs)");
+  std::vector<float> lengths(q, 0.0f);
+  for (std::size_t output = 0; output < d; ++output) projection.add_squares(output, 1.0f, lengths.data());
+  std::ranges::replace(lengths, 0.0f, 1.0f);  // a component of nothing counts nothing
+
+  pool.parallel_for((n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
+    std::vector<float> gradients(q), counts(q);
+    const std::size_t end = std::min((block + 1) * kRowsPerBlock, n_rows);
+    for (std::size_t row = block * kRowsPerBlock; row < end; ++row) {
+      std::ranges::fill(gradients, 0.0f);
+      for (std::size_t output = 0; output < d; ++output)
+        projection.add(output, pairs[row * d + output].gradient, gradients.data());
+      if (weights.empty()) {
+        std::ranges::fill(counts, 1.0f);
+      } else if (!are_of_outputs) {
+        std::ranges::fill(counts, weights[row]);
+      } else {
+        const auto own = weights.subspan(row * d, d);
+        const bool counts_at_all = std::ranges::any_of(own, [](float weight) { return weight > 0.0f; });
+        std::ranges::fill(counts, 0.0f);
+        for (std::size_t output = 0; output < d; ++output) projection.add_squares(output, own[output], counts.data());
+        for (std::size_t component = 0; component < q; ++component)
+          counts[component] = std::max(counts[component] / lengths[component], counts_at_all ? kUnseen : 0.0f);
+      }
+      for (std::size_t component = 0; component < q; ++component)
+        components[row * q + component] = {gradients[component], counts[component]};
+    }
+  });
+}
+
 }  // namespace mtboost

@@ -1,0 +1,116 @@
+"""Projections of many outputs to few components, as a user names or gives them (joly2016)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.utils import check_array
+
+from mtboost import _core
+from mtboost.errors import ParameterError
+
+Projection: TypeAlias = (
+    Literal["subsample", "gaussian", "rademacher", "achlioptas", "sparse", "hadamard", "pca"]
+    | npt.NDArray[np.floating[Any]]
+    | None
+)
+NComponents: TypeAlias = int | float | Literal["log"]
+_DRAWN_WITHOUT_REPLACEMENT = ("subsample", "hadamard")
+_KINDS = ("gaussian", "rademacher", "achlioptas", "sparse", *_DRAWN_WITHOUT_REPLACEMENT)
+
+
+def make_projection(
+    projection: Projection,
+    n_components: NComponents,
+    n_outputs: int,
+    *,
+    is_shared: bool,
+    outputs: Callable[[], Any],
+) -> _core.ForestProjection | None:
+    """What cuts are found on; None are the outputs themselves.
+
+    Parameters
+    ----------
+    projection : str, array-like of shape (n_components, n_outputs) or None
+        A kind of random matrix, ``"pca"``, or a matrix.
+    n_components : "log", int or float
+        The natural logarithm of the number of outputs, a number, or a part of the outputs.
+    n_outputs : int
+    is_shared : bool
+        Whether all trees have the same random matrix.
+    outputs : callable
+        Gives what the principal components are those of, shape (n_rows, n_outputs), perhaps sparse.
+
+    Raises
+    ------
+    ParameterError
+        There is no such projection, or it is of another number of outputs.
+    """
+    check_projection(projection, n_components)
+    if projection is None or n_outputs == 1:
+        return None
+    if not isinstance(projection, str):
+        return _core.ForestProjection(_given_matrix(projection, n_outputs))
+    count = _count_components(n_components, n_outputs)
+    if projection == "pca":
+        return _core.ForestProjection(_principal_components(outputs(), count))
+    if projection in _DRAWN_WITHOUT_REPLACEMENT:
+        count = min(count, n_outputs)
+    return _core.ForestProjection(projection, n_components=count, is_shared=bool(is_shared))
+
+
+def check_projection(projection: Projection, n_components: NComponents) -> None:
+    """Raise ParameterError for what is wrong whatever the number of outputs."""
+    _count_components(n_components, 1)
+    if isinstance(projection, str) and projection not in (*_KINDS, "pca"):
+        raise ParameterError(
+            f"projection is {projection!r}: it must be one of "
+            f"{', '.join(map(repr, (*_KINDS, 'pca')))}, a matrix of shape (n_components, "
+            f"n_outputs), or None."
+        )
+
+
+def _count_components(n_components: NComponents, n_outputs: int) -> int:
+    if n_components == "log":
+        return max(1, round(math.log(n_outputs)))
+    if isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
+        if n_components >= 1:
+            return int(n_components)
+        raise ParameterError(f"n_components is {n_components!r}: it must be an integer >= 1.")
+    if isinstance(n_components, float) and n_components > 0.0:
+        return max(1, round(n_components * n_outputs))
+    raise ParameterError(
+        f"n_components is {n_components!r}: it must be 'log', an integer >= 1, or a "
+        f"positive part of the outputs."
+    )
+
+
+def _given_matrix(projection: Any, n_outputs: int) -> npt.NDArray[np.float32]:
+    matrix: npt.NDArray[np.float32] = check_array(
+        projection, dtype=np.float32, order="C", input_name="projection"
+    )
+    if matrix.shape[1] != n_outputs:
+        raise ParameterError(
+            f"projection has shape {matrix.shape}, but must have (n_components, {n_outputs}), "
+            f"because y has {n_outputs} outputs."
+        )
+    return matrix
+
+
+def _principal_components(outputs: Any, n_components: int) -> npt.NDArray[np.float32]:
+    """The directions in which most of the variance lies; of a sparse matrix, about 0."""
+    n_components = min(n_components, *outputs.shape)
+    if scipy.sparse.issparse(outputs):
+        # ARPACK finds fewer than all.
+        n_components = min(n_components, min(outputs.shape) - 1)
+        svd = TruncatedSVD(n_components, algorithm="arpack", random_state=0)
+        found = svd.fit(outputs.astype(float))
+    else:
+        found = PCA(n_components, random_state=0).fit(outputs)
+    return np.ascontiguousarray(found.components_, dtype=np.float32)
