@@ -524,6 +524,16 @@ class OutputLoss(metaclass=_Pybind11Type):
         n_threads: int = 1,
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]: ...
+    # How far each output goes along `direction`, shape (n_rows,), so that its loss is smallest.
+    def steps(
+        self,
+        margins: NDArray[np.float32],
+        labels: NDArray[np.float32],
+        direction: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]: ...
     # Weighted mean over the known labels.
     def mean_loss(
         self,

@@ -9,6 +9,7 @@ namespace mtboost {
 namespace {
 
 constexpr int kMostSteps = 100;  // bisection alone ends before
+constexpr double kPrecision = 1e-6;  // of a step whose margins are floats
 
 // u / g, weighted by w |g|: where each point's derivative changes sign.
 std::vector<WeightedValue> ratios(std::span<const LinePoint> points) {
@@ -25,14 +26,26 @@ std::vector<WeightedValue> ratios(std::span<const LinePoint> points) {
 }  // namespace
 
 double weighted_median(std::span<WeightedValue> values) {
-  std::ranges::sort(values, {}, &WeightedValue::value);
-  double total = 0.0;
+  constexpr auto kValue = &WeightedValue::value;
+  double total = 0.0, below = 0.0;  // weight of values[0], ..., values[begin - 1]
   for (const WeightedValue& each : values) total += each.weight;
-  double sum = 0.0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    sum += values[i].weight;
-    if (2.0 * sum > total || i + 1 == values.size()) return values[i].value;
-    if (2.0 * sum == total) return 0.5 * (values[i].value + values[i + 1].value);
+  const auto at = [&](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
+  for (std::size_t begin = 0, end = values.size(); begin < end;) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    std::ranges::nth_element(at(begin), at(middle), at(end), {}, kValue);
+    double sum = below;
+    for (std::size_t i = begin; i < middle; ++i) sum += values[i].weight;
+    if (2.0 * sum > total) {
+      end = middle;
+    } else if (2.0 * sum == total && middle > 0) {
+      return 0.5 * (std::ranges::max_element(at(0), at(middle), {}, kValue)->value + values[middle].value);
+    } else if (below = sum + values[middle].weight; 2.0 * below > total || middle + 1 == values.size()) {
+      return values[middle].value;
+    } else {
+      begin = middle + 1;
+      if (begin == end && 2.0 * below == total)
+        return 0.5 * (values[middle].value + std::ranges::min_element(at(begin), values.end(), {}, kValue)->value);
+    }
   }
   return 0.0;
 }
@@ -45,8 +58,9 @@ double absolute_step(std::span<const LinePoint> points) {
 double huber_step(std::span<const LinePoint> points, double delta) {
   auto values = ratios(points);
   if (values.empty()) return 0.0;
-  double t = weighted_median(values);  // sorts
-  double low = values.front().value, high = values.back().value;
+  double t = weighted_median(values);
+  const auto [least, most] = std::ranges::minmax(values, {}, &WeightedValue::value);
+  double low = least.value, high = most.value;
   for (int step = 0; step < kMostSteps && low < high; ++step) {
     double slope = 0.0, curvature = 0.0, size = 0.0;  // of the loss along the line, both with opposite sign
     for (const LinePoint& point : points) {
@@ -61,6 +75,30 @@ double huber_step(std::span<const LinePoint> points, double delta) {
     const double next = t + slope / curvature;
     const double last = std::exchange(t, next > low && next < high ? next : 0.5 * (low + high));
     if (std::abs(t - last) <= 1e-13 * std::abs(t)) break;
+  }
+  return t;
+}
+
+double logistic_step(std::span<const LinePoint> points, double most) {
+  double low = -most, high = most, t = 0.0;
+  for (int step = 0; step < kMostSteps; ++step) {
+    double slope = 0.0, curvature = 0.0;  // of the loss along the line, the slope with opposite sign
+    for (const LinePoint& point : points) {
+      const float p = 1.0f / (1.0f + std::exp(-(point.offset + static_cast<float>(t) * point.direction)));
+      const double weighted = double{point.weight} * point.direction;
+      slope += weighted * (point.label - p);
+      curvature += weighted * point.direction * (p * (1.0f - p));
+    }
+    (slope > 0.0 ? low : high) = t;
+    if (slope == 0.0 || low >= high) break;
+    double next = t + slope / curvature;
+    if (!(next > low && next < high)) {
+      // The first steps may want to leave on the side where nothing is known yet: its end is tried before bisection.
+      const bool tries_end = (slope > 0.0 ? high == most : low == -most) && std::abs(t) < most;
+      next = tries_end ? (slope > 0.0 ? most : -most) : 0.5 * (low + high);
+    }
+    const double last = std::exchange(t, next);
+    if (std::abs(t - last) <= kPrecision * std::abs(t)) break;
   }
   return t;
 }

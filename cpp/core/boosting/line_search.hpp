@@ -21,7 +21,7 @@ struct WeightedValue {
   double value;
   double weight;
 };
-double weighted_median(std::span<WeightedValue> values /* reordered */);
+double weighted_median(std::span<WeightedValue> values /* IN-OUT: reordered */);
 
 // ℓ = |u|: the median of u / g, weighted by w |g|. 0 if no g differs from 0.
 double absolute_step(std::span<const LinePoint> points);
@@ -29,5 +29,9 @@ double absolute_step(std::span<const LinePoint> points);
 // ℓ = Huber's loss with corner δ. Its derivative in t is piecewise linear: Newton's method from the median on, which ends
 // on a piece, and bisection where a step leaves what is known to hold the root.
 double huber_step(std::span<const LinePoint> points, double delta);
+
+// The logistic loss, by Newton's method and bisection, to a relative precision of 1e-6. Where rows can be told apart
+// along the line the loss falls for ever: |t| is at most `most`.
+double logistic_step(std::span<const LinePoint> points, double most);
 
 }  // namespace mtboost

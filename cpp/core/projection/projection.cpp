@@ -116,6 +116,14 @@ Projection::Projection(std::span<const float> matrix, std::size_t n_components)
   }
 }
 
+Projection Projection::shares() const {
+  Projection result = *this;
+  std::vector<float> sums(n_components_, 0.0f);
+  for (const Entry& entry : entries_) sums[entry.component] += entry.value * entry.value;
+  for (Entry& entry : result.entries_) entry.value *= entry.value / sums[entry.component];
+  return result;
+}
+
 void project_gradients(const Projection& projection, std::span<const GradientPair> pairs, std::span<const float> weights,
                        ThreadPool& pool, std::span<GradientPair> components) {
   constexpr std::size_t kRowsPerBlock = 1024;
@@ -125,9 +133,7 @@ void project_gradients(const Projection& projection, std::span<const GradientPai
   const bool are_of_outputs = weights.size() != n_rows;
   require(weights.empty() || !are_of_outputs || weights.size() == n_rows * d,
           "weights must have shape (n_rows,) or (n_rows, n_outputs)");
-  std::vector<float> lengths(q, 0.0f);
-  for (std::size_t output = 0; output < d; ++output) projection.add_squares(output, 1.0f, lengths.data());
-  std::ranges::replace(lengths, 0.0f, 1.0f);  // a component of nothing counts nothing
+  const Projection shares = projection.shares();
 
   pool.parallel_for((n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
     std::vector<float> gradients(q), counts(q);
@@ -142,11 +148,12 @@ void project_gradients(const Projection& projection, std::span<const GradientPai
         std::ranges::fill(counts, weights[row]);
       } else {
         const auto own = weights.subspan(row * d, d);
-        const bool counts_at_all = std::ranges::any_of(own, [](float weight) { return weight > 0.0f; });
-        std::ranges::fill(counts, 0.0f);
-        for (std::size_t output = 0; output < d; ++output) projection.add_squares(output, own[output], counts.data());
-        for (std::size_t component = 0; component < q; ++component)
-          counts[component] = std::max(counts[component] / lengths[component], counts_at_all ? kUnseen : 0.0f);
+        // From the largest weight down: a row whose weights are all the same counts exactly that.
+        const float most = *std::ranges::max_element(own);
+        std::ranges::fill(counts, most);
+        for (std::size_t output = 0; output < d; ++output)
+          if (own[output] < most) shares.add(output, own[output] - most, counts.data());
+        for (float& count : counts) count = std::max(count, most > 0.0f ? kUnseen : 0.0f);
       }
       for (std::size_t component = 0; component < q; ++component)
         components[row * q + component] = {gradients[component], counts[component]};

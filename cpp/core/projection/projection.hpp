@@ -44,11 +44,8 @@ class Projection {
       components[entries_[i].component] += value * entries_[i].value;
   }
 
-  // components += value times the squares of the column of `output`
-  void add_squares(std::size_t output, float value, float* components /* IN-OUT */) const noexcept {
-    for (std::size_t i = starts_[output]; i < starts_[output + 1]; ++i)
-      components[entries_[i].component] += value * entries_[i].value * entries_[i].value;
-  }
+  // Entries in proportion to the squares of these, so that those of a component add up to 1.
+  Projection shares() const;
 
  private:
   struct Entry {
@@ -62,7 +59,7 @@ class Projection {
 };
 
 // What a tree of several components is grown on, (row, component), where leaves have all outputs: the gradient of
-// component k is Σⱼ Φₖⱼ gⱼ. Its hessian counts the row: the mean weight of its outputs, each times Φₖⱼ², so that cuts are
+// component k is Σⱼ Φₖⱼ gⱼ. Its hessian counts the row: the weights of its outputs, in proportion to Φₖⱼ², so that cuts are
 // those of squared error on the components.
 //   pairs      (row, output); hessians are not used
 //   weights    of rows, or (row, output) where 0 is an unknown label; empty: 1 each
