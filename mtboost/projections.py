@@ -76,6 +76,14 @@ def check_projection(projection: Projection, n_components: NComponents) -> None:
         )
 
 
+def check_seed(seed: int) -> None:
+    """Raise unless the core can draw by it."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise TypeError(f"seed must be an int, not {seed!r} of type {type(seed).__name__}.")
+    if not 0 <= seed < 2**64:
+        raise ParameterError(f"seed={seed} is out of range: pass a whole number from 0 to 2**64.")
+
+
 def _count_components(n_components: NComponents, n_outputs: int) -> int:
     if n_components == "log":
         return max(1, round(math.log(n_outputs)))

@@ -23,7 +23,7 @@ from mtboost.lightgbm.library import (
     scores_in_training,
 )
 from mtboost.losses import inverse_link, main_name
-from mtboost.projections import Projection, check_projection, make_projection
+from mtboost.projections import Projection, check_projection, check_seed, make_projection
 from mtboost.threads import default_n_threads
 
 FloatArray = npt.NDArray[np.float32]
@@ -154,6 +154,7 @@ class ProjectedObjective:
     ) -> None:
         check_version()
         check_projection(projection, 1)
+        check_seed(seed)
         if projection is None:
             raise ParameterError(
                 "projection is None, but a tree of LightGBM has one output: name a projection, or "

@@ -16,7 +16,13 @@ from mtboost import _core
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.labels import as_known_labels, as_label_weights
 from mtboost.losses import check_labels, is_multiclass, make_loss, start_scores
-from mtboost.projections import NComponents, Projection, check_projection, make_projection
+from mtboost.projections import (
+    NComponents,
+    Projection,
+    check_projection,
+    check_seed,
+    make_projection,
+)
 from mtboost.tasks import listed
 from mtboost.threads import default_n_threads
 from mtboost.xgboost.library import (
@@ -135,6 +141,7 @@ class ProjectedObjective(xgboost.callback.TrainingCallback):
         super().__init__()
         check_has_split_gradient("ProjectedObjective", "mtboost.ProjectedBoostingRegressor")
         check_projection(projection, n_components)
+        check_seed(seed)
         self.labels = labels
         self.weight = weight
         self.projection = projection
