@@ -543,3 +543,95 @@ class OutputLoss(metaclass=_Pybind11Type):
         *,
         n_threads: int = 1,
     ) -> float: ...
+
+# A projection that looks at the residuals: "variance" or "singular"
+# (cpp/core/boosting/residual_projection.hpp).
+class ResidualProjection(metaclass=_Pybind11Type):
+    def __init__(self, kind: str, *, n_components: int) -> None: ...
+    # That of one tree, of shape (n_components, n_outputs); residuals times weights.
+    def matrix(
+        self, residuals: NDArray[np.float32], *, seed: int, tree: int, n_threads: int = 1
+    ) -> NDArray[np.float32]: ...
+
+# max_leaf_nodes 0: no limit; else the node that gains most is divided next.
+class ComponentTreeParams(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        max_depth: int = 6,
+        max_leaf_nodes: int = 0,
+        min_samples_leaf: int = 1,
+        max_features: int = 4294967295,
+        subsample: float = 1.0,
+        colsample: float = 1.0,
+        seed: int = 0,
+    ) -> None: ...
+
+# Constants, and trees that are added to them. relabels: leaves hold all outputs; else one number,
+# and output_weights, of shape (n_trees, n_outputs), what it counts for each of them. Learning rates
+# are in the leaves, or the weights.
+class BoostedModel(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        relabels: bool,
+        initial: NDArray[np.float32],
+        arrays: Mapping[str, NDArray[Any]],
+        output_weights: NDArray[np.float32],
+    ) -> None: ...
+    # Margins of shape (n_rows, n_outputs): the constants and trees first, ..., last - 1; or those
+    # trees are added to `margins`, in place.
+    def predict(
+        self,
+        X: NDArray[np.float32] | SparseRows,
+        *,
+        first: int = 0,
+        last: int | None = None,
+        margins: NDArray[np.float32] | None = None,
+        n_threads: int = 1,
+    ) -> NDArray[np.float32]: ...
+    # As of Forest.
+    def tree_arrays(self, tree: int) -> dict[str, NDArray[Any]]: ...
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
+    # Of each feature, and 0 for tasks; they sum to 1.
+    def importances(self) -> NDArray[np.float64]: ...
+    def first_trees(self, n_trees: int) -> BoostedModel: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def relabels(self) -> bool: ...
+    @property
+    def initial(self) -> NDArray[np.float32]: ...
+    @property
+    def output_weights(self) -> NDArray[np.float32]: ...
+    @property
+    def n_outputs(self) -> int: ...
+    @property
+    def n_trees(self) -> int: ...
+
+# One tree a round. Labels and weights are as of OutputLoss, and are not copied. Without a
+# projection trees grow on the outputs. model: one to go on with, and its margins of the rows.
+class ProjectedBoosting(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        loss: OutputLoss,
+        labels: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        relabels: bool = True,
+        learning_rate: float = 0.1,
+        tree: ComponentTreeParams,
+        projection: ForestProjection | ResidualProjection | None = None,
+        model: BoostedModel | None = None,
+        margins: NDArray[np.float32] | None = None,
+        n_threads: int = 1,
+    ) -> None: ...
+    def update(self, *, n_threads: int = 1) -> None: ...
+    def mean_loss(self, *, n_threads: int = 1) -> float: ...
+    # Where they lie; they change with the next round, and cannot be written.
+    @property
+    def margins(self) -> NDArray[np.float32]: ...
+    @property
+    def model(self) -> BoostedModel: ...

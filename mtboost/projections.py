@@ -8,8 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
-from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.utils import check_array
 
 from mtboost import _core
@@ -21,8 +19,8 @@ Projection: TypeAlias = (
     | None
 )
 NComponents: TypeAlias = int | float | Literal["log"]
-_DRAWN_WITHOUT_REPLACEMENT = ("subsample", "hadamard")
-_KINDS = ("gaussian", "rademacher", "achlioptas", "sparse", *_DRAWN_WITHOUT_REPLACEMENT)
+_AT_MOST_ALL = ("subsample", "hadamard", "pca")
+_KINDS = ("gaussian", "rademacher", "achlioptas", "sparse", *_AT_MOST_ALL)
 
 
 def make_projection(
@@ -31,7 +29,7 @@ def make_projection(
     n_outputs: int,
     *,
     is_shared: bool,
-    outputs: Callable[[], Any],
+    principal_components: Callable[[int], npt.NDArray[np.float32]],
 ) -> _core.ForestProjection | None:
     """What cuts are found on; None are the outputs themselves.
 
@@ -44,8 +42,9 @@ def make_projection(
     n_outputs : int
     is_shared : bool
         Whether all trees have the same random matrix.
-    outputs : callable
-        Gives what the principal components are those of, shape (n_rows, n_outputs), perhaps sparse.
+    principal_components : callable
+        Takes their number, at most that of the outputs, to a matrix of shape (n_components,
+        n_outputs).
 
     Raises
     ------
@@ -58,20 +57,20 @@ def make_projection(
     if not isinstance(projection, str):
         return _core.ForestProjection(_given_matrix(projection, n_outputs))
     count = _count_components(n_components, n_outputs)
-    if projection == "pca":
-        return _core.ForestProjection(_principal_components(outputs(), count))
-    if projection in _DRAWN_WITHOUT_REPLACEMENT:
+    if projection in _AT_MOST_ALL:
         count = min(count, n_outputs)
+    if projection == "pca":
+        return _core.ForestProjection(principal_components(count))
     return _core.ForestProjection(projection, n_components=count, is_shared=bool(is_shared))
 
 
 def check_projection(projection: Projection, n_components: NComponents) -> None:
     """Raise ParameterError for what is wrong whatever the number of outputs."""
     _count_components(n_components, 1)
-    if isinstance(projection, str) and projection not in (*_KINDS, "pca"):
+    if isinstance(projection, str) and projection not in _KINDS:
         raise ParameterError(
             f"projection is {projection!r}: it must be one of "
-            f"{', '.join(map(repr, (*_KINDS, 'pca')))}, a matrix of shape (n_components, "
+            f"{', '.join(map(repr, _KINDS))}, a matrix of shape (n_components, "
             f"n_outputs), or None."
         )
 
@@ -109,16 +108,3 @@ def _given_matrix(projection: Any, n_outputs: int) -> npt.NDArray[np.float32]:
             f"because y has {n_outputs} outputs."
         )
     return matrix
-
-
-def _principal_components(outputs: Any, n_components: int) -> npt.NDArray[np.float32]:
-    """The directions in which most of the variance lies; of a sparse matrix, about 0."""
-    n_components = min(n_components, *outputs.shape)
-    if scipy.sparse.issparse(outputs):
-        # ARPACK finds fewer than all.
-        n_components = min(n_components, min(outputs.shape) - 1)
-        svd = TruncatedSVD(n_components, algorithm="arpack", random_state=0)
-        found = svd.fit(outputs.astype(float))
-    else:
-        found = PCA(n_components, random_state=0).fit(outputs)
-    return np.ascontiguousarray(found.components_, dtype=np.float32)

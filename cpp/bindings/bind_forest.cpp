@@ -30,6 +30,18 @@ RowsView as_rows_view(const Table& table) {
   return {{nullptr, sparse->view.n_rows(), sparse->n_features, 0, 0}, {}, &sparse->view};
 }
 
+Contiguous<float> matrix_of(const Projection& projection) {
+  const std::size_t q = projection.n_components();
+  std::vector<float> components(q);
+  Contiguous<float> matrix({q, projection.n_outputs()});
+  for (std::size_t output = 0; output < projection.n_outputs(); ++output) {
+    std::ranges::fill(components, 0.0f);
+    projection.add(output, 1.0f, components.data());
+    for (std::size_t component = 0; component < q; ++component) matrix.mutable_at(component, output) = components[component];
+  }
+  return matrix;
+}
+
 namespace {
 
 ForestParams forest_params(const std::string& splitter, feature_t max_features, std::uint32_t max_depth,
@@ -149,16 +161,7 @@ ForestProjection given_projection(const Contiguous<float>& matrix) {
 
 Contiguous<float> projection_matrix(const ForestProjection& projection, std::size_t n_outputs, std::uint64_t seed,
                                     std::uint64_t tree) {
-  const Projection drawn = projection_of_tree(projection, n_outputs, seed, tree);
-  const std::size_t q = drawn.n_components();
-  std::vector<float> components(q);
-  Contiguous<float> matrix({q, drawn.n_outputs()});
-  for (std::size_t output = 0; output < drawn.n_outputs(); ++output) {
-    std::ranges::fill(components, 0.0f);
-    drawn.add(output, 1.0f, components.data());
-    for (std::size_t component = 0; component < q; ++component) matrix.mutable_at(component, output) = components[component];
-  }
-  return matrix;
+  return matrix_of(projection_of_tree(projection, n_outputs, seed, tree));
 }
 
 Contiguous<float> project(const ForestProjection& projection, const Contiguous<float>& gradients,

@@ -37,6 +37,9 @@ struct Forest {
   std::vector<DecisionTree> trees;
 };
 
+// Of shape (n_components, n_outputs).
+Contiguous<float> matrix_of(const Projection& projection);
+
 // Empty if the forest knows no tasks.
 std::span<const task_t> tasks_of(const Forest& forest, const Optional<task_t>& tasks, std::size_t n_rows,
                                  bool may_be_unknown);

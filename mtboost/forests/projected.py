@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder, OneHotEncoder
 from sklearn.utils import check_array, column_or_1d
@@ -110,7 +111,7 @@ class _ProjectedForest(BaseForest):
             self.n_components,
             n_outputs,
             is_shared=bool(self.shared),
-            outputs=lambda: y,
+            principal_components=lambda n_components: _principal_components(y, n_components),
         )
 
 
@@ -356,3 +357,15 @@ def _sparse_labels(y: Any) -> dict[str, Any]:
         "label_starts": matrix.indptr.astype(np.uint64),
         "label_values": matrix.data.astype(np.float64),
     }
+
+
+def _principal_components(y: Any, n_components: int) -> npt.NDArray[np.float32]:
+    """The directions in which most of the variance of Y lies; of a sparse Y, about 0."""
+    n_components = min(n_components, *y.shape)
+    if scipy.sparse.issparse(y):
+        # ARPACK finds fewer than all.
+        n_components = min(n_components, min(y.shape) - 1)
+        found = TruncatedSVD(n_components, algorithm="arpack", random_state=0).fit(y.astype(float))
+    else:
+        found = PCA(n_components, random_state=0).fit(y)
+    return np.ascontiguousarray(found.components_, dtype=np.float32)

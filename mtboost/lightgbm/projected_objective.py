@@ -84,7 +84,7 @@ class ProjectedObjective:
     projection : str, array-like of shape (1, n_outputs) or None, default="gaussian"
         ``"gaussian"``, ``"rademacher"`` (±1), ``"achlioptas"`` (two thirds zeros), ``"sparse"``
         (a part 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (one of the outputs) or ``"pca"``
-        (the first principal component of the round's residuals).
+        (the direction in which the round's residuals are largest).
     shared : bool, default=False
         The first round's projection in all rounds.
     seed : int, default=0
@@ -465,7 +465,14 @@ class _Outputs:
             1,
             self._loss.n_outputs,
             is_shared=given.shared,
-            outputs=lambda: residuals,
+            principal_components=lambda _: _core.ResidualProjection(
+                "singular", n_components=1
+            ).matrix(
+                residuals,
+                seed=given.seed,
+                tree=len(given._n_trees_after),
+                n_threads=self._n_threads,
+            ),
         )
         if projection is None:  # one output
             projection = _core.ForestProjection(np.ones((1, 1), np.float32))

@@ -72,8 +72,8 @@ class ProjectedObjective(xgboost.callback.TrainingCallback):
     projection : str, array-like of shape (n_components, n_outputs) or None, default="gaussian"
         ``"gaussian"``, ``"rademacher"`` (±1), ``"achlioptas"`` (two thirds zeros), ``"sparse"``
         (a part 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (some of the outputs) or
-        ``"pca"`` (the principal components of the round's gradients). None: XGBoost's own trees, of
-        all outputs (``gbmort``).
+        ``"pca"`` (the directions in which the round's gradients are largest). None: XGBoost's own
+        trees, of all outputs (``gbmort``).
     n_components : "log", int or float, default="log"
         The natural logarithm of the number of outputs, a number, or a part of the outputs.
     shared : bool, default=False
@@ -265,7 +265,14 @@ class _ProjectedGradients(TreeObjective):
             given.n_components,
             rows.pairs.shape[1],
             is_shared=given.shared,
-            outputs=lambda: rows.pairs[..., 0],
+            principal_components=lambda n_components: _core.ResidualProjection(
+                "singular", n_components=n_components
+            ).matrix(
+                np.ascontiguousarray(rows.pairs[..., 0]),
+                seed=given.seed,
+                tree=self._round,
+                n_threads=rows.n_threads,
+            ),
         )
         if projection is None:
             return None

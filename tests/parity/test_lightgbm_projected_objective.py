@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize
 from scipy.special import expit
 
-from mtboost._core import ForestProjection
+from mtboost._core import ForestProjection, ResidualProjection
 from mtboost.datasets import make_friedman1_group
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.lightgbm import ProjectedObjective, TaskSplit
@@ -118,11 +118,10 @@ def test_rounds_are_those_of_the_naive_twin(objective, kind, are_unknown):
         residual = weight * loss_of(objective, F, y)[1]
         g = booster.predict(X, start_iteration=number, num_iteration=1, raw_score=True)
         projection = drawn
-        if drawn is None:
-            # SVD knows a direction but not which way it goes.
-            first = np.linalg.svd(residual - residual.mean(axis=0))[2][:1]
-            sign = np.sign(g @ (residual @ first[0]))
-            projection = ForestProjection(np.ascontiguousarray(sign * first, np.float32))
+        if kind == "pca":
+            directions = ResidualProjection("singular", n_components=1)
+            matrix = directions.matrix(residual.astype(np.float32), seed=7, tree=number)
+            projection = ForestProjection(matrix)
         # tests/property/test_projections.py has its arithmetic. Rows that count nothing make ties
         # between cuts, and the last bit of a count would decide which one is taken.
         pairs = np.stack([-residual, np.zeros((N, D))], axis=-1).astype(np.float32)

@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracle.naive import bin_matrix, read_cuts
 from scipy.special import expit
 
-from mtboost._core import ForestProjection
+from mtboost._core import ForestProjection, ResidualProjection
 from mtboost.datasets import make_friedman1_group
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.xgboost import ProjectedObjective, TaskSplit
@@ -144,8 +144,6 @@ def test_stumps_are_those_of_the_naive_twin(kind, objective, are_unknown):
     is_known = ~np.isnan(y)
     weight = WEIGHT[:, None] * is_known
 
-    # A third way to the projection of each round: its matrix.
-    drawn = None if kind == "pca" else ForestProjection(kind, n_components=2)
     start = np.average(np.nan_to_num(y), axis=0, weights=weight)
     start = np.log(start / (1 - start)) if objective == LOGISTIC else start
     margins.before[0] = np.broadcast_to(start, (N, D))
@@ -153,10 +151,12 @@ def test_stumps_are_those_of_the_naive_twin(kind, objective, are_unknown):
         mean = expit(F) if objective == LOGISTIC else F
         g = weight * (mean - np.nan_to_num(y))
         h = weight * (mean * (1 - mean) if objective == LOGISTIC else 1)
-        if drawn is None:
-            phi = np.linalg.svd(g - g.mean(axis=0))[2][:2]
+        if kind == "pca":
+            projection = ResidualProjection("singular", n_components=2)
+            phi = projection.matrix(g.astype(np.float32), seed=7, tree=number).astype(float)
         else:
-            phi = drawn.matrix(n_outputs=D, seed=7, tree=number).astype(float)
+            projection = ForestProjection(kind, n_components=2)
+            phi = projection.matrix(n_outputs=D, seed=7, tree=number).astype(float)
         counts = weight @ (phi**2).T / np.maximum((phi**2).sum(axis=1), 1e-9)
         feature, threshold = naive_stump(bins, cuts, g @ phi.T, counts, reg_lambda=1.0)
         assert tree["split_indices"][0] == feature

@@ -84,10 +84,11 @@ double logistic_step(std::span<const LinePoint> points, double most) {
   for (int step = 0; step < kMostSteps; ++step) {
     double slope = 0.0, curvature = 0.0;  // of the loss along the line, the slope with opposite sign
     for (const LinePoint& point : points) {
-      const float p = 1.0f / (1.0f + std::exp(-(point.offset + static_cast<float>(t) * point.direction)));
+      const float margin = point.offset + static_cast<float>(t) * point.direction;
+      const float tail = 1.0f / (1.0f + std::exp(std::abs(margin)));  // p or 1 - p: label - p keeps all its bits
       const double weighted = double{point.weight} * point.direction;
-      slope += weighted * (point.label - p);
-      curvature += weighted * point.direction * (p * (1.0f - p));
+      slope += weighted * (margin > 0.0f ? (point.label - 1.0f) + tail : point.label - tail);
+      curvature += weighted * point.direction * (tail * (1.0f - tail));
     }
     (slope > 0.0 ? low : high) = t;
     if (slope == 0.0 || low >= high) break;

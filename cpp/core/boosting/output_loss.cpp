@@ -13,7 +13,11 @@ namespace {
 
 constexpr std::size_t kRowsPerBlock = 1024;
 
-float probability(float margin) noexcept { return 1.0f / (1.0f + std::exp(-margin)); }
+// y - p, to all bits also where p is next to 0 or 1 and y is that.
+float logistic_residual(float label, float margin) noexcept {
+  const float tail = 1.0f / (1.0f + std::exp(std::abs(margin)));  // p or 1 - p
+  return margin > 0.0f ? (label - 1.0f) + tail : label - tail;
+}
 
 // ln(1 + exp(x))
 double softplus(double x) noexcept { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
@@ -164,7 +168,7 @@ void OutputLoss::residuals(const float* margins, const float* labels, float* res
         residuals[j] = std::clamp(known_or_0(labels[j] - margins[j]), -huber_delta_, huber_delta_);
       return;
     case OutputLossKind::logistic:
-      for (std::size_t j = 0; j < n_outputs_; ++j) residuals[j] = known_or_0(labels[j] - probability(margins[j]));
+      for (std::size_t j = 0; j < n_outputs_; ++j) residuals[j] = known_or_0(logistic_residual(labels[j], margins[j]));
       return;
     case OutputLossKind::softmax: {
       if (std::isnan(labels[0])) {
@@ -185,8 +189,8 @@ void OutputLoss::hessians(const float* residuals, const float* labels, float* he
   switch (kind_) {
     case OutputLossKind::logistic:
       for (std::size_t j = 0; j < n_outputs_; ++j) {
-        const float p = labels[j] - residuals[j];
-        hessians[j] = p == p ? p * (1.0f - p) : 0.0f;
+        const float hessian = (labels[j] - residuals[j]) * ((1.0f - labels[j]) + residuals[j]);  // p (1 - p)
+        hessians[j] = hessian == hessian ? hessian : 0.0f;
       }
       return;
     case OutputLossKind::softmax: {

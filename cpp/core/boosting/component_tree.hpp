@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grows one tree on components. The gain of a cut is the fall of Σ w ‖c − mean‖² (forest/split_targets.hpp), from
+// histograms; with missing values on either side. Ties: the lower feature, the lower cut, missing values right.
+// Naive twin: tests/oracle/naive_projected_boosting.py.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.hpp"
+#include "base/types.hpp"
+#include "binning/binned_matrix.hpp"
+#include "boosting/components.hpp"
+#include "grow/row_partition.hpp"
+#include "tree/decision_tree.hpp"
+
+namespace mtboost {
+
+struct ComponentTreeParams {
+  std::uint32_t max_depth = 6;
+  std::uint32_t max_leaf_nodes = 0;  // 0: no limit; else the node that gains most is divided next
+  row_t min_samples_leaf = 1;
+  feature_t max_features = std::numeric_limits<feature_t>::max();  // that a node looks at
+  double subsample = 1.0;                                          // of the rows
+  double colsample = 1.0;                                          // of the features, of each tree
+  std::uint64_t seed = 0;
+};
+
+class ComponentTreeGrower {
+ public:
+  explicit ComponentTreeGrower(const BinnedMatrix& matrix);
+
+  // A tree without leaf outputs: the `feature` of a leaf is its number, 0, 1, ...
+  // rows: those it grows on. others: rows that only learn in which leaf they are. Both ascend.
+  // check_interrupt runs before each step and may throw.
+  DecisionTree grow(const Components& components, std::span<const row_t> rows, std::span<const row_t> others,
+                    const ComponentTreeParams& params, std::uint64_t tree, ThreadPool& pool,
+                    const std::function<void()>& check_interrupt);
+
+  // Of the tree just grown, by number of the leaf.
+  std::size_t n_leaves() const noexcept { return leaves_.size(); }
+  std::span<const row_t> rows(std::size_t leaf) const noexcept { return partition_.rows(leaves_[leaf]); }
+  std::span<const row_t> others(std::size_t leaf) const noexcept { return others_.rows(leaves_[leaf]); }
+  // Weighted mean of component 0.
+  double mean_of_first(std::size_t leaf) const noexcept { return means_[leaf]; }
+
+ private:
+  struct Cut {
+    double gain = 0.0;  // 0: none
+    feature_t feature = 0;
+    bin_t bin = 0;  // the last one on the left
+    bool is_missing_left = false;
+  };
+  struct Node {
+    node_t number;
+    std::uint32_t depth;
+    std::uint64_t path;           // 1, then the bits of the turns: names the node whatever the order of growth
+    std::vector<double> sums;     // of components, weight, count
+    std::vector<double> histogram{};
+    Cut cut{};
+  };
+  class Growth;
+
+  const BinnedMatrix& matrix_;
+  RowPartition partition_, others_;
+  std::vector<node_t> leaves_;
+  std::vector<double> means_;
+};
+
+}  // namespace mtboost
