@@ -16,7 +16,11 @@ from mtboost.task_objective import Pair
 from mtboost.task_weights import TaskWeight
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
-from mtboost.xgboost.library import check_has_split_gradient, check_split_gradient, version
+from mtboost.xgboost.library import (
+    check_has_split_gradient,
+    check_split_gradient,
+    check_vector_categories,
+)
 from mtboost.xgboost.objective import TaskObjective
 
 if TYPE_CHECKING:
@@ -228,8 +232,4 @@ def _check_matrix(margins: npt.NDArray[Any], matrix: xgboost.DMatrix) -> None:
             f"BalancedSplit trains two models at once and needs all labels twice, found "
             f"{labels.shape[1]} column(s): pass label=np.column_stack([y, y]) to the matrix."
         )
-    if version() < (3, 3) and "c" in (matrix.feature_types or []):
-        raise UnsupportedError(
-            f"The matrix has category columns, on which XGBoost {xgboost.__version__} grows no "
-            "vector trees: run pip install 'xgboost>=3.3', or use TaskSplit."
-        )
+    check_vector_categories(matrix, instead="TaskSplit")

@@ -345,6 +345,15 @@ def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -
         raise UnsupportedError(f"{user} does not train on several machines yet.")
 
 
+def check_vector_categories(matrix: xgboost.DMatrix, *, instead: str) -> None:
+    """Raise if a matrix has categories and the installed XGBoost has none in vector trees."""
+    if version() < (3, 3) and "c" in (matrix.feature_types or []):
+        raise UnsupportedError(
+            f"The matrix has category columns, on which XGBoost {xgboost.__version__} grows no "
+            f"vector trees: run pip install 'xgboost>=3.3', or use {instead}."
+        )
+
+
 def _refuse_unsupported(learner: dict[str, Any]) -> None:
     train = learner["learner_train_param"]
     booster = learner["gradient_booster"]

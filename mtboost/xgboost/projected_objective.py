@@ -30,6 +30,7 @@ from mtboost.xgboost.library import (
     call_objective,
     check_has_split_gradient,
     check_split_gradient,
+    check_vector_categories,
     read_objective,
 )
 
@@ -42,6 +43,7 @@ else:  # before XGBoost 3.2, where ProjectedObjective refuses to be made
 
 FloatArray = npt.NDArray[np.float32]
 Pair = tuple[FloatArray, FloatArray]
+_INSTEAD = "mtboost.ProjectedBoostingRegressor"  # our own trees
 
 
 class ProjectedObjective(xgboost.callback.TrainingCallback):
@@ -139,7 +141,7 @@ class ProjectedObjective(xgboost.callback.TrainingCallback):
         n_threads: int | None = None,
     ) -> None:
         super().__init__()
-        check_has_split_gradient("ProjectedObjective", "mtboost.ProjectedBoostingRegressor")
+        check_has_split_gradient("ProjectedObjective", _INSTEAD)
         check_projection(projection, n_components)
         check_seed(seed)
         self.labels = labels
@@ -168,9 +170,7 @@ class ProjectedObjective(xgboost.callback.TrainingCallback):
                 "ProjectedObjective uses XGBoost's own trees, and another callback has put its own "
                 "in their place: give xgboost.train one of them."
             )
-        check_split_gradient(
-            model, user="ProjectedObjective", instead="mtboost.ProjectedBoostingRegressor"
-        )
+        check_split_gradient(model, user="ProjectedObjective", instead=_INSTEAD)
         model.__class__ = _ProjectedBooster
         cast(_ProjectedBooster, model).gradients = _ProjectedGradients(self, model)
         return model
@@ -251,10 +251,10 @@ class _ProjectedGradients(TreeObjective):
             pair = call_objective(self._function, iteration, y_pred, dtrain)
             for part, values in enumerate(pair):
                 rows.pairs[..., part] = np.reshape(values, rows.pairs.shape[:2])
+            if rows.factors is not None:  # the function may have made NaN of an unknown label
+                rows.pairs[np.broadcast_to(rows.factors == 0, rows.pairs.shape[:2])] = 0
         if rows.factors is not None:
             np.multiply(rows.pairs, rows.factors[..., np.newaxis], out=rows.pairs)
-            unknown = np.broadcast_to(rows.factors == 0, rows.pairs.shape[:2])
-            rows.pairs[unknown] = 0  # also what a function made of a label that is not there
         return rows.pairs[..., 0], rows.pairs[..., 1]
 
     def split_grad(self, iteration: int, grad: Any, hess: Any) -> Pair | None:
@@ -284,6 +284,7 @@ class _ProjectedGradients(TreeObjective):
 
     def _read(self, matrix: xgboost.DMatrix) -> _Rows:
         given = self._given
+        check_vector_categories(matrix, instead=_INSTEAD)
         n_rows = matrix.num_row()
         of_matrix = matrix.get_label().reshape(n_rows, -1).astype(np.float32)
         labels = of_matrix if given.labels is None else as_known_labels(given.labels)

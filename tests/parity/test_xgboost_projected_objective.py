@@ -280,6 +280,23 @@ def test_the_returned_booster_is_an_ordinary_one():
     assert_array_equal(loaded.predict(valid), booster.predict(valid))
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_best_rounds_may_be_cut_out_before_or_after_it(is_first):
+    matrix, valid = matrix_of(Y[SQUARED], slice(200)), xgboost.DMatrix(X[200:], Y[SQUARED][200:])
+    stopping = xgboost.callback.EarlyStopping(rounds=3, save_best=True)
+    callbacks = [ProjectedObjective(), stopping]
+    booster = xgboost.train(
+        {**PARAMS, "max_depth": 4, "eta": 0.5},
+        matrix,
+        100,
+        evals=[(valid, "valid")],
+        callbacks=callbacks if is_first else callbacks[::-1],
+        verbose_eval=False,
+    )
+    assert type(booster) is xgboost.Booster
+    assert booster.num_boosted_rounds() == booster.best_iteration + 1 < 97
+
+
 def test_a_model_that_is_continued_is_the_one_that_was_not_interrupted():
     matrix = matrix_of(Y[SQUARED])
     whole = train(ProjectedObjective(), matrix=matrix, rounds=6)
@@ -400,6 +417,31 @@ def test_one_component_predicts_related_outputs_better_than_a_model_of_each():
 def test_parameters_that_do_not_go_with_it_are_refused(params, error, message):
     with pytest.raises(error, match=message):
         train(ProjectedObjective(), **params)
+
+
+@pytest.mark.skipif(version() >= (3, 3), reason="vector trees have categories from XGBoost 3.3 on")
+def test_categories_are_refused_where_vector_trees_have_none():
+    table = np.column_stack([np.arange(N) % 3, X])
+    matrix = xgboost.QuantileDMatrix(
+        table, Y[SQUARED], feature_types=["c"] + ["q"] * 5, enable_categorical=True, max_bin=32
+    )
+    with pytest.raises(UnsupportedError, match="category columns"):
+        train(ProjectedObjective(), matrix=matrix)
+
+
+@pytest.mark.skipif(version() < (3, 3), reason="vector trees have categories from XGBoost 3.3 on")
+def test_categories_are_split():
+    code = RNG.integers(0, 12, N)
+    y = np.outer(np.sin(3 * code), np.arange(1, D + 1)) + 0.1 * Y[SQUARED]
+    matrix = xgboost.QuantileDMatrix(
+        np.column_stack([code, X]),
+        y,
+        feature_types=["c"] + ["q"] * 5,
+        enable_categorical=True,
+        max_bin=32,
+    )
+    booster = train(ProjectedObjective(), matrix=matrix, rounds=20)
+    assert np.mean((booster.predict(matrix) - y) ** 2) < 0.05 * y.var(axis=0).mean()
 
 
 @pytest.mark.skipif(version() >= (3, 4), reason="vector trees heed it from XGBoost 3.4 on")
