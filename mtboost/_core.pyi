@@ -296,6 +296,17 @@ class ForestProjection(metaclass=_Pybind11Type):
     def __init__(self, matrix: NDArray[np.float32]) -> None: ...
     # That of one tree, of shape (n_components, n_outputs).
     def matrix(self, *, n_outputs: int, seed: int, tree: int) -> NDArray[np.float32]: ...
+    # Gradients of shape (n_rows, n_outputs, 2) to (n_rows, n_components, 2), the hessians counting
+    # rows: weights have shape (n_rows,) or (n_rows, n_outputs), where 0 is an unknown label.
+    def project(
+        self,
+        gradients: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        seed: int,
+        tree: int,
+        n_threads: int = 1,
+    ) -> NDArray[np.float32]: ...
 
 # CSR; indices ascend in each row. What is not stored is 0.
 class SparseRows(metaclass=_Pybind11Type):
@@ -513,6 +524,16 @@ class OutputLoss(metaclass=_Pybind11Type):
         n_threads: int = 1,
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]: ...
+    # How far each output goes along `direction`, shape (n_rows,), so that its loss is smallest.
+    def steps(
+        self,
+        margins: NDArray[np.float32],
+        labels: NDArray[np.float32],
+        direction: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]: ...
     # Weighted mean over the known labels.
     def mean_loss(
         self,

@@ -76,6 +76,39 @@ def not_all_zero(weights: FloatArray, argument: str) -> FloatArray:
     return weights
 
 
+def as_known_labels(labels: Any, *, argument: str = "labels") -> npt.NDArray[np.float32]:
+    """Labels of shape (n_rows, n_labels), NaN where unknown; DataError where infinite or no number.
+
+    A vector is one label a row.
+    """
+    known = _as_floats(labels, argument, may_be_missing=True).astype(np.float32)
+    if known.ndim > 2:
+        raise DataError(
+            f"{argument} has shape {known.shape}, but must have (n_rows,) or (n_rows, n_labels)."
+        )
+    return known.reshape(len(known), -1)
+
+
+def as_label_weights(
+    weight: Any, shape: tuple[int, int], *, argument: str = "weight"
+) -> npt.NDArray[np.float32]:
+    """Weights of rows, (n_rows,), or of labels, `shape`: finite, none negative, not all zero."""
+    weights = _as_floats(weight, argument).astype(np.float32)
+    if weights.shape not in (shape, shape[:1], (shape[0], 1)):
+        raise DataError(
+            f"{argument} has shape {weights.shape}, but must have ({shape[0]},) or {shape}: one "
+            "number a row, or one a label."
+        )
+    if weights.min(initial=0.0) < 0.0:
+        index = np.unravel_index(int(weights.argmin()), weights.shape)
+        raise DataError(
+            f"{argument} is {weights[index]:g} at {_place(index)}: weights must not be negative; 0 "
+            "leaves a label out."
+        )
+    not_all_zero(weights, argument)
+    return weights.reshape(shape[0]) if weights.size == shape[0] else weights
+
+
 def as_base_margin(
     base_margin: Any, n_rows: int, n_outputs: int = 1, *, argument: str = "base_margin"
 ) -> FloatArray:
@@ -88,7 +121,7 @@ def as_base_margin(
     return margins
 
 
-def _as_floats(values: Any, argument: str) -> FloatArray:
+def _as_floats(values: Any, argument: str, *, may_be_missing: bool = False) -> FloatArray:
     """Finite C-contiguous numbers of any shape; float32 stays, anything else becomes float64."""
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
@@ -111,6 +144,8 @@ def _as_floats(values: Any, argument: str) -> FloatArray:
     floats: FloatArray = np.ascontiguousarray(array, dtype=dtype)
     # XGBoost stores float32, where more is infinite. NaN fails the comparison too.
     is_good = np.abs(floats) <= np.finfo(np.float32).max
+    if may_be_missing:
+        is_good |= np.isnan(floats)
     if not is_good.all():
         index = np.unravel_index(int(is_good.argmin()), floats.shape)
         raise DataError(

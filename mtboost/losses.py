@@ -77,6 +77,22 @@ def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0
     return margins
 
 
+def start_scores(
+    objective: str, labels: FloatArray, weights: FloatArray
+) -> npt.NDArray[np.float64]:
+    """The mean label of each output, as XGBoost's ``base_score``; shapes (n_rows, n_outputs).
+
+    It minimises squared, logistic and Poisson loss. Where all labels of an output are alike, the
+    margin of a probability or a mean would be infinite: both stay half a label away from it.
+    """
+    n_known = (weights > 0).sum(axis=0)
+    means = np.average(labels.astype(np.float64), axis=0, weights=weights)
+    low = 0.5 / n_known
+    if objective in _LOGISTIC:
+        return np.asarray(means.clip(low, 1.0 - low))
+    return np.asarray(means.clip(low) if objective in _LOG_LINK else means)
+
+
 def make_loss(
     objective: str, n_outputs: int = 1, *, arithmetic: str = "xgboost-3.0", **options: float
 ) -> _core.Loss:

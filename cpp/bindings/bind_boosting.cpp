@@ -11,6 +11,7 @@
 #include "bindings.hpp"
 #include "boosting/boosted_model.hpp"
 #include "boosting/output_loss.hpp"
+#include "boosting/output_steps.hpp"
 #include "boosting/projected_boosting.hpp"
 #include "forests.hpp"
 #include "trees.hpp"
@@ -126,6 +127,20 @@ double mean_loss(const OutputLoss& loss, const Contiguous<float>& margins, const
   loss.check(rows);
   ThreadPool pool(n_threads);
   return loss.mean_loss(own, rows, pool);
+}
+
+py::array_t<double> steps(const OutputLoss& loss, const Contiguous<float>& margins, const Contiguous<float>& labels,
+                          const Contiguous<float>& direction, const OptionalFloats& weights, int n_threads) {
+  const LabelledRows rows = labelled_rows(loss, labels, weights);
+  const auto own = margins_of(loss, margins, rows.n_rows);
+  const auto along = as_span(direction, "direction");
+  std::vector<double> found;
+  {
+    py::gil_scoped_release release;
+    ThreadPool pool(n_threads);
+    found = output_steps(loss, own, rows, along, pool);
+  }
+  return to_array(std::move(found));
 }
 
 // ---- models
@@ -263,6 +278,9 @@ void bind_boosting(py::module_& module) {
       .def("hessians", &hessians, py::arg("margins").noconvert(), py::arg("labels").noconvert(),
            py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("n_threads") = 1,
            py::arg("out").noconvert().none(true) = py::none())
+      .def("steps", &steps, py::arg("margins").noconvert(), py::arg("labels").noconvert(),
+           py::arg("direction").noconvert(), py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(),
+           py::arg("n_threads") = 1)
       .def("mean_loss", &mean_loss, py::arg("margins").noconvert(), py::arg("labels").noconvert(),
            py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("n_threads") = 1);
 

@@ -164,6 +164,27 @@ Contiguous<float> projection_matrix(const ForestProjection& projection, std::siz
   return matrix_of(projection_of_tree(projection, n_outputs, seed, tree));
 }
 
+Contiguous<float> project(const ForestProjection& projection, const Contiguous<float>& gradients,
+                          const Optional<float>& weights, std::uint64_t seed, std::uint64_t tree, int n_threads) {
+  require(gradients.ndim() == 3 && gradients.shape(1) > 0 && gradients.shape(2) == 2,
+          "gradients must have shape (n_rows, n_outputs, 2)");
+  const auto n_outputs = static_cast<std::size_t>(gradients.shape(1));
+  const Projection drawn = projection_of_tree(projection, n_outputs, seed, tree);
+  require(drawn.n_outputs() == n_outputs, "the projection is of another number of outputs");
+  static_assert(sizeof(GradientPair) == 2 * sizeof(float));
+  const std::span from(reinterpret_cast<const GradientPair*>(gradients.data()), static_cast<std::size_t>(gradients.size()) / 2);
+  Contiguous<float> components({static_cast<std::size_t>(gradients.shape(0)), drawn.n_components(), std::size_t{2}});
+  const std::span to(reinterpret_cast<GradientPair*>(components.mutable_data()), static_cast<std::size_t>(components.size()) / 2);
+  std::span<const float> row_weights;
+  if (weights) row_weights = {weights->data(), static_cast<std::size_t>(weights->size())};
+  {
+    py::gil_scoped_release release;
+    ThreadPool pool(n_threads);
+    project_gradients(drawn, from, row_weights, pool, to);
+  }
+  return components;
+}
+
 struct Rows {
   RowsView view;
   py::array_t<double> outputs;
@@ -287,7 +308,10 @@ void bind_forest(py::module_& module) {
       .def(py::init(&random_projection), py::arg("kind"), py::kw_only(), py::arg("n_components"),
            py::arg("is_shared") = false)
       .def(py::init(&given_projection), py::arg("matrix").noconvert())
-      .def("matrix", &projection_matrix, py::kw_only(), py::arg("n_outputs"), py::arg("seed"), py::arg("tree"));
+      .def("matrix", &projection_matrix, py::kw_only(), py::arg("n_outputs"), py::arg("seed"), py::arg("tree"))
+      .def("project", &project, py::arg("gradients").noconvert(),
+           py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("seed"), py::arg("tree"),
+           py::arg("n_threads") = 1);
 
   py::class_<SparseRows>(module, "SparseRows", "Rows of a table whose values are mostly 0.")
       .def(py::init(&make_sparse_rows), py::kw_only(), py::arg("indptr").noconvert(), py::arg("indices").noconvert(),

@@ -1,6 +1,12 @@
 """Generated data whose truth is known: the best possible score of every row comes with the rows."""
 
 from mtboost.datasets.fraud_scenes import FraudScenes, make_fraud_scenes
+from mtboost.datasets.friedman1 import (
+    ManyOutputs,
+    make_friedman1_chain,
+    make_friedman1_group,
+    make_friedman1_ind,
+)
 from mtboost.datasets.patterns import FraudConcept, FraudPattern
 from mtboost.datasets.regions import Region, RegionalConcept
 from mtboost.datasets.related_tasks import RelatedTasks, make_related_tasks
@@ -9,9 +15,13 @@ __all__ = [
     "FraudConcept",
     "FraudPattern",
     "FraudScenes",
+    "ManyOutputs",
     "Region",
     "RegionalConcept",
     "RelatedTasks",
     "make_fraud_scenes",
+    "make_friedman1_chain",
+    "make_friedman1_group",
+    "make_friedman1_ind",
     "make_related_tasks",
 ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +23,8 @@ from mtboost.forests.base import (
     BaseForest,
     Floats,
     MaxFeatures,
-    checked_count,
-    is_integer,
 )
-
-Projection: TypeAlias = (
-    Literal["subsample", "gaussian", "rademacher", "achlioptas", "sparse", "hadamard", "pca"]
-    | npt.NDArray[np.floating[Any]]
-    | None
-)
-_DRAWN_WITHOUT_REPLACEMENT = ("subsample", "hadamard")
-_KINDS = ("gaussian", "rademacher", "achlioptas", "sparse", *_DRAWN_WITHOUT_REPLACEMENT)
+from mtboost.projections import NComponents, Projection, make_projection
 
 
 class _ProjectedForest(BaseForest):
@@ -42,7 +32,7 @@ class _ProjectedForest(BaseForest):
 
     splitter: Literal["random", "best"]
     projection: Projection
-    n_components: int | float | Literal["log"]
+    n_components: NComponents
     shared: bool
 
     def __init__(
@@ -50,7 +40,7 @@ class _ProjectedForest(BaseForest):
         n_estimators: int = 100,
         *,
         projection: Projection = "gaussian",
-        n_components: int | float | Literal["log"] = "log",
+        n_components: NComponents = "log",
         shared: bool = False,
         splitter: Literal["random", "best"] = "best",
         max_features: MaxFeatures = "sqrt",
@@ -116,35 +106,12 @@ class _ProjectedForest(BaseForest):
 
     def _projection_of(self, y: Any, n_outputs: int) -> _core.ForestProjection | None:
         """What cuts are found on; None are the outputs themselves."""
-        if self.projection is None or n_outputs == 1:
-            return None
-        if not isinstance(self.projection, str):
-            return _core.ForestProjection(_given_matrix(self.projection, n_outputs))
-        n_components = self._n_components(n_outputs)
-        if self.projection == "pca":
-            return _core.ForestProjection(_principal_components(y, n_components))
-        if self.projection not in _KINDS:
-            raise ParameterError(
-                f"projection is {self.projection!r}: it must be one of "
-                f"{', '.join(map(repr, (*_KINDS, 'pca')))}, a matrix of shape (n_components, "
-                f"n_outputs), or None."
-            )
-        if self.projection in _DRAWN_WITHOUT_REPLACEMENT:
-            n_components = min(n_components, n_outputs)
-        return _core.ForestProjection(
-            self.projection, n_components=n_components, is_shared=bool(self.shared)
-        )
-
-    def _n_components(self, n_outputs: int) -> int:
-        if self.n_components == "log":
-            return max(1, round(math.log(n_outputs)))
-        if is_integer(self.n_components):
-            return checked_count(self.n_components, "n_components")
-        if isinstance(self.n_components, float) and self.n_components > 0.0:
-            return max(1, round(self.n_components * n_outputs))
-        raise ParameterError(
-            f"n_components is {self.n_components!r}: it must be 'log', an integer >= 1, or a "
-            f"positive part of the outputs."
+        return make_projection(
+            self.projection,
+            self.n_components,
+            n_outputs,
+            is_shared=bool(self.shared),
+            principal_components=lambda n_components: _principal_components(y, n_components),
         )
 
 
@@ -392,18 +359,6 @@ def _sparse_labels(y: Any) -> dict[str, Any]:
     }
 
 
-def _given_matrix(projection: Any, n_outputs: int) -> npt.NDArray[np.float32]:
-    matrix: npt.NDArray[np.float32] = check_array(
-        projection, dtype=np.float32, order="C", input_name="projection"
-    )
-    if matrix.shape[1] != n_outputs:
-        raise ParameterError(
-            f"projection has shape {matrix.shape}, but must have (n_components, {n_outputs}), "
-            f"because y has {n_outputs} outputs."
-        )
-    return matrix
-
-
 def _principal_components(y: Any, n_components: int) -> npt.NDArray[np.float32]:
     """The directions in which most of the variance of Y lies; of a sparse Y, about 0."""
     n_components = min(n_components, *y.shape)
@@ -412,5 +367,5 @@ def _principal_components(y: Any, n_components: int) -> npt.NDArray[np.float32]:
         n_components = min(n_components, min(y.shape) - 1)
         found = TruncatedSVD(n_components, algorithm="arpack", random_state=0).fit(y.astype(float))
     else:
-        found = PCA(n_components).fit(y)
+        found = PCA(n_components, random_state=0).fit(y)
     return np.ascontiguousarray(found.components_, dtype=np.float32)

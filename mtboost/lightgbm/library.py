@@ -190,6 +190,11 @@ def read_parameters(booster: lightgbm.Booster) -> dict[str, str]:
     return dict(re.findall(r"^\[(\w+): (.*)\]$", text, re.MULTILINE))
 
 
+def read_number(booster: lightgbm.Booster, name: str) -> float:
+    """A training parameter of a booster, by its main name, with all digits."""
+    return _all_digits(name, read_parameters(booster)[name], booster.params)
+
+
 def _all_digits(name: str, rounded: str, given: Mapping[str, Any]) -> float:
     """Parameter with all digits that the user gave, one of `given` if it is none of LightGBM's."""
     for alias in _ConfigAliases.get_sorted(name):

@@ -16,7 +16,11 @@ from mtboost.task_objective import Pair
 from mtboost.task_weights import TaskWeight
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
-from mtboost.xgboost.library import check_split_gradient, check_version, version
+from mtboost.xgboost.library import (
+    check_has_split_gradient,
+    check_split_gradient,
+    check_vector_categories,
+)
 from mtboost.xgboost.objective import TaskObjective
 
 if TYPE_CHECKING:
@@ -108,12 +112,7 @@ class BalancedSplit(xgboost.callback.TrainingCallback, TreeObjective):
         **options: float,
     ) -> None:
         super().__init__()
-        check_version()
-        if version() < (3, 2):
-            raise UnsupportedError(
-                "BalancedSplit needs the split gradient of XGBoost 3.2, found "
-                f"{xgboost.__version__}: run pip install 'xgboost>=3.2', or use TaskSplit."
-            )
+        check_has_split_gradient("BalancedSplit", "TaskSplit")
         if is_multiclass(objective):
             raise UnsupportedError(
                 f"objective={objective!r} has one output per class, BalancedSplit needs one per "
@@ -170,7 +169,7 @@ class BalancedSplit(xgboost.callback.TrainingCallback, TreeObjective):
                 "BalancedSplit cannot continue a model: the balanced one that chose its splits is "
                 "not part of it. Leave out xgb_model=."
             )
-        check_split_gradient(model)
+        check_split_gradient(model, user="BalancedSplit", instead="TaskSplit")
         self.start()
         self._matrix = None
         self._is_in_training = True
@@ -233,8 +232,4 @@ def _check_matrix(margins: npt.NDArray[Any], matrix: xgboost.DMatrix) -> None:
             f"BalancedSplit trains two models at once and needs all labels twice, found "
             f"{labels.shape[1]} column(s): pass label=np.column_stack([y, y]) to the matrix."
         )
-    if version() < (3, 3) and "c" in (matrix.feature_types or []):
-        raise UnsupportedError(
-            f"The matrix has category columns, on which XGBoost {xgboost.__version__} grows no "
-            "vector trees: run pip install 'xgboost>=3.3', or use TaskSplit."
-        )
+    check_vector_categories(matrix, instead="TaskSplit")

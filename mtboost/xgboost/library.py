@@ -153,14 +153,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
     _refuse_unsupported(learner)
     tree = learner["gradient_booster"]["tree_train_param"]
     generic = learner["generic_param"]
-    objective = dict(learner["objective"])
-    name = objective.pop("name")
-    options = {
-        key: float(value)
-        for group in objective.values()
-        for key, value in group.items()
-        if key in _LOSS_OPTIONS
-    }
+    name, options = _read_objective(learner)
     return Settings(
         grow=_core.XgboostParams(
             learning_rate=float(tree["learning_rate"]),
@@ -193,8 +186,38 @@ def read_settings(booster: xgboost.Booster) -> Settings:
 
 def objective_name(booster: xgboost.Booster) -> str:
     """Name of the objective a booster is trained for."""
-    name: str = json.loads(booster.save_config())["learner"]["objective"]["name"]
-    return name
+    return _read_objective(json.loads(booster.save_config())["learner"])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveSettings:
+    """What a booster is trained for."""
+
+    name: str
+    options: dict[str, float]
+    n_classes: int  # 0: labels are no classes
+    estimates_start: bool  # the parameters have no base_score
+
+
+def read_objective(booster: xgboost.Booster) -> ObjectiveSettings:
+    """Read what a booster is trained for."""
+    learner = json.loads(booster.save_config())["learner"]
+    model = learner["learner_model_param"]
+    name, options = _read_objective(learner)
+    return ObjectiveSettings(
+        name, options, int(model["num_class"]), model["boost_from_average"] == "1"
+    )
+
+
+def _read_objective(learner: dict[str, Any]) -> tuple[str, dict[str, float]]:
+    objective = dict(learner["objective"])
+    name = objective.pop("name")
+    return name, {
+        key: float(value)
+        for group in objective.values()
+        for key, value in group.items()
+        if key in _LOSS_OPTIONS
+    }
 
 
 @cache
@@ -260,7 +283,17 @@ def call_objective(
     return gradient, hessian
 
 
-def check_split_gradient(booster: xgboost.Booster) -> None:
+def check_has_split_gradient(user: str, instead: str) -> None:
+    """Raise unless the installed XGBoost has a split gradient."""
+    check_version()
+    if version() < (3, 2):
+        raise UnsupportedError(
+            f"{user} needs the split gradient of XGBoost 3.2, found {xgboost.__version__}: run pip "
+            f"install 'xgboost>=3.2', or use {instead}."
+        )
+
+
+def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -> None:
     """Raise unless a booster's parameters go with a split gradient.
 
     XGBoost refuses most of these itself, in the first round. Until 3.3 it is silent about two:
@@ -299,7 +332,7 @@ def check_split_gradient(booster: xgboost.Booster) -> None:
         if is_refused:
             raise UnsupportedError(
                 f"{name} cannot be combined with a gradient for splits in XGBoost "
-                f"{xgboost.__version__}: leave it at its default, or use TaskSplit."
+                f"{xgboost.__version__}: leave it at its default, or use {instead}."
             )
     if is_old and float(tree["min_child_weight"]) > 0:
         raise UnsupportedError(
@@ -309,7 +342,16 @@ def check_split_gradient(booster: xgboost.Booster) -> None:
             "run pip install 'xgboost>=3.4'."
         )
     if xgboost.collective.get_world_size() > 1:
-        raise UnsupportedError("BalancedSplit does not train on several machines yet.")
+        raise UnsupportedError(f"{user} does not train on several machines yet.")
+
+
+def check_vector_categories(matrix: xgboost.DMatrix, *, instead: str) -> None:
+    """Raise if a matrix has categories and the installed XGBoost has none in vector trees."""
+    if version() < (3, 3) and "c" in (matrix.feature_types or []):
+        raise UnsupportedError(
+            f"The matrix has category columns, on which XGBoost {xgboost.__version__} grows no "
+            f"vector trees: run pip install 'xgboost>=3.3', or use {instead}."
+        )
 
 
 def _refuse_unsupported(learner: dict[str, Any]) -> None:

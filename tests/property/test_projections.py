@@ -83,3 +83,51 @@ def test_what_is_drawn_without_replacement_ends(kind, most):
     ForestProjection(kind, n_components=most).matrix(n_outputs=5, seed=0, tree=0)
     with pytest.raises(ValueError, match="more components"):
         ForestProjection(kind, n_components=most + 1).matrix(n_outputs=5, seed=0, tree=0)
+
+
+# ---- gradients of rows ----
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_multiplied_with_the_matrix_of_their_tree(kind):
+    rng = np.random.default_rng(1)
+    pairs = rng.normal(size=(2500, D, 2)).astype(np.float32)  # several blocks of rows
+    projection = ForestProjection(kind, n_components=Q)
+    matrix = projection.matrix(n_outputs=D, seed=7, tree=4).astype(float)
+    found = projection.project(pairs, seed=7, tree=4)
+    # 37 float32 products of order 1
+    np.testing.assert_allclose(found[..., 0], pairs[..., 0] @ matrix.T, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found[..., 1], 1)
+    weights = rng.random(2500, dtype=np.float32)
+    again = projection.project(pairs, weights, seed=7, tree=4, n_threads=3)
+    np.testing.assert_array_equal(again[..., 0], found[..., 0])
+    np.testing.assert_array_equal(again[..., 1], np.tile(weights[:, np.newaxis], Q))
+
+
+def test_components_count_the_labels_that_are_known_by_their_squared_entries():
+    matrix = np.array([[1, 2, 0], [0, 0, 3], [0, 0, 0]], np.float32)
+    weights = np.array([[1, 0, 2], [0, 0, 0], [4, 4, 4], [0, 0, 5]], np.float32)
+    found = ForestProjection(matrix).project(
+        np.ones((4, 3, 2), np.float32), weights, seed=0, tree=0
+    )
+    # The last component has no entries, so that all labels of a row are as good.
+    expected = [[1 / 5, 2, 2], [0, 0, 0], [4, 4, 4], [0, 5, 5]]
+    np.testing.assert_allclose(found[..., 1], expected, rtol=1e-6, atol=1e-6)
+    assert (found[[0, 2, 3], :, 1] > 0).all()  # of a row that counts at all
+    np.testing.assert_array_equal(found[1:3, :, 1], [[0, 0, 0], [4, 4, 4]])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "weights", "message"),
+    [
+        ((4, 3), None, r"gradients must have shape \(n_rows, n_outputs, 2\)"),
+        ((4, 2, 2), None, "another number of outputs"),
+        ((4, 3, 2), 5, "weights must have shape"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(pairs, weights, message):
+    weights = None if weights is None else np.ones(weights, np.float32)
+    with pytest.raises(ValueError, match=message):
+        ForestProjection(np.eye(3, dtype=np.float32)).project(
+            np.ones(pairs, np.float32), weights, seed=0, tree=0
+        )

@@ -824,3 +824,10 @@ def test_labels_of_one_class_start_a_millionth_from_certainty(label):
 def test_a_constant_label_is_predicted_as_it_is(library):
     model = fit(library, y=np.full(N, 3.5))
     np.testing.assert_array_equal(model.predict(X, task=TASK), np.float32(3.5))
+
+
+@pytest.mark.parametrize("found", ["3.0.5", "3.1.3"])
+def test_versions_without_a_split_gradient_are_refused(monkeypatch, found):
+    monkeypatch.setattr(xgboost, "__version__", found)
+    with pytest.raises(UnsupportedError, match=rf"XGBoost 3.2, found {found}.*pip install"):
+        mtboost.xgboost.ProjectedObjective()

@@ -116,4 +116,49 @@ Projection::Projection(std::span<const float> matrix, std::size_t n_components)
   }
 }
 
+Projection Projection::shares() const {
+  Projection result = *this;
+  std::vector<float> sums(n_components_, 0.0f);
+  for (const Entry& entry : entries_) sums[entry.component] += entry.value * entry.value;
+  for (Entry& entry : result.entries_) entry.value *= entry.value / sums[entry.component];
+  return result;
+}
+
+void project_gradients(const Projection& projection, std::span<const GradientPair> pairs, std::span<const float> weights,
+                       ThreadPool& pool, std::span<GradientPair> components) {
+  constexpr std::size_t kRowsPerBlock = 1024;
+  constexpr float kUnseen = 1e-30f;
+  const std::size_t d = projection.n_outputs(), q = projection.n_components(), n_rows = pairs.size() / d;
+  require(pairs.size() == n_rows * d && components.size() == n_rows * q, "gradients must have shape (n_rows, n_outputs)");
+  const bool are_of_outputs = weights.size() != n_rows;
+  require(weights.empty() || !are_of_outputs || weights.size() == n_rows * d,
+          "weights must have shape (n_rows,) or (n_rows, n_outputs)");
+  const Projection shares = projection.shares();
+
+  pool.parallel_for((n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
+    std::vector<float> gradients(q), counts(q);
+    const std::size_t end = std::min((block + 1) * kRowsPerBlock, n_rows);
+    for (std::size_t row = block * kRowsPerBlock; row < end; ++row) {
+      std::ranges::fill(gradients, 0.0f);
+      for (std::size_t output = 0; output < d; ++output)
+        projection.add(output, pairs[row * d + output].gradient, gradients.data());
+      if (weights.empty()) {
+        std::ranges::fill(counts, 1.0f);
+      } else if (!are_of_outputs) {
+        std::ranges::fill(counts, weights[row]);
+      } else {
+        const auto own = weights.subspan(row * d, d);
+        // From the largest weight down: a row whose weights are all the same counts exactly that.
+        const float most = *std::ranges::max_element(own);
+        std::ranges::fill(counts, most);
+        for (std::size_t output = 0; output < d; ++output)
+          if (own[output] < most) shares.add(output, own[output] - most, counts.data());
+        for (float& count : counts) count = std::max(count, most > 0.0f ? kUnseen : 0.0f);
+      }
+      for (std::size_t component = 0; component < q; ++component)
+        components[row * q + component] = {gradients[component], counts[component]};
+    }
+  });
+}
+
 }  // namespace mtboost

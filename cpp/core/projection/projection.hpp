@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/random.hpp"
+#include "base/thread_pool.hpp"
+#include "base/types.hpp"
 
 namespace mtboost {
 
@@ -42,6 +44,9 @@ class Projection {
       components[entries_[i].component] += value * entries_[i].value;
   }
 
+  // Entries in proportion to the squares of these, so that those of a component add up to 1.
+  Projection shares() const;
+
  private:
   struct Entry {
     std::uint32_t component;
@@ -52,5 +57,15 @@ class Projection {
   std::vector<std::size_t> starts_;  // of each output's entries, and their end
   std::vector<Entry> entries_;
 };
+
+// What a tree of several components is grown on, (row, component), where leaves have all outputs: the gradient of
+// component k is Σⱼ Φₖⱼ gⱼ. Its hessian counts the row: the weights of its outputs, in proportion to Φₖⱼ², so that cuts are
+// those of squared error on the components.
+//   pairs      (row, output); hessians are not used
+//   weights    of rows, or (row, output) where 0 is an unknown label; empty: 1 each
+// A row that has any weight has some in every component, too small to be seen in a sum: XGBoost takes rows that have
+// none for rows left out of the sample.
+void project_gradients(const Projection& projection, std::span<const GradientPair> pairs, std::span<const float> weights,
+                       ThreadPool& pool, std::span<GradientPair> components /* OUT */);
 
 }  // namespace mtboost
