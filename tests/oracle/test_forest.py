@@ -327,7 +327,7 @@ def test_trees_of_many_features_are_the_twins(
 
 @pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 2047, 2049, 4100])
 def test_predictions_of_any_number_of_rows_are_the_twins(n_rows: int) -> None:
-    """Eight rows go down a tree side by side, and blocks of 2048 one after the other."""
+    """Eight rows go down a tree in turns, and blocks of 2048 one after the other."""
     problem = large_problem("labels", 200, 4, n_tasks=9, max_depth=6, task_split_prob=1.0)
     forest, twins = problem.grow(), problem.grow_twins()
     X, tasks = new_rows(problem, n_rows)
@@ -337,6 +337,16 @@ def test_predictions_of_any_number_of_rows_are_the_twins(n_rows: int) -> None:
         assert_allclose(found, expected, rtol=EXACT, atol=EXACT)
     every_other = np.asfortranarray(np.repeat(X, 2, axis=1))[:, ::2]
     assert_array_equal(forest.predict(every_other, tasks=as_codes(tasks), n_threads=3), found)
+
+
+def test_rows_too_wide_to_be_copied_are_read_wherever_they_lie() -> None:
+    problem = large_problem("number", 60, 2000)
+    assert problem.n_trees * 256 < 2000
+    forest, X = problem.grow(), problem.data.X
+    every_other = np.asfortranarray(np.repeat(X, 2, axis=1))[:, ::2]
+    expected = naive.predict(problem.grow_twins(), X, None)
+    for table in (X, every_other):
+        assert_allclose(forest.predict(table), expected, rtol=EXACT, atol=EXACT)
 
 
 @given(problem=problems(), n_trees=st.integers(1, 6))

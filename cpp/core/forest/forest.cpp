@@ -12,6 +12,7 @@
 #include "base/random.hpp"
 #include "base/require.hpp"
 #include "forest/split_targets.hpp"
+#include "forest/take_turns.hpp"
 
 namespace mtboost {
 namespace {
@@ -143,50 +144,27 @@ std::vector<DecisionTree> grow(const ForestData& data, const ForestParams& param
   return trees;
 }
 
-// Several rows at a time: while one waits for its next node, the others go on.
-constexpr std::size_t kLanes = 8;
+struct Walk {
+  std::size_t number;  // of the row, or of the tree
+  node_t at;
+  DecisionNode node;
+};
 
-void find_leaves(const DecisionTree& tree, const RowsView& rows, std::span<node_t> leaves /* OUT */) {
-  const std::size_t n_rows = rows.table.n_rows;
-  const DecisionNode* nodes = tree.nodes.data();
-  const MatrixView<float>& table = rows.table;
-  const auto find = [&]<std::size_t n>(std::size_t begin, std::integral_constant<std::size_t, n>) {
-    const float* values[n];
-    node_t at[n]{};
-    for (std::size_t lane = 0; lane < n; ++lane)
-      values[lane] = table.data + static_cast<std::ptrdiff_t>(begin + lane) * table.row_stride;
-    for (bool goes_on = true; goes_on;) {
-      goes_on = false;
-      for (std::size_t lane = 0; lane < n; ++lane) {
-        const DecisionNode& node = nodes[at[lane]];
-        if (node.is_leaf()) continue;
-        goes_on = true;
-        at[lane] = node.divides_tasks()
-                       ? tree.child(node, rows.tasks[begin + lane])
-                       : node.child(values[lane][static_cast<std::ptrdiff_t>(node.feature) * table.column_stride]);
-      }
+// tasks: of the rows; empty if the tree does not divide any.
+void find_leaves(const DecisionTree& tree, const MatrixView<float>& rows, std::span<const task_t> tasks,
+                 std::span<node_t> leaves /* OUT */) {
+  const auto start = [&](std::size_t row) { return Walk{row, 0, tree.nodes.front()}; };
+  const auto step = [&](Walk& walk) {
+    const auto& [row, at, node] = walk;
+    if (node.is_leaf()) {
+      leaves[row] = at;
+      return true;
     }
-    std::copy_n(at, n, leaves.begin() + static_cast<std::ptrdiff_t>(begin));
+    walk.at = node.divides_tasks() ? tree.child(node, tasks[row]) : node.child(rows(row, node.feature));
+    walk.node = tree.nodes[static_cast<std::size_t>(walk.at)];
+    return false;
   };
-  std::size_t begin = 0;
-  for (; begin + kLanes <= n_rows; begin += kLanes) find(begin, std::integral_constant<std::size_t, kLanes>{});
-  for (; begin < n_rows; ++begin) find(begin, std::integral_constant<std::size_t, 1>{});
-}
-
-// The same for one row and several trees; values: of every feature.
-void find_leaves(std::span<const DecisionTree> trees, const float* values, task_t task, node_t* leaves /* OUT */) {
-  node_t at[kLanes]{};
-  for (bool goes_on = true; goes_on;) {
-    goes_on = false;
-    for (std::size_t lane = 0; lane < trees.size(); ++lane) {
-      const DecisionTree& tree = trees[lane];
-      const DecisionNode& node = tree.nodes[static_cast<std::size_t>(at[lane])];
-      if (node.is_leaf()) continue;
-      goes_on = true;
-      at[lane] = node.divides_tasks() ? tree.child(node, task) : node.child(values[node.feature]);
-    }
-  }
-  std::copy_n(at, trees.size(), leaves);
+  take_turns(rows.n_rows, start, step);
 }
 
 // Leaves of some rows of a sparse table, (tree, row). Rows are spread out one after the other.
@@ -199,17 +177,43 @@ std::vector<node_t> find_leaves_of_sparse(std::span<const DecisionTree> trees, c
     const auto first = static_cast<std::size_t>(table.indptr[begin + i]);
     const auto last = static_cast<std::size_t>(table.indptr[begin + i + 1]);
     for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = table.values[k];
-    const task_t task = rows.tasks.empty() ? kUnknownTask : rows.tasks[begin + i];
-    node_t found[kLanes];
-    for (std::size_t tree = 0; tree < trees.size(); tree += kLanes) {
-      const auto some = trees.subspan(tree, std::min(kLanes, trees.size() - tree));
-      find_leaves(some, values.data(), task, found);
-      for (std::size_t lane = 0; lane < some.size(); ++lane) leaves[(tree + lane) * n + i] = found[lane];
-    }
+    const auto start = [&](std::size_t tree) { return Walk{tree, 0, trees[tree].nodes.front()}; };
+    const auto step = [&](Walk& walk) {
+      const auto& [tree, at, node] = walk;
+      if (node.is_leaf()) {
+        leaves[tree * n + i] = at;
+        return true;
+      }
+      walk.at = node.divides_tasks() ? trees[tree].child(node, rows.tasks[begin + i])
+                                     : node.child(values[node.feature]);
+      walk.node = trees[tree].nodes[static_cast<std::size_t>(walk.at)];
+      return false;
+    };
+    take_turns(trees.size(), start, step);
     for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = 0.0f;
   }
   return leaves;
 }
+
+// Some rows side by side, read once from end to end: the values that trees ask for come one by one, from all over the
+// row, and each would be waited for. Of wide rows and few trees they are so few that the rows stay where they are.
+struct Block {
+  Block(const MatrixView<float>& table, std::size_t begin, std::size_t n, std::size_t n_trees)
+      : rows{&table(begin, 0), n, table.n_columns, table.row_stride, table.column_stride} {
+    constexpr std::size_t kReadByTree = 256;  // sixteen values, each with the line of the cache it is in
+    if (table.n_columns > kReadByTree * n_trees) return;
+    values.resize(n * table.n_columns);
+    float* next = values.data();
+    for (std::size_t row = 0; row < n; ++row)
+      for (std::size_t column = 0; column < table.n_columns; ++column) *next++ = rows(row, column);
+    rows = {values.data(), n, table.n_columns, static_cast<std::ptrdiff_t>(table.n_columns), 1};
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  std::vector<float> values;
+  MatrixView<float> rows;
+};
 
 // Calls body(first row, number of rows, leaves_of) for blocks of the rows; leaves_of(tree) are those of the rows in one
 // tree, until it is called for the next.
@@ -217,18 +221,16 @@ template <typename Body>
 void for_each_block(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool, Body&& body) {
   const auto& [table, tasks, sparse] = rows;
   const std::size_t n_block = rows_per_block(table.n_columns);
-  pool.parallel_for((table.n_rows + n_block - 1) / n_block, [&](std::size_t block) {
-    const std::size_t begin = block * n_block, n = std::min(begin + n_block, table.n_rows) - begin;
+  pool.parallel_for((table.n_rows + n_block - 1) / n_block, [&](std::size_t number) {
+    const std::size_t begin = number * n_block, n = std::min(begin + n_block, table.n_rows) - begin;
     if (sparse != nullptr) {
-      const auto leaves = find_leaves_of_sparse(trees, rows, begin, n);
+      const std::vector<node_t> leaves = find_leaves_of_sparse(trees, rows, begin, n);
       return body(begin, n, [&](std::size_t tree) { return std::span(leaves).subspan(tree * n, n); });
     }
-    const MatrixView<float> own{table.data + static_cast<std::ptrdiff_t>(begin) * table.row_stride, n, table.n_columns,
-                                table.row_stride, table.column_stride};
-    const RowsView own_rows{own, tasks.empty() ? tasks : tasks.subspan(begin, n)};
+    const Block block(table, begin, n, trees.size());
     std::vector<node_t> leaves(n);
     body(begin, n, [&](std::size_t tree) {
-      find_leaves(trees[tree], own_rows, leaves);
+      find_leaves(trees[tree], block.rows, tasks.empty() ? tasks : tasks.subspan(begin, n), leaves);
       return std::span<const node_t>(leaves);
     });
   });
