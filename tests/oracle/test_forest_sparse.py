@@ -109,6 +109,50 @@ def test_where_nearly_all_features_are_constant_the_others_are_all_found():
         assert len(np.unique(y[own])) == 1 or len(np.unique(rows[own], axis=0)) == 1
 
 
+# Predictions where most nodes are passed over: rows of few values, trees hundreds of levels deep
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.3], ids=["values", "tasks too"])
+def deep_forest(request):
+    X, task = make_table(3, 1500, 800, 0.004), np.arange(1500) % 5
+    model = MTExtraTreesClassifier(
+        20, task_split_prob=request.param, min_samples_leaf=1, random_state=0
+    )
+    model.fit(X, np.arange(1500) % 3, task=task)
+    for tree in range(20):
+        arrays = model.forest_.tree_arrays(tree)
+        parents = arrays["left"] >= 0
+        assert arrays["weight"][parents].sum() > 100 * arrays["weight"][0]  # steps of a row
+        assert 0.4 < np.mean(arrays["threshold"][parents] < 0) < 0.6
+    return model
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    n_rows=st.sampled_from([1, 9, 150, 400]),
+    density=st.sampled_from([0.0, 0.001, 0.01, 0.3]),
+    n_jobs=st.integers(1, 2),
+)
+@settings(max_examples=40, deadline=None)
+def test_sparse_rows_end_in_the_leaves_of_the_dense_ones(
+    deep_forest, seed, n_rows, density, n_jobs
+):
+    X = make_table(3 * seed, n_rows, 800, density)  # with a missing value, zeros stored
+    task = np.arange(n_rows) % 7  # two of them unknown
+    deep_forest.set_params(n_jobs=n_jobs)
+    for outputs in (deep_forest.apply, deep_forest.predict_proba):
+        np.testing.assert_array_equal(outputs(X, task=task), outputs(X.toarray(), task=task))
+
+
+def test_out_of_bag_outputs_of_sparse_rows_are_those_of_the_dense_ones():
+    X, y = make_table(3, 1500, 800, 0.004), make_labels("number", 3, 1500)
+    model = MTExtraTreesRegressor(
+        10, bootstrap=True, oob_score=True, min_samples_leaf=1, random_state=0
+    )
+    found = model.fit(X, y).oob_prediction_
+    np.testing.assert_array_equal(model.fit(X.toarray(), y).oob_prediction_, found)
+
+
 # Multi-task trees: any weights, for nothing but the columns depends on the kind of the table
 
 

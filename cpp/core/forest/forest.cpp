@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "base/require.hpp"
 #include "forest/split_targets.hpp"
 #include "forest/take_turns.hpp"
+#include "forest/zero_paths.hpp"
 
 namespace mtboost {
 namespace {
@@ -220,11 +222,14 @@ struct Block {
 template <typename Body>
 void for_each_block(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool, Body&& body) {
   const auto& [table, tasks, sparse] = rows;
+  std::optional<ZeroPaths> paths;
+  if (sparse != nullptr) paths = ZeroPaths::if_they_pay(trees, *sparse, static_cast<feature_t>(table.n_columns));
   const std::size_t n_block = rows_per_block(table.n_columns);
   pool.parallel_for((table.n_rows + n_block - 1) / n_block, [&](std::size_t number) {
     const std::size_t begin = number * n_block, n = std::min(begin + n_block, table.n_rows) - begin;
     if (sparse != nullptr) {
-      const std::vector<node_t> leaves = find_leaves_of_sparse(trees, rows, begin, n);
+      const std::vector<node_t> leaves = paths ? paths->find_leaves(*sparse, tasks, begin, n)
+                                               : find_leaves_of_sparse(trees, rows, begin, n);
       return body(begin, n, [&](std::size_t tree) { return std::span(leaves).subspan(tree * n, n); });
     }
     const Block block(table, begin, n, trees.size());
