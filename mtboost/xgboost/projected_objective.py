@@ -43,7 +43,7 @@ else:  # before XGBoost 3.2, where ProjectedObjective refuses to be made
 
 FloatArray = npt.NDArray[np.float32]
 Pair = tuple[FloatArray, FloatArray]
-_INSTEAD = "mtboost.ProjectedBoostingRegressor"  # our own trees
+_INSTEAD = "mtboost.lightgbm.ProjectedObjective"
 
 
 class ProjectedObjective(xgboost.callback.TrainingCallback):
