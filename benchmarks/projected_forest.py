@@ -35,7 +35,9 @@ def main() -> None:
     parser.add_argument("--no-sklearn", action="store_true", help="leave out the slow one")
     args = parser.parse_args()
     with np.load(Path(args.data, "delicious.npz"), allow_pickle=False) as data:
-        X, Y, is_test = data["X"].astype(np.float32), data["Y"], data["split"] == 1
+        parts = data["X_data"], data["X_indices"], data["X_indptr"]
+        X = scipy.sparse.csr_array(parts, shape=data["X_shape"]).toarray().astype(np.float32)
+        Y, is_test = data["Y"], data["split"] == 1
     labels = scipy.sparse.csr_array(Y[~is_test])
     print(f"{(~is_test).sum()} rows, {Y.shape[1]} labels, {args.trees} trees, {args.seeds} seeds")
     print(f"{'':26}{'seconds':>9}{'precision':>11}{'sd':>8}")

@@ -1,7 +1,8 @@
 """Hundreds of labels for the price of a few: forests on random projections of the labels.
 
 Delicious (Mulan; 16 105 pages, 983 tags, 500 words) is not part of this project. It is read from
-an .npz file with the arrays X, Y and split (0 train, 1 test):
+an .npz file with the arrays Y, split (0 train, 1 test), and X_data, X_indices, X_indptr and X_shape
+of the words as a CSR matrix:
 
     python examples/delicious_projections.py path/to/delicious.npz
     MTBOOST_DATA=path/to/folder python examples/delicious_projections.py
@@ -65,7 +66,9 @@ def read_rows() -> tuple[Rows, Rows]:
     else:
         path = Path(given, "delicious.npz") if Path(given).is_dir() else Path(given)
         with np.load(path, allow_pickle=False) as data:
-            X, Y, is_test = data["X"], data["Y"], data["split"] == 1
+            parts = data["X_data"], data["X_indices"], data["X_indptr"]
+            X = scipy.sparse.csr_array(parts, shape=data["X_shape"]).toarray()
+            Y, is_test = data["Y"], data["split"] == 1
     X = X.astype(np.float32)
     train, test = (
         (X[rows], scipy.sparse.csr_array(Y[rows].astype(np.int8))) for rows in (~is_test, is_test)

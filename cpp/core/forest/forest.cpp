@@ -19,9 +19,14 @@
 namespace mtboost {
 namespace {
 
-// So many that their values stay in the cache while the trees pass.
-std::size_t rows_per_block(std::size_t n_features) {
-  return std::clamp<std::size_t>(65536 / std::max<std::size_t>(n_features, 1), 64, 2048);
+// A block is so large that a tree, once in the cache, serves many rows, and so small that the rows stay there too while
+// the trees pass; of sparse rows, which are few values but have leaves of all trees at a time, smaller. Every thread gets
+// some.
+std::size_t rows_per_block(const RowsView& rows, const ThreadPool& pool) {
+  const std::size_t n_values = rows.sparse != nullptr ? 1 << 16 : 1 << 19, n_most = rows.sparse != nullptr ? 1 << 11 : 1 << 16;
+  const std::size_t n_fair = rows.table.n_rows / (4 * static_cast<std::size_t>(pool.n_threads())) + 1;
+  const std::size_t n_rows = std::min({n_values / std::max<std::size_t>(rows.table.n_columns, 1), n_most, n_fair});
+  return std::max<std::size_t>(n_rows, 64);
 }
 
 double weight_of(std::span<const double> weights, std::size_t row) noexcept {
@@ -224,7 +229,7 @@ void for_each_block(std::span<const DecisionTree> trees, const RowsView& rows, T
   const auto& [table, tasks, sparse] = rows;
   std::optional<ZeroPaths> paths;
   if (sparse != nullptr) paths = ZeroPaths::if_they_pay(trees, *sparse, static_cast<feature_t>(table.n_columns));
-  const std::size_t n_block = rows_per_block(table.n_columns);
+  const std::size_t n_block = rows_per_block(rows, pool);
   pool.parallel_for((table.n_rows + n_block - 1) / n_block, [&](std::size_t number) {
     const std::size_t begin = number * n_block, n = std::min(begin + n_block, table.n_rows) - begin;
     if (sparse != nullptr) {
