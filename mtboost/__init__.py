@@ -5,6 +5,7 @@ from typing import Any
 
 from mtboost import datasets, errors, metrics
 from mtboost import xgboost as xgboost
+from mtboost.boosting import ProjectedBoostingClassifier, ProjectedBoostingRegressor
 from mtboost.dataset import Dataset
 from mtboost.estimators import MultiTaskClassifier, MultiTaskRegressor
 from mtboost.forests import (
@@ -30,6 +31,8 @@ __all__ = [
     "MultiTaskClassifier",
     "MultiTaskModel",
     "MultiTaskRegressor",
+    "ProjectedBoostingClassifier",
+    "ProjectedBoostingRegressor",
     "ProjectedForestClassifier",
     "ProjectedForestRegressor",
     "compress",

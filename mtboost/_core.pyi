@@ -308,7 +308,7 @@ class ForestProjection(metaclass=_Pybind11Type):
         n_threads: int = 1,
     ) -> NDArray[np.float32]: ...
 
-# CSR; indices ascend in each row. What is not stored is 0.
+# CSR; indices ascend in each row. absent: what a value is that is not stored, 0 or NaN.
 class SparseRows(metaclass=_Pybind11Type):
     def __init__(
         self,
@@ -317,6 +317,7 @@ class SparseRows(metaclass=_Pybind11Type):
         indices: NDArray[np.uint32],
         values: NDArray[np.float32],
         n_features: int,
+        absent: float = 0.0,
     ) -> None: ...
 
 class FeatureColumns(metaclass=_Pybind11Type):

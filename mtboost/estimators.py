@@ -14,7 +14,6 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
-from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -31,6 +30,7 @@ from mtboost.task_tables import check_task_keys, is_mapping
 from mtboost.task_weights import TaskWeight
 from mtboost.tasks import TaskName
 from mtboost.training import fit
+from mtboost.tree_parameters import seed_of
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -233,7 +233,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             callbacks=self.callbacks_,
             verbose=self.verbose,
             n_threads=None if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs),
-            seed=_seed(self.random_state),
+            seed=seed_of(self.random_state),
         )
         self.tasks_ = self.model_.tasks
         self.quit_round_ = self.model_.quit_round
@@ -612,9 +612,3 @@ def _each(function: Callable[[Any], Any], values: Any) -> Any:
     if isinstance(values, Mapping):
         return {task: function(part) for task, part in values.items()}
     return function(values)
-
-
-def _seed(random_state: int | np.random.RandomState | None) -> int:
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

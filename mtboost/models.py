@@ -15,8 +15,8 @@ from mtboost.backend import Backend, Margins
 from mtboost.backends import get_backend
 from mtboost.dataset import Dataset, is_column, split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ParameterError
-from mtboost.forests.load import forest_from_parts
 from mtboost.labels import as_base_margin
+from mtboost.load_estimator import estimator_from_parts
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import get_metric
 from mtboost.model_file import read_model, write_model
@@ -608,7 +608,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Any:
-    return (forest_from_parts if "estimator" in metadata else _model_from_parts)(metadata, parts)
+    return (estimator_from_parts if "estimator" in metadata else _model_from_parts)(metadata, parts)
 
 
 def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> MultiTaskModel:

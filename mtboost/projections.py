@@ -29,7 +29,7 @@ def make_projection(
     n_outputs: int,
     *,
     is_shared: bool,
-    principal_components: Callable[[int], npt.NDArray[np.float32]],
+    principal_components: Callable[[int], npt.NDArray[np.float32]] | None = None,
 ) -> _core.ForestProjection | None:
     """What cuts are found on; None are the outputs themselves.
 
@@ -42,9 +42,9 @@ def make_projection(
     n_outputs : int
     is_shared : bool
         Whether all trees have the same random matrix.
-    principal_components : callable
-        Takes their number, at most that of the outputs, to a matrix of shape (n_components,
-        n_outputs).
+    principal_components : callable, optional
+        For ``"pca"``: takes their number, at most that of the outputs, to a matrix of shape
+        (n_components, n_outputs).
 
     Raises
     ------
@@ -56,17 +56,18 @@ def make_projection(
         return None
     if not isinstance(projection, str):
         return _core.ForestProjection(_given_matrix(projection, n_outputs))
-    count = _count_components(n_components, n_outputs)
+    count = count_components(n_components, n_outputs)
     if projection in _AT_MOST_ALL:
         count = min(count, n_outputs)
     if projection == "pca":
+        assert principal_components is not None
         return _core.ForestProjection(principal_components(count))
     return _core.ForestProjection(projection, n_components=count, is_shared=bool(is_shared))
 
 
 def check_projection(projection: Projection, n_components: NComponents) -> None:
     """Raise ParameterError for what is wrong whatever the number of outputs."""
-    _count_components(n_components, 1)
+    count_components(n_components, 1)
     if isinstance(projection, str) and projection not in _KINDS:
         raise ParameterError(
             f"projection is {projection!r}: it must be one of "
@@ -83,7 +84,8 @@ def check_seed(seed: int) -> None:
         raise ParameterError(f"seed={seed} is out of range: pass a whole number from 0 to 2**64.")
 
 
-def _count_components(n_components: NComponents, n_outputs: int) -> int:
+def count_components(n_components: NComponents, n_outputs: int) -> int:
+    """Components of so many outputs; some projections cannot have more than outputs."""
     if n_components == "log":
         return max(1, round(math.log(n_outputs)))
     if isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):

@@ -64,8 +64,9 @@ ForestParams forest_params(const std::string& splitter, feature_t max_features, 
 }
 
 SparseRows make_sparse_rows(Contiguous<std::int64_t> indptr, Contiguous<feature_t> indices, Contiguous<float> values,
-                            feature_t n_features) {
-  const SparseTable view{as_span(indptr, "indptr"), as_span(indices, "indices"), as_span(values, "values")};
+                            feature_t n_features, float absent) {
+  const SparseTable view{{as_span(indptr, "indptr"), as_span(indices, "indices"), as_span(values, "values")}, absent};
+  require(absent == 0.0f || std::isnan(absent), "absent must be 0 or NaN");
   require(!view.indptr.empty() && view.indptr.front() == 0 && std::ranges::is_sorted(view.indptr) &&
               view.indptr.back() == std::ssize(view.indices) && view.indices.size() == view.values.size(),
           "indptr must ascend from 0 to the number of values");
@@ -83,6 +84,7 @@ FeatureColumns make_columns(const Table& table, int n_threads) {
   require(rows.table.n_rows > 0 && rows.table.n_columns > 0, "X has no rows or no columns");
   require(rows.table.n_rows < (std::size_t{1} << 31), "X has more than 2^31 - 1 rows");
   py::gil_scoped_release release;
+  require(rows.sparse == nullptr || rows.sparse->absent == 0.0f, "trees of a forest grow where what is not stored is 0");
   if (rows.sparse != nullptr) return {*rows.sparse, static_cast<feature_t>(rows.table.n_columns)};
   ThreadPool pool(n_threads);
   return {rows.table, pool};
@@ -315,7 +317,7 @@ void bind_forest(py::module_& module) {
 
   py::class_<SparseRows>(module, "SparseRows", "Rows of a table whose values are mostly 0.")
       .def(py::init(&make_sparse_rows), py::kw_only(), py::arg("indptr").noconvert(), py::arg("indices").noconvert(),
-           py::arg("values").noconvert(), py::arg("n_features"));
+           py::arg("values").noconvert(), py::arg("n_features"), py::arg("absent") = 0.0f);
 
   py::class_<FeatureColumns>(module, "FeatureColumns", "A table as trees of a forest read it.")
       .def(py::init(&make_columns), py::arg("X").noconvert(), py::kw_only(), py::arg("n_threads") = 1,

@@ -18,8 +18,9 @@ struct SparseRows {
   std::vector<feature_t> indices;
   std::vector<float> values;
   std::vector<task_t> tasks;
+  float absent = 0.0f;
 
-  SparseTable view() const { return {indptr, indices, values}; }
+  SparseTable view() const { return {{indptr, indices, values}, absent}; }
 };
 
 // Values on both sides of 0, zeros that are stored, missing ones; tasks that are known and not.
@@ -74,7 +75,7 @@ DecisionTree random_tree(std::size_t n_inner, feature_t n_features, bool is_long
 }
 
 node_t leaf_of(const DecisionTree& tree, const SparseRows& rows, std::size_t row, feature_t n_features) {
-  std::vector<float> values(n_features, 0.0f);
+  std::vector<float> values(n_features, rows.absent);
   for (auto k = static_cast<std::size_t>(rows.indptr[row]); k < static_cast<std::size_t>(rows.indptr[row + 1]); ++k)
     values[rows.indices[k]] = rows.values[k];
   node_t at = 0;
@@ -97,11 +98,12 @@ TEST(rows_on_paths_end_in_the_leaves_of_a_walk_from_node_to_node) {
     for (std::size_t tree = 0; tree < n_trees; ++tree)
       trees.push_back(random_tree(random.below(300), n_features, random.below(2) == 0, task_share, random));
     SparseRows rows = random_rows(begin + n_rows, n_features, density, random);
+    if (round % 5 == 0) rows.absent = kMissing;
     // All nodes on paths that rows of training come to, none, or some.
     std::vector<float> shares(n_features, static_cast<float>(round % 3) / 2.0f);
     if (round % 3 == 1)
       for (float& share : shares) share = static_cast<float>(std::pow(random.uniform(), 6.0));
-    const ZeroPaths paths(trees, shares);
+    const ZeroPaths paths(trees, shares, rows.absent);
     const auto tasks = task_share > 0.0 ? std::span<const task_t>(rows.tasks) : std::span<const task_t>();
     const auto leaves = paths.find_leaves(rows.view(), tasks, begin, n_rows);
     check(leaves.size() == n_trees * n_rows);

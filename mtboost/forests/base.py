@@ -1,31 +1,35 @@
-"""What all forests share: tables and tasks as the core reads them, growing, and predicting."""
+"""What all forests share: growing, predicting, files."""
 
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeGuard
+from typing import Any, Self, TypeAlias
 
-import joblib
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
-from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, ParameterError
-from mtboost.forests.forest_file import SavedForest, forest_from_file, forest_to_file, require
+from mtboost.estimator_file import require
+from mtboost.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.labels import as_weights
-from mtboost.tables import Table, as_table
-from mtboost.tasks import TaskName, TaskSet, listed
-from mtboost.threads import default_n_threads
+from mtboost.table_estimator import Rows, TableEstimator, core_codes, core_table
+from mtboost.tasks import TaskSet, listed
+from mtboost.tree_parameters import (
+    MaxFeatures,
+    checked_count,
+    checked_depth,
+    features_per_node,
+    is_integer,
+    is_part,
+    rows_at_least,
+    seed_of,
+)
 
-MaxFeatures: TypeAlias = Literal["sqrt", "log2"] | float | int | None
 Floats: TypeAlias = npt.NDArray[np.float64]
-Rows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
-CoreTable: TypeAlias = npt.NDArray[np.float32] | _core.SparseRows
 
 
 #: Fitted attributes of forests, and their types.
@@ -38,99 +42,6 @@ REGRESSOR_ATTRIBUTES: dict[str, Any] = {
     "oob_score_": float | None,
     "oob_prediction_": np.ndarray | None,
 }
-
-
-class TableEstimator(SavedForest):
-    """Reads tables and tasks as the core does."""
-
-    #: Column of X that holds the task.
-    task: str | int | None = None
-    n_jobs: int | None
-    #: Sorted names; missing where nothing is known of tasks.
-    tasks_: tuple[TaskName, ...]
-    n_features_in_: int
-    _task_place: int
-
-    _saved: ClassVar[dict[str, Any]] = {
-        "n_features_in_": int,
-        "feature_names_in_": np.ndarray | None,
-        "tasks_": tuple | None,
-        "_task_place": int | None,
-    }
-
-    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, TaskSet]:
-        table, labels = self._split(X, task, reset=reset)
-        return table, TaskSet.from_labels(labels, table.shape[0])
-
-    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, Any]:
-        """Features as floats, and the labels of the tasks."""
-        if task is not None and self.task is not None:
-            raise ParameterError(
-                f"The task is given twice, as an argument and as column {self.task!r} of X: leave "
-                f"one of them out."
-            )
-        native = validate_data(
-            self,
-            X,
-            reset=reset,
-            skip_check_array=hasattr(type(X), "columns"),
-            # One column of an array of objects may hold the names of the tasks.
-            dtype="numeric" if self.task is None else None,
-            ensure_all_finite="allow-nan",
-            accept_sparse=("csr", "csc"),
-        )
-        if self.task is None:
-            return _as_floats(as_table(native)), task
-        table, labels = split_task_column(native, self.task)
-        self._task_place = _place_of(self.task, native)
-        return _as_floats(table), labels
-
-    def _read_known(
-        self, X: Any, task: Any
-    ) -> tuple[CoreTable, npt.NDArray[np.uint32] | None, int]:
-        """A table, the codes of its tasks (2**32 - 1: was not seen), and threads for it."""
-        table, labels = self._split(X, task, reset=False)
-        codes = None
-        if self._knows_tasks():
-            codes = core_codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
-        return core_table(table), codes, self._n_threads(table.size)
-
-    def _knows_tasks(self) -> bool:
-        """Whether predictions depend on the task."""
-        return False
-
-    @property
-    def _tasks(self) -> TaskSet:
-        """The tasks without the training rows."""
-        return TaskSet(self.tasks_, np.empty(0, np.int32))
-
-    @property
-    def _n_features(self) -> int:
-        """Columns of X without that of the task."""
-        return self.n_features_in_ - (self.task is not None)
-
-    def _set_from_file(self, content: dict[str, Any]) -> None:
-        super()._set_from_file(content)
-        names = getattr(self, "feature_names_in_", None)
-        require(names is None or names.shape == (self.n_features_in_,), "columns lack names")
-        tasks = getattr(self, "tasks_", ())
-        kinds = {type(name) for name in tasks}
-        require(len(kinds) <= 1 and kinds <= {int, str, bool}, "tasks have names of other types")
-        require(tasks == tuple(sorted(set(tasks))), "the names of the tasks do not ascend")
-        place = getattr(self, "_task_place", -1)
-        require(
-            self.task is None or 0 <= place < self.n_features_in_, "the column of tasks is unknown"
-        )
-
-    def _n_threads(self, n_cells: int) -> int:
-        n_jobs = None if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs)
-        return default_n_threads(n_jobs, n_cells)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags
 
 
 class BaseForest(TableEstimator):
@@ -306,123 +217,3 @@ class BaseForest(TableEstimator):
     def _importances(self) -> Floats:
         check_is_fitted(self, "forest_")
         return self.forest_.importances()
-
-
-# ---- checks -------------------------------------------------------------------------------------
-
-
-def _as_floats(table: Table) -> Rows:
-    if table.categorical_features:
-        raise DataError(
-            f"X holds categories in {listed(table.categorical_features, 'column')}, which a forest "
-            f"cannot read: encode them as numbers, for example with "
-            f"sklearn.preprocessing.OneHotEncoder."
-        )
-    if table.native.shape[1] > _MOST_FEATURES:
-        raise DataError(
-            f"X has {table.native.shape[1]} columns, and a forest counts {_MOST_FEATURES} of them: "
-            f"drop those that are 0 everywhere."
-        )
-    checked = check_array(
-        table.native,
-        accept_sparse="csr",
-        dtype=np.float32,
-        ensure_all_finite="allow-nan",
-        input_name="X",
-    )
-    if not scipy.sparse.issparse(checked):
-        floats: npt.NDArray[np.float32] = checked
-        return floats
-    return scipy.sparse.csr_array(checked)
-
-
-def core_table(rows: Rows) -> CoreTable:
-    """Rows as the core reads them."""
-    if isinstance(rows, np.ndarray):
-        return rows
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return _core.SparseRows(
-        indptr=rows.indptr.astype(np.int64),
-        indices=_as_uint32(rows.indices),
-        values=rows.data,
-        n_features=rows.shape[1],
-    )
-
-
-def _as_uint32(indices: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[np.uint32]:
-    """Indices that are not negative; 32 bits wide they are not copied."""
-    if indices.dtype == np.int32:
-        return indices.view(np.uint32)
-    return indices.astype(np.uint32)
-
-
-def _place_of(column: str | int, native: Any) -> int:
-    if isinstance(column, str) or hasattr(type(native), "columns"):
-        names = getattr(native, "column_names", None) or list(native.columns)
-        return [str(name) for name in names].index(str(column))
-    return int(column)
-
-
-def core_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
-    """-1, a task that is unknown, becomes the core's 2**32 - 1."""
-    return np.ascontiguousarray(codes).view(np.uint32)
-
-
-def is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def is_part(value: object) -> TypeGuard[float]:
-    return isinstance(value, float | np.floating) and bool(0.0 < value <= 1.0)
-
-
-def checked_count(value: object, name: str, least: int = 1) -> int:
-    if not is_integer(value) or value < least:
-        raise ParameterError(f"{name} is {value!r}: it must be an integer >= {least}.")
-    return int(value)
-
-
-def checked_depth(max_depth: int | None) -> int:
-    return _NO_LIMIT if max_depth is None else checked_count(max_depth, "max_depth")
-
-
-def rows_at_least(value: int | float, n_rows: int, name: str, least: int) -> int:
-    """A number of rows, or a part of them."""
-    if is_part(value):
-        return max(least, int(np.ceil(value * n_rows)))
-    if is_integer(value):
-        return checked_count(value, name, least)
-    raise ParameterError(
-        f"{name} is {value!r}: it must be an integer >= {least} or a part of the rows in (0, 1]."
-    )
-
-
-def features_per_node(max_features: MaxFeatures, n_features: int) -> int:
-    """Features that a node looks at, as scikit-learn's forests count them."""
-    if max_features is None:
-        return n_features
-    if max_features == "sqrt":
-        return max(1, int(np.sqrt(n_features)))
-    if max_features == "log2":
-        return max(1, int(np.log2(n_features)))
-    if is_part(max_features):
-        return max(1, int(max_features * n_features))
-    if is_integer(max_features) and max_features >= 1:
-        return min(int(max_features), n_features)
-    raise ParameterError(
-        f"max_features is {max_features!r}: it must be 'sqrt', 'log2', None, an integer >= 1, or a "
-        f"part of the features in (0, 1]."
-    )
-
-
-def seed_of(random_state: int | np.random.RandomState | None) -> int:
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-_NO_LIMIT = 2**32 - 1
-# cpp/core/tree/decision_tree.hpp: kTaskFeature is none.
-_MOST_FEATURES = 2**31 - 1

@@ -20,9 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.forests.base import BaseForest, Floats, TableEstimator, core_table
-from mtboost.forests.forest_file import forest_from_file, forest_to_file, require
+from mtboost.estimator_file import require
+from mtboost.forests.base import BaseForest, Floats
+from mtboost.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.forests.sklearn_forests import FORESTS, as_core_forest, is_sklearn_forest
+from mtboost.table_estimator import TableEstimator, core_table
 from mtboost.threads import default_n_threads
 
 if TYPE_CHECKING:

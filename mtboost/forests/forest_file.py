@@ -1,96 +1,11 @@
-"""What the file of a forest holds: plain values, arrays, trees as arrays (docs/model_file.md)."""
+"""Forests as arrays, and what is needed to grow more of their trees (docs/model_file.md)."""
 
 from __future__ import annotations
 
-import abc
-import io
-import math
-import os
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
-import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator
+from typing import Any
 
 from mtboost import _core
-from mtboost.errors import ModelFormatError
-from mtboost.model_file import write_model
-
-FORMAT = 3
-
-
-class SavedForest(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # untyped
-    """Writes itself to a file, and is made from what a file holds."""
-
-    #: Fitted attributes that a file holds as they are, and their types.
-    _saved: ClassVar[dict[str, Any]] = {}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one file (docs/model_file.md), replacing an existing one.
-
-        :func:`mtboost.load_model` reads it, also in a later version of mtboost, and gives an
-        estimator that predicts the same to the bit and goes on with ``warm_start``. The file is a
-        ZIP archive of JSON and NumPy arrays, without pickles: reading it runs nothing. A save that
-        fails leaves an existing file as it was.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The suffix is yours.
-
-        Raises
-        ------
-        NotFittedError
-            There are no trees.
-        ModelFormatError
-            A parameter or label is of a type that the file cannot hold.
-        """
-        if not type(self).__module__.startswith("mtboost."):
-            raise ModelFormatError(
-                f"{type(self).__name__} is no class of mtboost, so that load_model() cannot make "
-                f"one: pickle it."
-            )
-        fitted = self._to_file()
-        content = {
-            "estimator": type(self).__name__,
-            "parameters": _without_generators(self.get_params(deep=False)),
-            **fitted,
-        }
-        members: dict[str, bytes] = {}
-        metadata = {key: _pack(value, key, members) for key, value in content.items()}
-        write_model(path, FORMAT, metadata, members)
-
-    def _to_file(self) -> dict[str, Any]:
-        """What was fitted, as dicts, lists, plain values and arrays; subclasses add their trees."""
-        attributes = {_key(name): getattr(self, name, None) for name in self._saved}
-        return {"attributes": attributes}
-
-    def _set_from_file(self, content: dict[str, Any]) -> None:
-        """The way back, for an estimator with the parameters of the file.
-
-        Subclasses check that everything fits together; where it does not, an exception of whatever
-        kind leaves the estimator half-made.
-        """
-        attributes = content["attributes"]
-        for name, kind in self._saved.items():
-            value = attributes[_key(name)]
-            value = tuple(value) if isinstance(value, list) else value
-            require(isinstance(value, kind), f"{name} is a {type(value).__name__}")
-            if value is not None:
-                setattr(self, name, value)
-
-
-def _key(attribute: str) -> str:
-    return attribute.strip("_")
-
-
-def _without_generators(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A generator is None in a file: the seed that was drawn from it is among the trees."""
-    return {
-        name: None if isinstance(value, np.random.RandomState) else value
-        for name, value in parameters.items()
-    }
+from mtboost.estimator_file import require
 
 
 def forest_to_file(forest: _core.Forest) -> dict[str, Any]:
@@ -116,55 +31,3 @@ def forest_from_file(content: dict[str, Any]) -> _core.Forest:
     forest.add_trees(content["trees"], n_outputs=n_outputs)
     require(forest.n_trees > 0, "there are no trees")
     return forest
-
-
-def require(condition: bool, message: str) -> None:
-    """Refuse a file; whoever reads it adds its name."""
-    if not condition:
-        raise ModelFormatError(message)
-
-
-# ---- values as JSON and arrays ------------------------------------------------------------------
-
-
-def _pack(value: Any, place: str, members: dict[str, bytes]) -> Any:
-    """As JSON; an array becomes a member of the archive, named after its place."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, dict):
-        return {key: _pack(each, f"{place}/{key}", members) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_pack(each, f"{place}/{number}", members) for number, each in enumerate(value)]
-    if isinstance(value, np.ndarray):
-        if value.dtype.hasobject:
-            return {"objects": _pack(value.tolist(), place, members)}
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, value, allow_pickle=False)
-        members[f"{place}.npy"] = buffer.getvalue()
-        return {"array": f"{place}.npy"}
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}  # JSON has neither NaN nor infinity
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise ModelFormatError(
-        f"{place} holds a {type(value).__name__}, which a model file cannot: pickle the estimator, "
-        f"or use numbers, strings and arrays."
-    )
-
-
-def unpack(value: Any, members: Mapping[str, bytes]) -> Any:
-    """Values and arrays of JSON and the members of its archive."""
-    match value:
-        case {"array": str(name)}:
-            return np.lib.format.read_array(io.BytesIO(members[name]), allow_pickle=False)
-        case {"objects": list(elements)}:
-            array: npt.NDArray[Any] = np.empty(len(elements), dtype=object)
-            array[:] = elements
-            return array
-        case {"float": str(text)}:
-            return float(text)
-        case dict():
-            return {key: unpack(each, members) for key, each in value.items()}
-        case list():
-            return [unpack(each, members) for each in value]
-    return value

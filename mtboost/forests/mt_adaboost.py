@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
 from mtboost.errors import ParameterError
-from mtboost.forests import base
-from mtboost.forests.base import Floats, MaxFeatures
+from mtboost.estimator_file import require
+from mtboost.forests.base import Floats
 from mtboost.forests.drawn_tree import importances
-from mtboost.forests.forest_file import require
 from mtboost.forests.mt_decision_tree import Criterion, MTTreeEstimator
+from mtboost.tree_parameters import MaxFeatures, checked_count
 
 # What AdaBoost.M1 counts as the error of a tree that makes none.
 _LEAST_ERROR = 1e-10
@@ -106,7 +106,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
     def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
         """Grow the trees; parameters and errors as of :meth:`MTDecisionTreeClassifier.fit`."""
         self.__dict__.pop("trees_", None)
-        n_rounds = base.checked_count(self.n_estimators, "n_estimators")
+        n_rounds = checked_count(self.n_estimators, "n_estimators")
         rows = self._learn(X, y, task, sample_weight)
         columns = _core.SortedColumns(rows.table, n_threads=rows.n_threads)
         trees: list[_core.MTDecisionTree] = []

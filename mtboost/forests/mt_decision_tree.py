@@ -16,13 +16,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
 from mtboost.errors import DataError, ParameterError
-from mtboost.forests import base
-from mtboost.forests.base import Floats, MaxFeatures
+from mtboost.estimator_file import require
+from mtboost.forests.base import Floats
 from mtboost.forests.drawn_tree import DrawnTree, feature_names, importances
-from mtboost.forests.forest_file import require
 from mtboost.forests.task_classes import TaskClasses
 from mtboost.labels import as_weights
+from mtboost.table_estimator import CoreTable, TableEstimator, core_codes, core_table
 from mtboost.tasks import TaskName, as_array, did_you_mean, listed
+from mtboost.tree_parameters import (
+    MaxFeatures,
+    checked_depth,
+    features_per_node,
+    is_part,
+    rows_at_least,
+    seed_of,
+)
 
 Criterion = Literal["joint", "sum", "max", "concat"]
 
@@ -31,7 +39,7 @@ Criterion = Literal["joint", "sum", "max", "concat"]
 class _Rows:
     """What trees grow on."""
 
-    table: base.CoreTable
+    table: CoreTable
     tasks: npt.NDArray[np.uint32]
     labels: npt.NDArray[np.uint32]
     weights: Floats
@@ -41,7 +49,7 @@ class _Rows:
 
 class MTTreeEstimator(
     ClassifierMixin,  # type: ignore[misc]  # scikit-learn has no types
-    base.TableEstimator,
+    TableEstimator,
     metaclass=abc.ABCMeta,
 ):
     """What one tree and boosted trees share; described at :class:`MTDecisionTreeClassifier`."""
@@ -70,22 +78,18 @@ class MTTreeEstimator(
         params = _core.MTTreeParams(
             criterion=_checked_criterion(self.criterion),
             purity=_checked_purity(self.purity),
-            max_features=base.features_per_node(self.max_features, n_features),
-            max_depth=base.checked_depth(self.max_depth),
-            min_samples_split=base.rows_at_least(
-                self.min_samples_split, n_rows, "min_samples_split", 2
-            ),
-            min_samples_leaf=base.rows_at_least(
-                self.min_samples_leaf, n_rows, "min_samples_leaf", 1
-            ),
-            seed=base.seed_of(self.random_state),
+            max_features=features_per_node(self.max_features, n_features),
+            max_depth=checked_depth(self.max_depth),
+            min_samples_split=rows_at_least(self.min_samples_split, n_rows, "min_samples_split", 2),
+            min_samples_leaf=rows_at_least(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
+            seed=seed_of(self.random_state),
         )
         self.tasks_ = tasks.names
         classes, labels = TaskClasses.of(y, tasks)
         self._set_classes(classes)
         return _Rows(
-            base.core_table(table),
-            base.core_codes(tasks.codes),
+            core_table(table),
+            core_codes(tasks.codes),
             labels,
             weights,
             params,
@@ -109,7 +113,7 @@ class MTTreeEstimator(
             n_threads=rows.n_threads,
         )
 
-    def _read_known(self, X: Any, task: Any) -> tuple[base.CoreTable, npt.NDArray[np.uint32], int]:
+    def _read_known(self, X: Any, task: Any) -> tuple[CoreTable, npt.NDArray[np.uint32], int]:
         """A table, the codes of its tasks, all of which `fit` has seen, and threads for it."""
         table, labels = self._split(X, task, reset=False)
         codes = self._tasks.encode(labels, table.shape[0], unknown="keep")
@@ -121,7 +125,7 @@ class MTTreeEstimator(
                 f"{listed(self.tasks_, 'task')}.{did_you_mean(name, self.tasks_)} A tree decides "
                 f"only for tasks that it was grown with."
             )
-        return base.core_table(table), base.core_codes(codes), self._n_threads(table.size)
+        return core_table(table), core_codes(codes), self._n_threads(table.size)
 
     def _labels_of(self, classes: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
         labels: npt.NDArray[Any] = self.classes_[self._task_classes.columns[classes]]
@@ -390,6 +394,6 @@ def _checked_criterion(criterion: str) -> str:
 
 
 def _checked_purity(purity: float) -> float:
-    if not base.is_part(purity) and purity != 1:
+    if not is_part(purity) and purity != 1:
         raise ParameterError(f"purity is {purity!r}: it must lie in (0, 1].")
     return float(purity)

@@ -18,8 +18,8 @@ from mtboost.forests.base import (
     REGRESSOR_ATTRIBUTES,
     BaseForest,
     Floats,
-    MaxFeatures,
 )
+from mtboost.tree_parameters import MaxFeatures
 
 
 class _MTExtraTrees(BaseForest):

@@ -22,9 +22,9 @@ from mtboost.forests.base import (
     REGRESSOR_ATTRIBUTES,
     BaseForest,
     Floats,
-    MaxFeatures,
 )
 from mtboost.projections import NComponents, Projection, make_projection
+from mtboost.tree_parameters import MaxFeatures
 
 
 class _ProjectedForest(BaseForest):

@@ -572,7 +572,8 @@ def test_other_json_is_refused_or_predicts(made, name, tmp_path):
 
 def test_other_kinds_of_estimators_are_refused(made, tmp_path):
     path, raw = raw_of(made, "a task position", tmp_path)
-    for kind in ("MultiTaskRegressor", "SavedForest", "os.system", "MTAdaBoostClassifier", 3, None):
+    others = ("MultiTaskRegressor", "SavedEstimator", "os.system", "MTAdaBoostClassifier", 3, None)
+    for kind in others:
 
         def change(parts, kind=kind):
             meta = json.loads(parts["mtboost.json"]) | {"estimator": kind}

@@ -10,7 +10,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-CORE_USERS = {"growth", "losses", "projections", "scores", "forests", "xgboost", "lightgbm"}
+CORE_USERS = {
+    "boosting",
+    "forests",
+    "growth",
+    "lightgbm",
+    "losses",
+    "projections",
+    "scores",
+    "table_estimator",
+    "xgboost",
+}
 OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "lightgbm"}
 
 Graph = dict[str, set[str]]
@@ -36,10 +46,16 @@ def reach(arrows: Graph, node: str) -> set[str]:
     return arrows[node].union(*(reach(arrows, used) for used in arrows[node]))
 
 
-CPP, PYTHON, XGBOOST, LIGHTGBM, FORESTS, DATASETS = map(
+CPP, PYTHON, XGBOOST, LIGHTGBM, BOOSTING, FORESTS, DATASETS = map(
     read_graph, re.findall(r"```mermaid\n(graph.*?)```", ARCHITECTURE, re.DOTALL)
 )
-PACKAGES = {"xgboost": XGBOOST, "lightgbm": LIGHTGBM, "forests": FORESTS, "datasets": DATASETS}
+PACKAGES = {
+    "xgboost": XGBOOST,
+    "lightgbm": LIGHTGBM,
+    "boosting": BOOSTING,
+    "forests": FORESTS,
+    "datasets": DATASETS,
+}
 
 
 # The sources --------------------------------------------------------------------------------------

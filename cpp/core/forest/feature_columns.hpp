@@ -15,7 +15,9 @@
 namespace mtboost {
 
 // Rows of a table, the features of each ascending; what is not stored is 0.
-using SparseTable = CsrView<std::int64_t, feature_t>;
+struct SparseTable : CsrView<std::int64_t, feature_t> {
+  float absent = 0.0f;  // what a value is that is not stored: 0, or missing
+};
 
 class FeatureColumns {
  public:

@@ -178,7 +178,7 @@ void find_leaves(const DecisionTree& tree, const MatrixView<float>& rows, std::s
 std::vector<node_t> find_leaves_of_sparse(std::span<const DecisionTree> trees, const RowsView& rows, std::size_t begin,
                                           std::size_t n) {
   const SparseTable& table = *rows.sparse;
-  std::vector<float> values(rows.table.n_columns, 0.0f);
+  std::vector<float> values(rows.table.n_columns, table.absent);
   std::vector<node_t> leaves(trees.size() * n);
   for (std::size_t i = 0; i < n; ++i) {
     const auto first = static_cast<std::size_t>(table.indptr[begin + i]);
@@ -197,7 +197,7 @@ std::vector<node_t> find_leaves_of_sparse(std::span<const DecisionTree> trees, c
       return false;
     };
     take_turns(trees.size(), start, step);
-    for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = 0.0f;
+    for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = table.absent;
   }
   return leaves;
 }

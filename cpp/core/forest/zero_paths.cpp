@@ -38,8 +38,8 @@ std::vector<float> shares_with_value(const SparseTable& table, feature_t n_featu
 
 }  // namespace
 
-ZeroPaths::ZeroPaths(std::span<const DecisionTree> trees, std::span<const float> shares)
-    : trees_(trees), starts_(shares.size() + 2, 0) {
+ZeroPaths::ZeroPaths(std::span<const DecisionTree> trees, std::span<const float> shares, float absent)
+    : trees_(trees), absent_(absent), starts_(shares.size() + 2, 0) {
   for (const DecisionTree& tree : trees) lay_paths(tree, shares);
   list_tests();
 }
@@ -61,7 +61,7 @@ void ZeroPaths::lay_paths(const DecisionTree& tree, std::span<const float> share
       own[at].feature = kPath;
       own[at].left = static_cast<node_t>(exits_.size());
       ++starts_[node.feature + 2];
-      const node_t of_zero = node.child(0.0f);
+      const node_t of_zero = node.child(absent_);
       exits_.push_back(2 * node.left + 1 - of_zero);
       at = static_cast<std::size_t>(of_zero);
     }
@@ -105,7 +105,7 @@ std::optional<ZeroPaths> ZeroPaths::if_they_pay(std::span<const DecisionTree> tr
       n_left += node.divides_tasks() ? share : std::min(share, shares[node.feature]);
     }
   const bool they_pay = 4.0 * (n_rows * n_left + static_cast<double>(n_nodes + n_features)) < n_rows * n_steps;
-  return they_pay ? std::optional<ZeroPaths>(std::in_place, trees, shares) : std::nullopt;
+  return they_pay ? std::optional<ZeroPaths>(std::in_place, trees, shares, table.absent) : std::nullopt;
 }
 
 std::vector<node_t> ZeroPaths::find_leaves(const SparseTable& table, std::span<const task_t> tasks, std::size_t begin,
@@ -116,7 +116,7 @@ std::vector<node_t> ZeroPaths::find_leaves(const SparseTable& table, std::span<c
     DecisionNode node;
   };
   std::vector<node_t> leaves(trees_.size() * n);
-  std::vector<float> values(starts_.size() - 1, 0.0f);  // of a row, by feature
+  std::vector<float> values(starts_.size() - 1, table.absent);  // of a row, by feature
   std::vector<std::uint32_t> turns;                     // places where it does not go the way of 0
   std::vector<std::uint64_t> stops = ends_;             // and those
   for (std::size_t i = 0; i < n; ++i) {
@@ -125,7 +125,7 @@ std::vector<node_t> ZeroPaths::find_leaves(const SparseTable& table, std::span<c
     for (std::size_t k = first; k < last; ++k) {
       values[table.indices[k]] = table.values[k];
       for (const Test& test : tests(table.indices[k]))
-        if (test.sends_elsewhere_than_zero(table.values[k])) turns.push_back(test.place);
+        if (test.goes_left(table.values[k]) != test.goes_left(absent_)) turns.push_back(test.place);
     }
     for (const std::uint32_t place : turns) stops[place / 64] |= bit(place);
     const auto start = [&](std::size_t tree) { return Walk{tree, 0, nodes_[first_[tree]]}; };
@@ -146,7 +146,7 @@ std::vector<node_t> ZeroPaths::find_leaves(const SparseTable& table, std::span<c
     };
     take_turns(trees_.size(), start, step);
     for (const std::uint32_t place : turns) stops[place / 64] &= ~bit(place);
-    for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = 0.0f;
+    for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = table.absent;
     turns.clear();
   }
   return leaves;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The leaves of sparse rows, without a step for each node on the way. Where few rows have a value of a node's feature,
-// nearly all that come to it go the way of 0, and along many such nodes, a path, they run together. What makes one
+// nearly all that come to it go the way of 0 (or whatever those have that is not stored), and along many such nodes, a
+// path, they run together. What makes one
 // leave it are its own values: the nodes that send them elsewhere are looked up by feature, and those between are
 // passed over, 64 at a time.
 #pragma once
@@ -23,7 +24,7 @@ class ZeroPaths {
   // shares: of the rows that have a value, by feature. A node lies on a path if that of its feature is less than the
   // share of rows that come to it, by its weight: the former look it up, the latter would take a step. The trees must
   // outlive it.
-  ZeroPaths(std::span<const DecisionTree> trees, std::span<const float> shares);
+  ZeroPaths(std::span<const DecisionTree> trees, std::span<const float> shares, float absent = 0.0f);
 
   // None if the leaves of the table's rows are found sooner node by node.
   static std::optional<ZeroPaths> if_they_pay(std::span<const DecisionTree> trees, const SparseTable& table,
@@ -40,9 +41,7 @@ class ZeroPaths {
     std::uint32_t place : 31;
     std::uint32_t default_left : 1;
 
-    bool sends_elsewhere_than_zero(float value) const noexcept {
-      return ((value < threshold) | (std::isnan(value) & default_left)) != (0.0f < threshold);
-    }
+    bool goes_left(float value) const noexcept { return (value < threshold) | (std::isnan(value) & default_left); }
   };
 
   void lay_paths(const DecisionTree& tree, std::span<const float> shares);
@@ -52,6 +51,7 @@ class ZeroPaths {
   }
 
   std::span<const DecisionTree> trees_;
+  float absent_;
   std::vector<std::size_t> first_;  // node of each tree
   // Of all trees. Those on paths have the feature kPath, and their place as left; leaves have the feature kLeaf.
   std::vector<DecisionNode> nodes_;

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mtboost.boosting import ProjectedBoostingClassifier, ProjectedBoostingRegressor
+from mtboost.estimator_file import SavedEstimator, unpack
 from mtboost.forests.compression import CompressedForestClassifier, CompressedForestRegressor
-from mtboost.forests.forest_file import SavedForest, unpack
 from mtboost.forests.mt_adaboost import MTAdaBoostClassifier
 from mtboost.forests.mt_decision_tree import MTDecisionTreeClassifier
 from mtboost.forests.mt_extra_trees import MTExtraTreesClassifier, MTExtraTreesRegressor
 from mtboost.forests.projected import ProjectedForestClassifier, ProjectedForestRegressor
 
-_KINDS: dict[str, type[SavedForest]] = {
+_KINDS: dict[str, type[SavedEstimator]] = {
     kind.__name__: kind
     for kind in (
         CompressedForestClassifier,
@@ -21,13 +22,15 @@ _KINDS: dict[str, type[SavedForest]] = {
         MTDecisionTreeClassifier,
         MTExtraTreesClassifier,
         MTExtraTreesRegressor,
+        ProjectedBoostingClassifier,
+        ProjectedBoostingRegressor,
         ProjectedForestClassifier,
         ProjectedForestRegressor,
     )
 }
 
 
-def forest_from_parts(metadata: dict[str, Any], members: Mapping[str, bytes]) -> Any:
+def estimator_from_parts(metadata: dict[str, Any], members: Mapping[str, bytes]) -> Any:
     """The estimator of a file, for :func:`mtboost.load_model`; raises if anything does not fit."""
     content = unpack(metadata, members)
     estimator = _KINDS[content["estimator"]](**content["parameters"])

@@ -1,0 +1,521 @@
+"""What boosting of labels and of numbers shares: parameters, engines, predictions, files."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from mtboost import _core
+from mtboost.boosting.rounds import (
+    Apart,
+    Engine,
+    Margins,
+    Round,
+    Together,
+    Validation,
+    predict_margins,
+    run_rounds,
+)
+from mtboost.boosting.scoring import make_score
+from mtboost.errors import DataError, ParameterError
+from mtboost.estimator_file import require
+from mtboost.labels import as_label_weights
+from mtboost.projections import (
+    NComponents,
+    Projection,
+    check_projection,
+    count_components,
+    make_projection,
+)
+from mtboost.table_estimator import Rows, TableEstimator, core_table
+from mtboost.tables import as_table
+from mtboost.tree_parameters import (
+    MaxFeatures,
+    checked_count,
+    checked_depth,
+    features_per_node,
+    is_part,
+    rows_at_least,
+    seed_of,
+)
+from mtboost.xgboost.bins import bin_matrix
+from mtboost.xgboost.matrices import quantile_matrix
+
+Strategy: TypeAlias = Literal["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
+BoostingProjection: TypeAlias = Projection | Literal["variance"]
+Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+_STRATEGIES = ("gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target")
+_OF_RESIDUALS = {"variance": "variance", "pca": "singular"}
+
+
+class BaseProjectedBoosting(TableEstimator):
+    """What classifier and regressor share; described at `ProjectedBoostingRegressor`."""
+
+    n_estimators: int
+    strategy: Strategy
+    projection: BoostingProjection
+    n_components: NComponents
+    shared: bool
+    learning_rate: float
+    max_depth: int | None
+    max_leaf_nodes: int | None
+    min_samples_leaf: int | float
+    max_features: MaxFeatures
+    subsample: float
+    colsample_bytree: float
+    max_bin: int
+    early_stopping_rounds: int | None
+    validation_fraction: float
+    scoring: str | Callable[..., float]
+    warm_start: bool
+    verbose: bool | int
+    random_state: int | np.random.RandomState | None
+
+    models_: list[_core.BoostedModel]
+    train_losses_: npt.NDArray[np.float64]
+    validation_scores_: npt.NDArray[np.float64] | None
+    _seed: int
+
+    _saved: ClassVar[dict[str, Any]] = TableEstimator._saved | {
+        "train_losses_": np.ndarray,
+        "validation_scores_": np.ndarray | None,
+        "_seed": int,
+    }
+
+    # ---- fit --------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callable[[Round], object]] = (),
+    ) -> Self:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy array, SciPy sparse matrix, pandas or polars DataFrame, or pyarrow Table of
+            numbers; NaN means missing, and so does, as in XGBoost, what a sparse matrix does not
+            store.
+        y : array-like or SciPy sparse matrix of shape (n_rows,) or (n_rows, n_outputs)
+            Numbers; for a classifier classes, or labels of 0 and 1. NaN is a label that is not
+            known: it counts for nothing, and the row's other labels do.
+        sample_weight : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Weights >= 0 of rows, or of each of their labels.
+        eval_set : tuple (X, y), optional
+            Rows to look at after each round, instead of a part of those above.
+        callbacks : sequence of callables, default=()
+            Each is told of every round (``number``, ``train_loss``, ``validation_score``); training
+            ends when one returns True.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError, ValueError
+            Before any tree grows, if something does not fit together.
+        """
+        self._check_parameters()
+        goes_on = self.warm_start and hasattr(self, "models_")
+        labels = self._read_labels(y, reset=not goes_on)
+        rows, _ = self._split(X, None, reset=not goes_on)
+        check_consistent_length(rows, labels)
+        loss = self._loss()
+        weights = None
+        if sample_weight is not None:
+            weights = as_label_weights(sample_weight, labels.shape, argument="sample_weight")
+        if not goes_on:
+            self._forget()
+            self._seed = seed_of(self.random_state)
+        held_out = None
+        if eval_set is not None:
+            held_out = self._read_eval_set(eval_set)
+        elif self.early_stopping_rounds is not None:
+            kept, others = self._hold_out(labels)
+            held_out = rows[others], labels[others]
+            rows, labels = rows[kept], labels[kept]
+            weights = None if weights is None else weights[kept]
+        rows, labels, weights = _that_count(rows, labels, weights)
+        n_threads = self._n_threads(rows.shape[0] * max(rows.shape[1], loss.n_outputs))
+        validation = None
+        if held_out is not None:
+            validation = Validation(
+                _core_rows(held_out[0]),
+                make_score(self.scoring, self, loss, *held_out, n_threads=n_threads),
+                self.early_stopping_rounds,
+            )
+        try:
+            loss.check(_for_core(labels), weights)
+            engine = self._engine(rows, loss, labels, weights, goes_on, n_threads)
+        except ValueError as error:
+            raise DataError(f"y: {error}") from None
+        losses = run_rounds(
+            engine,
+            self._n_missing(),
+            validation=validation,
+            callbacks=callbacks,
+            verbose=int(self.verbose),
+            n_threads=n_threads,
+        )
+        self._keep(engine, losses, validation)
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.strategy not in _STRATEGIES:
+            raise ParameterError(
+                f"strategy is {self.strategy!r}: it must be one of "
+                f"{', '.join(map(repr, _STRATEGIES))}."
+            )
+        checked_count(self.n_estimators, "n_estimators")
+        checked_count(self.max_bin, "max_bin", 2)
+        check_positive(self.learning_rate, "learning_rate")
+        for name in ("subsample", "colsample_bytree"):
+            value = getattr(self, name)
+            if not (is_part(value) or value == 1):
+                raise ParameterError(f"{name} is {value!r}: it must lie in (0, 1].")
+        if self.early_stopping_rounds is not None:
+            checked_count(self.early_stopping_rounds, "early_stopping_rounds")
+        if not (is_part(self.validation_fraction) and self.validation_fraction < 1.0):
+            raise ParameterError(
+                f"validation_fraction is {self.validation_fraction!r}: it must lie in (0, 1)."
+            )
+        if self._residual_kind() is None:
+            check_projection(cast(Projection, self.projection), self.n_components)
+        else:
+            count_components(self.n_components, 1)
+        if self.strategy == "gbrt-rpo" and self.n_components not in ("log", 1):
+            raise ParameterError(
+                f"n_components is {self.n_components!r}, but strategy='gbrt-rpo' has one: leave it "
+                f"out, or use 'gbrt-relabel-rpo'."
+            )
+
+    def _forget(self) -> None:
+        """What an earlier fit left, so that one that is interrupted leaves nothing half-made."""
+        for name in ("models_", "train_losses_", "validation_scores_"):
+            self.__dict__.pop(name, None)
+
+    def _hold_out(self, labels: Margins) -> list[npt.NDArray[np.intp]]:
+        """Rows to train on, and others to validate on."""
+        classes = labels[:, 0] if self._are_classes() and not np.isnan(labels).any() else None
+        if classes is not None and np.unique(classes, return_counts=True)[1].min() < 2:
+            classes = None
+        found: list[npt.NDArray[np.intp]] = train_test_split(
+            np.arange(len(labels)),
+            test_size=self.validation_fraction,
+            random_state=self._seed % 2**32,
+            stratify=classes,
+        )
+        return found
+
+    def _read_eval_set(self, eval_set: Any) -> tuple[Rows, Margins]:
+        if not (isinstance(eval_set, tuple) and len(eval_set) == 2):
+            raise DataError("eval_set must be a tuple (X, y).")
+        labels = self._read_labels(eval_set[1], reset=False)
+        rows, _ = self._split(eval_set[0], None, reset=False)
+        check_consistent_length(rows, labels)
+        return rows, labels
+
+    def _engine(
+        self,
+        rows: Rows,
+        loss: _core.OutputLoss,
+        labels: Margins,
+        weights: Margins | None,
+        goes_on: bool,
+        n_threads: int,
+    ) -> Engine:
+        n_rows, n_features = rows.shape
+        matrix = bin_matrix(
+            quantile_matrix(as_table(rows), max_bin=int(self.max_bin), n_threads=n_threads),
+            storage_order=np.empty(0, np.uint32),
+            n_threads=n_threads,
+            table=rows,
+        )
+        tree = _core.ComponentTreeParams(
+            max_depth=checked_depth(self.max_depth),
+            max_leaf_nodes=0
+            if self.max_leaf_nodes is None
+            else checked_count(self.max_leaf_nodes, "max_leaf_nodes", 2),
+            min_samples_leaf=rows_at_least(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
+            max_features=features_per_node(self.max_features, n_features),
+            subsample=float(self.subsample),
+            colsample=float(self.colsample_bytree),
+            seed=self._seed,
+        )
+
+        def start(
+            number: int,
+            loss: _core.OutputLoss,
+            labels: Margins,
+            weights: Margins | None,
+            **options: Any,
+        ) -> _core.ProjectedBoosting:
+            if goes_on:
+                model = self.models_[number]
+                margins = model.predict(_core_rows(rows), n_threads=n_threads)
+                options |= {"model": model, "margins": margins}
+            return _core.ProjectedBoosting(
+                matrix,
+                loss,
+                _for_core(labels),
+                weights,
+                learning_rate=float(self.learning_rate),
+                tree=tree,
+                n_threads=n_threads,
+                **options,
+            )
+
+        if self.strategy != "single-target":
+            projection = self._projection(loss, labels, weights, n_threads)
+            relabels = self.strategy != "gbrt-rpo"
+            return Together(
+                start(0, loss, labels, weights, relabels=relabels, projection=projection)
+            )
+        counts = _label_counts(labels, weights)
+        engines = [
+            start(output, self._loss(1), labels[:, [output]], _column(weights, output))
+            for output in range(loss.n_outputs)
+        ]
+        return Apart(engines, counts / counts.sum())
+
+    def _projection(
+        self, loss: _core.OutputLoss, labels: Margins, weights: Margins | None, n_threads: int
+    ) -> Any:
+        if self.strategy == "gbmort" or loss.n_outputs == 1:
+            return None
+        n_components = 1 if self.strategy == "gbrt-rpo" else self.n_components
+        kind = self._residual_kind()
+        if kind is None:
+            given = cast(Projection, self.projection)
+            return make_projection(given, n_components, loss.n_outputs, is_shared=self.shared)
+        count = min(count_components(n_components, loss.n_outputs), loss.n_outputs)
+        drawn = _core.ResidualProjection(kind, n_components=count)
+        if not self.shared:
+            return drawn
+        own = _for_core(labels)
+        initial = loss.initial(own, weights, n_threads=n_threads)
+        margins = np.repeat(initial[np.newaxis], len(labels), axis=0)
+        residuals = loss.residuals(margins, own, weights, n_threads=n_threads)
+        return _core.ForestProjection(
+            drawn.matrix(residuals, seed=self._seed, tree=0, n_threads=n_threads)
+        )
+
+    def _residual_kind(self) -> str | None:
+        """The core's name of a projection that looks at the residuals of each round."""
+        return _OF_RESIDUALS.get(self.projection) if isinstance(self.projection, str) else None
+
+    def _n_missing(self) -> int:
+        """Trees to grow."""
+        n_trees = self.models_[0].n_trees if hasattr(self, "models_") else 0
+        if n_trees > self.n_estimators:
+            raise ParameterError(
+                f"n_estimators={self.n_estimators} is less than the {n_trees} trees there are: "
+                f"warm_start adds trees, and takes none away."
+            )
+        return int(self.n_estimators) - n_trees
+
+    def _keep(self, engine: Engine, losses: list[float], validation: Validation | None) -> None:
+        n_trees = engine.models[0].n_trees
+        if validation is not None and validation.patience is not None and validation.scores:
+            n_trees = validation.best_round
+        before = getattr(self, "train_losses_", [])
+        self.train_losses_ = np.array([*before, *losses])
+        self.validation_scores_ = None
+        if validation is not None:
+            self.validation_scores_ = np.array(validation.scores)
+        # Copies, which do not hold what they were trained on.
+        self.models_ = [model.first_trees(n_trees) for model in engine.models]
+
+    # ---- predictions ------------------------------------------------------------------------
+
+    def _margins(self, X: Any) -> Margins:
+        *_, margins = self._staged_margins(X, of_each=False)
+        return margins
+
+    def _staged_margins(self, X: Any, *, of_each: bool = True) -> Iterator[Margins]:
+        """Margins after each tree, or after all."""
+        check_is_fitted(self, "models_")
+        rows, _ = self._split(X, None, reset=False)
+        table, n_trees = _core_rows(rows), self.models_[0].n_trees
+        n_threads = self._n_threads(rows.shape[0] * self.models_[0].n_outputs * len(self.models_))
+        margins = predict_margins(self.models_, table, last=0, n_threads=n_threads)
+        ends = range(1, n_trees + 1) if of_each else [n_trees]
+        first = 0
+        for last in ends:
+            predict_margins(
+                self.models_, table, margins, first=first, last=last, n_threads=n_threads
+            )
+            first = last
+            yield np.hstack(margins)
+
+    def staged_predict(self, X: Any) -> Iterator[Any]:
+        """What :meth:`predict` says after each tree.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Yields
+        ------
+        ndarray
+            As of :meth:`predict`.
+        """
+        for margins in self._staged_margins(X):
+            yield self._predict_margins(margins)
+
+    # ---- labels -----------------------------------------------------------------------------
+
+    def _checked(self, y: Any, dtype: Any) -> npt.NDArray[Any]:
+        """`y` as an array of one or two dimensions, in which only NaN is not finite."""
+        if y is None:
+            raise DataError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        checked: npt.NDArray[Any] = check_array(
+            y.toarray() if scipy.sparse.issparse(y) else y,
+            dtype=dtype,
+            ensure_2d=False,
+            ensure_all_finite="allow-nan",
+            input_name="y",
+            estimator=self,
+        )
+        return checked
+
+    @abc.abstractmethod
+    def _read_labels(self, y: Any, *, reset: bool) -> Margins:
+        """Labels of shape (n_rows, n_labels) as the loss reads them, NaN where unknown."""
+
+    @abc.abstractmethod
+    def _decode(self, labels: Margins) -> Any:
+        """The way back, without unknown labels."""
+
+    @abc.abstractmethod
+    def _loss(self, n_outputs: int | None = None) -> _core.OutputLoss:
+        """The loss of all outputs, or of some of them."""
+
+    @abc.abstractmethod
+    def _predict_margins(self, margins: Margins) -> Any:
+        """Predictions that belong to margins."""
+
+    def _are_classes(self) -> bool:
+        """Whether a row has one label, its class."""
+        return False
+
+    # ---- the trees --------------------------------------------------------------------------
+
+    @property
+    def n_estimators_(self) -> int:
+        """Trees of the model, of each output by ``strategy="single-target"``.
+
+        Fewer than `n_estimators` if training stopped early: those up to the best score.
+        """
+        check_is_fitted(self, "models_")
+        return self.models_[0].n_trees
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """How much of what the trees explain of the components is due to each column of `X`.
+
+        Shape (n_features_in_,). Averaged over the trees; they sum to 1.
+        """
+        check_is_fitted(self, "models_")
+        mean = np.mean([model.importances()[:-1] for model in self.models_], axis=0)
+        total: float = mean.sum()
+        return np.asarray(mean / (total or 1.0))
+
+    # ---- files ------------------------------------------------------------------------------
+
+    def _to_file(self) -> dict[str, Any]:
+        check_is_fitted(self, "models_")
+        if self.models_[0].n_trees == 0:
+            raise NotFittedError("There are no trees: fit again.")
+        models = [
+            {
+                "relabels": model.relabels,
+                "initial": model.initial,
+                "output_weights": model.output_weights,
+                "trees": model.arrays(),
+            }
+            for model in self.models_
+        ]
+        return super()._to_file() | {"models": models}
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        super()._set_from_file(content)
+        self.models_ = [
+            _core.BoostedModel(
+                n_features=self.n_features_in_,
+                relabels=model["relabels"],
+                initial=model["initial"],
+                arrays=model["trees"],
+                output_weights=model["output_weights"].ravel(),
+            )
+            for model in content["models"]
+        ]
+        n_trees = {model.n_trees for model in self.models_}
+        require(len(n_trees) == 1 and n_trees != {0}, "there are no trees, or not as many of each")
+        n_outputs = sum(model.n_outputs for model in self.models_)
+        require(n_outputs == self._loss().n_outputs, "the trees are of other outputs")
+
+
+# ---- rows and labels as the core reads them -----------------------------------------------------
+
+
+def _core_rows(rows: Rows) -> Any:
+    """What is not stored is missing, as in XGBoost, whose bins these are."""
+    return core_table(rows, absent=np.nan)
+
+
+def _for_core(labels: Margins) -> Margins:
+    """A single label is a vector."""
+    return np.ascontiguousarray(labels[:, 0] if labels.shape[1] == 1 else labels)
+
+
+def _column(weights: Margins | None, output: int) -> Margins | None:
+    if weights is None or weights.ndim == 1:
+        return weights
+    return np.ascontiguousarray(weights[:, output])
+
+
+def _label_counts(labels: Margins, weights: Margins | None) -> npt.NDArray[np.float64]:
+    """Weight of the known labels of each output."""
+    own = np.ones((1, 1)) if weights is None else weights.reshape(len(labels), -1)
+    counts: npt.NDArray[np.float64] = (~np.isnan(labels) * own).sum(axis=0, dtype=np.float64)
+    return counts
+
+
+def _that_count(
+    rows: Rows, labels: Margins, weights: Margins | None
+) -> tuple[Rows, Margins, Margins | None]:
+    """Rows with a known label whose weight is not 0."""
+    counts = ~np.isnan(labels)
+    if weights is not None:
+        counts &= weights.reshape(len(labels), -1) > 0.0
+    kept = counts.any(axis=1)
+    if not kept.any():
+        raise DataError("y has no known label of a weight above 0: at least one must count.")
+    if kept.all():
+        return rows, labels, weights
+    return rows[kept], labels[kept], None if weights is None else weights[kept]
+
+
+def check_positive(value: Any, name: str) -> None:
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (is_number and 0.0 < value < np.inf):
+        raise ParameterError(f"{name} is {value!r}: it must be a number above 0.")
