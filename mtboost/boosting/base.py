@@ -159,14 +159,11 @@ class BaseProjectedBoosting(TableEstimator):
                 make_score(self.scoring, self, loss, *held_out, n_threads=n_threads),
                 self.early_stopping_rounds,
             )
-        try:
-            loss.check(_for_core(labels), weights)
-            engine = self._engine(rows, loss, labels, weights, goes_on, n_threads)
-        except ValueError as error:
-            raise DataError(f"y: {error}") from None
+        n_rounds = self._n_missing(loss) if goes_on else int(self.n_estimators)
+        engine = self._engine(rows, loss, labels, weights, goes_on, n_threads)
         losses = run_rounds(
             engine,
-            self._n_missing(),
+            n_rounds,
             validation=validation,
             callbacks=callbacks,
             verbose=int(self.verbose),
@@ -240,12 +237,6 @@ class BaseProjectedBoosting(TableEstimator):
         n_threads: int,
     ) -> Engine:
         n_rows, n_features = rows.shape
-        matrix = bin_matrix(
-            quantile_matrix(as_table(rows), max_bin=int(self.max_bin), n_threads=n_threads),
-            storage_order=np.empty(0, np.uint32),
-            n_threads=n_threads,
-            table=rows,
-        )
         tree = _core.ComponentTreeParams(
             max_depth=checked_depth(self.max_depth),
             max_leaf_nodes=0
@@ -256,6 +247,16 @@ class BaseProjectedBoosting(TableEstimator):
             subsample=float(self.subsample),
             colsample=float(self.colsample_bytree),
             seed=self._seed,
+        )
+        try:
+            loss.check(_for_core(labels), weights)
+        except ValueError as error:
+            raise DataError(f"y: {error}") from None
+        matrix = bin_matrix(
+            quantile_matrix(as_table(rows), max_bin=int(self.max_bin), n_threads=n_threads),
+            storage_order=np.empty(0, np.uint32),
+            n_threads=n_threads,
+            table=rows,
         )
 
         def start(
@@ -319,9 +320,16 @@ class BaseProjectedBoosting(TableEstimator):
         """The core's name of a projection that looks at the residuals of each round."""
         return _OF_RESIDUALS.get(self.projection) if isinstance(self.projection, str) else None
 
-    def _n_missing(self) -> int:
-        """Trees to grow."""
-        n_trees = self.models_[0].n_trees if hasattr(self, "models_") else 0
+    def _n_missing(self, loss: _core.OutputLoss) -> int:
+        """Trees to add to those there are."""
+        first = self.models_[0]
+        n_models = loss.n_outputs if self.strategy == "single-target" else 1
+        if len(self.models_) != n_models or first.relabels != (self.strategy != "gbrt-rpo"):
+            raise ParameterError(
+                f"warm_start cannot go on with trees of another strategy than {self.strategy!r}: "
+                f"leave warm_start out to begin again."
+            )
+        n_trees = first.n_trees
         if n_trees > self.n_estimators:
             raise ParameterError(
                 f"n_estimators={self.n_estimators} is less than the {n_trees} trees there are: "

@@ -329,7 +329,7 @@ class ProjectedBoostingClassifier(ClassifierMixin, BaseProjectedBoosting):  # ty
 
         Returns
         -------
-        ndarray of float32, shape (n_rows, n_classes) or (n_rows, n_labels)
+        ndarray of float64, shape (n_rows, n_classes) or (n_rows, n_labels)
             Of a matrix of labels one column a label: the probability that the row has it.
 
         Raises
@@ -357,11 +357,12 @@ class ProjectedBoostingClassifier(ClassifierMixin, BaseProjectedBoosting):  # ty
         return margins[:, 0] if self._is_binary() else margins
 
     def _predict_proba_margins(self, margins: Margins) -> Floats:
+        log_odds = margins.astype(np.float64)
         if self._has_indicators:
-            return np.asarray(expit(margins))
+            return np.asarray(expit(log_odds))
         if self._is_binary():
-            return np.hstack([expit(-margins), expit(margins)])
-        return np.asarray(softmax(margins, axis=1))
+            return np.hstack([expit(-log_odds), expit(log_odds)])
+        return np.asarray(softmax(log_odds, axis=1))
 
     def _predict_margins(self, margins: Margins) -> Any:
         if self._has_indicators:

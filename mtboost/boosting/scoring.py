@@ -48,7 +48,7 @@ def make_score(
     if scoring == "label_ranking_average_precision":
         if loss.name != "logistic" or loss.n_outputs == 1:
             raise ParameterError(
-                f"scoring={scoring!r} ranks labels: it needs y to be an indicator matrix."
+                f"scoring={scoring!r} ranks labels: it needs y to be a matrix of labels."
             )
         return lambda margins: label_ranking_average_precision(labels, margins)
     try:
@@ -105,13 +105,15 @@ class _Predicted(BaseEstimator):  # type: ignore[misc]  # untyped
     def predict(self, _: Any) -> Any:
         return self.estimator._predict_margins(self.margins)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("predict_proba", "decision_function"):
-            of_margins = getattr(self.estimator, f"_{name}_margins")
-            return lambda _: of_margins(self.margins)
-        if name == "classes_":
-            return self.estimator.classes_
-        raise AttributeError(name)
+    def predict_proba(self, _: Any) -> Any:
+        return self.estimator._predict_proba_margins(self.margins)
+
+    def decision_function(self, _: Any) -> Any:
+        return self.estimator._decision_function_margins(self.margins)
+
+    @property
+    def classes_(self) -> Any:
+        return self.estimator.classes_
 
     def __sklearn_tags__(self) -> Any:
         return self.estimator.__sklearn_tags__()

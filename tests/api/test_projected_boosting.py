@@ -1,0 +1,543 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boosting of many outputs as scikit-learn's estimators: labels, scores, files, errors."""
+
+import pickle
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
+from sklearn.inspection import permutation_importance
+from sklearn.metrics import log_loss, make_scorer, mean_absolute_error
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mtboost
+from mtboost import ProjectedBoostingClassifier, ProjectedBoostingRegressor
+from mtboost.boosting.scoring import label_ranking_average_precision, mean_r2
+from mtboost.errors import DataError, ModelFormatError, ParameterError
+
+STRATEGIES = ["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
+LOSSES = ["squared_error", "absolute_error", "huber"]
+PROJECTIONS = [
+    None,
+    "gaussian",
+    "rademacher",
+    "achlioptas",
+    "sparse",
+    "hadamard",
+    "subsample",
+    "pca",
+    "variance",
+]
+X, LABELS = make_multilabel_classification(
+    400, 12, n_classes=10, n_labels=4, allow_unlabeled=True, random_state=0
+)
+OUTPUTS = np.column_stack([np.sin(X[:, k] / 3 + k) + X[:, k + 1] / 5 for k in range(6)])
+CLASSES = np.array(["a", "b", "c", "d"])[np.digitize(OUTPUTS[:, 0], [0.6, 1.0, 1.4])]
+TRAIN, TEST = slice(0, 300), slice(300, None)
+FAST = {"n_estimators": 20, "max_depth": 3, "random_state": 0}
+
+each_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+
+
+def with_unknown(labels, part=0.3, seed=1):
+    labels = np.array(labels, float)
+    labels[np.random.default_rng(seed).random(labels.shape) < part] = np.nan
+    return labels
+
+
+KINDS = {
+    "numbers": (ProjectedBoostingRegressor, OUTPUTS),
+    "a vector": (ProjectedBoostingRegressor, OUTPUTS[:, 0]),
+    "labels": (ProjectedBoostingClassifier, LABELS),
+    "unknown labels": (ProjectedBoostingClassifier, with_unknown(LABELS)),
+    "classes": (ProjectedBoostingClassifier, CLASSES),
+    "two classes": (ProjectedBoostingClassifier, CLASSES < "b"),
+}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def margins(model, X):
+    """What the model adds up, before it becomes predictions."""
+    if isinstance(model, ProjectedBoostingRegressor):
+        return model.predict(X)
+    return model.decision_function(X)
+
+
+ROUNDED = "float32 residuals: weight 3 times one of them is rounded, three of them are not"
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": ROUNDED,
+    "check_sample_weight_equivalence_on_sparse_data": ROUNDED,
+}
+
+
+@parametrize_with_checks(
+    [
+        ProjectedBoostingRegressor(n_estimators=10),
+        ProjectedBoostingRegressor(n_estimators=10, strategy="gbrt-rpo"),
+        ProjectedBoostingRegressor(n_estimators=10, strategy="single-target"),
+        ProjectedBoostingClassifier(n_estimators=10),
+    ],
+    expected_failed_checks=lambda estimator: (
+        EXPECTED_FAILURES if isinstance(estimator, ProjectedBoostingRegressor) else {}
+    ),
+)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [pandas.DataFrame, polars.DataFrame, lambda columns: pyarrow.table(dict(columns))],
+    ids=["pandas", "polars", "arrow"],
+)
+def test_every_table_gives_the_model_of_the_array(convert):
+    table = convert({f"x{place}": X[:, place] for place in range(X.shape[1])})
+    model = ProjectedBoostingClassifier(**FAST)
+    found = clone(model).fit(table, LABELS).predict_proba(table)
+    np.testing.assert_array_equal(found, clone(model).fit(X, LABELS).predict_proba(X))
+
+
+def test_what_a_sparse_table_does_not_store_is_missing():
+    dense = np.where(X < 3, np.nan, X)
+    sparse = scipy.sparse.csr_array(np.where(X < 3, 0, X))
+    sparse.indices = sparse.indices.copy()
+    model = ProjectedBoostingRegressor(**FAST).fit(dense, OUTPUTS)
+    other = ProjectedBoostingRegressor(**FAST).fit(sparse, OUTPUTS)
+    np.testing.assert_array_equal(model.predict(dense), other.predict(sparse))
+    np.testing.assert_array_equal(model.predict(dense), model.predict(sparse.tocsc()))
+
+
+def test_the_number_of_threads_changes_nothing():
+    one, two = (
+        ProjectedBoostingClassifier(subsample=0.7, max_features=0.5, n_jobs=n_jobs, **FAST)
+        .fit(X, with_unknown(LABELS))
+        .predict_proba(X)
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+def test_importances_find_the_columns_that_count():
+    model = ProjectedBoostingRegressor(**FAST).fit(X, OUTPUTS[:, :2])
+    assert model.feature_importances_.shape == (12,)
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    assert model.feature_importances_[:3].sum() > 0.9
+    lost = permutation_importance(model, X, OUTPUTS[:, :2], n_repeats=2, random_state=0)
+    assert set(np.argsort(lost["importances_mean"])[-3:]) == {0, 1, 2}
+
+
+# Labels -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@each_strategy
+def test_numbers_are_learned(strategy, loss):
+    model = ProjectedBoostingRegressor(strategy=strategy, loss=loss, **FAST | {"n_estimators": 80})
+    model.fit(X[TRAIN], with_unknown(OUTPUTS[TRAIN]))
+    assert model.predict(X).shape == OUTPUTS.shape
+    assert model.score(X[TEST], OUTPUTS[TEST]) > 0.4
+
+
+@each_strategy
+def test_labels_are_learned(strategy):
+    model = ProjectedBoostingClassifier(strategy=strategy, **FAST)
+    model.fit(X[TRAIN], with_unknown(LABELS[TRAIN]))
+    found = model.predict_proba(X[TEST])
+    chance = np.tile(LABELS[TRAIN].mean(axis=0), (100, 1))
+    losses = [
+        np.mean([log_loss(LABELS[TEST, k], own[:, k], labels=[0, 1]) for k in range(10)])
+        for own in (found, chance)
+    ]
+    assert losses[0] < 0.96 * losses[1]
+    np.testing.assert_array_equal(model.predict(X), model.predict_proba(X) > 0.5)
+    np.testing.assert_array_equal(model.classes_, np.arange(10))
+
+
+@pytest.mark.parametrize("strategy", ["gbrt-relabel-rpo", "gbrt-rpo", "gbmort"])
+def test_classes_are_learned(strategy):
+    model = ProjectedBoostingClassifier(strategy=strategy, **FAST | {"n_estimators": 80})
+    model.fit(X[TRAIN], CLASSES[TRAIN])
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(400), abs=1e-12)
+    assert list(model.classes_) == ["a", "b", "c", "d"]
+    assert model.score(X[TEST], CLASSES[TEST]) > 0.5 > np.mean(CLASSES[TEST] == "a")
+
+
+@pytest.mark.parametrize("projection", PROJECTIONS)
+@pytest.mark.parametrize("shared", [True, False])
+def test_every_projection_learns(projection, shared):
+    model = ProjectedBoostingRegressor(projection=projection, n_components=3, shared=shared, **FAST)
+    assert model.fit(X[TRAIN], OUTPUTS[TRAIN]).score(X[TEST], OUTPUTS[TEST]) > 0.3
+
+
+def test_a_shared_projection_is_the_one_of_all_rounds():
+    """With all outputs but one in its null space, no cut depends on those."""
+    matrix = np.eye(6)[[2]]
+    model = ProjectedBoostingRegressor(projection=matrix, **FAST).fit(X, OUTPUTS)
+    alone = ProjectedBoostingRegressor(**FAST).fit(X, OUTPUTS[:, 2])
+    np.testing.assert_array_equal(model.predict(X)[:, 2], alone.predict(X))
+
+
+def test_unknown_labels_are_as_good_as_rows_that_are_not_there():
+    labels = with_unknown(OUTPUTS)
+    model = ProjectedBoostingRegressor(strategy="single-target", **FAST).fit(X, labels)
+    for output, own in enumerate(labels.T):
+        is_known = ~np.isnan(own)
+        alone = ProjectedBoostingRegressor(**FAST, max_bin=1000).fit(X[is_known], own[is_known])
+        # The bins differ, which does not change which rows of training are told apart.
+        np.testing.assert_array_equal(
+            model.predict(X[is_known])[:, output], alone.predict(X[is_known])
+        )
+
+
+@each_strategy
+def test_a_label_of_weight_0_is_an_unknown_one(strategy):
+    unknown = with_unknown(LABELS)
+    model = ProjectedBoostingClassifier(strategy=strategy, **FAST)
+    found = clone(model).fit(X, LABELS, sample_weight=~np.isnan(unknown))
+    np.testing.assert_array_equal(
+        found.decision_function(X), clone(model).fit(X, unknown).decision_function(X)
+    )
+
+
+def test_rows_without_a_known_label_are_left_out():
+    labels = LABELS.astype(float)
+    labels[::3] = np.nan
+    kept = np.arange(400) % 3 > 0
+    model = ProjectedBoostingClassifier(**FAST)
+    np.testing.assert_array_equal(
+        clone(model).fit(X, labels).predict_proba(X),
+        clone(model).fit(X[kept], LABELS[kept]).predict_proba(X),
+    )
+    unknown_classes = np.where(kept, OUTPUTS[:, 0] > 1, np.nan)
+    np.testing.assert_array_equal(
+        clone(model).fit(X, unknown_classes).predict_proba(X),
+        clone(model).fit(X[kept], OUTPUTS[kept, 0] > 1).predict_proba(X),
+    )
+
+
+def test_sparse_labels_give_the_model_of_dense_ones():
+    dense = ProjectedBoostingClassifier(**FAST).fit(X, LABELS)
+    sparse = ProjectedBoostingClassifier(**FAST).fit(X, scipy.sparse.csr_array(LABELS))
+    predicted = sparse.predict(X)
+    assert scipy.sparse.issparse(predicted)
+    np.testing.assert_array_equal(predicted.toarray(), dense.predict(X))
+
+
+def test_single_targets_are_models_of_their_own():
+    model = ProjectedBoostingRegressor(strategy="single-target", **FAST).fit(X, OUTPUTS)
+    alone = [ProjectedBoostingRegressor(**FAST).fit(X, own).predict(X) for own in OUTPUTS.T]
+    np.testing.assert_array_equal(model.predict(X), np.column_stack(alone))
+
+
+def test_one_output_has_no_components():
+    """Special cases equal general ones: with a single output all strategies are one."""
+    first, *others = (
+        ProjectedBoostingRegressor(strategy=strategy, **FAST).fit(X, OUTPUTS[:, 0]).predict(X)
+        for strategy in ("gbmort", "gbrt-relabel-rpo", "single-target")
+    )
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
+# Rounds -------------------------------------------------------------------------------------------
+
+
+@each_kind
+def test_stages_lead_to_the_prediction(kind):
+    make, y = KINDS[kind]
+    model = make(**FAST).fit(X, y)
+    *_, last = stages = list(model.staged_predict(X))
+    assert len(stages) == model.n_estimators_ == 20
+    np.testing.assert_array_equal(last, model.predict(X))
+
+
+def test_training_losses_are_those_of_the_stages():
+    model = ProjectedBoostingRegressor(**FAST).fit(X, OUTPUTS)
+    expected = [np.mean((OUTPUTS - found) ** 2) / 2 for found in model.staged_predict(X)]
+    np.testing.assert_allclose(model.train_losses_, expected, rtol=1e-5)  # margins are float32
+    assert (np.diff(model.train_losses_) <= 0).all()
+
+
+@each_strategy
+def test_training_loss_counts_known_labels_alone(strategy):
+    labels, weights = with_unknown(OUTPUTS), np.random.default_rng(0).random(OUTPUTS.shape)
+    model = ProjectedBoostingRegressor(strategy=strategy, **FAST)
+    model.fit(X, labels, sample_weight=weights)
+    errors = (labels - model.predict(X)) ** 2 / 2
+    expected = np.nansum(weights * errors) / weights[~np.isnan(labels)].sum()
+    assert model.train_losses_[-1] == pytest.approx(expected, rel=1e-5)  # margins are float32
+
+
+@each_strategy
+def test_early_stopping_keeps_the_best_trees(strategy):
+    model = ProjectedBoostingRegressor(
+        400, strategy=strategy, learning_rate=0.5, early_stopping_rounds=5, random_state=0
+    )
+    model.fit(X[TRAIN], OUTPUTS[TRAIN], eval_set=(X[TEST], OUTPUTS[TEST]))
+    scores = model.validation_scores_
+    assert len(scores) < 400
+    assert model.n_estimators_ == scores.argmax() + 1 == len(scores) - 5
+    loss = np.mean((OUTPUTS[TEST] - model.predict(X[TEST])) ** 2) / 2
+    assert -scores.max() == pytest.approx(loss, rel=1e-5)  # margins are float32
+
+
+@each_kind
+def test_rows_are_held_out_for_early_stopping(kind):
+    make, y = KINDS[kind]
+    model = make(early_stopping_rounds=3, validation_fraction=0.25, **FAST).fit(X, y)
+    again = make(early_stopping_rounds=3, validation_fraction=0.25, **FAST).fit(X, y)
+    np.testing.assert_array_equal(model.validation_scores_, again.validation_scores_)
+    np.testing.assert_array_equal(margins(model, X), margins(again, X))
+    assert model.n_estimators_ == model.validation_scores_.argmax() + 1
+
+
+def test_a_validation_set_alone_stops_nothing():
+    model = ProjectedBoostingRegressor(**FAST, learning_rate=1.0)
+    model.fit(X[TRAIN], OUTPUTS[TRAIN], eval_set=(X[TEST], OUTPUTS[TEST]))
+    assert model.n_estimators_ == len(model.validation_scores_) == 20
+    assert model.validation_scores_.argmax() < 19
+    assert ProjectedBoostingRegressor(**FAST).fit(X, OUTPUTS).validation_scores_ is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "scoring", "expected"),
+    [
+        ("numbers", "r2", lambda model: model.score(X[TEST], OUTPUTS[TEST])),
+        (
+            "numbers",
+            "neg_mean_absolute_error",
+            lambda model: -mean_absolute_error(OUTPUTS[TEST], model.predict(X[TEST])),
+        ),
+        (
+            "a vector",
+            make_scorer(mean_absolute_error),
+            lambda model: mean_absolute_error(OUTPUTS[TEST, 0], model.predict(X[TEST])),
+        ),
+        ("classes", "accuracy", lambda model: model.score(X[TEST], CLASSES[TEST])),
+        (
+            "classes",
+            "neg_log_loss",
+            lambda model: -log_loss(CLASSES[TEST], model.predict_proba(X[TEST])),
+        ),
+        (
+            "two classes",
+            lambda model, X, y: float((model.decision_function(X) > 0).mean() + y.mean()),
+            lambda model: model.predict(X[TEST]).mean() + (CLASSES[TEST] < "b").mean(),
+        ),
+        (
+            "labels",
+            "label_ranking_average_precision",
+            lambda model: label_ranking_average_precision(
+                LABELS[TEST].astype(np.float32), model.predict_proba(X[TEST])
+            ),
+        ),
+    ],
+)
+def test_any_score_may_be_watched(kind, scoring, expected):
+    make, y = KINDS[kind]
+    model = make(scoring=scoring, **FAST).fit(X[TRAIN], y[TRAIN], eval_set=(X[TEST], y[TEST]))
+    assert model.validation_scores_[-1] == pytest.approx(expected(model), rel=1e-6)
+
+
+def test_scores_leave_unknown_labels_out():
+    rng = np.random.default_rng(0)
+    labels = with_unknown(rng.random((50, 6)) < 0.4).astype(np.float32)
+    labels[0] = np.nan
+    scores = rng.normal(size=labels.shape)
+    of_rows = []
+    for own, score in zip(labels[1:], scores[1:], strict=True):
+        known = ~np.isnan(own)
+        relevant = np.flatnonzero(own == 1)
+        precisions = [
+            (score[relevant] >= score[label]).sum() / (score[known] >= score[label]).sum()
+            for label in relevant
+        ]
+        of_rows.append(np.mean(precisions) if precisions else 1.0)
+    assert label_ranking_average_precision(labels, scores) == pytest.approx(np.mean(of_rows))
+    expected = [
+        1 - np.nansum((own - score) ** 2) / np.nansum((own - np.nanmean(own)) ** 2)
+        for own, score in zip(labels.T, scores.T, strict=True)
+    ]
+    assert mean_r2(labels, scores) == pytest.approx(np.mean(expected), rel=1e-6)
+    assert np.isnan(mean_r2(np.full((3, 1), np.nan, np.float32), np.zeros((3, 1))))
+
+
+def test_callbacks_are_told_every_round_and_may_end_training():
+    told = []
+    model = ProjectedBoostingRegressor(**FAST)
+    model.fit(X, OUTPUTS, callbacks=[told.append, lambda round_: round_.number == 7])
+    assert [round_.number for round_ in told] == list(range(1, 8))
+    np.testing.assert_array_equal([round_.train_loss for round_ in told], model.train_losses_)
+    assert told[0].validation_score is None
+    assert model.n_estimators_ == 7
+
+
+def test_progress_is_printed_on_request(capsys):
+    model = ProjectedBoostingRegressor(**FAST).fit(X, OUTPUTS)
+    assert capsys.readouterr().out == ""
+    clone(model).set_params(verbose=8).fit(X, OUTPUTS)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["[8]", "[16]", "[20]"]
+    assert lines[-1] == f"[20]\ttraining loss: {model.train_losses_[-1]:.5f}"
+
+
+@each_strategy
+def test_warm_start_grows_the_trees_of_one_go(strategy, tmp_path):
+    model = ProjectedBoostingRegressor(strategy=strategy, subsample=0.6, **FAST)
+    whole = clone(model).fit(X, OUTPUTS)
+    part = clone(model).set_params(n_estimators=8, warm_start=True).fit(X, OUTPUTS)
+    part.save(tmp_path / "part")
+    for begun in (part, mtboost.load_model(tmp_path / "part")):
+        begun.set_params(n_estimators=20).fit(X, OUTPUTS)
+        np.testing.assert_array_equal(begun.predict(X), whole.predict(X))
+        np.testing.assert_array_equal(begun.train_losses_, whole.train_losses_)
+
+
+def test_an_interrupted_fit_leaves_nothing_half_made():
+    def interrupt(round_):
+        if round_.number == 3:
+            raise KeyboardInterrupt
+
+    model = ProjectedBoostingRegressor(**FAST).fit(X, OUTPUTS)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, OUTPUTS, callbacks=[interrupt])
+    with pytest.raises(ValueError, match="not fitted"):
+        model.predict(X)
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+@each_kind
+@pytest.mark.parametrize("strategy", ["gbrt-relabel-rpo", "gbrt-rpo"])
+def test_saved_and_pickled_models_predict_the_same(kind, strategy, tmp_path):
+    make, y = KINDS[kind]
+    model = make(strategy=strategy, **FAST).fit(pandas.DataFrame(X).add_prefix("x"), y)
+    model.save(tmp_path / "model")
+    for again in (mtboost.load_model(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert type(again) is make
+        table = pandas.DataFrame(X).add_prefix("x")
+        np.testing.assert_array_equal(margins(again, table), margins(model, table))
+        np.testing.assert_array_equal(again.predict(table), model.predict(table))
+        assert again.get_params() == model.get_params()
+        np.testing.assert_array_equal(again.train_losses_, model.train_losses_)
+        np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
+
+
+def test_single_targets_are_saved(tmp_path):
+    model = ProjectedBoostingClassifier(strategy="single-target", **FAST).fit(X, LABELS)
+    model.save(tmp_path / "model")
+    again = mtboost.load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_scorer_of_ones_own_cannot_be_saved(tmp_path):
+    model = ProjectedBoostingRegressor(scoring=make_scorer(mean_absolute_error), **FAST)
+    with pytest.raises(ModelFormatError, match="parameters/scoring holds"):
+        model.fit(X, OUTPUTS).save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"strategy": "rpo"}, "strategy is 'rpo'.*gbrt-relabel-rpo"),
+        ({"n_estimators": 0}, "n_estimators is 0"),
+        ({"loss": "squared"}, "loss is 'squared'.*'squared_error'"),
+        ({"huber_delta": 0.0}, "huber_delta is 0.0"),
+        ({"projection": "gauss"}, "projection is 'gauss'"),
+        ({"projection": np.ones((2, 5))}, r"projection has shape \(2, 5\)"),
+        ({"n_components": 0}, "n_components is 0"),
+        ({"projection": "pca", "n_components": -1}, "n_components is -1"),
+        ({"strategy": "gbrt-rpo", "n_components": 3}, "n_components is 3.*has one"),
+        ({"learning_rate": 0}, "learning_rate is 0"),
+        ({"learning_rate": np.nan}, "learning_rate is nan"),
+        ({"learning_rate": "a"}, "learning_rate is 'a'"),
+        ({"max_depth": 0}, "max_depth is 0"),
+        ({"max_leaf_nodes": 1}, "max_leaf_nodes is 1"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf is 0"),
+        ({"max_features": "half"}, "max_features is 'half'"),
+        ({"subsample": 0.0}, "subsample is 0.0"),
+        ({"colsample_bytree": 1.5}, "colsample_bytree is 1.5"),
+        ({"max_bin": 1}, "max_bin is 1"),
+        ({"early_stopping_rounds": 0}, "early_stopping_rounds is 0"),
+        ({"early_stopping_rounds": 5, "validation_fraction": 1.0}, "validation_fraction is 1.0"),
+        ({"early_stopping_rounds": 5, "scoring": "nothing"}, "scoring.*'nothing'"),
+        (
+            {"early_stopping_rounds": 5, "scoring": "label_ranking_average_precision"},
+            "needs y to be a matrix of labels",
+        ),
+        ({"random_state": -1}, "random_state is -1"),
+    ],
+)
+def test_parameters_are_checked_before_trees_grow(parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        ProjectedBoostingRegressor(**parameters).fit(X, OUTPUTS)
+
+
+@pytest.mark.parametrize(
+    ("make", "y", "arguments", "message"),
+    [
+        (ProjectedBoostingRegressor, np.full(400, np.nan), {}, "no known label"),
+        (
+            ProjectedBoostingRegressor,
+            OUTPUTS,
+            {"sample_weight": np.ones(3)},
+            "sample_weight has shape",
+        ),
+        (ProjectedBoostingRegressor, OUTPUTS, {"sample_weight": -np.ones(400)}, "weight is -1"),
+        (ProjectedBoostingRegressor, OUTPUTS, {"eval_set": [X]}, "eval_set must be"),
+        (
+            ProjectedBoostingRegressor,
+            OUTPUTS,
+            {"eval_set": (X, OUTPUTS[:, :2])},
+            "y has 2 outputs instead of 6",
+        ),
+        (ProjectedBoostingClassifier, LABELS + 1, {}, "labels in several columns must be 0, 1"),
+        (ProjectedBoostingClassifier, np.ones(400), {}, "y has 1 classes"),
+        (ProjectedBoostingClassifier, LABELS, {"eval_set": (X, CLASSES)}, "as it did in fit"),
+        (
+            ProjectedBoostingClassifier,
+            LABELS,
+            {"eval_set": (X, LABELS[:, :3])},
+            "y has 3 labels instead of 10",
+        ),
+    ],
+)
+def test_data_are_checked_before_trees_grow(make, y, arguments, message):
+    with pytest.raises(DataError, match=message):
+        make(**FAST).fit(X, y, **arguments)
+
+
+def test_scorers_of_scikit_learn_refuse_unknown_labels():
+    model = ProjectedBoostingRegressor(scoring="neg_mean_absolute_error", early_stopping_rounds=3)
+    with pytest.raises(DataError, match="cannot leave unknown labels out"):
+        model.fit(X, with_unknown(OUTPUTS))
+
+
+def test_separate_models_of_classes_are_refused():
+    with pytest.raises(ParameterError, match="OneVsRestClassifier"):
+        ProjectedBoostingClassifier(strategy="single-target").fit(X, CLASSES)
+
+
+def test_warm_start_refuses_another_kind_of_model():
+    model = ProjectedBoostingRegressor(warm_start=True, **FAST).fit(X, OUTPUTS)
+    with pytest.raises(ParameterError, match="less than the 20 trees"):
+        model.set_params(n_estimators=5).fit(X, OUTPUTS)
+    with pytest.raises(ParameterError, match="another strategy"):
+        model.set_params(n_estimators=30, strategy="gbrt-rpo").fit(X, OUTPUTS)
+    with pytest.raises(ParameterError, match="another strategy"):
+        model.set_params(strategy="single-target").fit(X, OUTPUTS)
+    with pytest.raises(DataError, match="y has 3 outputs instead of 6"):
+        model.set_params(strategy="gbmort").fit(X, OUTPUTS[:, :3])
