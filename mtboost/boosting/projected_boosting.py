@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -318,6 +318,16 @@ class ProjectedBoostingClassifier(ClassifierMixin, BaseProjectedBoosting):  # ty
         Those of several classes are up to a constant of the row.
         """
         return self._decision_function_margins(self._margins(X))
+
+    def staged_decision_function(self, X: Any) -> Iterator[Floats]:
+        """What :meth:`decision_function` says after each tree."""
+        for margins in self._staged_margins(X):
+            yield self._decision_function_margins(margins)
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
+        """What :meth:`predict_proba` says after each tree."""
+        for margins in self._staged_margins(X):
+            yield self._predict_proba_margins(margins)
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class or label.

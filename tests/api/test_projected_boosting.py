@@ -257,6 +257,11 @@ def test_stages_lead_to_the_prediction(kind):
     *_, last = stages = list(model.staged_predict(X))
     assert len(stages) == model.n_estimators_ == 20
     np.testing.assert_array_equal(last, model.predict(X))
+    if hasattr(model, "predict_proba"):
+        *_, last = model.staged_predict_proba(X)
+        np.testing.assert_array_equal(last, model.predict_proba(X))
+        *_, last = model.staged_decision_function(X)
+        np.testing.assert_array_equal(last, model.decision_function(X))
 
 
 def test_training_losses_are_those_of_the_stages():
