@@ -78,6 +78,14 @@ def test_rows_of_a_hadamard_matrix_are_orthogonal():
         np.testing.assert_allclose(matrix @ matrix.T, 64 / 9 * np.eye(9), atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_that_move_alike_do_not_cancel(kind):
+    """Without its random signs, seven of eight rows of a Hadamard matrix would take them to 0."""
+    seen = [abs(matrix.sum()) > 1e-5 for matrix in matrices(kind, 1000, d=8, q=1)]
+    # The sum of eight signs is 0 with probability 70 / 256, the most of all kinds.
+    assert np.mean(seen) > 1 - 70 / 256 - 5 * 0.5 / np.sqrt(1000)
+
+
 @pytest.mark.parametrize(("kind", "most"), [("subsample", 5), ("hadamard", 8)])
 def test_what_is_drawn_without_replacement_ends(kind, most):
     ForestProjection(kind, n_components=most).matrix(n_outputs=5, seed=0, tree=0)

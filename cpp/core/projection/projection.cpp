@@ -71,9 +71,11 @@ std::vector<float> draw(ProjectionKind kind, std::size_t q, std::size_t d, Rando
     case ProjectionKind::hadamard: {
       const std::size_t order = std::bit_ceil(d);
       const auto rows = draw_without_replacement(q, order, random);
-      for (std::size_t component = 0; component < q; ++component)
-        for (std::size_t output = 0; output < d; ++output)  // Sylvester's matrix: the parity of common bits
-          matrix[component * d + output] = std::popcount(rows[component] & output) % 2 == 0 ? 1.0f : -1.0f;
+      for (std::size_t output = 0; output < d; ++output) {
+        const float sign = random.uniform() < 0.5 ? 1.0f : -1.0f;
+        for (std::size_t component = 0; component < q; ++component)  // Sylvester's matrix: the parity of common bits
+          matrix[component * d + output] = std::popcount(rows[component] & output) % 2 == 0 ? sign : -sign;
+      }
       break;
     }
   }

@@ -21,7 +21,8 @@ enum class ProjectionKind : std::uint8_t {
   rademacher,  // ±1
   achlioptas,  // ±√3 with probability 1/6 each, else 0
   sparse,      // ±√s with probability 1/(2s) each, else 0; s = √d; a component of zeros is drawn again
-  hadamard,    // ±1: rows of a Hadamard matrix of order 2^k >= d, no row twice; its first d columns
+  hadamard,    // ±1: rows of a Hadamard matrix of order 2^k >= d, no row twice; its first d columns,
+               // each with a random sign: without, outputs that move alike cancel in all rows but one
 };
 ProjectionKind projection_kind_named(const std::string& name);
 
