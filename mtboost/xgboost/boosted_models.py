@@ -24,6 +24,7 @@ from mtboost.xgboost.assemble import (
     tree_document,
     with_trees,
 )
+from mtboost.xgboost.library import version
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -141,7 +142,7 @@ def _tree_document(nodes: Tree, leaves: FloatArray, *, n_features: int) -> Docum
     """A tree whose leaves are these, in the order of the nodes, each a number or a vector.
 
     XGBoost 3.0 and 3.1 read vectors from ``base_weights``, later versions from ``leaf_weights``,
-    where a leaf's ``right_children`` is its row. Each leaves alone what the other one reads.
+    where a leaf's ``right_children`` is its row.
     """
     is_leaf = nodes["left"] < 0
     n_outputs = leaves.shape[1]
@@ -151,14 +152,14 @@ def _tree_document(nodes: Tree, leaves: FloatArray, *, n_features: int) -> Docum
     tree = tree_document(nodes | {"value": first, "base_weight": first}, n_features=n_features)
     if n_outputs == 1:
         return tree
+    if version() >= (3, 2):
+        places = np.cumsum(is_leaf, dtype=np.int32) - 1
+        tree["right_children"] = np.where(is_leaf, places, nodes["right"])
+        tree["leaf_weights"] = leaves.ravel()
     return {
         **tree,
         "base_weights": values.ravel(),
-        "leaf_weights": leaves.ravel(),
         "parents": nodes["parent"],
-        "right_children": np.where(is_leaf, np.cumsum(is_leaf) - 1, nodes["right"]).astype(
-            np.int32
-        ),
         "split_conditions": nodes["threshold"],
         "tree_param": {**tree["tree_param"], "size_leaf_vector": str(n_outputs)},
     }

@@ -3,7 +3,8 @@
 
 Margins are the same to the bit: both add the same float32 numbers in the same order. Probabilities
 are not, as XGBoost and SciPy have exponential functions of their own; 2.4e-7 is four roundings of
-numbers up to 1. Not compared: SHAP values of several outputs before XGBoost 3.3, which has none.
+numbers up to 1. Not compared: SHAP values of vector leaves before XGBoost 3.3, which has none, or
+wrong ones.
 """
 
 from __future__ import annotations
