@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
+import xgboost
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array, check_consistent_length
@@ -48,6 +49,7 @@ from mtboost.tree_parameters import (
     seed_of,
 )
 from mtboost.xgboost.bins import bin_matrix
+from mtboost.xgboost.boosted_models import booster_of
 from mtboost.xgboost.matrices import quantile_matrix
 
 Strategy: TypeAlias = Literal["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
@@ -447,12 +449,56 @@ class BaseProjectedBoosting(TableEstimator):
         total: float = mean.sum()
         return np.asarray(mean / (total or 1.0))
 
+    def booster(self, output: int | None = None) -> xgboost.Booster:
+        """The model as XGBoost's own, which predicts without mtboost.
+
+        Its margins are those of the model to the bit, after each round (``iteration_range``) too,
+        and its predictions those of :meth:`predict`, of a classifier of ``predict_proba``, up to
+        rounding; of two classes, the probability of the second one.
+
+        Parameters
+        ----------
+        output : int, optional
+            Column of `y`, counted from 0: trees of this output alone, with a number in each leaf,
+            for whatever reads ordinary boosters. Where `y` holds several classes, a column of
+            ``decision_function``; the booster predicts this margin. By default all outputs: trees
+            whose leaves hold vectors, by ``strategy="single-target"`` ordinary ones for each.
+
+        Returns
+        -------
+        xgboost.Booster
+            Of the objective ``reg:squarederror`` (also for Huber's loss), ``reg:absoluteerror``,
+            ``binary:logistic`` or ``multi:softprob``. ``feature_names`` are the names of the
+            columns where all are strings. Constants that the outputs start from are in the leaves
+            of the first tree.
+
+        Raises
+        ------
+        ParameterError
+            There is no such output.
+        """
+        self._check_has_trees()
+        n_outputs = sum(model.n_outputs for model in self.models_)
+        is_number = isinstance(output, int | np.integer)
+        if output is not None and not (is_number and 0 <= output < n_outputs):
+            raise ParameterError(f"output is {output!r}: it must be one of 0 to {n_outputs - 1}.")
+        names = getattr(self, "feature_names_in_", None)
+        return booster_of(
+            self.models_,
+            self._loss().name,
+            output=output,
+            feature_names=None if names is None else names.tolist(),
+        )
+
     # ---- files ------------------------------------------------------------------------------
 
-    def _to_file(self) -> dict[str, Any]:
+    def _check_has_trees(self) -> None:
         check_is_fitted(self, "models_")
         if self.models_[0].n_trees == 0:
             raise NotFittedError("There are no trees: fit again.")
+
+    def _to_file(self) -> dict[str, Any]:
+        self._check_has_trees()
         models = [
             {
                 "relabels": model.relabels,

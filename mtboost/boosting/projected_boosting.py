@@ -112,6 +112,7 @@ class ProjectedBoostingRegressor(RegressorMixin, BaseProjectedBoosting):  # type
     --------
     >>> model = ProjectedBoostingRegressor(n_components=5).fit(X, Y)  # doctest: +SKIP
     >>> model.predict(X)  # of shape (n_rows, n_outputs)  # doctest: +SKIP
+    >>> model.booster().save_model("model.ubj")  # for XGBoost  # doctest: +SKIP
 
     References
     ----------

@@ -43,7 +43,7 @@ else:  # before XGBoost 3.2, where ProjectedObjective refuses to be made
 
 FloatArray = npt.NDArray[np.float32]
 Pair = tuple[FloatArray, FloatArray]
-_INSTEAD = "mtboost.lightgbm.ProjectedObjective"
+_INSTEAD = "mtboost.ProjectedBoostingRegressor"
 
 
 class ProjectedObjective(xgboost.callback.TrainingCallback):
@@ -284,7 +284,7 @@ class _ProjectedGradients(TreeObjective):
 
     def _read(self, matrix: xgboost.DMatrix) -> _Rows:
         given = self._given
-        check_vector_categories(matrix, instead=_INSTEAD)
+        check_vector_categories(matrix, instead="mtboost.lightgbm.ProjectedObjective")
         n_rows = matrix.num_row()
         of_matrix = matrix.get_label().reshape(n_rows, -1).astype(np.float32)
         labels = of_matrix if given.labels is None else as_known_labels(given.labels)

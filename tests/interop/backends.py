@@ -15,7 +15,7 @@ import xgboost
 
 import mtboost
 import mtboost.lightgbm
-from mtboost import MultiTaskClassifier
+from mtboost import MultiTaskClassifier, ProjectedBoostingClassifier
 from mtboost.tables import as_table
 from mtboost.xgboost import TaskQuitting, TaskSplit
 from mtboost.xgboost.library import check_readable
@@ -258,3 +258,13 @@ class Example:
 
 
 BACKENDS = {backend.name: backend for backend in [XGBoost(), LightGBM()]}
+
+
+def projected_boosting():
+    """A classifier of four labels, whose trees are the core's, and the array it was fitted on."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 5)).astype(np.float32)
+    labels = X @ rng.normal(size=(5, 4)) + rng.normal(size=(400, 4)) > 0
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = ProjectedBoostingClassifier(12, strategy="gbrt-rpo", n_jobs=1, random_state=0)
+    return model.fit(X, labels), X

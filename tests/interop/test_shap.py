@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import xgboost
+from interop.backends import projected_boosting
 
 shap = pytest.importorskip("shap", reason="pip install 'mtboost[interop]'")
 
@@ -65,3 +67,11 @@ def test_interactions_add_up_to_the_values(example, backend):
     np.testing.assert_allclose(
         interactions.sum(axis=2), explainer.shap_values(example.table[:50]), rtol=0, atol=ATOL
     )
+
+
+def test_values_of_one_of_many_outputs_add_up_to_its_margins():
+    model, X = projected_boosting()
+    booster = model.booster(1)
+    margins = booster.predict(xgboost.DMatrix(X, nthread=1), output_margin=True)
+    found = explained(shap.TreeExplainer(booster), X)[1]
+    np.testing.assert_allclose(found, margins, rtol=0, atol=ATOL)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import xgboost
+from interop.backends import projected_boosting
 
 treelite = pytest.importorskip("treelite", reason="pip install 'mtboost[interop]'")
 tl2cgen = pytest.importorskip("tl2cgen", reason="pip install 'mtboost[interop]'")
@@ -50,3 +52,12 @@ def test_codes_of_categories_reach_the_same_leaves(example_with_categories, back
     model = load(booster, backend)
     assert_model(model, example_with_categories, backend)
     assert_compiled_model(model, tmp_path, example_with_categories, backend)
+
+
+@pytest.mark.parametrize("output", [None, 1])
+def test_boosters_of_many_outputs_predict_the_same(output):
+    model, X = projected_boosting()
+    booster = model.booster(output)
+    expected = booster.predict(xgboost.DMatrix(X, nthread=1))
+    found = treelite.gtil.predict(treelite.frontend.from_xgboost(booster), X)
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=0, atol=ATOL)

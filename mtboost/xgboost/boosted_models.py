@@ -1,0 +1,165 @@
+"""The core's boosting of many outputs as a genuine ``xgboost.Booster``.
+
+Margins keep their bits. The constants F₀ that the core starts from therefore stand in the leaves of
+the first tree, where 0 + (F₀ + v) is rounded as the core's F₀ + v. In ``base_score`` they would not
+survive: of a logistic objective it is a probability, whose log-odds differ in the last bits, and
+XGBoost 3.0 has one number for all outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+import xgboost
+
+from mtboost import _core
+from mtboost.xgboost.assemble import (
+    Document,
+    Tree,
+    load_document,
+    read_document,
+    tree_document,
+    with_trees,
+)
+from mtboost.xgboost.library import version
+
+FloatArray = npt.NDArray[np.float32]
+
+# By the core's name of the loss. Of Huber's the margins are the predictions, as of squared error.
+_OBJECTIVES = {
+    "squared": "reg:squarederror",
+    "absolute": "reg:absoluteerror",
+    "huber": "reg:squarederror",
+    "logistic": "binary:logistic",
+    "softmax": "multi:softprob",
+}
+
+
+def booster_of(
+    models: Sequence[_core.BoostedModel],
+    loss: str,
+    *,
+    output: int | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> xgboost.Booster:
+    """Booster of all outputs, or of one.
+
+    Parameters
+    ----------
+    models : sequence of _core.BoostedModel
+        A model of several outputs becomes a tree a round, whose leaves hold a number for each of
+        them; models of one output become a tree a round and output.
+    loss : str
+        That of the models, as the core calls it.
+    output : int, optional
+        Ordinary trees of this output alone. Of ``"softmax"`` they predict the margin of a class.
+    feature_names : sequence of str, optional
+
+    Returns
+    -------
+    xgboost.Booster
+    """
+    objective, n_outputs = _OBJECTIVES[loss], sum(model.n_outputs for model in models)
+    parts = [(model, slice(None)) for model in models]
+    if output is not None:
+        columns = [(model, place) for model in models for place in range(model.n_outputs)]
+        model, place = columns[output]
+        parts, n_outputs = [(model, slice(place, place + 1))], 1
+        objective = _OBJECTIVES["squared"] if loss == "softmax" else objective
+    frame = _frame(objective, n_outputs, models[0].n_features, feature_names)
+    rounds = zip(*[_trees(model, outputs) for model, outputs in parts], strict=True)
+    trees = [tree for trees_of_round in rounds for tree in trees_of_round]
+    return load_document(with_trees(frame, trees, n_outputs=len(parts)))
+
+
+def _frame(
+    objective: str, n_outputs: int, n_features: int, feature_names: Sequence[str] | None
+) -> Document:
+    """Document of a booster without trees, whose margins are 0."""
+    has_classes = objective == _OBJECTIVES["softmax"]
+    params = {
+        "objective": objective,
+        "base_score": 0.5 if objective == _OBJECTIVES["logistic"] else 0.0,
+        **({"num_class": n_outputs} if has_classes else {}),
+    }
+    matrix = xgboost.DMatrix(
+        scipy.sparse.csr_array((1, n_features), dtype=np.float32),
+        label=np.zeros((1, 1 if has_classes else n_outputs)),
+        feature_names=feature_names,
+        nthread=1,
+    )
+    return read_document(xgboost.Booster(params, cache=[matrix]))
+
+
+def _trees(model: _core.BoostedModel, outputs: slice) -> Iterator[Document]:
+    """Trees of some outputs: of several, with vectors as leaves."""
+    initial = model.initial[outputs]
+    weights = model.output_weights[:, outputs]
+    for number in range(model.n_trees):
+        arrays = model.tree_arrays(number)
+        values = arrays["leaf_values"].astype(np.float32)
+        if model.relabels:
+            values = values.reshape(-1, model.n_outputs)[:, outputs]
+        else:
+            values = np.outer(values, weights[number])  # in float32, as the core predicts
+        if number == 0:
+            values = initial + values
+        is_leaf = arrays["left"] < 0
+        leaves = values[arrays["feature"][is_leaf]]
+        yield _tree_document(_nodes(arrays), leaves, n_features=model.n_features)
+
+
+def _nodes(arrays: Tree) -> Tree:
+    """A tree as the plug-ins have it, but for its leaves."""
+    left = arrays["left"]
+    is_leaf = left < 0
+    inner = np.flatnonzero(~is_leaf)
+    parent = np.full(len(left), -1, np.int32)
+    parent[left[inner]] = parent[left[inner] + 1] = inner
+    weight = arrays["weight"].astype(np.float64)
+    unexplained = weight * arrays["impurity"]
+    gain = np.zeros(len(left))
+    gain[inner] = unexplained[inner] - unexplained[left[inner]] - unexplained[left[inner] + 1]
+    return {
+        "left": left,
+        "right": np.where(is_leaf, -1, left + 1).astype(np.int32),
+        "parent": parent,
+        "feature": np.where(is_leaf, 0, arrays["feature"]),
+        "threshold": arrays["threshold"],
+        "default_left": arrays["default_left"],
+        "gain": np.maximum(gain, 0.0),
+        "hessian": weight,
+        "categorical_nodes": np.empty(0, np.int32),
+        "category_starts": np.zeros(1, np.int64),
+        "categories": np.empty(0, np.int32),
+    }
+
+
+def _tree_document(nodes: Tree, leaves: FloatArray, *, n_features: int) -> Document:
+    """A tree whose leaves are these, in the order of the nodes, each a number or a vector.
+
+    XGBoost 3.0 and 3.1 read vectors from ``base_weights``, later versions from ``leaf_weights``,
+    where a leaf's ``right_children`` is its row.
+    """
+    is_leaf = nodes["left"] < 0
+    n_outputs = leaves.shape[1]
+    values = np.zeros((len(is_leaf), n_outputs), np.float32)
+    values[is_leaf] = leaves
+    first = values[:, 0]
+    tree = tree_document(nodes | {"value": first, "base_weight": first}, n_features=n_features)
+    if n_outputs == 1:
+        return tree
+    if version() >= (3, 2):
+        places = np.cumsum(is_leaf, dtype=np.int32) - 1
+        tree["right_children"] = np.where(is_leaf, places, nodes["right"])
+        tree["leaf_weights"] = leaves.ravel()
+    return {
+        **tree,
+        "base_weights": values.ravel(),
+        "parents": nodes["parent"],
+        "split_conditions": nodes["threshold"],
+        "tree_param": {**tree["tree_param"], "size_leaf_vector": str(n_outputs)},
+    }
