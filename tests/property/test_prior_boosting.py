@@ -12,9 +12,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from mtboost import PriorSamplingClassifier, PriorSamplingRegressor, ProjectedBoostingRegressor
+from mtboost import (
+    PriorSamplingClassifier,
+    PriorSamplingRegressor,
+    ProjectedBoostingRegressor,
+    _core,
+)
 from mtboost.boosting.feature_shares import PRIOR_TREES, DynamicSampling
 from mtboost.boosting.tree_importances import as_shares, model_importances, tree_importances
+from mtboost.tables import as_table
+from mtboost.xgboost.bins import bin_matrix
+from mtboost.xgboost.matrices import quantile_matrix
 
 ERROR = 1e-6
 
@@ -66,12 +74,9 @@ def test_a_single_feature_a_node_follows_the_prior_exactly(floor):
     """Whatever the data, as long as every feature can cut; also in nodes below the root."""
     X, y = make_rows(2, 40)
     prior = np.array([8, 1, 4, 2, 1])
-    model = PriorSamplingRegressor(
-        3000, prior=prior, n_features=1, floor=floor, max_depth=2, learning_rate=1e-3,
-        min_samples_leaf=2, random_state=5,
-    )  # fmt: skip
-    arrays = model.fit(X, y).models_[0]
-    found = [arrays.tree_arrays(tree) for tree in range(3000)]
+    model = PriorSamplingRegressor(3000, prior=prior, floor=floor, n_features=1, random_state=5)
+    model.set_params(max_depth=2, learning_rate=1e-3, min_samples_leaf=2).fit(X, y)
+    found = [model.models_[0].tree_arrays(tree) for tree in range(3000)]
     expected = (1 - floor) * prior / prior.sum() + floor / 5
     roots = np.bincount([tree["feature"][0] for tree in found], minlength=5)
     assert stats.chisquare(roots, 3000 * expected).pvalue > ERROR
@@ -146,21 +151,22 @@ def test_gains_add_up_to_what_a_tree_explains():
 
 @pytest.mark.parametrize("kind", ["impurity", "gain"])
 def test_weights_follow_prior_and_importances(kind):
-    X, y = make_rows(6)
-    prior = np.array([4, 3, 2, 1, 0.0])
-    model = PriorSamplingRegressor(1, prior=prior, dynamic=True, importance_type=kind)
-    engines = []
-    start = model._start
-    model._start = lambda *args: engines.append(start(*args)) or engines[0]
-    weights = []
-    model.set_params(n_estimators=6, floor=0.1).fit(
-        X, y, callbacks=[lambda _: weights.append(engines[0]._engine.feature_weights)]
+    X, y = (array.astype(np.float32) for array in make_rows(6))
+    prior = np.array([4, 3, 2, 1, 0]) / 10
+    matrix = bin_matrix(
+        quantile_matrix(as_table(X), max_bin=16, n_threads=1),
+        storage_order=np.empty(0, np.uint32),
+        n_threads=1,
+        table=X,
     )
-    assert isinstance(engines[0], DynamicSampling)
-    for n_trees, found in enumerate(weights):
-        own = model_importances(model.models_[0].first_trees(n_trees), kind)
-        mixed = (PRIOR_TREES * prior / 10 + n_trees * as_shares(own)) / (PRIOR_TREES + n_trees)
-        assert_allclose(found, 0.9 * mixed + 0.1 / 5, rtol=1e-12)
+    tree = _core.ComponentTreeParams(max_depth=3, max_features=2)
+    core = _core.ProjectedBoosting(matrix, _core.OutputLoss("squared", 1), y, tree=tree)
+    engine = DynamicSampling(core, prior, 0.1, kind)
+    for n_trees in range(6):
+        engine.update(n_threads=1)  # by what was there before
+        own = as_shares(model_importances(core.model.first_trees(n_trees), kind))
+        mixed = (PRIOR_TREES * prior + n_trees * own) / (PRIOR_TREES + n_trees)
+        assert_allclose(core.feature_weights, 0.9 * mixed + 0.1 / 5, rtol=1e-12)
 
 
 def test_dynamic_weights_find_the_feature_that_counts():
