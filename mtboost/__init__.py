@@ -5,7 +5,12 @@ from typing import Any
 
 from mtboost import datasets, errors, metrics
 from mtboost import xgboost as xgboost
-from mtboost.boosting import ProjectedBoostingClassifier, ProjectedBoostingRegressor
+from mtboost.boosting import (
+    PriorSamplingClassifier,
+    PriorSamplingRegressor,
+    ProjectedBoostingClassifier,
+    ProjectedBoostingRegressor,
+)
 from mtboost.dataset import Dataset
 from mtboost.estimators import MultiTaskClassifier, MultiTaskRegressor
 from mtboost.forests import (
@@ -31,6 +36,8 @@ __all__ = [
     "MultiTaskClassifier",
     "MultiTaskModel",
     "MultiTaskRegressor",
+    "PriorSamplingClassifier",
+    "PriorSamplingRegressor",
     "ProjectedBoostingClassifier",
     "ProjectedBoostingRegressor",
     "ProjectedForestClassifier",

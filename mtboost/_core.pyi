@@ -554,7 +554,13 @@ class ResidualProjection(metaclass=_Pybind11Type):
         self, residuals: NDArray[np.float32], *, seed: int, tree: int, n_threads: int = 1
     ) -> NDArray[np.float32]: ...
 
+# The features of one node, in the order in which they are drawn; those of weight 0 never are.
+def draw_features(
+    weights: NDArray[np.float64], n: int, *, seed: int, tree: int, node: int
+) -> NDArray[np.uint32]: ...
+
 # max_leaf_nodes 0: no limit; else the node that gains most is divided next.
+# feature_weights: what a node's features are drawn by; None: equal chances.
 class ComponentTreeParams(metaclass=_Pybind11Type):
     def __init__(
         self,
@@ -563,6 +569,7 @@ class ComponentTreeParams(metaclass=_Pybind11Type):
         max_leaf_nodes: int = 0,
         min_samples_leaf: int = 1,
         max_features: int = 4294967295,
+        feature_weights: NDArray[np.float64] | None = None,
         subsample: float = 1.0,
         colsample: float = 1.0,
         seed: int = 0,
@@ -631,6 +638,11 @@ class ProjectedBoosting(metaclass=_Pybind11Type):
     ) -> None: ...
     def update(self, *, n_threads: int = 1) -> None: ...
     def mean_loss(self, *, n_threads: int = 1) -> float: ...
+    # What features are drawn by in the rounds to come. Assigned, not written to: it is a copy.
+    @property
+    def feature_weights(self) -> NDArray[np.float64] | None: ...
+    @feature_weights.setter
+    def feature_weights(self, weights: NDArray[np.float64] | None) -> None: ...
     # Where they lie; they change with the next round, and cannot be written.
     @property
     def margins(self) -> NDArray[np.float32]: ...

@@ -53,12 +53,22 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
         fitted = self._to_file()
         content = {
             "estimator": type(self).__name__,
-            "parameters": _without_generators(self.get_params(deep=False)),
+            "parameters": self._plain_parameters(),
             **fitted,
         }
         members: dict[str, bytes] = {}
         metadata = {key: _pack(value, key, members) for key, value in content.items()}
         write_model(path, FORMAT, metadata, members)
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        """The parameters as a file can hold them.
+
+        A generator is None: the seed that was drawn from it is among the trees.
+        """
+        return {
+            name: None if isinstance(value, np.random.RandomState) else value
+            for name, value in self.get_params(deep=False).items()
+        }
 
     def _to_file(self) -> dict[str, Any]:
         """What was fitted, as dicts, lists, plain values and arrays; subclasses add their trees."""
@@ -82,14 +92,6 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
 
 def _key(attribute: str) -> str:
     return attribute.strip("_")
-
-
-def _without_generators(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A generator is None in a file: the seed that was drawn from it is among the trees."""
-    return {
-        name: None if isinstance(value, np.random.RandomState) else value
-        for name, value in parameters.items()
-    }
 
 
 def require(condition: bool, message: str) -> None:

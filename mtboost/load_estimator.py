@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mtboost.boosting import ProjectedBoostingClassifier, ProjectedBoostingRegressor
+from mtboost.boosting import (
+    PriorSamplingClassifier,
+    PriorSamplingRegressor,
+    ProjectedBoostingClassifier,
+    ProjectedBoostingRegressor,
+)
 from mtboost.estimator_file import SavedEstimator, unpack
 from mtboost.forests.compression import CompressedForestClassifier, CompressedForestRegressor
 from mtboost.forests.mt_adaboost import MTAdaBoostClassifier
@@ -22,6 +27,8 @@ _KINDS: dict[str, type[SavedEstimator]] = {
         MTDecisionTreeClassifier,
         MTExtraTreesClassifier,
         MTExtraTreesRegressor,
+        PriorSamplingClassifier,
+        PriorSamplingRegressor,
         ProjectedBoostingClassifier,
         ProjectedBoostingRegressor,
         ProjectedForestClassifier,

@@ -41,7 +41,9 @@ def rows_at_least(value: int | float, n_rows: int, name: str, least: int) -> int
     )
 
 
-def features_per_node(max_features: MaxFeatures, n_features: int) -> int:
+def features_per_node(
+    max_features: MaxFeatures, n_features: int, name: str = "max_features"
+) -> int:
     """Features that a node looks at, as scikit-learn's forests count them."""
     if max_features is None:
         return n_features
@@ -54,7 +56,7 @@ def features_per_node(max_features: MaxFeatures, n_features: int) -> int:
     if is_integer(max_features) and max_features >= 1:
         return min(int(max_features), n_features)
     raise ParameterError(
-        f"max_features is {max_features!r}: it must be 'sqrt', 'log2', None, an integer >= 1, or a "
+        f"{name} is {max_features!r}: it must be 'sqrt', 'log2', None, an integer >= 1, or a "
         f"part of the features in (0, 1]."
     )
 

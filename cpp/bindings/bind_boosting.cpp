@@ -9,7 +9,9 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "base/random.hpp"
 #include "boosting/boosted_model.hpp"
+#include "boosting/feature_draw.hpp"
 #include "boosting/output_loss.hpp"
 #include "boosting/output_steps.hpp"
 #include "boosting/projected_boosting.hpp"
@@ -20,6 +22,7 @@ namespace mtboost {
 namespace {
 
 using OptionalFloats = std::optional<Contiguous<float>>;
+using OptionalDoubles = std::optional<Contiguous<double>>;
 
 std::string name_of(OutputLossKind kind) {
   switch (kind) {
@@ -204,9 +207,33 @@ Contiguous<float> residual_matrix(const ResidualProjection& projection, const Co
   return matrix_of(drawn);
 }
 
+// None: equal chances, an empty vector of the core.
+std::vector<double> weights_of(const OptionalDoubles& weights) {
+  if (!weights) return {};
+  require(weights->size() > 0, "feature_weights must hold one number a feature");
+  return as_vector(*weights, "feature_weights");
+}
+
+py::object weights_from(std::span<const double> weights) {
+  if (weights.empty()) return py::none();
+  return to_array(std::vector<double>(weights.begin(), weights.end()));
+}
+
+Contiguous<feature_t> draw_features(const Contiguous<double>& weights, std::size_t n, std::uint64_t seed,
+                                    std::uint64_t tree, std::uint64_t node) {
+  const auto own = as_vector(weights, "weights");
+  const auto n_features = static_cast<feature_t>(own.size());
+  check_feature_weights(own, n_features);
+  const FeatureDraw draw(drawable_features(n_features, own), own);
+  return to_array(draw.draw(n, RandomStream(RandomStream::Purpose::features_of_node, seed, tree, node)));
+}
+
 ComponentTreeParams tree_params(std::uint32_t max_depth, std::uint32_t max_leaf_nodes, row_t min_samples_leaf,
-                                feature_t max_features, double subsample, double colsample, std::uint64_t seed) {
-  return {max_depth, max_leaf_nodes, min_samples_leaf, max_features, subsample, colsample, seed};
+                                feature_t max_features, const OptionalDoubles& feature_weights, double subsample,
+                                double colsample, std::uint64_t seed) {
+  return {max_depth,    max_leaf_nodes,           min_samples_leaf,
+          max_features, weights_of(feature_weights), subsample,
+          colsample,    seed};
 }
 
 using OptionalProjection = std::variant<std::monostate, ForestProjection, ResidualProjection>;
@@ -329,11 +356,15 @@ void bind_boosting(py::module_& module) {
       .def("matrix", &residual_matrix, py::arg("residuals").noconvert(), py::kw_only(), py::arg("seed"), py::arg("tree"),
            py::arg("n_threads") = 1);
 
+  module.def("draw_features", &draw_features, py::arg("weights").noconvert(), py::arg("n"), py::kw_only(), py::arg("seed"),
+             py::arg("tree"), py::arg("node"));
+
   const ComponentTreeParams defaults;
   py::class_<ComponentTreeParams>(module, "ComponentTreeParams", "How the trees of boosting grow.")
       .def(py::init(&tree_params), py::kw_only(), py::arg("max_depth") = defaults.max_depth,
            py::arg("max_leaf_nodes") = defaults.max_leaf_nodes, py::arg("min_samples_leaf") = defaults.min_samples_leaf,
-           py::arg("max_features") = defaults.max_features, py::arg("subsample") = defaults.subsample,
+           py::arg("max_features") = defaults.max_features,
+           py::arg("feature_weights").noconvert().none(true) = py::none(), py::arg("subsample") = defaults.subsample,
            py::arg("colsample") = defaults.colsample, py::arg("seed") = defaults.seed);
 
   py::class_<Training>(module, "ProjectedBoosting", "Boosting of many outputs, round by round.")
@@ -351,6 +382,10 @@ void bind_boosting(py::module_& module) {
             return training.boosting.mean_loss(pool);
           },
           py::kw_only(), py::arg("n_threads") = 1)
+      .def_property(
+          "feature_weights",
+          [](const Training& training) { return weights_from(training.boosting.feature_weights()); },
+          [](Training& training, const OptionalDoubles& weights) { training.boosting.set_feature_weights(weights_of(weights)); })
       .def_property_readonly("margins", &margins)
       .def_property_readonly(
           "model", [](const Training& training) -> const BoostedModel& { return training.boosting.model(); },

@@ -1,8 +1,14 @@
-"""Gradient boosting of many outputs (joly2016, chapter 6)."""
+"""Gradient boosting with trees of the core's own (joly2016, chapter 6; eruhimov2007)."""
 
+from mtboost.boosting.prior_sampling import PriorSamplingClassifier, PriorSamplingRegressor
 from mtboost.boosting.projected_boosting import (
     ProjectedBoostingClassifier,
     ProjectedBoostingRegressor,
 )
 
-__all__ = ["ProjectedBoostingClassifier", "ProjectedBoostingRegressor"]
+__all__ = [
+    "PriorSamplingClassifier",
+    "PriorSamplingRegressor",
+    "ProjectedBoostingClassifier",
+    "ProjectedBoostingRegressor",
+]

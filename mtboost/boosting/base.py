@@ -1,10 +1,10 @@
-"""What boosting of labels and of numbers shares: parameters, engines, predictions, files."""
+"""What all boosting of the core's shares: rounds, predictions, files."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
 from mtboost.boosting.rounds import (
-    Apart,
     Engine,
     Margins,
     Round,
-    Together,
     Validation,
     predict_margins,
     run_rounds,
@@ -30,20 +28,11 @@ from mtboost.boosting.scoring import make_score
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimator_file import require
 from mtboost.labels import as_label_weights
-from mtboost.projections import (
-    NComponents,
-    Projection,
-    check_projection,
-    count_components,
-    make_projection,
-)
 from mtboost.table_estimator import Rows, TableEstimator, core_table
 from mtboost.tables import as_table
 from mtboost.tree_parameters import (
-    MaxFeatures,
     checked_count,
     checked_depth,
-    features_per_node,
     is_part,
     rows_at_least,
     seed_of,
@@ -52,28 +41,17 @@ from mtboost.xgboost.bins import bin_matrix
 from mtboost.xgboost.boosted_models import booster_of
 from mtboost.xgboost.matrices import quantile_matrix
 
-Strategy: TypeAlias = Literal["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
-BoostingProjection: TypeAlias = Projection | Literal["variance"]
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
-_STRATEGIES = ("gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target")
-_OF_RESIDUALS = {"variance": "variance", "pca": "singular"}
 
 
-class BaseProjectedBoosting(TableEstimator):
-    """What classifier and regressor share; described at `ProjectedBoostingRegressor`."""
+class BaseBoosting(TableEstimator):
+    """Trees that are added up; subclasses say how they grow, and what labels are."""
 
     n_estimators: int
-    strategy: Strategy
-    projection: BoostingProjection
-    n_components: NComponents
-    shared: bool
     learning_rate: float
     max_depth: int | None
-    max_leaf_nodes: int | None
     min_samples_leaf: int | float
-    max_features: MaxFeatures
     subsample: float
-    colsample_bytree: float
     max_bin: int
     early_stopping_rounds: int | None
     validation_fraction: float
@@ -161,7 +139,10 @@ class BaseProjectedBoosting(TableEstimator):
                 make_score(self.scoring, self, loss, *held_out, n_threads=n_threads),
                 self.early_stopping_rounds,
             )
-        n_rounds = self._n_missing(loss) if goes_on else int(self.n_estimators)
+        n_rounds = int(self.n_estimators)
+        if goes_on:
+            self._check_goes_on(loss)
+            n_rounds -= self._n_trees_before()
         engine = self._engine(rows, loss, labels, weights, goes_on, n_threads)
         losses = run_rounds(
             engine,
@@ -175,32 +156,15 @@ class BaseProjectedBoosting(TableEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        if self.strategy not in _STRATEGIES:
-            raise ParameterError(
-                f"strategy is {self.strategy!r}: it must be one of "
-                f"{', '.join(map(repr, _STRATEGIES))}."
-            )
         checked_count(self.n_estimators, "n_estimators")
         checked_count(self.max_bin, "max_bin", 2)
         check_positive(self.learning_rate, "learning_rate")
-        for name in ("subsample", "colsample_bytree"):
-            value = getattr(self, name)
-            if not (is_part(value) or value == 1):
-                raise ParameterError(f"{name} is {value!r}: it must lie in (0, 1].")
+        check_part(self.subsample, "subsample")
         if self.early_stopping_rounds is not None:
             checked_count(self.early_stopping_rounds, "early_stopping_rounds")
         if not (is_part(self.validation_fraction) and self.validation_fraction < 1.0):
             raise ParameterError(
                 f"validation_fraction is {self.validation_fraction!r}: it must lie in (0, 1)."
-            )
-        if self._residual_kind() is None:
-            check_projection(cast(Projection, self.projection), self.n_components)
-        else:
-            count_components(self.n_components, 1)
-        if self.strategy == "gbrt-rpo" and self.n_components not in ("log", 1):
-            raise ParameterError(
-                f"n_components is {self.n_components!r}, but strategy='gbrt-rpo' has one: leave it "
-                f"out, or use 'gbrt-relabel-rpo'."
             )
 
     def _forget(self) -> None:
@@ -241,17 +205,13 @@ class BaseProjectedBoosting(TableEstimator):
         n_rows, n_features = rows.shape
         tree = _core.ComponentTreeParams(
             max_depth=checked_depth(self.max_depth),
-            max_leaf_nodes=0
-            if self.max_leaf_nodes is None
-            else checked_count(self.max_leaf_nodes, "max_leaf_nodes", 2),
             min_samples_leaf=rows_at_least(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
-            max_features=features_per_node(self.max_features, n_features),
             subsample=float(self.subsample),
-            colsample=float(self.colsample_bytree),
             seed=self._seed,
+            **self._tree_parameters(n_features),
         )
         try:
-            loss.check(_for_core(labels), weights)
+            loss.check(for_core(labels), weights)
         except ValueError as error:
             raise DataError(f"y: {error}") from None
         matrix = bin_matrix(
@@ -262,20 +222,21 @@ class BaseProjectedBoosting(TableEstimator):
         )
 
         def start(
-            number: int,
             loss: _core.OutputLoss,
             labels: Margins,
             weights: Margins | None,
+            *,
+            model: int = 0,
             **options: Any,
         ) -> _core.ProjectedBoosting:
             if goes_on:
-                model = self.models_[number]
-                margins = model.predict(_core_rows(rows), n_threads=n_threads)
-                options |= {"model": model, "margins": margins}
+                begun = self.models_[model]
+                margins = begun.predict(_core_rows(rows), n_threads=n_threads)
+                options |= {"model": begun, "margins": margins}
             return _core.ProjectedBoosting(
                 matrix,
                 loss,
-                _for_core(labels),
+                for_core(labels),
                 weights,
                 learning_rate=float(self.learning_rate),
                 tree=tree,
@@ -283,61 +244,37 @@ class BaseProjectedBoosting(TableEstimator):
                 **options,
             )
 
-        if self.strategy != "single-target":
-            projection = self._projection(loss, labels, weights, n_threads)
-            relabels = self.strategy != "gbrt-rpo"
-            return Together(
-                start(0, loss, labels, weights, relabels=relabels, projection=projection)
-            )
-        counts = _label_counts(labels, weights)
-        engines = [
-            start(output, self._loss(1), labels[:, [output]], _column(weights, output))
-            for output in range(loss.n_outputs)
-        ]
-        return Apart(engines, counts / counts.sum())
+        return self._start(start, loss, labels, weights, n_threads)
 
-    def _projection(
-        self, loss: _core.OutputLoss, labels: Margins, weights: Margins | None, n_threads: int
-    ) -> Any:
-        if self.strategy == "gbmort" or loss.n_outputs == 1:
-            return None
-        n_components = 1 if self.strategy == "gbrt-rpo" else self.n_components
-        kind = self._residual_kind()
-        if kind is None:
-            given = cast(Projection, self.projection)
-            return make_projection(given, n_components, loss.n_outputs, is_shared=self.shared)
-        count = min(count_components(n_components, loss.n_outputs), loss.n_outputs)
-        drawn = _core.ResidualProjection(kind, n_components=count)
-        if not self.shared:
-            return drawn
-        own = _for_core(labels)
-        initial = loss.initial(own, weights, n_threads=n_threads)
-        margins = np.repeat(initial[np.newaxis], len(labels), axis=0)
-        residuals = loss.residuals(margins, own, weights, n_threads=n_threads)
-        return _core.ForestProjection(
-            drawn.matrix(residuals, seed=self._seed, tree=0, n_threads=n_threads)
-        )
+    @abc.abstractmethod
+    def _tree_parameters(self, n_features: int) -> dict[str, Any]:
+        """Those of _core.ComponentTreeParams that are a subclass's own."""
 
-    def _residual_kind(self) -> str | None:
-        """The core's name of a projection that looks at the residuals of each round."""
-        return _OF_RESIDUALS.get(self.projection) if isinstance(self.projection, str) else None
+    @abc.abstractmethod
+    def _start(
+        self,
+        start: Callable[..., _core.ProjectedBoosting],
+        loss: _core.OutputLoss,
+        labels: Margins,
+        weights: Margins | None,
+        n_threads: int,
+    ) -> Engine:
+        """What trains; ``start(loss, labels, weights, model=0, ...)`` makes a part of it.
 
-    def _n_missing(self, loss: _core.OutputLoss) -> int:
-        """Trees to add to those there are."""
-        first = self.models_[0]
-        n_models = loss.n_outputs if self.strategy == "single-target" else 1
-        if len(self.models_) != n_models or first.relabels != (self.strategy != "gbrt-rpo"):
-            raise ParameterError(
-                f"warm_start cannot go on with trees of another strategy than {self.strategy!r}: "
-                f"leave warm_start out to begin again."
-            )
-        n_trees = first.n_trees
+        `model` is the part's place in ``models_``, further arguments are the core's.
+        """
+
+    def _check_goes_on(self, loss: _core.OutputLoss) -> None:
+        """Refuse to go on with trees of another kind."""
+
+    def _n_trees_before(self) -> int:
+        n_trees = self.models_[0].n_trees
         if n_trees > self.n_estimators:
             raise ParameterError(
                 f"n_estimators={self.n_estimators} is less than the {n_trees} trees there are: "
                 f"warm_start adds trees, and takes none away."
             )
-        return int(self.n_estimators) - n_trees
+        return n_trees
 
     def _keep(self, engine: Engine, losses: list[float], validation: Validation | None) -> None:
         n_trees = engine.models[0].n_trees
@@ -431,7 +368,7 @@ class BaseProjectedBoosting(TableEstimator):
 
     @property
     def n_estimators_(self) -> int:
-        """Trees of the model, of each output by ``strategy="single-target"``.
+        """Trees of the model, or of each of its models.
 
         Fewer than `n_estimators` if training stopped early: those up to the best score.
         """
@@ -536,22 +473,9 @@ def _core_rows(rows: Rows) -> Any:
     return core_table(rows, absent=np.nan)
 
 
-def _for_core(labels: Margins) -> Margins:
+def for_core(labels: Margins) -> Margins:
     """A single label is a vector."""
     return np.ascontiguousarray(labels[:, 0] if labels.shape[1] == 1 else labels)
-
-
-def _column(weights: Margins | None, output: int) -> Margins | None:
-    if weights is None or weights.ndim == 1:
-        return weights
-    return np.ascontiguousarray(weights[:, output])
-
-
-def _label_counts(labels: Margins, weights: Margins | None) -> npt.NDArray[np.float64]:
-    """Weight of the known labels of each output."""
-    own = np.ones((1, 1)) if weights is None else weights.reshape(len(labels), -1)
-    counts: npt.NDArray[np.float64] = (~np.isnan(labels) * own).sum(axis=0, dtype=np.float64)
-    return counts
 
 
 def _that_count(
@@ -567,6 +491,11 @@ def _that_count(
     if kept.all():
         return rows, labels, weights
     return rows[kept], labels[kept], None if weights is None else weights[kept]
+
+
+def check_part(value: Any, name: str) -> None:
+    if not (is_part(value) or value == 1):
+        raise ParameterError(f"{name} is {value!r}: it must lie in (0, 1].")
 
 
 def check_positive(value: Any, name: str) -> None:

@@ -2,36 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
-from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
-from sklearn.preprocessing import LabelEncoder
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
 from mtboost import _core
-from mtboost.boosting.base import (
-    BaseProjectedBoosting,
-    BoostingProjection,
-    Floats,
-    Strategy,
-    check_positive,
+from mtboost.boosting.base import BaseBoosting, check_part, for_core
+from mtboost.boosting.classifier import BoostingClassifier
+from mtboost.boosting.regressor import BoostingRegressor
+from mtboost.boosting.rounds import Apart, Engine, Margins, Together
+from mtboost.errors import ParameterError
+from mtboost.projections import (
+    NComponents,
+    Projection,
+    check_projection,
+    count_components,
+    make_projection,
 )
-from mtboost.boosting.rounds import Margins
-from mtboost.errors import DataError, ParameterError
-from mtboost.projections import NComponents
-from mtboost.tree_parameters import MaxFeatures
+from mtboost.tree_parameters import MaxFeatures, checked_count, features_per_node
 
-_LOSSES = {"squared_error": "squared", "absolute_error": "absolute", "huber": "huber"}
+Strategy: TypeAlias = Literal["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
+BoostingProjection: TypeAlias = Projection | Literal["variance"]
+_STRATEGIES = ("gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target")
+_OF_RESIDUALS = {"variance": "variance", "pca": "singular"}
 
 
-class ProjectedBoostingRegressor(RegressorMixin, BaseProjectedBoosting):  # type: ignore[misc]
+class BaseProjectedBoosting(BaseBoosting):
+    """What classifier and regressor share; described at `ProjectedBoostingRegressor`."""
+
+    strategy: Strategy
+    projection: BoostingProjection
+    n_components: NComponents
+    shared: bool
+    max_leaf_nodes: int | None
+    max_features: MaxFeatures
+    colsample_bytree: float
+
+    def _check_parameters(self) -> None:
+        if self.strategy not in _STRATEGIES:
+            raise ParameterError(
+                f"strategy is {self.strategy!r}: it must be one of "
+                f"{', '.join(map(repr, _STRATEGIES))}."
+            )
+        super()._check_parameters()
+        check_part(self.colsample_bytree, "colsample_bytree")
+        if self._residual_kind() is None:
+            check_projection(cast(Projection, self.projection), self.n_components)
+        else:
+            count_components(self.n_components, 1)
+        if self.strategy == "gbrt-rpo" and self.n_components not in ("log", 1):
+            raise ParameterError(
+                f"n_components is {self.n_components!r}, but strategy='gbrt-rpo' has one: leave it "
+                f"out, or use 'gbrt-relabel-rpo'."
+            )
+
+    def _check_goes_on(self, loss: _core.OutputLoss) -> None:
+        n_models = loss.n_outputs if self.strategy == "single-target" else 1
+        relabels = self.strategy != "gbrt-rpo"
+        if len(self.models_) != n_models or self.models_[0].relabels != relabels:
+            raise ParameterError(
+                f"warm_start cannot go on with trees of another strategy than {self.strategy!r}: "
+                f"leave warm_start out to begin again."
+            )
+
+    def _tree_parameters(self, n_features: int) -> dict[str, Any]:
+        return {
+            "max_leaf_nodes": 0
+            if self.max_leaf_nodes is None
+            else checked_count(self.max_leaf_nodes, "max_leaf_nodes", 2),
+            "max_features": features_per_node(self.max_features, n_features),
+            "colsample": float(self.colsample_bytree),
+        }
+
+    def _start(
+        self,
+        start: Callable[..., _core.ProjectedBoosting],
+        loss: _core.OutputLoss,
+        labels: Margins,
+        weights: Margins | None,
+        n_threads: int,
+    ) -> Engine:
+        if self.strategy != "single-target":
+            projection = self._projection(loss, labels, weights, n_threads)
+            relabels = self.strategy != "gbrt-rpo"
+            return Together(start(loss, labels, weights, relabels=relabels, projection=projection))
+        counts = _label_counts(labels, weights)
+        engines = [
+            start(self._loss(1), labels[:, [output]], _column(weights, output), model=output)
+            for output in range(loss.n_outputs)
+        ]
+        return Apart(engines, counts / counts.sum())
+
+    def _projection(
+        self, loss: _core.OutputLoss, labels: Margins, weights: Margins | None, n_threads: int
+    ) -> Any:
+        if self.strategy == "gbmort" or loss.n_outputs == 1:
+            return None
+        n_components = 1 if self.strategy == "gbrt-rpo" else self.n_components
+        kind = self._residual_kind()
+        if kind is None:
+            given = cast(Projection, self.projection)
+            return make_projection(given, n_components, loss.n_outputs, is_shared=self.shared)
+        count = min(count_components(n_components, loss.n_outputs), loss.n_outputs)
+        drawn = _core.ResidualProjection(kind, n_components=count)
+        if not self.shared:
+            return drawn
+        own = for_core(labels)
+        initial = loss.initial(own, weights, n_threads=n_threads)
+        margins = np.repeat(initial[np.newaxis], len(labels), axis=0)
+        residuals = loss.residuals(margins, own, weights, n_threads=n_threads)
+        return _core.ForestProjection(
+            drawn.matrix(residuals, seed=self._seed, tree=0, n_threads=n_threads)
+        )
+
+    def _residual_kind(self) -> str | None:
+        """The core's name of a projection that looks at the residuals of each round."""
+        return _OF_RESIDUALS.get(self.projection) if isinstance(self.projection, str) else None
+
+
+def _column(weights: Margins | None, output: int) -> Margins | None:
+    if weights is None or weights.ndim == 1:
+        return weights
+    return np.ascontiguousarray(weights[:, output])
+
+
+def _label_counts(labels: Margins, weights: Margins | None) -> npt.NDArray[np.float64]:
+    """Weight of the known labels of each output."""
+    own = np.ones((1, 1)) if weights is None else weights.reshape(len(labels), -1)
+    counts: npt.NDArray[np.float64] = (~np.isnan(labels) * own).sum(axis=0, dtype=np.float64)
+    return counts
+
+
+class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
     """Gradient boosting of many outputs, whose trees are cut by few random components of them.
 
     Each round projects the residuals of all outputs to `n_components` components and grows one tree
@@ -119,13 +223,6 @@ class ProjectedBoostingRegressor(RegressorMixin, BaseProjectedBoosting):  # type
     joly2016, section 22, algorithms 2 and 3 (key in docs/papers.md).
     """
 
-    loss: Literal["squared_error", "absolute_error", "huber"]
-    huber_delta: float
-    _n_outputs: int
-    _is_vector: bool
-
-    _saved: ClassVar = BaseProjectedBoosting._saved | {"_n_outputs": int, "_is_vector": bool}
-
     def __init__(
         self,
         n_estimators: int = 100,
@@ -175,63 +272,8 @@ class ProjectedBoostingRegressor(RegressorMixin, BaseProjectedBoosting):  # type
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def predict(self, X: Any) -> Floats:
-        """Sums of the leaves' values.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,) or (n_rows, n_outputs), as `y` in ``fit``
-
-        Raises
-        ------
-        ValueError
-            Columns are not those of ``fit``.
-        """
-        return self._predict_margins(self._margins(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination of :meth:`predict`, averaged over outputs."""
-        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
-
-    def _predict_margins(self, margins: Margins) -> Floats:
-        outputs = margins.astype(np.float64)
-        return outputs[:, 0] if self._is_vector else outputs
-
-    def _read_labels(self, y: Any, *, reset: bool) -> Margins:
-        y = self._checked(y, np.float32)
-        labels: Margins = y.reshape(len(y), -1)
-        if reset:
-            self._is_vector = y.ndim == 1
-            self._n_outputs = labels.shape[1]
-        elif labels.shape[1] != self._n_outputs:
-            raise DataError(f"y has {labels.shape[1]} outputs instead of {self._n_outputs}.")
-        return labels
-
-    def _decode(self, labels: Margins) -> Any:
-        return self._predict_margins(labels)
-
-    def _loss(self, n_outputs: int | None = None) -> _core.OutputLoss:
-        if self.loss not in _LOSSES:
-            raise ParameterError(
-                f"loss is {self.loss!r}: it must be one of {', '.join(map(repr, _LOSSES))}."
-            )
-        check_positive(self.huber_delta, "huber_delta")
-        return _core.OutputLoss(
-            _LOSSES[self.loss], n_outputs or self._n_outputs, huber_delta=float(self.huber_delta)
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-
-class ProjectedBoostingClassifier(ClassifierMixin, BaseProjectedBoosting):  # type: ignore[misc]
+class ProjectedBoostingClassifier(BoostingClassifier, BaseProjectedBoosting):
     """Gradient boosting of many labels or classes, whose trees are cut by few components of them.
 
     As :class:`ProjectedBoostingRegressor`, with the logistic loss of each label, or softmax of the
@@ -257,16 +299,6 @@ class ProjectedBoostingClassifier(ClassifierMixin, BaseProjectedBoosting):  # ty
     ----------
     joly2016, section 22, algorithms 2 and 3 (key in docs/papers.md).
     """
-
-    classes_: npt.NDArray[Any]
-    _has_indicators: bool
-    _is_sparse: bool
-
-    _saved: ClassVar = BaseProjectedBoosting._saved | {
-        "classes_": np.ndarray,
-        "_has_indicators": bool,
-        "_is_sparse": bool,
-    }
 
     def __init__(
         self,
@@ -313,138 +345,11 @@ class ProjectedBoostingClassifier(ClassifierMixin, BaseProjectedBoosting):  # ty
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def decision_function(self, X: Any) -> Floats:
-        """Log-odds of the second class, (n_rows,), or of each class or label, (n_rows, n_classes).
-
-        Those of several classes are up to a constant of the row.
-        """
-        return self._decision_function_margins(self._margins(X))
-
-    def staged_decision_function(self, X: Any) -> Iterator[Floats]:
-        """What :meth:`decision_function` says after each tree."""
-        for margins in self._staged_margins(X):
-            yield self._decision_function_margins(margins)
-
-    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
-        """What :meth:`predict_proba` says after each tree."""
-        for margins in self._staged_margins(X):
-            yield self._predict_proba_margins(margins)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Probability of each class or label.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows, n_classes) or (n_rows, n_labels)
-            Of a matrix of labels one column a label: the probability that the row has it.
-
-        Raises
-        ------
-        ValueError
-            Columns are not those of ``fit``.
-        """
-        return self._predict_proba_margins(self._margins(X))
-
-    def predict(self, X: Any) -> Any:
-        """The most probable class of each row, or all labels more probable than not.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), or indicator matrix of shape (n_rows, n_labels)
-            Sparse if `y` was sparse in ``fit``.
-        """
-        return self._predict_margins(self._margins(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of :meth:`predict`; of a matrix of labels, the part of rows wholly right."""
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
-
-    def _decision_function_margins(self, margins: Margins) -> Floats:
-        return margins[:, 0] if self._is_binary() else margins
-
-    def _predict_proba_margins(self, margins: Margins) -> Floats:
-        log_odds = margins.astype(np.float64)
-        if self._has_indicators:
-            return np.asarray(expit(log_odds))
-        if self._is_binary():
-            return np.hstack([expit(-log_odds), expit(log_odds)])
-        return np.asarray(softmax(log_odds, axis=1))
-
-    def _predict_margins(self, margins: Margins) -> Any:
-        if self._has_indicators:
-            indicators = (margins > 0.0).astype(np.int64)
-            return scipy.sparse.csr_array(indicators) if self._is_sparse else indicators
-        if self._is_binary():
-            return self.classes_[(margins[:, 0] > 0.0).astype(np.intp)]
-        return self.classes_[margins.argmax(axis=1)]
-
-    def _is_binary(self) -> bool:
-        return not self._has_indicators and len(self.classes_) == 2
-
-    def _are_classes(self) -> bool:
-        return not self._has_indicators
-
-    def _read_labels(self, y: Any, *, reset: bool) -> Margins:
-        is_sparse = scipy.sparse.issparse(y)
-        y = self._checked(y, None)
-        has_indicators = is_sparse or (y.ndim == 2 and y.shape[1] > 1)
-        if not reset and has_indicators != self._has_indicators:
-            raise DataError("y must hold classes, or labels, as it did in fit.")
-        if reset:
-            self._has_indicators, self._is_sparse = has_indicators, is_sparse
-        if not has_indicators:
-            return self._encode(y, reset)
-        labels: Margins = self._checked(y, np.float32)
-        is_label = np.isnan(labels) | (labels == 0.0) | (labels == 1.0)
-        if not is_label.all():
-            row, column = np.unravel_index(int(is_label.argmin()), labels.shape)
-            raise DataError(
-                f"y is {labels[row, column]:g} at row {row}, column {column}: labels in several "
-                f"columns must be 0, 1, or NaN where unknown. Classes go in one column."
-            )
-        if reset:
-            self.classes_ = np.arange(labels.shape[1])
-        elif labels.shape[1] != len(self.classes_):
-            raise DataError(f"y has {labels.shape[1]} labels instead of {len(self.classes_)}.")
-        return labels
-
-    def _encode(self, y: Any, reset: bool) -> Margins:
-        """Numbers of classes, NaN where unknown, as a column."""
-        y = column_or_1d(y, warn=True)
-        is_known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), bool)
-        known = y[is_known]
-        check_classification_targets(known)
-        encoder = LabelEncoder()
-        if reset:
-            self.classes_ = encoder.fit(known).classes_
-            if len(self.classes_) < 2:
-                raise DataError(f"y has {len(self.classes_)} classes: there must be two or more.")
-        encoder.classes_ = self.classes_
-        codes = np.full((len(y), 1), np.nan, np.float32)
-        codes[is_known, 0] = encoder.transform(known)
-        return codes
-
-    def _decode(self, labels: Margins) -> Any:
-        codes = labels.astype(np.int64)
-        return codes if self._has_indicators else self.classes_[codes[:, 0]]
-
     def _loss(self, n_outputs: int | None = None) -> _core.OutputLoss:
-        if self._has_indicators or self._is_binary():
-            n_labels = len(self.classes_) if self._has_indicators else 1
-            return _core.OutputLoss("logistic", n_outputs or n_labels)
-        if self.strategy == "single-target":
+        loss = super()._loss(n_outputs)
+        if loss.name == "softmax" and self.strategy == "single-target":
             raise ParameterError(
                 "strategy='single-target' has no probabilities of several classes: use another, or "
                 "sklearn.multiclass.OneVsRestClassifier."
             )
-        return _core.OutputLoss("softmax", len(self.classes_))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
+        return loss

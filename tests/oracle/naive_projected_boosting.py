@@ -13,6 +13,7 @@ order is another: a tree two of whose cuts gain almost the same is_doubtful.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -181,6 +182,7 @@ class Params:
     max_leaf_nodes: int = 0
     min_samples_leaf: int = 1
     max_features: int = 2**32 - 1
+    feature_weights: tuple[float, ...] | None = None
     subsample: float = 1.0
     colsample: float = 1.0
     seed: int = 0
@@ -231,6 +233,33 @@ def draw_features(features: list[int], n: int, random: RandomStream) -> list[int
     return sorted(features[:n])
 
 
+def draw_by_weight(
+    features: list[int], weights: tuple[float, ...], n: int, random: RandomStream
+) -> list[int]:
+    """In the order of the draws: each with a probability in proportion to its weight, of the rest.
+
+    What is drawn twice counts once. After some attempts the rest race each other: exponential
+    times of arrival whose rates are the weights.
+    """
+    own = [weights[feature] for feature in features]
+    n, sums, drawn = min(n, len(features)), np.cumsum(own), list[int]()
+    for _ in range(n + len(features) // 4):
+        if len(drawn) == n:
+            return drawn
+        at = np.searchsorted(sums, random.uniform() * sums[-1], side="right")
+        feature = features[min(int(at), len(features) - 1)]
+        if feature not in drawn:
+            drawn.append(feature)
+    if len(drawn) == n:
+        return drawn
+    arrivals = [
+        (-math.log1p(-random.uniform()) / weights[feature], feature)
+        for feature in features
+        if feature not in drawn
+    ]
+    return drawn + [feature for _, feature in sorted(arrivals)[: n - len(drawn)]]
+
+
 def rounded(values: Floats) -> tuple[Doubles, float]:
     """To 24 bits below the largest, and the unit of that."""
     most = np.abs(values).max(initial=0)
@@ -253,10 +282,11 @@ class TreeGrower:
     def grow(self, rows: Ints, others: Ints, tree: int) -> Node:
         params, n_features = self.params, len(self.cuts)
         self.tree = tree
-        self.features = list(range(n_features))
+        weights = params.feature_weights or (1.0,) * n_features
+        self.features = [feature for feature in range(n_features) if weights[feature] > 0]
         if params.colsample < 1:
             random = RandomStream(FEATURES_OF_TREE, params.seed, tree)
-            n = int(params.colsample * n_features + 0.5)
+            n = int(params.colsample * len(self.features) + 0.5)
             self.features = draw_features(self.features, n, random)
         root = Node(rows=rows, others=others)
         self.find_cut(root)
@@ -311,7 +341,11 @@ class TreeGrower:
         features = self.features
         if params.max_features < len(features):
             random = RandomStream(FEATURES_OF_NODE, params.seed, self.tree, node.path % 2**64)
-            features = draw_features(list(features), params.max_features, random)
+            if params.feature_weights is None:
+                features = draw_features(list(features), params.max_features, random)
+            else:
+                weights = params.feature_weights
+                features = sorted(draw_by_weight(features, weights, params.max_features, random))
         noise = self.sum_of_squared_units * len(rows) ** 2 / self.w[rows].sum()
         best = noise
         found: dict[bytes, float] = {}  # the gain of each division

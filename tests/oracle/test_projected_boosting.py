@@ -90,6 +90,7 @@ class Problem:
             max_leaf_nodes=p.max_leaf_nodes,
             min_samples_leaf=p.min_samples_leaf,
             max_features=p.max_features,
+            feature_weights=None if p.feature_weights is None else np.array(p.feature_weights),
             subsample=p.subsample,
             colsample=p.colsample,
             seed=p.seed,
@@ -264,7 +265,10 @@ def test_trees_are_the_twin_s_with_every_projection(name, relabels, kind):
     kind=st.sampled_from([None, *KINDS]),
     weighting=st.sampled_from(["none", "rows", "labels"]),
     n_rows=st.integers(1, 50),
+    n_features=st.sampled_from([4, 9]),
     n_outputs=st.integers(1, 9),
+    is_weighted_draw=st.booleans(),
+    is_sparse=st.booleans(),
     missing=st.sampled_from([0, 0.3]),
     unknown=st.sampled_from([0, 0.4]),
     params=st.builds(
@@ -273,7 +277,7 @@ def test_trees_are_the_twin_s_with_every_projection(name, relabels, kind):
         max_depth=st.integers(1, 4),
         max_leaf_nodes=st.sampled_from([0, 2, 5]),
         min_samples_leaf=st.sampled_from([1, 4]),
-        max_features=st.sampled_from([2, 100]),
+        max_features=st.sampled_from([1, 2, 3, 100]),
         subsample=st.sampled_from([1.0, 0.6]),
         colsample=st.sampled_from([1.0, 0.6]),
         seed=st.integers(0, 2**40),
@@ -281,15 +285,20 @@ def test_trees_are_the_twin_s_with_every_projection(name, relabels, kind):
     data=st.data(),
 )
 def test_trees_are_the_twin_s_whatever_the_problem(
-    seed, name, relabels, kind, n_outputs, params, data, **changes
+    seed, name, relabels, kind, n_features, n_outputs, is_weighted_draw, params, data, **changes
 ):
     n_outputs = max(n_outputs, 2) if name == "softmax" else n_outputs
     kind = "gaussian" if not relabels and kind is None else kind
+    if is_weighted_draw:
+        weight = st.sampled_from([0.0, 1e-9, 0.1, 1.0])
+        others = data.draw(st.lists(weight, min_size=n_features - 1, max_size=n_features - 1))
+        params = replace(params, feature_weights=(1.0, *others))
     n_components = data.draw(st.integers(1, n_outputs if kind in ("subsample", "hadamard") else 9))
     compare(
         make_problem(
             seed,
             name,
+            n_features=n_features,
             n_outputs=n_outputs,
             kind=kind,
             n_components=n_components,
@@ -321,6 +330,29 @@ def test_values_that_are_mostly_missing_give_the_same_trees_in_either_layout(rel
         assert_array_equal(array, sparse.model.arrays()[name], err_msg=name)
     assert_array_equal(dense.margins, sparse.margins)
     compare(replace(problem, is_sparse=True), n_rounds=2)
+
+
+@each_strategy
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("weights", [None, (1e3,) * 2 + (1.0,) * 18 + (1e-6,) * 10])
+def test_nodes_that_look_at_few_of_many_features_are_the_twin_s(relabels, is_sparse, weights):
+    """Their sums are made of those features alone."""
+    params = naive.Params(
+        relabels=relabels, max_depth=4, max_features=5, feature_weights=weights, learning_rate=0.5
+    )
+    problem = make_problem(
+        6, "squared", n_rows=150, n_features=30, missing=0.8 if is_sparse else 0.1, params=params
+    )
+    compare(replace(problem, is_sparse=is_sparse))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_few_features_of_two_bytes_are_the_twin_s(is_sparse):
+    params = naive.Params(max_depth=3, max_features=1)
+    problem = make_problem(
+        7, "squared", n_rows=600, missing=0.2, n_bins=400, n_features=4, params=params
+    )
+    compare(replace(problem, is_sparse=is_sparse), n_rounds=2)
 
 
 @pytest.mark.parametrize("kind", [None, "gaussian"])

@@ -55,6 +55,8 @@ def start(matrix=None, labels=Y, weights=None, *, name="squared", n_outputs=3, t
         ({"learning_rate": np.inf}, "learning_rate must be above 0"),
         ({"tree": {"min_samples_leaf": 0}}, "min_samples_leaf and max_features"),
         ({"tree": {"max_features": 0}}, "min_samples_leaf and max_features"),
+        ({"tree": {"feature_weights": np.ones(3)}}, "one number a feature"),
+        ({"tree": {"feature_weights": np.array([1, -1.0])}}, "must not be negative"),
         ({"tree": {"subsample": 0.0}}, "subsample and colsample"),
         ({"tree": {"colsample": 1.5}}, "subsample and colsample"),
         ({"relabels": False}, "one component"),
@@ -72,6 +74,22 @@ def start(matrix=None, labels=Y, weights=None, *, name="squared", n_outputs=3, t
 def test_what_does_not_fit_is_refused_before_training(given, message):
     with pytest.raises(ValueError, match=message):
         start(**given)
+
+
+def test_weights_of_features_change_between_rounds():
+    boosting = start(tree={"max_features": 1, "max_depth": 1})
+    assert boosting.feature_weights is None
+    for refused in (np.zeros(0), np.zeros(2), np.array([1, np.nan]), np.ones(3)):
+        with pytest.raises(ValueError, match="feature_weights"):
+            boosting.feature_weights = refused
+    for feature in (1, 0, 1):  # the first column does not tell anything
+        boosting.feature_weights = np.eye(2)[feature]
+        np.testing.assert_array_equal(boosting.feature_weights, np.eye(2)[feature])
+        boosting.update()
+    n_nodes = [len(boosting.model.tree_arrays(tree)["left"]) for tree in range(3)]
+    assert n_nodes == [3, 1, 3]
+    boosting.feature_weights = None
+    assert boosting.feature_weights is None
 
 
 def test_a_model_that_goes_on_has_to_fit():

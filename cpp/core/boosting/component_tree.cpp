@@ -2,122 +2,33 @@
 #include "boosting/component_tree.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "base/random.hpp"
 #include "base/require.hpp"
+#include "boosting/component_histogram.hpp"
+#include "boosting/feature_draw.hpp"
 
 namespace mtboost {
 namespace {
 
-constexpr std::size_t kPrefetchDistance = 8;
-constexpr feature_t kFeaturesPerChunk = 16;  // so that their sums stay in the second-level cache
 constexpr std::size_t kBytesOfStep = std::size_t{256} << 20;  // of the histograms that one step makes
 
-inline void prefetch(const void* address) noexcept {
-#if defined(__GNUC__)
-  __builtin_prefetch(address);
-#else
-  (void)address;
-#endif
-}
+// Few are at most a part 1 / kFew of a tree's features. Measured: a third takes half the time, half of them up to twice.
+constexpr std::size_t kFew = 4;
+constexpr std::size_t kFeaturesPerTask = 16;  // of few, that one thread looks at
 
-// Features that one thread handles together; of one width of bins.
-struct Chunk {
-  std::span<const feature_t> features;  // ascending
-  std::uint32_t bytes_per_bin;
-};
-
-std::vector<Chunk> chunks_of(const BinnedMatrix& matrix, std::span<const feature_t> features, int n_threads) {
-  const auto n_wanted = 2 * static_cast<std::size_t>(n_threads);
-  const std::size_t most = std::clamp<std::size_t>((features.size() + n_wanted - 1) / n_wanted, 4, kFeaturesPerChunk);
-  std::vector<Chunk> chunks;
-  const auto bytes_of = [&](std::size_t i) { return matrix.groups()[features[i] / kGroupSize].bytes_per_bin; };
-  for (std::size_t begin = 0, end = 0; begin < features.size(); begin = end) {
-    while (end < features.size() && end < begin + most && bytes_of(end) == bytes_of(begin)) ++end;
-    chunks.push_back({features.subspan(begin, end - begin), bytes_of(begin)});
+// The features of one tree.
+FeatureDraw features_of_tree(feature_t n_features, const ComponentTreeParams& params, std::uint64_t tree) {
+  auto features = drawable_features(n_features, params.feature_weights);
+  if (params.colsample < 1.0) {
+    const auto n = static_cast<std::size_t>(params.colsample * static_cast<double>(features.size()) + 0.5);
+    features = FeatureDraw(std::move(features), {})
+                   .draw(std::max<std::size_t>(n, 1), RandomStream(RandomStream::Purpose::features_of_tree, params.seed, tree));
+    std::ranges::sort(features);
   }
-  return chunks;
-}
-
-// Width: numbers of a row; 0: known at run time only.
-template <typename Bin, std::size_t Width>
-void add_rows(const BinnedMatrix& matrix, const Chunk& chunk, std::span<const row_t> rows, const Components& components,
-              double* histogram) noexcept {
-  const std::size_t width = Width > 0 ? Width : components.width(), n_features = chunk.features.size();
-  const std::uint8_t* bytes[kFeaturesPerChunk];
-  double* slots[kFeaturesPerChunk];
-  for (std::size_t i = 0; i < n_features; ++i) {
-    const BinnedMatrix::Group& group = matrix.groups()[chunk.features[i] / kGroupSize];
-    bytes[i] = matrix.row_data(0) + group.offset + (chunk.features[i] - group.first_feature) * sizeof(Bin);
-    slots[i] = histogram + matrix.slot_offset(chunk.features[i]) * width;
-  }
-  const std::size_t row_bytes = matrix.row_bytes();
-  for (std::size_t position = 0; position < rows.size(); ++position) {
-    if (position + kPrefetchDistance < rows.size()) {
-      const row_t ahead = rows[position + kPrefetchDistance];
-      prefetch(components.row(ahead));
-      prefetch(bytes[0] + ahead * row_bytes);
-      prefetch(bytes[n_features - 1] + ahead * row_bytes);
-    }
-    const row_t row = rows[position];
-    const float* const values = components.row(row);
-    double wide[Width > 0 ? Width : 1];
-    if constexpr (Width > 0) std::copy_n(values, Width, wide);
-    for (std::size_t i = 0; i < n_features; ++i) {
-      Bin bin;
-      std::memcpy(&bin, bytes[i] + row * row_bytes, sizeof bin);
-      double* const sums = slots[i] + bin * width;
-      if constexpr (Width > 0)
-        for (std::size_t k = 0; k < Width; ++k) sums[k] += wide[k];
-      else
-        for (std::size_t k = 0; k < width; ++k) sums[k] += double{values[k]};
-    }
-  }
-}
-
-void add_sparse_rows(const BinnedMatrix& matrix, const Chunk& chunk, std::span<const row_t> rows,
-                     const Components& components, double* histogram) noexcept {
-  const std::size_t width = components.width();
-  const auto begin = static_cast<slot_t>(matrix.slot_offset(chunk.features.front()));
-  const auto end = static_cast<slot_t>(matrix.slot_offset(chunk.features.back() + 1));
-  for (const row_t row : rows) {
-    const float* const values = components.row(row);
-    const auto own = matrix.row_slots(row);
-    for (auto slot = std::ranges::lower_bound(own, begin); slot != own.end() && *slot < end; ++slot) {
-      double* const sums = histogram + *slot * width;
-      for (std::size_t k = 0; k < width; ++k) sums[k] += double{values[k]};
-    }
-  }
-}
-
-void fill(const BinnedMatrix& matrix, const Chunk& chunk, std::span<const row_t> rows, const Components& components,
-          double* histogram) noexcept {
-  if (matrix.is_sparse()) return add_sparse_rows(matrix, chunk, rows, components, histogram);
-  const auto add = [&]<typename Bin>(Bin) {
-    switch (components.width()) {
-      case 2: return add_rows<Bin, 2>(matrix, chunk, rows, components, histogram);
-      case 4: return add_rows<Bin, 4>(matrix, chunk, rows, components, histogram);
-      case 8: return add_rows<Bin, 8>(matrix, chunk, rows, components, histogram);
-      case 16: return add_rows<Bin, 16>(matrix, chunk, rows, components, histogram);
-      default: return add_rows<Bin, 0>(matrix, chunk, rows, components, histogram);
-    }
-  };
-  if (chunk.bytes_per_bin == 1)
-    add(std::uint8_t{});
-  else
-    add(std::uint16_t{});
-}
-
-// The first n of the features in random order, ascending.
-std::vector<feature_t> draw(std::vector<feature_t> features, std::size_t n, RandomStream random) {
-  n = std::clamp<std::size_t>(n, 1, features.size());
-  for (std::size_t i = 0; i < n; ++i) std::swap(features[i], features[i + random.below(features.size() - i)]);
-  features.resize(n);
-  std::ranges::sort(features);
-  return features;
+  return {std::move(features), params.feature_weights};
 }
 
 }  // namespace
@@ -127,15 +38,16 @@ class ComponentTreeGrower::Growth {
  public:
   Growth(ComponentTreeGrower& grower, const Components& components, const ComponentTreeParams& params,
          std::uint64_t number, ThreadPool& pool)
-      : grower_(grower), matrix_(grower.matrix_), components_(components), params_(params), number_(number), pool_(pool) {
-    features_.resize(matrix_.n_features());
-    std::iota(features_.begin(), features_.end(), feature_t{0});
-    if (params.colsample < 1.0)
-      features_ = draw(std::move(features_), static_cast<std::size_t>(params.colsample * matrix_.n_features() + 0.5),
-                       RandomStream(RandomStream::Purpose::features_of_tree, params.seed, number));
-    chunks_ = chunks_of(matrix_, features_, pool.n_threads());
-    is_part_.assign(components.width(), 0.0);
-    std::fill_n(is_part_.begin(), components.n_components(), 1.0);
+      : grower_(grower),
+        matrix_(grower.matrix_),
+        components_(components),
+        params_(params),
+        number_(number),
+        pool_(pool),
+        search_(matrix_, components, params.min_samples_leaf),
+        draw_(features_of_tree(matrix_.n_features(), params, number)),
+        looks_at_few_(std::size_t{params.max_features} * kFew <= draw_.features().size()) {
+    if (!looks_at_few_) chunks_ = chunks_of(matrix_, draw_.features(), pool.n_threads());
   }
 
   DecisionTree grow(const std::function<void()>& check_interrupt) {
@@ -163,18 +75,19 @@ class ComponentTreeGrower::Growth {
     sums_.push_back(root.sums);
     gains_.push_back(0.0);
     if (!may_go_on(root)) return;
+    if (looks_at_few_) return look_at_few(std::span(&root, 1));
     root.histogram = take();
-    std::vector<Cut> cuts(chunks_.size());
+    std::vector<ComponentCut> cuts(chunks_.size());
     const auto is_seen = seen_features(root);
     pool_.parallel_for(chunks_.size(), [&](std::size_t chunk) {
-      clear(chunks_[chunk], root.histogram);
-      fill(matrix_, chunks_[chunk], grower_.partition_.rows(0), components_, root.histogram.data());
-      cuts[chunk] = best_cut(chunks_[chunk], root, root.histogram, is_seen);
+      fill_chunk(matrix_, chunks_[chunk], grower_.partition_.rows(0), components_, root.histogram);
+      cuts[chunk] = best_cut(chunks_[chunk], root, is_seen);
     });
     keep(std::move(root), cuts);
   }
 
-  // Nodes to divide in one step: all that wait, as far as memory goes. Their order changes the numbers of the nodes only.
+  // Nodes to divide in one step: all that wait, as far as memory goes. Their order changes the numbers of the nodes only;
+  // where few features are looked at, and there is no histogram, too, so that numbers do not depend on that.
   std::vector<Node> next() {
     std::size_t n = 1;
     if (params_.max_leaf_nodes == 0) {
@@ -202,6 +115,53 @@ class ComponentTreeGrower::Growth {
     grower_.others_.split(matrix_, splits, pool_);
     n_leaves_ += nodes.size();
 
+    if (!looks_at_few_) return look_at_all(pairs);
+    std::vector<Node> open;
+    for (Pair& pair : pairs) {
+      if (pair.is_left_open) open.push_back(std::move(pair.left));
+      if (pair.is_right_open) open.push_back(std::move(pair.right));
+    }
+    look_at_few(open);
+  }
+
+  // Opens those of the nodes that have a cut, having summed only the features that each of them looks at.
+  void look_at_few(std::span<Node> nodes /* IN-OUT */) {
+    struct Task {
+      std::size_t node;
+      std::span<const feature_t> features;
+      ComponentCut cut{};
+      std::vector<double> slots{};  // of the feature that is cut
+    };
+    std::vector<std::vector<feature_t>> features;
+    std::vector<Task> tasks;
+    for (std::size_t node = 0; node < nodes.size(); ++node) {
+      features.push_back(features_of(nodes[node]));
+      const std::span<const feature_t> own(features.back());
+      for (std::size_t begin = 0; begin < own.size(); begin += kFeaturesPerTask)
+        tasks.push_back({node, own.subspan(begin, std::min(kFeaturesPerTask, own.size() - begin))});
+    }
+    pool_.parallel_for(tasks.size(), [&](std::size_t at) {
+      Task& task = tasks[at];
+      const Node& node = nodes[task.node];
+      std::vector<double> slots, scratch;
+      task.cut.gain = search_.noise(node.sums);
+      for (const feature_t feature : task.features) {
+        fill_feature(matrix_, feature, grower_.partition_.rows(node.number), components_, slots);
+        if (search_.look_at(feature, node.sums, slots.data(), scratch, task.cut)) std::swap(slots, task.slots);
+      }
+    });
+    for (Task& task : tasks) {
+      Node& node = nodes[task.node];
+      if (task.slots.empty() || task.cut.gain <= node.cut.gain) continue;
+      node.cut = task.cut;
+      node.histogram = std::move(task.slots);
+    }
+    for (Node& node : nodes)
+      if (node.cut.gain > 0.0) open_.push_back(std::move(node));
+  }
+
+  // The same for children, having summed all features of the tree.
+  void look_at_all(std::span<Pair> pairs /* IN-OUT */) {
     std::vector<Pair*> open;
     for (Pair& pair : pairs) {
       if (pair.is_left_open || pair.is_right_open)
@@ -219,24 +179,22 @@ class ComponentTreeGrower::Growth {
       small.histogram = take();
       large.histogram = std::move(pair.parent_histogram);
     }
-    std::vector<Cut> cuts(2 * open.size() * chunks_.size());
+    std::vector<ComponentCut> cuts(2 * open.size() * chunks_.size());
     pool_.parallel_for(open.size() * chunks_.size(), [&](std::size_t task) {
       const std::size_t i = task / chunks_.size(), at = task % chunks_.size();
-      const Chunk& chunk = chunks_[at];
+      const FeatureChunk& chunk = chunks_[at];
       Pair& pair = *open[i];
       Node& small = is_left_small(pair) ? pair.left : pair.right;
       Node& large = is_left_small(pair) ? pair.right : pair.left;
-      clear(chunk, small.histogram);
-      fill(matrix_, chunk, grower_.partition_.rows(small.number), components_, small.histogram.data());
-      if (is_left_small(pair) ? pair.is_right_open : pair.is_left_open) subtract(chunk, small.histogram, large.histogram);
-      if (pair.is_left_open)
-        cuts[2 * i * chunks_.size() + at] = best_cut(chunk, pair.left, pair.left.histogram, seen[2 * i]);
-      if (pair.is_right_open)
-        cuts[(2 * i + 1) * chunks_.size() + at] = best_cut(chunk, pair.right, pair.right.histogram, seen[2 * i + 1]);
+      fill_chunk(matrix_, chunk, grower_.partition_.rows(small.number), components_, small.histogram);
+      if (is_left_small(pair) ? pair.is_right_open : pair.is_left_open)
+        subtract_chunk(matrix_, chunk, components_.width(), small.histogram, large.histogram);
+      if (pair.is_left_open) cuts[2 * i * chunks_.size() + at] = best_cut(chunk, pair.left, seen[2 * i]);
+      if (pair.is_right_open) cuts[(2 * i + 1) * chunks_.size() + at] = best_cut(chunk, pair.right, seen[2 * i + 1]);
     });
     for (std::size_t i = 0; i < open.size(); ++i) {
       const auto of_node = [&](std::size_t node) {
-        return std::span<const Cut>(cuts).subspan(node * chunks_.size(), chunks_.size());
+        return std::span<const ComponentCut>(cuts).subspan(node * chunks_.size(), chunks_.size());
       };
       keep(std::move(open[i]->left), of_node(2 * i));
       keep(std::move(open[i]->right), of_node(2 * i + 1));
@@ -244,7 +202,7 @@ class ComponentTreeGrower::Growth {
   }
 
   RowPartition::NodeSplit split_of(const Node& node) {
-    const Cut& cut = node.cut;
+    const ComponentCut& cut = node.cut;
     const bin_t n_bins = matrix_.cuts().n_bins(cut.feature);
     const auto left = tree_.n_nodes();
     RowPartition::NodeSplit split{node.number, left, left + 1, cut.feature, std::vector<std::uint8_t>(n_bins + 1, 0)};
@@ -263,8 +221,8 @@ class ComponentTreeGrower::Growth {
 
   Pair children_of(Node node) {
     const std::size_t width = components_.width();
-    const Cut& cut = node.cut;
-    const double* const slots = node.histogram.data() + matrix_.slot_offset(cut.feature) * width;
+    const ComponentCut& cut = node.cut;
+    const double* const slots = node.histogram.data() + (looks_at_few_ ? 0 : matrix_.slot_offset(cut.feature) * width);
     std::vector<double> left(width, 0.0), right = node.sums;
     const auto add_bins = [&](bin_t begin, bin_t end, double sign) {
       for (bin_t bin = begin; bin < end; ++bin)
@@ -300,8 +258,8 @@ class ComponentTreeGrower::Growth {
     return pair.left.sums[components_.count_at()] <= pair.right.sums[components_.count_at()];
   }
 
-  void keep(Node node, std::span<const Cut> cuts_of_chunks) {
-    for (const Cut& cut : cuts_of_chunks)
+  void keep(Node node, std::span<const ComponentCut> cuts_of_chunks) {
+    for (const ComponentCut& cut : cuts_of_chunks)
       if (cut.gain > node.cut.gain) node.cut = cut;
     if (node.cut.gain > 0.0)
       open_.push_back(std::move(node));
@@ -309,80 +267,33 @@ class ComponentTreeGrower::Growth {
       give_back(std::move(node.histogram));
   }
 
+  // Ascending.
+  std::vector<feature_t> features_of(const Node& node) const {
+    auto features =
+        draw_.draw(params_.max_features, RandomStream(RandomStream::Purpose::features_of_node, params_.seed, number_, node.path));
+    std::ranges::sort(features);
+    return features;
+  }
+
   // One flag a feature; empty: all of the tree's.
   std::vector<std::uint8_t> seen_features(const Node& node) const {
-    if (params_.max_features >= features_.size()) return {};
+    if (params_.max_features >= draw_.features().size()) return {};
     std::vector<std::uint8_t> is_seen(matrix_.n_features(), 0);
-    const RandomStream random(RandomStream::Purpose::features_of_node, params_.seed, number_, node.path);
-    for (const feature_t feature : draw(features_, params_.max_features, random)) is_seen[feature] = 1;
+    for (const feature_t feature : features_of(node)) is_seen[feature] = 1;
     return is_seen;
   }
 
-  Cut best_cut(const Chunk& chunk, const Node& node, const std::vector<double>& histogram,
-               const std::vector<std::uint8_t>& is_seen) const {
-    Cut best;
-    best.gain = components_.noise(node.sums[components_.count_at()], node.sums[components_.weight_at()]);
-    const double noise = best.gain;
-    std::vector<double> scratch(3 * components_.width());
+  ComponentCut best_cut(const FeatureChunk& chunk, const Node& node, std::span<const std::uint8_t> is_seen) const {
+    ComponentCut best;
+    best.gain = search_.noise(node.sums);
+    bool has_cut = false;
+    std::vector<double> scratch;
     for (const feature_t feature : chunk.features) {
       if (!is_seen.empty() && is_seen[feature] == 0) continue;
-      switch (components_.width()) {
-        case 2: scan<2>(feature, node, histogram, scratch, best); break;
-        case 4: scan<4>(feature, node, histogram, scratch, best); break;
-        case 8: scan<8>(feature, node, histogram, scratch, best); break;
-        default: scan<0>(feature, node, histogram, scratch, best);
-      }
+      const double* const slots = node.histogram.data() + matrix_.slot_offset(feature) * components_.width();
+      has_cut |= search_.look_at(feature, node.sums, slots, scratch, best);
     }
-    return best.gain > noise ? best : Cut{};
-  }
-
-  template <std::size_t Width>
-  void scan(feature_t feature, const Node& node, const std::vector<double>& histogram, std::vector<double>& scratch,
-            Cut& best) const noexcept {
-    const std::size_t width = Width > 0 ? Width : components_.width();
-    const std::size_t count_at = components_.count_at(), weight_at = components_.weight_at();
-    const double* const sums = node.sums.data();
-    const double* const slots = histogram.data() + matrix_.slot_offset(feature) * width;
-    const bin_t n_bins = matrix_.cuts().n_bins(feature);
-    double* const left = scratch.data();
-    double* const with_missing = left + width;
-    double* const missing = with_missing + width;
-
-    std::copy_n(sums, width, missing);
-    if (matrix_.may_be_missing(feature))
-      for (bin_t bin = 0; bin < n_bins; ++bin)
-        for (std::size_t k = 0; k < width; ++k) missing[k] -= slots[bin * width + k];
-    else
-      std::fill_n(missing, width, 0.0);
-    const bool has_missing = missing[count_at] > 0.0;
-
-    const double* const is_part = is_part_.data();
-    const double least = params_.min_samples_leaf;
-    const auto gain_of = [&](const double* own) -> double {
-      if (own[count_at] < least || sums[count_at] - own[count_at] < least) return 0.0;
-      const double weight = own[weight_at], other = sums[weight_at] - weight;
-      const double inverse = 1.0 / weight, inverse_of_other = 1.0 / other;
-      double squares[2] = {0.0, 0.0};  // of differences of means, even and odd components
-      for (std::size_t k = 0; k < width; k += 2)
-        for (std::size_t lane = 0; lane < 2; ++lane) {
-          const std::size_t at = k + lane;
-          const double difference = (own[at] * inverse - (sums[at] - own[at]) * inverse_of_other) * is_part[at];
-          squares[lane] += difference * difference;
-        }
-      return weight * other / sums[weight_at] * (squares[0] + squares[1]);
-    };
-    std::fill_n(left, width, 0.0);
-    for (bin_t bin = 0; bin < n_bins; ++bin) {
-      const double* const slot = slots + bin * width;
-      if (slot[count_at] == 0.0) continue;  // divides as the cut before
-      for (std::size_t k = 0; k < width; ++k) left[k] += slot[k];
-      const double gain = gain_of(left);
-      if (gain > best.gain) best = {gain, feature, bin, false};
-      if (!has_missing) continue;
-      for (std::size_t k = 0; k < width; ++k) with_missing[k] = left[k] + missing[k];
-      const double other_gain = gain_of(with_missing);
-      if (other_gain > best.gain) best = {other_gain, feature, bin, true};
-    }
+    return has_cut ? best : ComponentCut{};
   }
 
   DecisionTree finish() {
@@ -438,34 +349,16 @@ class ComponentTreeGrower::Growth {
   void give_back(std::vector<double> buffer) {
     if (!buffer.empty()) free_.push_back(std::move(buffer));
   }
-  template <typename Visit>
-  void for_each_slots(const Chunk& chunk, const Visit& visit) const {
-    const std::size_t width = components_.width();
-    if (matrix_.is_sparse())
-      return visit(matrix_.slot_offset(chunk.features.front()) * width, matrix_.slot_offset(chunk.features.back() + 1) * width);
-    for (const feature_t feature : chunk.features)
-      visit(matrix_.slot_offset(feature) * width, matrix_.slot_offset(feature + 1) * width);
-  }
-  void clear(const Chunk& chunk, std::vector<double>& histogram) const {
-    for_each_slots(chunk, [&](std::size_t begin, std::size_t end) {
-      std::fill_n(histogram.begin() + static_cast<std::ptrdiff_t>(begin), end - begin, 0.0);
-    });
-  }
-  void subtract(const Chunk& chunk, const std::vector<double>& small, std::vector<double>& large) const {
-    for_each_slots(chunk, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) large[i] -= small[i];
-    });
-  }
-
   ComponentTreeGrower& grower_;
   const BinnedMatrix& matrix_;
   const Components& components_;
   const ComponentTreeParams& params_;
   std::uint64_t number_;
   ThreadPool& pool_;
-  std::vector<feature_t> features_;
-  std::vector<Chunk> chunks_;
-  std::vector<double> is_part_;  // 1 of a component, 0 of the other numbers of a row
+  ComponentCutSearch search_;
+  FeatureDraw draw_;
+  bool looks_at_few_;
+  std::vector<FeatureChunk> chunks_;  // of draw_.features(), unless a node looks at few
   std::vector<Node> open_;
   std::size_t n_leaves_ = 1;
   DecisionTree tree_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grows one tree on components. The gain of a cut is the fall of Σ w ‖c − mean‖² (forest/split_targets.hpp), from
-// histograms; with missing values on either side. Ties: the lower feature, the lower cut, missing values right.
-// Naive twin: tests/oracle/naive_projected_boosting.py.
+// Grows one tree on components, by the cuts of component_cut.hpp; of equal gains the lower feature. Sums by bin come from
+// histograms of all features of the tree, of which one of two children has its parent's minus the other's. Where a node
+// looks at few features (feature_draw.hpp), only those are summed, for each node anew: sums are exact, so that trees are
+// the same. Naive twin: tests/oracle/naive_projected_boosting.py.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "base/thread_pool.hpp"
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
+#include "boosting/component_cut.hpp"
 #include "boosting/components.hpp"
 #include "grow/row_partition.hpp"
 #include "tree/decision_tree.hpp"
@@ -24,6 +26,7 @@ struct ComponentTreeParams {
   std::uint32_t max_leaf_nodes = 0;  // 0: no limit; else the node that gains most is divided next
   row_t min_samples_leaf = 1;
   feature_t max_features = std::numeric_limits<feature_t>::max();  // that a node looks at
+  std::vector<double> feature_weights{};                           // they are drawn by; empty: equal chances
   double subsample = 1.0;                                          // of the rows
   double colsample = 1.0;                                          // of the features, of each tree
   std::uint64_t seed = 0;
@@ -48,19 +51,13 @@ class ComponentTreeGrower {
   double mean_of_first(std::size_t leaf) const noexcept { return means_[leaf]; }
 
  private:
-  struct Cut {
-    double gain = 0.0;  // 0: none
-    feature_t feature = 0;
-    bin_t bin = 0;  // the last one on the left
-    bool is_missing_left = false;
-  };
   struct Node {
     node_t number;
     std::uint32_t depth;
-    std::uint64_t path;           // 1, then the bits of the turns: names the node whatever the order of growth
-    std::vector<double> sums;     // of components, weight, count
-    std::vector<double> histogram{};
-    Cut cut{};
+    std::uint64_t path;               // 1, then the bits of the turns: names the node whatever the order of growth
+    std::vector<double> sums;         // of components, weight, count
+    std::vector<double> histogram{};  // of all features, or of the one that is cut
+    ComponentCut cut{};
   };
   class Growth;
 

@@ -7,6 +7,7 @@
 
 #include "base/random.hpp"
 #include "base/require.hpp"
+#include "boosting/feature_draw.hpp"
 #include "boosting/line_search.hpp"
 
 namespace mtboost {
@@ -49,6 +50,7 @@ ProjectedBoosting::ProjectedBoosting(const BinnedMatrix& matrix, OutputLoss loss
   loss_.check(labels);
   require(params_.learning_rate > 0.0 && std::isfinite(params_.learning_rate), "learning_rate must be above 0");
   require(params_.tree.min_samples_leaf > 0 && params_.tree.max_features > 0, "min_samples_leaf and max_features must be at least 1");
+  check_feature_weights(params_.tree.feature_weights, matrix.n_features());
   require(params_.tree.subsample > 0.0 && params_.tree.subsample <= 1.0 && params_.tree.colsample > 0.0 &&
               params_.tree.colsample <= 1.0,
           "subsample and colsample must lie above 0, and be at most 1");
@@ -80,6 +82,11 @@ ProjectedBoosting::ProjectedBoosting(const BinnedMatrix& matrix, OutputLoss loss
     loss_.residuals(margins_of(at), labels_.labels_of(row), residuals_of(at));
   });
   weigh_rows();
+}
+
+void ProjectedBoosting::set_feature_weights(std::vector<double> weights) {
+  check_feature_weights(weights, matrix_.n_features());
+  params_.tree.feature_weights = std::move(weights);
 }
 
 std::size_t ProjectedBoosting::n_components() const noexcept {

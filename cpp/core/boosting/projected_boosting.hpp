@@ -48,6 +48,10 @@ class ProjectedBoosting {
   // One round; one more tree. check_interrupt runs while the tree grows, before anything has changed.
   void update(ThreadPool& pool, const std::function<void()>& check_interrupt);
 
+  // What features are drawn by in the rounds to come.
+  std::span<const double> feature_weights() const noexcept { return params_.tree.feature_weights; }
+  void set_feature_weights(std::vector<double> weights);
+
   const BoostedModel& model() const noexcept { return model_; }
   std::span<const float> margins() const noexcept { return margins_; }
   double mean_loss(ThreadPool& pool) const { return loss_.mean_loss(margins_, labels_, pool); }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cut of one feature that gains most: the fall of Σ w ‖c − mean‖² (forest/split_targets.hpp), from sums by bin; with
+// missing values on either side. Ties: the cut that is looked at first: the lower one, missing values right.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/types.hpp"
+#include "binning/binned_matrix.hpp"
+#include "boosting/components.hpp"
+
+namespace mtboost {
+
+struct ComponentCut {
+  double gain = 0.0;  // 0: none
+  feature_t feature = 0;
+  bin_t bin = 0;  // the last one on the left
+  bool is_missing_left = false;
+};
+
+class ComponentCutSearch {
+ public:
+  ComponentCutSearch(const BinnedMatrix& matrix, const Components& components, row_t min_samples_leaf);
+
+  // No cut of a node of these sums gains, but by rounding, up to this.
+  double noise(std::span<const double> sums) const noexcept;
+
+  // slots: of this feature. Whether a cut gains more than `best`, which it then becomes.
+  bool look_at(feature_t feature, std::span<const double> sums, const double* slots, std::vector<double>& scratch,
+               ComponentCut& best /* IN-OUT */) const;
+
+ private:
+  template <std::size_t Width>
+  void scan(feature_t feature, const double* sums, const double* slots, double* scratch,
+            ComponentCut& best) const noexcept;
+
+  const BinnedMatrix& matrix_;
+  const Components& components_;
+  double min_samples_leaf_;
+  std::vector<double> is_part_;  // 1 of a component, 0 of the other numbers of a row
+};
+
+}  // namespace mtboost
