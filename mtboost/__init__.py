@@ -8,6 +8,7 @@ from mtboost import xgboost as xgboost
 from mtboost.boosting import ProjectedBoostingClassifier, ProjectedBoostingRegressor
 from mtboost.dataset import Dataset
 from mtboost.estimators import MultiTaskClassifier, MultiTaskRegressor
+from mtboost.feature_priors import feature_prior, resample_series
 from mtboost.forests import (
     MTAdaBoostClassifier,
     MTDecisionTreeClassifier,
@@ -38,11 +39,13 @@ __all__ = [
     "compress",
     "datasets",
     "errors",
+    "feature_prior",
     "fit",
     "lightgbm",
     "load_model",
     "make_split_score",
     "metrics",
+    "resample_series",
     "train",
     "xgboost",
 ]
