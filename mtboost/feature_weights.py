@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from mtboost.tasks import did_you_mean, listed
 FloatArray = npt.NDArray[np.float64]
 #: Importances by name, or one a feature in the order of the columns; a pandas Series is either.
 FeaturePrior: TypeAlias = Mapping[str, float] | npt.ArrayLike
+#: The same, or the common model's importances, or none.
+PriorOption: TypeAlias = FeaturePrior | Literal["auto"] | None
 
 #: The part of the draws that is left to chance, so that every feature stays within reach.
 FLOOR = 0.05

@@ -265,7 +265,7 @@ def test_vector_trees_are_sampled_too(dynamic):
         ({"colsample_bynode": 1}, ParameterError, "colsample_bynode is 1"),
         ({"colsample_bytree": 0.5}, ParameterError, "colsample_bynode is 1"),
         ({**PARAMS, "tree_method": "exact"}, UnsupportedError, "use tree_method='hist'"),
-        ({"booster": "gblinear"}, UnsupportedError, "use booster='gbtree'"),
+        ({"booster": "gblinear", "verbosity": 0}, UnsupportedError, "use booster='gbtree'"),
     ],
 )
 def test_parameters_by_which_no_feature_is_drawn_are_refused(params, error, message):

@@ -23,7 +23,8 @@ from sklearn.utils.validation import NotFittedError
 import mtboost
 from mtboost.errors import UnsupportedError
 from mtboost.importances import importances_of
-from mtboost.xgboost.library import version
+from mtboost.tables import as_table
+from mtboost.xgboost.library import check_readable, version
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
@@ -88,7 +89,7 @@ def test_gain_of_xgboost_is_its_total_gain(objective):
     y = Y if objective.startswith("reg") else np.digitize(Y, [0, 2])
     params = {"objective": objective, "max_depth": 3}
     params |= {"num_class": 3} if "multi" in objective else {}
-    booster = xgboost.train(params, xgboost.QuantileDMatrix(TABLE, y), 8)
+    booster = xgboost.train(params, xgboost.QuantileDMatrix(X, y, feature_names=NAMES), 8)
     names, found = importances_of(booster, "gain", "it")
     assert names == tuple(NAMES)
     expected = booster.get_score(importance_type="total_gain")
@@ -108,6 +109,7 @@ def test_impurity_of_xgboost_is_the_drop_of_variance():
 
 
 def test_estimators_of_xgboost_are_their_boosters():
+    check_readable(as_table(TABLE))
     model = xgboost.XGBRegressor(n_estimators=3, max_depth=2).fit(TABLE, Y)
     names, found = importances_of(model, "gain", "it")
     expected = importances_of(model.get_booster(), "gain", "it")
@@ -128,7 +130,7 @@ def test_vector_trees_have_gains_from_xgboost_3_2_on(importance_type):
 
 
 def test_linear_boosters_are_refused():
-    booster = xgboost.train({"booster": "gblinear"}, xgboost.DMatrix(X, Y), 2)
+    booster = xgboost.train({"booster": "gblinear", "verbosity": 0}, xgboost.DMatrix(X, Y), 2)
     with pytest.raises(UnsupportedError, match="is linear"):
         importances_of(booster, "gain", "it")
 
