@@ -91,8 +91,9 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
         super().__init__()
         check_version()
         check_floor(floor)
-        if not (np.isfinite(prior_rounds) and prior_rounds > 0):
-            raise ParameterError(f"prior_rounds must be above 0, found {prior_rounds!r}.")
+        is_number = isinstance(prior_rounds, int | float | np.number)
+        if not (is_number and np.isfinite(prior_rounds) and prior_rounds > 0):
+            raise ParameterError(f"prior_rounds must be a number above 0, found {prior_rounds!r}.")
         if prior is not None:
             read_importances(prior)
         elif not dynamic:

@@ -192,8 +192,9 @@ def test_a_prior_that_does_not_fit_the_matrix_is_refused(prior, names, message):
         ({"dynamic": True, "floor": -0.1}, ParameterError, "floor must be from 0"),
         ({"dynamic": True, "floor": 1.1}, ParameterError, "floor must be from 0"),
         ({"dynamic": True, "floor": "low"}, TypeError, "floor must be a number"),
-        ({"dynamic": True, "prior_rounds": 0}, ParameterError, "prior_rounds must be above 0"),
-        ({"dynamic": True, "prior_rounds": np.nan}, ParameterError, "prior_rounds must be above"),
+        ({"dynamic": True, "prior_rounds": 0}, ParameterError, "must be a number above 0"),
+        ({"dynamic": True, "prior_rounds": np.nan}, ParameterError, "must be a number above 0"),
+        ({"dynamic": True, "prior_rounds": "many"}, ParameterError, "must be a number above 0"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_at_once(options, error, message):
