@@ -13,6 +13,7 @@ from mtboost.boosting import (
 )
 from mtboost.dataset import Dataset
 from mtboost.estimators import MultiTaskClassifier, MultiTaskRegressor
+from mtboost.feature_priors import feature_prior, resample_series
 from mtboost.forests import (
     MTAdaBoostClassifier,
     MTDecisionTreeClassifier,
@@ -45,11 +46,13 @@ __all__ = [
     "compress",
     "datasets",
     "errors",
+    "feature_prior",
     "fit",
     "lightgbm",
     "load_model",
     "make_split_score",
     "metrics",
+    "resample_series",
     "train",
     "xgboost",
 ]

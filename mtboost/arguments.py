@@ -10,6 +10,7 @@ import numpy as np
 from mtboost.backend import Backend
 from mtboost.dataset import Dataset
 from mtboost.errors import DataError, ParameterError
+from mtboost.feature_weights import PriorOption, read_importances
 from mtboost.labels import FloatArray
 from mtboost.losses import is_multiclass
 from mtboost.metrics import Metric, get_metric
@@ -77,6 +78,27 @@ def check_rows(
             f"{where}base_margin has {n_found} columns, but {settings['objective']} has "
             f"{n_outputs} margins a row."
         )
+
+
+def feature_prior_of(
+    backend: Backend, prior: PriorOption, params: Mapping[str, Any], data: Dataset
+) -> PriorOption:
+    """The prior of the specific models; one by position is named as the common columns are."""
+    if prior is None:
+        return None
+    if isinstance(prior, str):
+        if prior != "auto":
+            raise ParameterError(
+                f"feature_prior must be None, 'auto' or importances, found {prior!r}."
+            )
+        backend.feature_sampling(params, data.common, None)
+        return prior
+    backend.feature_sampling(params, data.common, prior)
+    names, values = read_importances(prior)
+    columns = data.common.feature_names
+    if names is None and columns is not None:
+        return dict(zip(columns, values.tolist(), strict=True))
+    return prior
 
 
 def metric_of(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.errors import ParameterError
+from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
 from mtboost.metrics import Metric
 from mtboost.scores import Beta, Score
@@ -107,6 +108,15 @@ class Backend(abc.ABC):
     def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
         """Constraints given by position among the common columns, for a task's own columns."""
 
+    @abc.abstractmethod
+    def feature_sampling(
+        self, params: Params, table: Table, prior: FeaturePrior | None
+    ) -> tuple[dict[str, Any], npt.NDArray[np.float32]]:
+        """Parameters and weights by which nodes draw columns of the table as the prior wants it.
+
+        Raises where the library draws no features by weight, or the prior does not fit.
+        """
+
     # ---- training ---------------------------------------------------------------------------
 
     @abc.abstractmethod
@@ -121,10 +131,12 @@ class Backend(abc.ABC):
         n_threads: int,
         ref: Any = None,
         codes: npt.NDArray[np.integer[Any]] | None = None,
+        feature_weights: npt.NDArray[np.float32] | None = None,
     ) -> Any:
         """Rows to train on, or with the bins of `ref` to validate on.
 
-        `codes` is one more column, of categories.
+        `codes` is one more column, of categories. `feature_weights` are those of
+        `feature_sampling`.
         """
 
     @abc.abstractmethod

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.arguments import at_least, check_rows, common_parameters
+from mtboost.arguments import at_least, check_rows, common_parameters, feature_prior_of
 from mtboost.backend import Backend, Margins
 from mtboost.backends import get_backend
 from mtboost.dataset import Dataset, is_column, split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ParameterError
+from mtboost.feature_weights import PriorOption
 from mtboost.labels import as_base_margin
 from mtboost.load_estimator import estimator_from_parts
 from mtboost.losses import is_classification, is_multiclass
@@ -308,6 +309,7 @@ class MultiTaskModel:
         specific_rounds: int = 500,
         patience: int | None = 20,
         min_delta: float = 0.0,
+        feature_prior: PriorOption = None,
         objective: Callable[..., Any] | None = None,
         n_threads: int | None = None,
         seed: int = 0,
@@ -335,6 +337,9 @@ class MultiTaskModel:
             As in :func:`mtboost.fit`.
         min_delta : float, default=0.0
             Smaller improvements of the specific model do not count.
+        feature_prior : "auto", mapping of feature name to float, or array-like, optional
+            Importances by which the specific model draws its features, as in :func:`mtboost.fit`:
+            with few rows it cannot tell which ones matter, and the common model often can.
         objective : callable, optional
             The function that :func:`mtboost.fit` was given, if its objective was one.
 
@@ -385,6 +390,7 @@ class MultiTaskModel:
             specific_params={},
             specific_rounds=at_least(0, specific_rounds, "specific_rounds"),
             n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
+            feature_prior=feature_prior_of(library, feature_prior, settings, data),
         )
         train: Dataset
         valid: Dataset | None

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mtboost.backend import Backend, Margins
 from mtboost.dataset import Dataset
+from mtboost.feature_weights import FeaturePrior, PriorOption
 from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
@@ -56,6 +57,7 @@ class TwoStages:
     specific_rounds: int
     n_threads: int
     verbose: bool | int = False
+    feature_prior: PriorOption = None
 
     # ---- stage one (section 3.2 and 3.3) ----------------------------------------------------
 
@@ -184,6 +186,7 @@ class TwoStages:
             return {task: self._no_model(reason, data, task) for task in data.tasks}
         margins = self._followed_margins(common, data)
         valid_margins = self._followed_margins(common, valid) if valid else None
+        prior = self._prior(common, data)
         # The largest task first: it would otherwise be waited for at the end.
         tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
         n_parallel = min(self.n_threads, len(tasks))
@@ -203,6 +206,7 @@ class TwoStages:
                     fixed,
                     n_threads,
                     stop.callback,
+                    prior,
                 )
 
         with ThreadPoolExecutor(n_parallel) as executor:
@@ -224,6 +228,7 @@ class TwoStages:
         n_rounds: int | None,
         n_threads: int,
         stop: Any,
+        prior: FeaturePrior | None,
     ) -> SpecificModel:
         table = data.task_table(task)
         params = self.backend.with_threads({**self.params, **self.specific_params}, n_threads)
@@ -232,7 +237,12 @@ class TwoStages:
             return self._no_model("as found before refitting", data, task)
         if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
             return self._no_model("no row has weight", data, task)
-        matrix = self._task_matrix(table, data, task, margins, n_threads, params)
+        weights = None
+        if prior is not None:
+            params, weights = self.backend.feature_sampling(params, table, prior)
+        matrix = self._task_matrix(
+            table, data, task, margins, n_threads, params, feature_weights=weights
+        )
         own_valid = valid is not None and task in valid.tasks
         if n_rounds is None and self.patience is None and not own_valid:
             n_rounds = self.specific_rounds
@@ -308,6 +318,7 @@ class TwoStages:
         n_threads: int,
         params: Mapping[str, Any],
         ref: Any = None,
+        feature_weights: npt.NDArray[np.float32] | None = None,
     ) -> Any:
         rows = data.tasks.rows(task)
         return self.backend.matrix(
@@ -318,6 +329,20 @@ class TwoStages:
             params=params,
             n_threads=n_threads,
             ref=ref,
+            feature_weights=feature_weights,
+        )
+
+    def _prior(self, common: CommonModel, data: Dataset) -> FeaturePrior | None:
+        """What the specific models draw their features by; a common model may have no splits."""
+        if not isinstance(self.feature_prior, str):
+            return self.feature_prior
+        gains = self.backend.importance([common.booster], "total_gain")
+        names = self.backend.feature_names(Columns.of(data.common))
+        values = [gains.get(name, 0.0) for name in names]
+        if not any(values):
+            return None
+        return (
+            values if data.common.feature_names is None else dict(zip(names, values, strict=True))
         )
 
     def _followed_margins(self, common: CommonModel, data: Dataset) -> Margins:

@@ -12,11 +12,18 @@ from typing import Any, Literal
 
 import xgboost
 
-from mtboost.arguments import at_least, check_rows, common_parameters, metric_of
+from mtboost.arguments import (
+    at_least,
+    check_rows,
+    common_parameters,
+    feature_prior_of,
+    metric_of,
+)
 from mtboost.backends import get_backend
 from mtboost.baselines import baseline_scores
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
+from mtboost.feature_weights import PriorOption
 from mtboost.losses import is_classification
 from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel
@@ -131,6 +138,7 @@ def fit(
     validation_fraction: float | Literal["auto"] = "auto",
     specific_params: Mapping[str, Any] | None = None,
     specific_rounds: int = 500,
+    feature_prior: PriorOption = None,
     weight: Any = None,
     base_margin: Any = None,
     task_weight: TaskWeight = None,
@@ -183,6 +191,12 @@ def fit(
         Parameters of the specific models that differ from `params`.
     specific_rounds : int, default=500
         Most rounds of a specific model; 0 for none.
+    feature_prior : "auto", mapping of feature name to float, or array-like, optional
+        Importances by which the specific models draw their features (eruhimov2007), such as those
+        of :func:`feature_prior`; one number for each common column, if not by name. ``"auto"``
+        takes what the splits of the common model gain. In 5% of the draws all features are equal; a
+        column that the prior does not name has the share it would have without one. Each node looks
+        at ⌊√M⌋ of the task's M features, or as many as ``colsample_bynode`` says. XGBoost only.
     task_weight : mapping of task name to float, or "balanced", optional
         Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
     refit : bool, default=False
@@ -225,6 +239,11 @@ def fit(
     library = get_backend(backend)
     objective = library.squared_error if objective is None else objective
     settings = common_parameters(library, params, objective, data, n_threads, seed)
+    own_params = library.parameters(
+        specific_params or {},
+        "specific_params",
+        elsewhere={**library.arguments, "num_class": "params"},
+    )
     threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
     stages = TwoStages(
         backend=library,
@@ -236,14 +255,11 @@ def fit(
         rounds=at_least(1, num_boost_round, "num_boost_round"),
         patience=None if patience is None else at_least(1, patience, "patience"),
         min_delta=min_delta,
-        specific_params=library.parameters(
-            specific_params or {},
-            "specific_params",
-            elsewhere={**library.arguments, "num_class": "params"},
-        ),
+        specific_params=own_params,
         specific_rounds=at_least(0, specific_rounds, "specific_rounds"),
         n_threads=threads,
         verbose=verbose,
+        feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
     )
     make_split_score(split_score, beta)
     check_rows(library, data, objective, settings)

@@ -12,18 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.boosting.base import BaseBoosting, Floats
 from mtboost.boosting.classifier import BoostingClassifier
-from mtboost.boosting.feature_shares import (
-    DynamicSampling,
-    FeaturePrior,
-    as_plain,
-    prior_shares,
-    with_floor,
-)
+from mtboost.boosting.dynamic_sampling import DynamicSampling, as_plain
 from mtboost.boosting.regressor import BoostingRegressor
 from mtboost.boosting.rounds import Engine, Margins, Together
 from mtboost.boosting.tree_importances import ImportanceType, as_shares, model_importances
 from mtboost.errors import ParameterError
 from mtboost.estimator_file import require
+from mtboost.feature_weights import FeaturePrior, feature_shares, with_floor
 from mtboost.tree_parameters import MaxFeatures, features_per_node
 
 
@@ -54,7 +49,7 @@ class BasePriorSampling(BaseBoosting):
 
     def _tree_parameters(self, n_features: int) -> dict[str, Any]:
         names = getattr(self, "feature_names_in_", None)
-        self.prior_ = prior_shares(self.prior, names, n_features)
+        self.prior_ = feature_shares(self.prior, names, n_features)
         return {
             "max_features": features_per_node(self.n_features, n_features, "n_features"),
             "feature_weights": with_floor(self.prior_, float(self.floor)),

@@ -10,6 +10,8 @@ from mtboost.datasets.friedman1 import (
 from mtboost.datasets.patterns import FraudConcept, FraudPattern
 from mtboost.datasets.regions import Region, RegionalConcept
 from mtboost.datasets.related_tasks import RelatedTasks, make_related_tasks
+from mtboost.datasets.shared_linear import SharedLinear, make_shared_linear
+from mtboost.datasets.signum import Signum, make_signum
 
 __all__ = [
     "FraudConcept",
@@ -19,9 +21,13 @@ __all__ = [
     "Region",
     "RegionalConcept",
     "RelatedTasks",
+    "SharedLinear",
+    "Signum",
     "make_fraud_scenes",
     "make_friedman1_chain",
     "make_friedman1_group",
     "make_friedman1_ind",
     "make_related_tasks",
+    "make_shared_linear",
+    "make_signum",
 ]

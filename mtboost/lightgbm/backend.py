@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.backend import Backend, Margins, Params
-from mtboost.errors import ParameterError
+from mtboost.errors import ParameterError, UnsupportedError
+from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.callbacks import TaskSplit
@@ -155,6 +156,14 @@ class LightgbmBackend(Backend):
             params[name] = [type(rest)(by_name.get(own_name, rest)) for own_name in place]
         return params
 
+    def feature_sampling(
+        self, params: Params, table: Table, prior: FeaturePrior | None
+    ) -> tuple[dict[str, Any], npt.NDArray[np.float32]]:
+        raise UnsupportedError(
+            "feature_prior needs features that are drawn by weight, and LightGBM draws all alike: "
+            "use backend='xgboost'."
+        )
+
     # ---- training ---------------------------------------------------------------------------
 
     def matrix(
@@ -168,6 +177,7 @@ class LightgbmBackend(Backend):
         n_threads: int,
         ref: lightgbm.Dataset | None = None,
         codes: npt.NDArray[np.integer[Any]] | None = None,
+        feature_weights: npt.NDArray[np.float32] | None = None,
     ) -> lightgbm.Dataset:
         return dataset(
             table,

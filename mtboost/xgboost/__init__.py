@@ -4,6 +4,7 @@ from mtboost.xgboost.assemble import combine
 from mtboost.xgboost.balanced_split import BalancedSplit
 from mtboost.xgboost.callbacks import TaskSplit
 from mtboost.xgboost.objective import TaskObjective
+from mtboost.xgboost.prior_sampling import PriorFeatureSampling
 from mtboost.xgboost.projected_objective import ProjectedObjective
 from mtboost.xgboost.quitting import TaskQuitting
 from mtboost.xgboost.residual import residual_margin
@@ -11,6 +12,7 @@ from mtboost.xgboost.task_metric import task_metric
 
 __all__ = [
     "BalancedSplit",
+    "PriorFeatureSampling",
     "ProjectedObjective",
     "TaskObjective",
     "TaskQuitting",

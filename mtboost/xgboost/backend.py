@@ -11,6 +11,13 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.backend import Backend, Margins, Params
+from mtboost.errors import ParameterError
+from mtboost.feature_weights import (
+    FeaturePrior,
+    feature_shares,
+    sampled_fraction,
+    sampling_weights,
+)
 from mtboost.labels import FloatArray
 from mtboost.losses import check_labels, inverse_link, make_loss
 from mtboost.metrics import Metric, default_metric
@@ -101,6 +108,18 @@ class XgboostBackend(Backend):
             )
         return params
 
+    def feature_sampling(
+        self, params: Params, table: Table, prior: FeaturePrior | None
+    ) -> tuple[dict[str, Any], npt.NDArray[np.float32]]:
+        fraction = params.get("colsample_bynode", sampled_fraction(table.n_features))
+        if fraction == 1 and table.n_features > 1:
+            raise ParameterError(
+                "colsample_bynode=1 looks at all features in every node, so that a feature_prior "
+                "changes nothing: leave it out for the root of their number, or set it below 1."
+            )
+        weights = sampling_weights(feature_shares(prior, table.feature_names, table.n_features))
+        return {**params, "colsample_bynode": fraction}, weights
+
     # ---- training ---------------------------------------------------------------------------
 
     def matrix(
@@ -114,6 +133,7 @@ class XgboostBackend(Backend):
         n_threads: int,
         ref: xgboost.DMatrix | None = None,
         codes: npt.NDArray[np.integer[Any]] | None = None,
+        feature_weights: npt.NDArray[np.float32] | None = None,
     ) -> xgboost.DMatrix:
         options: dict[str, Any] = {
             "label": label,
@@ -124,7 +144,7 @@ class XgboostBackend(Backend):
             "ref": ref,
         }
         if codes is None:
-            return quantile_matrix(table, **options)
+            return quantile_matrix(table, **options, feature_weights=feature_weights)
         return quantile_matrix_with_category(table, codes, **options)
 
     def train_common(

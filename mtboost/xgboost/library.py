@@ -11,6 +11,10 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
   3.2 with the round before them (:func:`call_objective`).
 * A ``TreeObjective``, marked experimental in XGBoost 3.2 to 3.4, sets the structure of vector trees
   by its ``split_grad`` and the leaves by its gradient (:func:`check_split_gradient`).
+* ``feature_weights`` of a matrix are read anew for every tree of ``hist`` and ``approx``, lifted to
+  1e-6, and not checked for their length; ``colsample_bynode`` times the number of features is
+  rounded down (:func:`check_samples_features`, feature_weights.py). In ``xgboost.cv`` a callback
+  finds the booster of each fold in ``model.cvfolds`` (prior_sampling.py).
 * A model document may be assembled by hand (assemble.py).
 """
 
@@ -28,6 +32,7 @@ import xgboost
 
 from mtboost import _core
 from mtboost.errors import MissingDependencyError, ParameterError, UnsupportedError
+from mtboost.feature_weights import n_sampled, sampled_fraction
 from mtboost.tables import Library, Table
 from mtboost.tasks import listed
 from mtboost.threads import default_n_threads
@@ -343,6 +348,42 @@ def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -
         )
     if xgboost.collective.get_world_size() > 1:
         raise UnsupportedError(f"{user} does not train on several machines yet.")
+
+
+def check_samples_features(
+    booster: xgboost.Booster, n_features: int, *, needs_gains: bool = False
+) -> None:
+    """Raise unless XGBoost draws features for each node.
+
+    Raises
+    ------
+    ParameterError
+        ``colsample_bynode`` is 1.
+    UnsupportedError
+        There are no trees, or they grow by the exact method; or the gains of these are needed, and
+        not known.
+    """
+    learner = json.loads(booster.save_config())["learner"]
+    train, gbm = learner["learner_train_param"], learner["gradient_booster"]
+    if train["booster"] == "gblinear":
+        raise UnsupportedError("booster='gblinear' draws no features: use booster='gbtree'.")
+    tree_method = gbm["gbtree_train_param"]["tree_method"]
+    if tree_method == "exact":
+        raise UnsupportedError(
+            "tree_method='exact' draws no features for a node: use tree_method='hist'."
+        )
+    fraction = float(gbm["tree_train_param"]["colsample_bynode"])
+    if fraction == 1:
+        raise ParameterError(
+            "colsample_bynode is 1: XGBoost then looks at all features in every node, and draws "
+            f"none. Set params['colsample_bynode'] = {sampled_fraction(n_features):.4g} for "
+            f"{n_sampled(n_features)} of {n_features} features a node."
+        )
+    if needs_gains and train["multi_strategy"] == "multi_output_tree" and version() < (3, 2):
+        raise UnsupportedError(
+            f"XGBoost {xgboost.__version__} keeps no gains of vector trees: run pip install "
+            "'xgboost>=3.2', or use dynamic=False."
+        )
 
 
 def check_vector_categories(matrix: xgboost.DMatrix, *, instead: str) -> None:

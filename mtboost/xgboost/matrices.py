@@ -26,6 +26,7 @@ def quantile_matrix(
     max_bin: int | None = None,
     n_threads: int | None = None,
     ref: xgboost.DMatrix | None = None,
+    feature_weights: npt.NDArray[np.float32] | None = None,
 ) -> xgboost.QuantileDMatrix:
     """Binned matrix for training, or for validation against the bins of `ref`."""
     with _infinity_named(table):
@@ -37,6 +38,7 @@ def quantile_matrix(
             max_bin=max_bin,
             nthread=n_threads,
             ref=ref,
+            feature_weights=feature_weights,
             **_columns(table),
         )
 

@@ -23,6 +23,7 @@ CLASSES = np.array(["a", "b", "c"])[np.digitize(NUMBERS, [-1, 1])]
 LABELS = (X[:, [3, 5, 7]] > 0.2).astype(int)
 PRIOR = np.array([0, 0, 0, 5, 0, 2, 0, 1, 0.0])
 BY_NAME = {"x3": 5, "x5": 2.0, "x7": 1, "unheard": 100}
+ALL_BY_NAME = dict(zip(NAMES, PRIOR.tolist(), strict=True))
 TRAIN, TEST = slice(0, 200), slice(200, None)
 FAST = {"n_estimators": 30, "random_state": 0}
 ROUNDED = "float32 residuals: weight 3 times one of them is rounded, three of them are not"
@@ -54,13 +55,13 @@ def test_scikit_learn_check(estimator, check):
 @pytest.mark.parametrize(
     "prior",
     [
-        BY_NAME,
-        pandas.Series(BY_NAME),
+        ALL_BY_NAME,
+        pandas.Series(ALL_BY_NAME),
         PRIOR,
         pandas.Series(PRIOR),
         PRIOR.tolist(),
         1e308 * (PRIOR / 5),
-        dict.fromkeys(reversed(NAMES), 0) | BY_NAME,
+        dict(reversed(ALL_BY_NAME.items())) | {"unheard": 9.0},
     ],
     ids=["mapping", "series", "array", "series by position", "list", "huge", "another order"],
 )
@@ -70,6 +71,14 @@ def test_a_prior_is_the_same_in_whatever_form(prior, convert):
     expected = PriorSamplingRegressor(prior=PRIOR, **FAST).fit(X, NUMBERS)
     np.testing.assert_allclose(found.prior_, PRIOR / 8, rtol=1e-15)
     np.testing.assert_array_equal(found.predict(table), expected.predict(X))
+
+
+def test_a_column_without_a_name_in_the_prior_has_the_share_of_no_prior():
+    table = pandas.DataFrame(X, columns=NAMES)
+    found = PriorSamplingRegressor(prior=BY_NAME, **FAST).fit(table, NUMBERS).prior_
+    named = np.isin(NAMES, list(BY_NAME))
+    np.testing.assert_allclose(found[~named], 1 / 9, rtol=1e-15)
+    np.testing.assert_allclose(found[named], PRIOR[named] / 8 * named.mean(), rtol=1e-15)
 
 
 def test_without_a_prior_all_features_are_alike():
@@ -82,16 +91,16 @@ def test_without_a_prior_all_features_are_alike():
 @pytest.mark.parametrize(
     ("prior", "message"),
     [
-        (np.ones(8), "prior has 8 numbers, but X has 9 columns"),
+        (np.ones(8), "prior has 8 values, but there are 9 features"),
         (np.ones((9, 1)), r"prior has shape \(9, 1\)"),
         (np.zeros(9), "prior is 0 for every column"),
         ({"x3": 0, "unheard": 1}, "prior is 0 for every column"),
         (-PRIOR, r"prior\[3\] is -5: importances must be finite and not negative"),
         ({"x1": np.nan}, r"prior\['x1'\] is nan"),
         ({"unheard": 1.0}, "prior names feature 'unheard', none of which is a column"),
-        ({}, "none of which is a column"),
-        ({3: 1.0}, "names are not all strings"),
-        (pandas.Series([1, 2.0], ["x1", "x1"]), "names a feature twice"),
+        ({}, "must hold one number a feature"),
+        ({3: 1.0}, "must be named by str"),
+        (pandas.Series([1, 2.0], ["x1", "x1"]), "has a name twice"),
         ([*"abcdefghi"], "prior must hold numbers"),
     ],
 )
@@ -102,7 +111,7 @@ def test_a_prior_that_does_not_fit_is_refused(prior, message):
 
 
 def test_names_need_columns_with_names():
-    with pytest.raises(DataError, match="the columns of X have none"):
+    with pytest.raises(DataError, match="the columns have none"):
         PriorSamplingRegressor(prior=BY_NAME).fit(X, NUMBERS)
 
 

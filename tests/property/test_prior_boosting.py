@@ -18,7 +18,7 @@ from mtboost import (
     ProjectedBoostingRegressor,
     _core,
 )
-from mtboost.boosting.feature_shares import PRIOR_TREES, DynamicSampling
+from mtboost.boosting.dynamic_sampling import PRIOR_TREES, DynamicSampling
 from mtboost.boosting.tree_importances import as_shares, model_importances, tree_importances
 from mtboost.tables import as_table
 from mtboost.xgboost.bins import bin_matrix

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear problems with shared columns: the law of X and coefficients, and the labels.
+
+Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors of a sum of
+independent draws are exceeded by a right generator with probability 6e-7 in one comparison (normal
+approximation, two-sided).
+"""
+
+import numpy as np
+import pytest
+
+from mtboost.datasets import make_shared_linear
+from mtboost.errors import ParameterError
+
+FEW = 5.0
+
+
+def test_shapes_are_those_of_the_source_by_default():
+    data = make_shared_linear()
+    assert data.X.shape == (10, 100, 104)
+    assert data.y.shape == (10, 100)
+    assert data.coefficients.shape == (10, 104)
+    assert repr(data) == "SharedLinear(10 problems x 100 rows x 104 features)"
+
+
+def test_labels_are_sums_of_the_informative_columns():
+    data = make_shared_linear(3, 20, n_informative=2, n_noise=5, seed=1)
+    assert (data.coefficients[:, 2:] == 0).all()
+    assert (data.coefficients[:, :2] > 0).all()
+    for (X, y), coefficients in zip(data.problems, data.coefficients, strict=True):
+        expected = [sum(c * float(x) for c, x in zip(coefficients, row, strict=True)) for row in X]
+        np.testing.assert_allclose(y, expected, rtol=1e-13)
+
+
+def test_columns_and_coefficients_are_independent_and_uniform():
+    data = make_shared_linear(2000, 5, n_informative=3, n_noise=2, seed=2)
+    columns = data.X.reshape(-1, 5).astype(float)
+    for values in (columns, data.coefficients[:, :3]):
+        n_rows, n_columns = values.shape
+        assert values.min() >= 0
+        assert values.max() < 1
+        centered = values - 1 / 2
+        assert (np.abs(centered.mean(axis=0)) < FEW * np.sqrt(1 / 12 / n_rows)).all()
+        # A square has mean 1/12 and variance 1/80 - 1/144, a product of two mean 0, variance 1/144.
+        error = np.full((n_columns, n_columns), np.sqrt(1 / 144 / n_rows))
+        np.fill_diagonal(error, np.sqrt((1 / 80 - 1 / 144) / n_rows))
+        found = centered.T @ centered / n_rows
+        assert (np.abs(found - np.eye(n_columns) / 12) < FEW * error).all()
+
+
+def test_seed_decides():
+    first, again, other = (make_shared_linear(2, 9, seed=seed) for seed in (3, 3, 4))
+    for name in ("X", "y", "coefficients"):
+        assert getattr(first, name).tobytes() == getattr(again, name).tobytes()
+        assert getattr(first, name).tobytes() != getattr(other, name).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_problems": 0}, ParameterError, "n_problems=0"),
+        ({"n_rows": 1.5}, TypeError, "n_rows"),
+        ({"n_informative": 0}, ParameterError, "n_informative=0"),
+        ({"n_noise": -1}, ParameterError, "n_noise=-1"),
+        ({"seed": -1}, ParameterError, "seed=-1"),
+    ],
+)
+def test_values_out_of_range_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        make_shared_linear(**options)
