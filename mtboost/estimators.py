@@ -21,6 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from mtboost.backend import Backend
 from mtboost.backends import get_backend
 from mtboost.errors import DataError, ParameterError
+from mtboost.feature_weights import PriorOption
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel, UnknownTask
@@ -100,6 +101,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         validation_fraction: float | Literal["auto"] = "auto",
         specific_params: Mapping[str, Any] | None = None,
         specific_rounds: int = 500,
+        feature_prior: PriorOption = None,
         task_weight: TaskWeight = None,
         refit: bool = False,
         common_features: Sequence[str] | None = None,
@@ -137,6 +139,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         self.validation_fraction = validation_fraction
         self.specific_params = specific_params
         self.specific_rounds = specific_rounds
+        self.feature_prior = feature_prior
         self.task_weight = task_weight
         self.refit = refit
         self.common_features = common_features
@@ -225,6 +228,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             validation_fraction=self.validation_fraction,
             specific_params=self.specific_params,
             specific_rounds=self.specific_rounds,
+            feature_prior=self.feature_prior,
             weight=sample_weight,
             base_margin=base_margin,
             task_weight=self.task_weight,
@@ -395,6 +399,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Parameters of the library that differ in the specific models.
     specific_rounds : int, default=500
         Most rounds of a specific model; 0 for none.
+    feature_prior : "auto", mapping of feature name to float, or array-like, optional
+        Importances by which the specific models draw their features, see :func:`mtboost.fit`.
     task_weight : mapping of task name to float, or "balanced", optional
         Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
     refit : bool, default=False

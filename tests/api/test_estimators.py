@@ -252,6 +252,7 @@ def test_what_lightgbm_does_not_have_is_refused(name):
         ({"validation_fraction": 0.4}, {"validation_fraction": 0.4}),
         ({"specific_params": {"eta": 0.02}}, {"specific_params": {"eta": 0.02}}),
         ({"specific_rounds": 0}, {"specific_rounds": 0}),
+        ({"feature_prior": "auto"}, {"feature_prior": "auto"}),
         ({"task_weight": {"x": 9, "y": 1, "z": 1}}, {"task_weight": {"x": 9, "y": 1, "z": 1}}),
         ({"refit": True}, {"refit": True}),
         ({"common_features": ["a"]}, {"common_features": ["a"]}),

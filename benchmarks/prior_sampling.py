@@ -1,0 +1,203 @@
+"""What does a prior on features give, and what does drawing by it cost? (eruhimov2007)
+
+Boosting with all features (GBT), with features drawn by the importances of the other problems
+(PFS), one of them a node (PFS1), evenly, or by the importances so far (DFS): 200 trees of depth 3,
+learning rate 0.1. Priors are leave-one-out: of models of the other problems, none of whose rows are
+this one's.
+
+    python benchmarks/prior_sampling.py signum   section 4.1, figure 2: ratio of RMSE to GBT's
+    python benchmarks/prior_sampling.py linear   figure 5: MSE / variance; GBT by a Pearson filter
+    python benchmarks/prior_sampling.py digits   table 1, with scikit-learn's 8 x 8 digits
+    python benchmarks/prior_sampling.py ucr --data FOLDER   table 2: raw series, at most 50 rows
+    python benchmarks/prior_sampling.py speed    time of a tree with 10,000 features
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.datasets import load_digits
+from sklearn.feature_selection import f_regression
+
+from mtboost import PriorSamplingClassifier, PriorSamplingRegressor, resample_series
+from mtboost.datasets import make_shared_linear, make_signum
+
+N_PROBLEMS, N_REPEATS = 10, 10
+Problem = tuple[np.ndarray, np.ndarray]
+Metric = Callable[[Any, np.ndarray, np.ndarray], float]
+KINDS: dict[str, dict[str, Any]] = {
+    "PFS": {},
+    "PFS1": {"n_features": 1},
+    "even": {"prior": None},
+    "DFS": {"prior": None, "dynamic": True},
+}
+
+
+def rmse(model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((y - model.predict(X)) ** 2)))
+
+
+def error(model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    return float(np.mean(model.predict(X) != y))
+
+
+def importances(make: Callable[..., Any], problems: Sequence[Problem]) -> list[np.ndarray]:
+    return [make(n_features=None).fit(X, y).feature_importances_ for X, y in problems]
+
+
+def errors(
+    make: Callable[..., Any], prior: np.ndarray, train: Problem, test: Problem, metric: Metric
+) -> dict[str, np.ndarray]:
+    """Of GBT, and of each kind of draws N_REPEATS times."""
+    found = {"GBT": np.array([metric(make(n_features=None).fit(*train), *test)])}
+    for kind, options in KINDS.items():
+        models = [
+            make(**{"prior": prior, "random_state": seed, **options}) for seed in range(N_REPEATS)
+        ]
+        found[kind] = np.array([metric(model.fit(*train), *test) for model in models])
+    return found
+
+
+def signum(_: argparse.Namespace) -> None:
+    print("Signum: RMSE / RMSE of GBT, mean of 10 problems; better, worse (t-test, p < .05)")
+    print(f"{'rows':>5}" + "".join(f"{kind:>16}" for kind in KINDS))
+    rng = np.random.default_rng(0)
+    gammas = 1 - rng.random(N_PROBLEMS)
+    for n_rows in (20, 50, 100, 200, 500):
+        data = [
+            make_signum(n_rows + 10_000, gamma=float(gamma), seed=seed)
+            for seed, gamma in enumerate(gammas)
+        ]
+        trains = [(own.X[:n_rows], own.y[:n_rows]) for own in data]
+        known = importances(PriorSamplingRegressor, trains)
+        ratios: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        signs: dict[str, list[int]] = {kind: [0, 0] for kind in KINDS}
+        for k, own in enumerate(data):
+            prior = np.mean([known[other] for other in range(N_PROBLEMS) if other != k], axis=0)
+            test = own.X[n_rows:], own.y[n_rows:]
+            found = errors(PriorSamplingRegressor, prior, trains[k], test, rmse)
+            for kind in KINDS:
+                ratio = found[kind] / found["GBT"][0]
+                ratios[kind].append(ratio.mean())
+                if stats.ttest_1samp(ratio, 1).pvalue < 0.05:
+                    signs[kind][int(ratio.mean() > 1)] += 1
+        cells = [f"{np.mean(ratios[k]):.3f} ({signs[k][0]}, {signs[k][1]})" for k in KINDS]
+        print(f"{n_rows:5}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+
+
+def linear(_: argparse.Namespace) -> None:
+    print("Linear, 4 of 104 features: MSE / variance, mean of 10 problems")
+    print(f"{'rows':>5}{'GBT':>8}{'filtered':>10}" + "".join(f"{kind:>8}" for kind in KINDS))
+    for n_rows in (20, 50, 100, 200):
+        data = make_shared_linear(N_PROBLEMS, n_rows=n_rows + 1000, seed=0)
+        trains = [(X[:n_rows], y[:n_rows]) for X, y in data.problems]
+        known = importances(PriorSamplingRegressor, trains)
+        rows = []
+        for k, (X, y) in enumerate(data.problems):
+            prior = np.mean([known[other] for other in range(N_PROBLEMS) if other != k], axis=0)
+            test = X[n_rows:], y[n_rows:]
+            found = errors(PriorSamplingRegressor, prior, trains[k], test, rmse)
+            kept = f_regression(*trains[k])[1] < 0.05
+            filtered = PriorSamplingRegressor(n_features=None).fit(X[:n_rows][:, kept], y[:n_rows])
+            squares = [np.mean(found["GBT"] ** 2), rmse(filtered, test[0][:, kept], test[1]) ** 2]
+            squares += [np.mean(found[kind] ** 2) for kind in KINDS]
+            rows.append(np.array(squares) / test[1].var())
+        means = np.mean(rows, axis=0)
+        cells = [f"{means[0]:8.3f}{means[1]:10.3f}", *(f"{value:8.3f}" for value in means[2:])]
+        print(f"{n_rows:5}" + "".join(cells), flush=True)
+
+
+def digits(_: argparse.Namespace) -> None:
+    print("Digits, 5 rows a class: mean error over 10 draws of the rows; p of a paired t-test")
+    X, y = load_digits(return_X_y=True)
+
+    def pair(a: int, b: int) -> Problem:
+        rows = np.isin(y, (a, b))
+        return X[rows], y[rows]
+
+    even = [pair(a, b) for a, b in itertools.combinations(range(0, 10, 2), 2)]
+    prior = np.mean(importances(PriorSamplingClassifier, even), axis=0)
+    print(f"{'':8}{'GBT':>8}" + "".join(f"{kind:>8}" for kind in KINDS) + f"{'p of PFS':>10}")
+    for a, b in itertools.combinations(range(1, 10, 2), 2):
+        found = []
+        for seed in range(N_REPEATS):
+            X_pair, y_pair = pair(a, b)
+            order = np.random.default_rng(seed).permutation(len(y_pair))
+            train = np.concatenate([order[y_pair[order] == label][:5] for label in (a, b)])
+            test = np.setdiff1d(order, train)
+            own = errors(
+                PriorSamplingClassifier,
+                prior,
+                (X_pair[train], y_pair[train]),
+                (X_pair[test], y_pair[test]),
+                error,
+            )
+            found.append([values.mean() for values in own.values()])
+        means = np.mean(found, axis=0)
+        p = stats.ttest_rel(*np.array(found).T[:2]).pvalue
+        print(
+            f"{a} vs {b}  " + "".join(f"{mean:8.3f}" for mean in means) + f"{p:10.2g}", flush=True
+        )
+
+
+def ucr(args: argparse.Namespace) -> None:
+    print("UCR, raw series, at most 50 rows to train: error")
+    print(f"{'':10}{'GBT':>8}" + "".join(f"{kind:>8}" for kind in KINDS))
+    names = ("coffee", "gunpoint", "cbf", "trace")
+    data = {}
+    for name in names:
+        with np.load(Path(args.data, f"{name}.npz"), allow_pickle=False) as file:
+            X, y, is_test = file["X"].astype(np.float32), file["y"], file["split"] == 1
+        data[name] = (X[~is_test][:50], y[~is_test][:50]), (X[is_test], y[is_test])
+    for name in names:
+        train, test = data[name]
+        others = [
+            (resample_series(X, train[0].shape[1]), y)
+            for other, ((X, y), _) in data.items()
+            if other != name
+        ]
+        prior = np.mean(importances(PriorSamplingClassifier, others), axis=0)
+        found = errors(PriorSamplingClassifier, prior, train, test, error)
+        print(f"{name:10}" + "".join(f"{own.mean():8.3f}" for own in found.values()), flush=True)
+
+
+def speed(_: argparse.Namespace) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 10_000)).astype(np.float32)
+    y = X[:, :3].sum(axis=1)
+    priors = {
+        "even, without weights": None,
+        "equal weights": np.ones(10_000),
+        "like those of a model": np.exp(3 * rng.normal(size=10_000)),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in priors}
+    for _turn in range(5):
+        for name, prior in priors.items():
+            model = PriorSamplingRegressor(400, prior=prior, random_state=0, n_jobs=1)
+            times: list[float] = []
+            model.fit(X, y, callbacks=[lambda _, own=times: own.append(time.perf_counter())])
+            seconds[name].append((times[-1] - times[0]) / (len(times) - 1))
+    base = np.array(seconds["even, without weights"])
+    print("200 rows, 10,000 features, 100 a node, depth 3: ms a tree, ratio (medians, paired)")
+    for name, own in seconds.items():
+        print(f"{name:24}{1e3 * np.median(own):8.2f}{np.median(np.array(own) / base):8.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    questions = {"signum": signum, "linear": linear, "digits": digits, "ucr": ucr, "speed": speed}
+    parser.add_argument("question", choices=questions)
+    parser.add_argument("--data", type=Path)
+    args = parser.parse_args()
+    questions[args.question](args)
+
+
+if __name__ == "__main__":
+    main()
