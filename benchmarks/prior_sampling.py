@@ -1,11 +1,11 @@
 """What does a prior on features give, and what does drawing by it cost? (eruhimov2007)
 
 Boosting with all features (GBT), with features drawn by the importances of the other problems
-(PFS), one of them a node (PFS1), evenly, or by the importances so far (DFS): 200 trees of depth 3,
-learning rate 0.1. Priors are leave-one-out: of models of the other problems, none of whose rows are
-this one's.
+(PFS, or by their gains), one of them a node (PFS1), evenly, or by the importances so far (DFS): 200
+trees of depth 3, learning rate 0.1. Priors are leave-one-out: of models of the other problems, none
+of whose rows are this one's.
 
-    python benchmarks/prior_sampling.py signum   section 4.1, figure 2: ratio of RMSE to GBT's
+    python benchmarks/prior_sampling.py signum   section 4.1, figure 2: ratio of MSE to GBT's
     python benchmarks/prior_sampling.py linear   figure 5: MSE / variance; GBT by a Pearson filter
     python benchmarks/prior_sampling.py digits   table 1, with scikit-learn's 8 x 8 digits
     python benchmarks/prior_sampling.py ucr --data FOLDER   table 2: raw series, at most 50 rows
@@ -32,41 +32,53 @@ from mtboost.datasets import make_shared_linear, make_signum
 N_PROBLEMS, N_REPEATS = 10, 10
 Problem = tuple[np.ndarray, np.ndarray]
 Metric = Callable[[Any, np.ndarray, np.ndarray], float]
+Priors = dict[str, np.ndarray]  # by the kind of importance
 KINDS: dict[str, dict[str, Any]] = {
-    "PFS": {},
-    "PFS1": {"n_features": 1},
+    "PFS": {"prior": "impurity"},
+    "by gain": {"prior": "gain"},
+    "PFS1": {"prior": "impurity", "n_features": 1},
     "even": {"prior": None},
     "DFS": {"prior": None, "dynamic": True},
 }
 
 
-def rmse(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    return float(np.sqrt(np.mean((y - model.predict(X)) ** 2)))
+def mse(model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    return float(np.mean((y - model.predict(X)) ** 2))
 
 
 def error(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(model.predict(X) != y))
 
 
-def importances(make: Callable[..., Any], problems: Sequence[Problem]) -> list[np.ndarray]:
-    return [make(n_features=None).fit(X, y).feature_importances_ for X, y in problems]
+def importances(make: Callable[..., Any], problems: Sequence[Problem]) -> list[Priors]:
+    found = []
+    for X, y in problems:
+        model = make(n_features=None).fit(X, y)
+        own = {"impurity": model.feature_importances_}
+        found.append(own | {"gain": model.set_params(importance_type="gain").feature_importances_})
+    return found
+
+
+def mean_of(found: Sequence[Priors]) -> Priors:
+    return {kind: np.mean([own[kind] for own in found], axis=0) for kind in found[0]}
 
 
 def errors(
-    make: Callable[..., Any], prior: np.ndarray, train: Problem, test: Problem, metric: Metric
+    make: Callable[..., Any], priors: Priors, train: Problem, test: Problem, metric: Metric
 ) -> dict[str, np.ndarray]:
     """Of GBT, and of each kind of draws N_REPEATS times."""
     found = {"GBT": np.array([metric(make(n_features=None).fit(*train), *test)])}
     for kind, options in KINDS.items():
+        prior = priors.get(options["prior"])
         models = [
-            make(**{"prior": prior, "random_state": seed, **options}) for seed in range(N_REPEATS)
+            make(random_state=seed, **options | {"prior": prior}) for seed in range(N_REPEATS)
         ]
         found[kind] = np.array([metric(model.fit(*train), *test) for model in models])
     return found
 
 
 def signum(_: argparse.Namespace) -> None:
-    print("Signum: RMSE / RMSE of GBT, mean of 10 problems; better, worse (t-test, p < .05)")
+    print("Signum: MSE / MSE of GBT, mean of 10 problems; better, worse (t-test, p < .05)")
     print(f"{'rows':>5}" + "".join(f"{kind:>16}" for kind in KINDS))
     rng = np.random.default_rng(0)
     gammas = 1 - rng.random(N_PROBLEMS)
@@ -80,9 +92,9 @@ def signum(_: argparse.Namespace) -> None:
         ratios: dict[str, list[float]] = {kind: [] for kind in KINDS}
         signs: dict[str, list[int]] = {kind: [0, 0] for kind in KINDS}
         for k, own in enumerate(data):
-            prior = np.mean([known[other] for other in range(N_PROBLEMS) if other != k], axis=0)
+            priors = mean_of([known[other] for other in range(N_PROBLEMS) if other != k])
             test = own.X[n_rows:], own.y[n_rows:]
-            found = errors(PriorSamplingRegressor, prior, trains[k], test, rmse)
+            found = errors(PriorSamplingRegressor, priors, trains[k], test, mse)
             for kind in KINDS:
                 ratio = found[kind] / found["GBT"][0]
                 ratios[kind].append(ratio.mean())
@@ -101,13 +113,13 @@ def linear(_: argparse.Namespace) -> None:
         known = importances(PriorSamplingRegressor, trains)
         rows = []
         for k, (X, y) in enumerate(data.problems):
-            prior = np.mean([known[other] for other in range(N_PROBLEMS) if other != k], axis=0)
+            priors = mean_of([known[other] for other in range(N_PROBLEMS) if other != k])
             test = X[n_rows:], y[n_rows:]
-            found = errors(PriorSamplingRegressor, prior, trains[k], test, rmse)
+            found = errors(PriorSamplingRegressor, priors, trains[k], test, mse)
             kept = f_regression(*trains[k])[1] < 0.05
             filtered = PriorSamplingRegressor(n_features=None).fit(X[:n_rows][:, kept], y[:n_rows])
-            squares = [np.mean(found["GBT"] ** 2), rmse(filtered, test[0][:, kept], test[1]) ** 2]
-            squares += [np.mean(found[kind] ** 2) for kind in KINDS]
+            squares = [found["GBT"].mean(), mse(filtered, test[0][:, kept], test[1])]
+            squares += [found[kind].mean() for kind in KINDS]
             rows.append(np.array(squares) / test[1].var())
         means = np.mean(rows, axis=0)
         cells = [f"{means[0]:8.3f}{means[1]:10.3f}", *(f"{value:8.3f}" for value in means[2:])]
@@ -123,7 +135,7 @@ def digits(_: argparse.Namespace) -> None:
         return X[rows], y[rows]
 
     even = [pair(a, b) for a, b in itertools.combinations(range(0, 10, 2), 2)]
-    prior = np.mean(importances(PriorSamplingClassifier, even), axis=0)
+    priors = mean_of(importances(PriorSamplingClassifier, even))
     print(f"{'':8}{'GBT':>8}" + "".join(f"{kind:>8}" for kind in KINDS) + f"{'p of PFS':>10}")
     for a, b in itertools.combinations(range(1, 10, 2), 2):
         found = []
@@ -134,7 +146,7 @@ def digits(_: argparse.Namespace) -> None:
             test = np.setdiff1d(order, train)
             own = errors(
                 PriorSamplingClassifier,
-                prior,
+                priors,
                 (X_pair[train], y_pair[train]),
                 (X_pair[test], y_pair[test]),
                 error,
@@ -163,8 +175,8 @@ def ucr(args: argparse.Namespace) -> None:
             for other, ((X, y), _) in data.items()
             if other != name
         ]
-        prior = np.mean(importances(PriorSamplingClassifier, others), axis=0)
-        found = errors(PriorSamplingClassifier, prior, train, test, error)
+        priors = mean_of(importances(PriorSamplingClassifier, others))
+        found = errors(PriorSamplingClassifier, priors, train, test, error)
         print(f"{name:10}" + "".join(f"{own.mean():8.3f}" for own in found.values()), flush=True)
 
 

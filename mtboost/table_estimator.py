@@ -135,19 +135,25 @@ def _as_floats(table: Table) -> Rows:
         ensure_all_finite="allow-nan",
         input_name="X",
     )
-    if not scipy.sparse.issparse(checked):
-        floats: npt.NDArray[np.float32] = checked
-        return floats
-    return scipy.sparse.csr_array(checked)
+    return as_rows(checked)
+
+
+def as_rows(table: Any) -> Rows:
+    """A dense table as it is; of a sparse one each value once, in the order of its row."""
+    if not scipy.sparse.issparse(table):
+        dense: npt.NDArray[np.float32] = table
+        return dense
+    rows = scipy.sparse.csr_array(table)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def core_table(rows: Rows, *, absent: float = 0.0) -> CoreTable:
     """Rows as the core reads them; `absent` is what a sparse matrix does not store, 0 or NaN."""
     if isinstance(rows, np.ndarray):
         return rows
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
     return _core.SparseRows(
         indptr=rows.indptr.astype(np.int64),
         indices=_as_uint32(rows.indices),

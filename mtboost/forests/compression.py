@@ -24,7 +24,7 @@ from mtboost.estimator_file import require
 from mtboost.forests.base import BaseForest, Floats
 from mtboost.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.forests.sklearn_forests import FORESTS, as_core_forest, is_sklearn_forest
-from mtboost.table_estimator import TableEstimator, core_table
+from mtboost.table_estimator import TableEstimator, as_rows, core_table
 from mtboost.threads import default_n_threads
 
 if TYPE_CHECKING:
@@ -562,7 +562,7 @@ def _read(forest: Any, X: Any, task: Any) -> Rows:
         dtype=np.float32,
         ensure_all_finite="allow-nan",
     )
-    return core_table(table), None
+    return core_table(as_rows(table)), None
 
 
 def _check_forest(forest: Any, task: Any) -> None:

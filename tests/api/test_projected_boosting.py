@@ -108,11 +108,22 @@ def test_every_table_gives_the_model_of_the_array(convert):
 def test_what_a_sparse_table_does_not_store_is_missing():
     dense = np.where(X < 3, np.nan, X)
     sparse = scipy.sparse.csr_array(np.where(X < 3, 0, X))
-    sparse.indices = sparse.indices.copy()
     model = ProjectedBoostingRegressor(**FAST).fit(dense, OUTPUTS)
     other = ProjectedBoostingRegressor(**FAST).fit(sparse, OUTPUTS)
     np.testing.assert_array_equal(model.predict(dense), other.predict(sparse))
     np.testing.assert_array_equal(model.predict(dense), model.predict(sparse.tocsc()))
+
+
+def test_values_stored_twice_are_added():
+    twice = scipy.sparse.csr_array(X)
+    twice = scipy.sparse.csr_array(
+        (np.repeat(twice.data / 2, 2), np.repeat(twice.indices, 2), 2 * twice.indptr), X.shape
+    )
+    model = ProjectedBoostingRegressor(**FAST)
+    found = clone(model).fit(twice, OUTPUTS).predict(twice)
+    once = scipy.sparse.csr_array(X)
+    np.testing.assert_array_equal(found, clone(model).fit(once, OUTPUTS).predict(once))
+    assert twice.nnz == 2 * once.nnz  # the caller's table is as it was
 
 
 def test_the_number_of_threads_changes_nothing():
