@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 import joblib
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
@@ -128,6 +129,8 @@ def compress(
     epsilon = _checked_epsilon(epsilon)
     max_steps = _checked_count(max_steps if is_cv else n_steps, is_cv)
     check_consistent_length(X, y, task)
+    if scipy.sparse.issparse(X):  # values stored twice crash scikit-learn's forests
+        X = as_rows(X)
     labels = _Labels.of(y, forest)
     n_threads = default_n_threads(None if n_jobs is None else joblib.effective_n_jobs(n_jobs))
     curve = None

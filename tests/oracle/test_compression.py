@@ -508,3 +508,15 @@ def test_the_curve_is_drawn_with_its_best_step(forest, table):
     assert small.plot_cv_curve(ax=ax) is ax
     assert ax.lines[1].get_xdata()[0] == small.n_steps_
     plt.close(ax.figure)
+
+
+def test_values_that_a_sparse_table_stores_twice_are_added():
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((200, 20), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    y = X.sum(axis=1)
+    twice = scipy.sparse.csr_array(
+        (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), X.shape
+    )
+    forest = RandomForestRegressor(10, random_state=0).fit(X, y)
+    small, other = (mtboost.compress(forest, table, y, random_state=0) for table in (X, twice))
+    np.testing.assert_array_equal(small.predict(X), other.predict(twice))
