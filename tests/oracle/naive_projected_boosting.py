@@ -161,7 +161,9 @@ def bisect(falling: Callable[[float], float], low: float, high: float) -> float:
 
 
 def logistic_step(F: Doubles, g: Doubles, w: Doubles, y: Doubles, most: float) -> float:
-    """By bisection of the derivative between two bounds."""
+    """By bisection of the derivative between two bounds; 0 where no row moves."""
+    if not (w * g).any():
+        return 0.0
 
     def slope(t: float) -> float:
         return float((w * g * (y - 1 / (1 + np.exp(-(F + t * g))))).sum())
