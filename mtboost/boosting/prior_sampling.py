@@ -99,8 +99,8 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
         Rounds.
     prior : array-like of shape (n_features,), mapping or pandas Series of numbers by name, optional
         Importances >= 0 of the columns of `X`, on any scale. Names are matched with those of the
-        columns: what is no column is left out, a column without a name in the prior has 0. None:
-        all columns are alike.
+        columns: what is no column is left out, and a column that the prior does not name has the
+        share that it would have without one. None: all columns are alike.
     n_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
         Features that a node looks at, drawn without replacement, one after the other by what is
         left of the prior: ⌊√M⌋ of M, a number, a part of M. None: all, and the prior says no more
