@@ -1,6 +1,6 @@
 """A hundred tags of support tickets, most of which nobody has looked at.
 
-A ticket's tags follow from a few hidden topics. Each agent checks only the tags of the own team, so
+A ticket's tags follow from a few hidden topics. Each team checks only its own tags, so
 that four fifths of the labels are unknown: not 0, but NaN. Compared are boosting on projections of
 the tags that leaves unknown labels out, the same model if they are taken for 0, as is often done,
 and one XGBoost model for each tag on the tickets that were checked for it.
