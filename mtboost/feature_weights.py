@@ -125,12 +125,13 @@ def sampling_weights(shares: FloatArray, floor: float = FLOOR) -> npt.NDArray[np
     return np.asarray(weights / weights.max(), np.float32)
 
 
-def check_floor(floor: object) -> None:
+def check_floor(floor: Any) -> None:
     """Raise unless it is a number from 0 to 1."""
-    if isinstance(floor, bool) or not isinstance(floor, int | float | np.number):
-        raise TypeError(f"floor must be a number, found {floor!r}.")
-    if not 0 <= floor <= 1:
-        raise ParameterError(f"floor must be from 0 (none) to 1 (uniform), found {floor}.")
+    is_number = isinstance(floor, int | float | np.number) and not isinstance(floor, bool)
+    if not (is_number and 0 <= floor <= 1):
+        raise ParameterError(
+            f"floor is {floor!r}: it must be a number from 0 (none) to 1 (no prior)."
+        )
 
 
 def n_sampled(n_features: int) -> int:

@@ -18,7 +18,13 @@ from mtboost.boosting.rounds import Engine, Margins, Together
 from mtboost.boosting.tree_importances import ImportanceType, as_shares, model_importances
 from mtboost.errors import ParameterError
 from mtboost.estimator_file import require
-from mtboost.feature_weights import FeaturePrior, feature_shares, with_floor
+from mtboost.feature_weights import (
+    FLOOR,
+    FeaturePrior,
+    check_floor,
+    feature_shares,
+    with_floor,
+)
 from mtboost.tree_parameters import MaxFeatures, features_per_node
 
 
@@ -37,11 +43,7 @@ class BasePriorSampling(BaseBoosting):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        is_number = isinstance(self.floor, int | float | np.number)
-        if not is_number or isinstance(self.floor, bool) or not 0.0 <= self.floor <= 1.0:
-            raise ParameterError(
-                f"floor is {self.floor!r}: it must lie between 0 (none) and 1 (no prior)."
-            )
+        check_floor(self.floor)
         if self.importance_type not in get_args(ImportanceType):
             raise ParameterError(
                 f"importance_type is {self.importance_type!r}: it must be 'impurity' or 'gain'."
@@ -183,7 +185,7 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
         *,
         prior: FeaturePrior | None = None,
         n_features: MaxFeatures = "sqrt",
-        floor: float = 0.05,
+        floor: float = FLOOR,
         dynamic: bool = False,
         importance_type: ImportanceType = "impurity",
         loss: Literal["squared_error", "absolute_error", "huber"] = "squared_error",
@@ -258,7 +260,7 @@ class PriorSamplingClassifier(BoostingClassifier, BasePriorSampling):
         *,
         prior: FeaturePrior | None = None,
         n_features: MaxFeatures = "sqrt",
-        floor: float = 0.05,
+        floor: float = FLOOR,
         dynamic: bool = False,
         importance_type: ImportanceType = "impurity",
         learning_rate: float = 0.1,

@@ -41,6 +41,8 @@ def make_score(
     labels : ndarray of shape (n_rows, n_labels)
         NaN where unknown.
     """
+    if np.isnan(labels).all():
+        raise DataError("The rows to validate on have no known label: at least one must be known.")
     if scoring == "loss":
         return lambda margins: -loss.mean_loss(margins, labels, n_threads=n_threads)
     if scoring == "r2" and loss.n_labels == loss.n_outputs:

@@ -520,6 +520,12 @@ def test_parameters_are_checked_before_trees_grow(parameters, message):
             {"eval_set": (X, OUTPUTS[:, :2])},
             "y has 2 outputs instead of 6",
         ),
+        (
+            ProjectedBoostingRegressor,
+            OUTPUTS,
+            {"eval_set": (X, np.full(OUTPUTS.shape, np.nan))},
+            "validate on have no known label",
+        ),
         (ProjectedBoostingClassifier, LABELS + 1, {}, "labels in several columns must be 0, 1"),
         (ProjectedBoostingClassifier, np.ones(400), {}, "y has 1 classes"),
         (ProjectedBoostingClassifier, LABELS, {"eval_set": (X, CLASSES)}, "as it did in fit"),
