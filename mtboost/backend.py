@@ -18,6 +18,7 @@ from mtboost.errors import ParameterError
 from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
 from mtboost.metrics import Metric
+from mtboost.pooled_leaves import TaskValues
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.task_quitting import TaskWatch
@@ -151,10 +152,14 @@ class Backend(abc.ABC):
         beta: Beta,
         table: Table,
         objective: Callable[..., Any] | None,
+        pooling: float | None = None,
         valid: Any = None,
         callbacks: Sequence[Any] = (),
-    ) -> Any:
-        """The library's train with ``TaskSplit``; `callbacks` are called in their order."""
+    ) -> tuple[Any, Sequence[TaskValues]]:
+        """The library's train with ``TaskSplit``; `callbacks` are called in their order.
+
+        The booster, and of each tree the leaf values that are a task's own.
+        """
 
     @abc.abstractmethod
     def train_plain(
@@ -214,6 +219,18 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def first_rounds(self, document: Any, n_rounds: int) -> Any:
         """Booster of the first rounds, or of none."""
+
+    @abc.abstractmethod
+    def leaf_values(self, document: Any) -> list[npt.NDArray[np.float64]]:
+        """Of each tree the values by number of the leaf; of inner nodes, anything."""
+
+    @abc.abstractmethod
+    def with_leaf_values(self, document: Any, values: Sequence[npt.NDArray[np.float64]]) -> Any:
+        """Booster of all rounds with other leaf values."""
+
+    @abc.abstractmethod
+    def leaves(self, booster: Any, table: Table) -> npt.NDArray[np.int32]:
+        """Number of the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
 
     @abc.abstractmethod
     def combine(self, common: Any, specific: Any, n_common_rounds: int, columns: Columns) -> Any:

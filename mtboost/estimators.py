@@ -94,6 +94,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         params: Mapping[str, Any] | None = None,
         split_score: Score = "entropy",
         beta: Beta = "auto",
+        pooling: float | None = None,
         task: str | int | None = None,
         patience: int | None = 20,
         min_delta: float = 0.0,
@@ -132,6 +133,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         self.params = params
         self.split_score = split_score
         self.beta = beta
+        self.pooling = pooling
         self.task = task
         self.patience = patience
         self.min_delta = min_delta
@@ -218,6 +220,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             objective=objective,
             split_score=self.split_score,
             beta=self.beta,
+            pooling=self.pooling,
             backend=self.backend,
             params=self._library_parameters(library),
             num_boost_round=self.n_estimators,
@@ -380,6 +383,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto", default="auto"
         See :func:`mtboost.make_split_score`.
+    pooling : float, optional
+        κ of partially pooled leaves, see :func:`mtboost.fit`; without it leaves are pooled.
     task : str or int, optional
         Column of `X` that holds the task of each row: its name, or its position in an array. It is
         no feature. scikit-learn's scorers cannot pass the tasks to ``predict``, so this is the form

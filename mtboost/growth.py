@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.errors import DataError, TrainingError
+from mtboost.pooled_leaves import TaskValues, pair_numbers, pool_leaves
 from mtboost.tasks import TaskSet
 
 FloatArray = npt.NDArray[np.float32]
@@ -34,11 +36,24 @@ class TaskGrowth:
         Task of each training row; None is one task.
     score : SplitScore or None
         None ranks cuts by the pooled gain; the grower then knows no tasks.
+    pooling : float, optional
+        κ of partially pooled leaves; None gives all tasks the pooled values.
     """
 
-    def __init__(self, tasks: TaskSet | None, score: _core.SplitScore | None) -> None:
+    def __init__(
+        self,
+        tasks: TaskSet | None,
+        score: _core.SplitScore | None,
+        pooling: float | None = None,
+    ) -> None:
         self.tasks = tasks
+        self.pooling = pooling
+        #: Of each tree grown here, the leaf values that are a task's own.
+        self.task_values: list[TaskValues] = []
         self._score = score
+        self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
         self._weights: FloatArray | None = None
         # Gradients of the last round: new memory each round would take longer than to fill it.
@@ -47,6 +62,59 @@ class TaskGrowth:
     def quit(self, task: int) -> None:
         """Leave the rows of a task out of all later trees."""
         self._is_active[task] = 0
+
+    # ---- partially pooled leaves (docs/pooling.md) ------------------------------------------
+
+    def know_tasks(self, data: Any, tasks: TaskSet) -> None:
+        """Tell the tasks of a matrix to be evaluated; those of others count as not known."""
+        if self.tasks is not None:
+            codes = np.array([self.tasks.code(name) for name in tasks.names], np.int32)
+            self._codes[data] = codes[tasks.codes]
+
+    def _pool(
+        self,
+        pooled: npt.NDArray[np.float64],
+        leaves: npt.NDArray[np.int32],
+        pairs: FloatArray,
+        learning_rate: float,
+        refit: Callable[..., npt.NDArray[np.float64]] | None,
+    ) -> TaskValues:
+        """The tasks' own values in the leaves of a tree just grown."""
+        if self.pooling is None or self.tasks is None:
+            return TaskValues.none()
+        return pool_leaves(
+            pooled,
+            leaves,
+            self.tasks.codes,
+            pairs,
+            n_tasks=self.tasks.n_tasks,
+            pooling=self.pooling,
+            learning_rate=learning_rate,
+            refit=refit,
+        )
+
+    def _add_tree(
+        self,
+        pooled: npt.NDArray[np.float64],
+        task_values: TaskValues,
+        leaves: npt.NDArray[np.int32],
+        data: Any,
+        margins: npt.NDArray[Any],
+        *,
+        output: int,
+        n_threads: int,
+    ) -> None:
+        """Add the value that each row's leaf has for its task."""
+        if len(task_values.leaf):
+            assert self.tasks is not None
+            n_tasks = self.tasks.n_tasks
+            codes = self._codes.get(data)
+            unknown = np.full(len(leaves), -1, np.int32)
+            leaves = pair_numbers(leaves, unknown if codes is None else codes, n_tasks)
+            pooled = task_values.table(pooled, n_tasks).ravel()
+        _core.add_leaf_values(pooled, leaves, margins, output=output, n_threads=n_threads)
+
+    # ---- tasks that take part ---------------------------------------------------------------
 
     def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
         return None if self._score is None or self._is_active.all() else self._is_active

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from mtboost.errors import MissingDependencyError, ModelFormatError
 
-FORMAT = 3  # the largest that can be read; 2: backend "lightgbm", 3: forests
+FORMAT = 4  # the largest that can be read; 2: backend "lightgbm", 3: forests, 4: pooled leaves
 _METADATA = "mtboost.json"
 Model = TypeVar("Model")
 

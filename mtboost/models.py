@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mtboost.arguments import at_least, check_rows, common_parameters, feature_prior_of
 from mtboost.backend import Backend, Margins
 from mtboost.backends import get_backend
+from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset, is_column, split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ParameterError
 from mtboost.feature_weights import PriorOption
@@ -21,6 +22,7 @@ from mtboost.load_estimator import estimator_from_parts
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import get_metric
 from mtboost.model_file import read_model, write_model
+from mtboost.pooled_leaves import read_task_values, write_task_values
 from mtboost.reports import TaskReport, task_reports, validation_scores
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table, as_table
@@ -46,7 +48,8 @@ class MultiTaskModel:
     Attributes
     ----------
     common : xgboost.Booster or lightgbm.Booster
-        Trained on the common columns of all tasks.
+        Trained on the common columns of all tasks. With partially pooled leaves it holds the values
+        of all tasks together; those of a task are in its :meth:`booster`.
     specific : dict of task name to Booster or None
         Trained on all columns of the task, starting from its margins under ``common``. None where
         nothing was gained; a task with columns of its own then has a model that adds nothing.
@@ -59,7 +62,7 @@ class MultiTaskModel:
         Validation metric.
     """
 
-    common: Any
+    common_trees: CommonTrees
     specific: dict[TaskName, Any]
     quit_round: dict[TaskName, int]
     common_columns: Columns
@@ -68,7 +71,6 @@ class MultiTaskModel:
     metric: str
     task_column: str | int | None
     reports: dict[TaskName, TaskReport]
-    backend: str = "xgboost"
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -79,8 +81,16 @@ class MultiTaskModel:
         )
 
     @property
+    def common(self) -> Any:
+        return self.common_trees.booster
+
+    @property
+    def backend(self) -> str:
+        return self._library.name
+
+    @property
     def _library(self) -> Backend:
-        return get_backend(self.backend)
+        return self.common_trees.backend
 
     @property
     def tasks(self) -> tuple[TaskName, ...]:
@@ -154,17 +164,8 @@ class MultiTaskModel:
         codes = known.encode(
             labels, table.n_rows, unknown="keep" if unknown_task == "common" else "error"
         )
-        margins: Margins | None = None
         start = self._start(base_margin, table.n_rows)
-        for rounds in np.unique(self._rounds_of(codes)):
-            rows = np.flatnonzero(self._rounds_of(codes) == rounds)
-            part = self._common_margins(
-                table.take(rows), int(rounds), None if start is None else start[rows]
-            )
-            if margins is None:
-                margins = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
-            margins[rows] = part
-        assert margins is not None
+        margins = self._common_margins(table, codes, start)
         for code in np.unique(codes[codes >= 0]):
             name = self.tasks[code]
             booster = self.specific[name]
@@ -238,17 +239,41 @@ class MultiTaskModel:
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> Margins:
         if table.feature_names is None and task in self.task_columns:
             table = self.task_columns[task].align(table)  # now with the names it had in training
-        rounds = self.quit_round.get(task, max(self.quit_round.values()))
-        margins = self._common_margins(table, rounds, self._start(base_margin, table.n_rows))
+        code = self.tasks.index(task) if task in self.quit_round else -1
+        codes = np.full(table.n_rows, code, np.int32)
+        margins = self._common_margins(table, codes, self._start(base_margin, table.n_rows))
         booster = self.specific.get(task)
         if booster is None:
             return margins
         own = self.task_columns[task].align(table)
         return self._library.predict_margin(booster, own, margins)
 
-    def _common_margins(self, table: Table, rounds: int, base_margin: Any) -> Margins:
+    def _common_margins(
+        self,
+        table: Table,
+        codes: npt.NDArray[np.int32],
+        start: npt.NDArray[np.floating] | None,
+    ) -> Margins:
+        """Margins of rows under the common model; a code of -1 is an unknown task."""
         common = self.common_columns.align(table)
-        return self._library.predict_margin(self._first_rounds(rounds), common, base_margin)
+        rounds = self._rounds_of(codes)
+        if not self.common_trees.are_same_for_all:
+            own = np.append(self.common_trees.codes_of(self.tasks), -1)[codes]
+            found = self.common_trees.margins(common, own, rounds, start)
+            return found[:, 0] if found.shape[1] == 1 else found
+        margins: Margins | None = None
+        for n_rounds in np.unique(rounds):
+            rows = np.flatnonzero(rounds == n_rounds)
+            part = self._library.predict_margin(
+                self._first_rounds(int(n_rounds)),
+                common.take(rows),
+                None if start is None else start[rows],
+            )
+            if margins is None:
+                margins = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
+            margins[rows] = part
+        assert margins is not None
+        return margins
 
     def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
         if base_margin is None:
@@ -291,7 +316,10 @@ class MultiTaskModel:
         """
         self._check_task(task)
         return self._library.combine(
-            self.common, self.specific[task], self.quit_round[task], self.task_columns[task]
+            self.common_trees.of_task(task),
+            self.specific[task],
+            self.quit_round[task],
+            self.task_columns[task],
         )
 
     def add_task(
@@ -411,7 +439,8 @@ class MultiTaskModel:
                 )
             check_rows(library, valid, own, settings, "eval_set: ")
         with openmp_threads(stages.n_threads):
-            common = stages.follow_common(self.common, train, valid, max(self.quit_round.values()))
+            n_rounds = max(self.quit_round.values())
+            common = stages.follow_common(self.common_trees, train, valid, n_rounds)
             specific = stages.fit_specific(train, valid, common)
         scores = validation_scores(train, valid, common, specific)
         self.reports.update(task_reports(train, valid, common, specific, scores, self.objective))
@@ -549,7 +578,10 @@ class MultiTaskModel:
             if booster is not None
         }
         parts = {f"{name}.{library.suffix}": library.dump(each) for name, each in boosters.items()}
+        parts |= write_task_values(self.common_trees.task_values)
         form = 1 if self.backend == "xgboost" else 2
+        if not self.common_trees.are_same_for_all:
+            form = 4
         write_model(path, form, self._metadata(), parts)
 
     def _metadata(self) -> dict[str, Any]:
@@ -559,6 +591,7 @@ class MultiTaskModel:
             "metric": self.metric,
             "task_column": self.task_column,
             "common_columns": _columns_to_json(self.common_columns),
+            **self._pooled_tasks(),
             "tasks": [
                 {
                     "name": task,
@@ -580,6 +613,11 @@ class MultiTaskModel:
                 for task, report in self.reports.items()
             ],
         }
+
+    def _pooled_tasks(self) -> dict[str, Any]:
+        """Whose the codes of the task values are; nothing where leaves are pooled."""
+        trees = self.common_trees
+        return {} if trees.are_same_for_all else {"pooled_tasks": trees.tasks}
 
     def __getstate__(self) -> dict[str, Any]:
         names = [name for name in self.__dataclass_fields__ if name != "_cache"]
@@ -626,8 +664,14 @@ def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Mult
         for name, raw in parts.items()
         if name.endswith(f".{library.suffix}")
     }
+    names = tuple(entry["name"] for entry in entries)
     return MultiTaskModel(
-        common=boosters["common"],
+        common_trees=CommonTrees(
+            library,
+            boosters["common"],
+            tuple(metadata.get("pooled_tasks", names)),
+            read_task_values(parts),
+        ),
         specific={
             entry["name"]: boosters.get(f"specific/{number}")
             for number, entry in enumerate(entries)
@@ -639,7 +683,6 @@ def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Mult
         metric=metadata["metric"],
         task_column=metadata["task_column"],
         reports={entry["name"]: _report_from_json(entry) for entry in entries},
-        backend=backend,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.backend import Backend, Margins
+from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset
 from mtboost.feature_weights import FeaturePrior, PriorOption
 from mtboost.metrics import Metric, evaluate_by_task
@@ -22,9 +23,9 @@ from mtboost.threads import openmp_threads
 
 @dataclass(frozen=True, slots=True)
 class CommonModel:
-    """Stage one: the booster, and how far each task should follow it."""
+    """Stage one: the trees, and how far each task should follow them."""
 
-    booster: Any
+    trees: CommonTrees
     quit_round: dict[TaskName, int]
     left_after: dict[TaskName, int]
     history: dict[TaskName, npt.NDArray[np.float64]]
@@ -58,6 +59,7 @@ class TwoStages:
     n_threads: int
     verbose: bool | int = False
     feature_prior: PriorOption = None
+    pooling: float | None = None
 
     # ---- stage one (section 3.2 and 3.3) ----------------------------------------------------
 
@@ -81,11 +83,11 @@ class TwoStages:
                 verbose=self.verbose,
             )
         callbacks = (*callbacks, *([quitting] if quitting else []))
-        booster = self._train_common(data, matrix, self.rounds, callbacks, valid_matrix)
-        n_rounds = self.backend.n_rounds(booster)
+        trees = self._train_common(data, matrix, self.rounds, callbacks, valid_matrix)
+        n_rounds = trees.n_rounds
         found = quitting.quit_round if quitting else {}
         return CommonModel(
-            booster,
+            trees,
             {task: found.get(task, n_rounds) for task in data.tasks},
             quitting.left_after if quitting else {},
             quitting.history if quitting else {},
@@ -93,13 +95,13 @@ class TwoStages:
 
     def refit_common(self, data: Dataset, common: CommonModel) -> CommonModel:
         """Grow it again on more rows, each task leaving after the round found before."""
-        n_rounds = self.backend.n_rounds(common.booster)
+        n_rounds = common.trees.n_rounds
         quit_at = self.backend.quit_at(common.left_after)
-        booster = self._train_common(data, self._common_matrix(data), n_rounds, (quit_at,))
-        return CommonModel(booster, common.quit_round, common.left_after, common.history)
+        trees = self._train_common(data, self._common_matrix(data), n_rounds, (quit_at,))
+        return CommonModel(trees, common.quit_round, common.left_after, common.history)
 
     def follow_common(
-        self, booster: Any, data: Dataset, valid: Dataset | None, n_rounds: int
+        self, trees: CommonTrees, data: Dataset, valid: Dataset | None, n_rounds: int
     ) -> CommonModel:
         """How far each of some new tasks should follow a finished common model.
 
@@ -109,7 +111,13 @@ class TwoStages:
         history: dict[TaskName, npt.NDArray[np.float64]] = {}
         quit_round = dict.fromkeys(data.tasks, n_rounds)
         if valid is not None:
-            by_round = self.backend.margins_by_round(booster, valid.common, valid.base_margin)
+            by_round = (
+                self.backend.margins_by_round(trees.booster, valid.common, valid.base_margin)
+                if trees.are_same_for_all
+                else trees.margins_by_round(
+                    valid.common, _row_codes(trees, valid), valid.base_margin
+                )
+            )
             values = np.array([self._evaluate(valid, margins) for margins in by_round])
             history = dict(zip(valid.tasks.names, values.T, strict=True))
             sign = 1.0 if self.metric.greater_is_better else -1.0
@@ -117,7 +125,7 @@ class TwoStages:
             for task, found in history.items():
                 if self.patience is not None and not np.isnan(found[fewest:]).all():
                     quit_round[task] = fewest + int(np.nanargmax(sign * found[fewest:]))
-        return CommonModel(booster, quit_round, {}, history)
+        return CommonModel(trees, quit_round, {}, history)
 
     def _evaluate(self, valid: Dataset, margins: Margins) -> npt.NDArray[np.float64]:
         return evaluate_by_task(
@@ -140,8 +148,8 @@ class TwoStages:
         n_rounds: int,
         callbacks: tuple[Any, ...],
         valid: Any = None,
-    ) -> Any:
-        return self.backend.train_common(
+    ) -> CommonTrees:
+        booster, values = self.backend.train_common(
             self.params,
             matrix,
             n_rounds,
@@ -150,8 +158,15 @@ class TwoStages:
             beta=self.beta,
             table=data.common,
             objective=self.objective,
+            pooling=self.pooling,
             valid=valid,
             callbacks=callbacks,
+        )
+        return CommonTrees(
+            self.backend,
+            booster,
+            data.tasks.names,
+            () if self.pooling is None else tuple(values),
         )
 
     def _common_matrix(self, data: Dataset, ref: Any = None) -> Any:
@@ -336,7 +351,7 @@ class TwoStages:
         """What the specific models draw their features by; a common model may have no splits."""
         if not isinstance(self.feature_prior, str):
             return self.feature_prior
-        gains = self.backend.importance([common.booster], "total_gain")
+        gains = self.backend.importance([common.trees.booster], "total_gain")
         names = self.backend.feature_names(Columns.of(data.common))
         values = [gains.get(name, 0.0) for name in names]
         if not any(values):
@@ -346,9 +361,17 @@ class TwoStages:
         )
 
     def _followed_margins(self, common: CommonModel, data: Dataset) -> Margins:
-        return self.backend.followed_margins(
-            common.booster, data.common, data.base_margin, common.quit_round, data.tasks
-        )
+        trees = common.trees
+        if trees.are_same_for_all:
+            return self.backend.followed_margins(
+                trees.booster, data.common, data.base_margin, common.quit_round, data.tasks
+            )
+        rounds = np.array([common.quit_round[name] for name in data.tasks])[data.tasks.codes]
+        return trees.margins(data.common, _row_codes(trees, data), rounds, data.base_margin)
+
+
+def _row_codes(trees: CommonTrees, data: Dataset) -> npt.NDArray[np.int32]:
+    return trees.codes_of(data.tasks.names)[data.tasks.codes]
 
 
 class _Stop:

@@ -27,6 +27,7 @@ from mtboost.feature_weights import PriorOption
 from mtboost.losses import is_classification
 from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel
+from mtboost.pooled_leaves import check_pooling
 from mtboost.reports import task_reports, validation_scores
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
@@ -128,6 +129,7 @@ def fit(
     objective: str | Callable[..., Any] | None = None,
     split_score: Score = "entropy",
     beta: Beta = "auto",
+    pooling: float | None = None,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int = 500,
@@ -164,6 +166,11 @@ def fit(
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
+    pooling : float, optional
+        κ of partially pooled leaves, in units of the hessian (for squared error: rows). In each
+        leaf of the common model a task has a value of its own, H_t/(H_t + κ) of the way from that
+        of all tasks to the one that its H_t rows alone would have: 0 shares the structure of the
+        trees only, and without it the values are shared too (docs/pooling.md).
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
@@ -260,6 +267,7 @@ def fit(
         n_threads=threads,
         verbose=verbose,
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
+        pooling=check_pooling(pooling),
     )
     make_split_score(split_score, beta)
     check_rows(library, data, objective, settings)
@@ -296,7 +304,7 @@ def fit(
             rounds = {name: model.n_rounds for name, model in specific.items()}
             specific = stages.fit_specific(data, None, common, rounds)
     return MultiTaskModel(
-        common=common.booster,
+        common_trees=common.trees,
         specific={name: model.booster for name, model in specific.items()},
         quit_round=common.quit_round,
         common_columns=Columns.of(data.common),
@@ -305,7 +313,6 @@ def fit(
         metric=stages.metric.name,
         task_column=task if is_column(task) else None,
         reports=task_reports(train_rows, valid, common, found, scores, settings["objective"]),
-        backend=backend,
     )
 
 

@@ -10,7 +10,7 @@ keeps the leaf's number, its right child gets the next one, and child -1 - i is 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -475,12 +475,30 @@ def _category_labels(document: Document) -> dict[str, list[Any]]:
     return dict(pairs)
 
 
+def leaf_values(tree: str) -> Array:
+    """Values of a tree's leaves, shape (n_leaves,)."""
+    return read_tree(tree).leaf_value
+
+
+def with_leaf_values(tree: str, values: Array) -> str:
+    """Tree with other values of its leaves, shape (n_leaves,)."""
+    return _with_entry(tree, "leaf_value", lambda _: _numbers(values, "%.17g"))
+
+
 def _move_features(tree: str, places: Array) -> str:
-    """Tree whose features are counted anew; the numbers of all else stay as they are written."""
-    begin = tree.index("split_feature=") + len("split_feature=")
+    """Tree whose features are counted anew."""
+    return _with_entry(
+        tree,
+        "split_feature",
+        lambda features: _integers(places[np.array(features.split(), np.int64)]),
+    )
+
+
+def _with_entry(tree: str, name: str, change: Callable[[str], str]) -> str:
+    """Tree with one entry changed; the numbers of all else stay as they are written."""
+    begin = tree.index(f"{name}=") + len(f"{name}=")
     end = tree.index("\n", begin)
-    moved = places[np.array(tree[begin:end].split(), np.int64)]
-    return tree[:begin] + _integers(moved) + tree[end:]
+    return tree[:begin] + change(tree[begin:end]) + tree[end:]
 
 
 def _feature_names(document: Document) -> list[str]:

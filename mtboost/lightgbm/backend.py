@@ -29,6 +29,7 @@ from mtboost.lightgbm.quitting import QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
 from mtboost.losses import check_labels, inverse_link, main_name, make_lightgbm_loss
 from mtboost.metrics import Metric, default_metric
+from mtboost.pooled_leaves import TaskValues
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.task_quitting import rounds_of_rows
@@ -200,17 +201,19 @@ class LightgbmBackend(Backend):
         beta: Beta,
         table: Table,
         objective: Callable[..., Any] | None,
+        pooling: float | None = None,
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
-    ) -> lightgbm.Booster:
+    ) -> tuple[lightgbm.Booster, Sequence[TaskValues]]:
         for callback in callbacks:
             if not callable(callback):
                 raise TypeError(
                     f"callbacks holds {callback!r}: it must be a function of "
                     "lightgbm.callback.CallbackEnv, such as lightgbm.log_evaluation()."
                 )
-        split = TaskSplit(tasks, score=score, beta=beta)
-        return _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
+        split = TaskSplit(tasks, score=score, beta=beta, pooling=pooling)
+        booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
+        return booster, split.task_values
 
     def train_plain(
         self,
@@ -291,6 +294,22 @@ class LightgbmBackend(Backend):
     def first_rounds(self, document: assemble.Document, n_rounds: int) -> lightgbm.Booster:
         return assemble.first_rounds(document, n_rounds)
 
+    def leaf_values(self, document: assemble.Document) -> list[npt.NDArray[np.float64]]:
+        return [assemble.leaf_values(tree) for tree in document.trees]
+
+    def with_leaf_values(
+        self, document: assemble.Document, values: Sequence[npt.NDArray[np.float64]]
+    ) -> lightgbm.Booster:
+        trees = [
+            assemble.with_leaf_values(tree, own)
+            for tree, own in zip(document.trees, values, strict=True)
+        ]
+        return assemble.load_document(assemble.with_trees(document, trees))
+
+    def leaves(self, booster: lightgbm.Booster, table: Table) -> npt.NDArray[np.int32]:
+        found = np.asarray(booster.predict(native(table), pred_leaf=True), np.int32)
+        return found.reshape(table.n_rows, -1)
+
     def combine(
         self,
         common: lightgbm.Booster,
@@ -345,10 +364,9 @@ class LightgbmBackend(Backend):
         if margin is not None:
             margins += np.reshape(margin, margins.shape)
         yield margins
-        leaves = np.asarray(booster.predict(native(table), pred_leaf=True), np.int32)
-        leaves = leaves.reshape(table.n_rows, -1)
+        leaves = self.leaves(booster, table)
         for number, tree in enumerate(document.trees):
-            values = assemble.read_tree(tree).leaf_value
+            values = assemble.leaf_values(tree)
             margins[:, number % n_outputs] += values[leaves[:, number]]
             if number % n_outputs == n_outputs - 1:
                 yield margins

@@ -36,11 +36,13 @@ from mtboost.lightgbm.library import (
 )
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
 from mtboost.losses import check_labels, is_multiclass, make_lightgbm_loss
+from mtboost.pooled_leaves import TaskValues
 from mtboost.tasks import TaskSet
 
 DoubleArray = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.float32]
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
+LeafFit = Callable[[DoubleArray, npt.NDArray[np.int32]], DoubleArray]
 _Grown = tuple[_core.Tree, dict[str, npt.NDArray[Any]], npt.NDArray[np.int32]]
 _NEXT_TO_ZERO = float(np.float32(1e-35))  # LightGBM stores 0 for values up to this size
 _ONLY_FINISHED = (
@@ -61,6 +63,8 @@ class Growth(TaskGrowth):
         Task of each training row; None is one task.
     score : SplitScore or None
         None ranks cuts by the pooled gain.
+    pooling : float, optional
+        κ of partially pooled leaves.
     """
 
     def __init__(
@@ -69,14 +73,16 @@ class Growth(TaskGrowth):
         *,
         tasks: TaskSet | None,
         score: _core.SplitScore | None,
+        pooling: float | None = None,
     ) -> None:
-        super().__init__(tasks, score)
+        super().__init__(tasks, score, pooling)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._n_outputs = self.settings.n_outputs
         self._texts = list(assemble.read_document(stock).trees)
+        self.task_values.extend(TaskValues.none() for _ in self._texts)
         # A tree with its values, or what a tree of one leaf adds to the margins.
-        self._trees: list[tuple[_core.Tree, DoubleArray] | float] = []
+        self._trees: list[tuple[_core.Tree, DoubleArray, TaskValues] | float] = []
         self._start_scores = np.zeros(self._n_outputs)
         self._loss: _core.LightgbmLoss | None = None
         self._objective: Objective | None = None
@@ -89,6 +95,8 @@ class Growth(TaskGrowth):
         )
         data = stock.train_set
         self._check_rows(data.num_data())
+        if tasks is not None:
+            self.know_tasks(data, tasks)
         silence()
         self._has_start = data.get_field("init_score") is not None
         self._read_labels()
@@ -111,6 +119,10 @@ class Growth(TaskGrowth):
     @property
     def n_rounds(self) -> int:
         return len(self._texts) // self._n_outputs
+
+    def know_tasks(self, data: lightgbm.Dataset, tasks: TaskSet) -> None:
+        super().know_tasks(data, tasks)
+        self._margins.pop(data, None)  # TaskQuitting tells after the first round
 
     @property
     def objective(self) -> object:
@@ -156,15 +168,28 @@ class Growth(TaskGrowth):
                 n_rows = len(self._labels) if is_first or version() >= (4, 6) else None
                 tree = assemble.constant_tree(start[output] + late[output], n_rows)
                 self._trees.append(late[output])
+                self.task_values.append(TaskValues.none())
                 updated[:, output] += late[output]
             else:
                 grown_tree, arrays, leaves = of_output
-                self._refit(arrays, leaves, margins, output)
-                tree = self._in_lightgbms_order(arrays, start[output])
-                self._trees.append((grown_tree, arrays["value"]))
-                _core.add_leaf_values(
+                refit = self._refit(margins, output)
+                if refit is not None:
+                    arrays["value"] = refit(arrays["value"], leaves)
+                values = self._pool(
                     arrays["value"],
                     leaves,
+                    gradients[:, output],
+                    self.settings.grow.learning_rate,
+                    refit,
+                )
+                tree = self._in_lightgbms_order(arrays, start[output])
+                self._trees.append((grown_tree, arrays["value"], values))
+                self.task_values.append(_in_leaf_order(arrays, values, start[output]))
+                self._add_tree(
+                    arrays["value"],
+                    values,
+                    leaves,
+                    data,
                     updated,
                     output=output,
                     n_threads=self.settings.n_threads,
@@ -197,27 +222,26 @@ class Growth(TaskGrowth):
             trees.append((tree, arrays, leaves) if len(arrays["left"]) > 1 else None)
         return trees
 
-    def _refit(
-        self,
-        tree: dict[str, npt.NDArray[Any]],
-        leaves: npt.NDArray[np.int32],
-        margins: DoubleArray,
-        output: int,
-    ) -> None:
-        """Set the leaf values of a tree anew, if the objective's are not Newton steps."""
-        if self._objective is not None or self._loss is None or not self._loss.refits_leaves:
-            return
-        with naming_the_round(self.n_rounds):
-            tree["value"] = self._loss.refit_leaf_values(
-                tree["value"],
-                leaves,
-                margins,
-                self._labels,
-                self._weights_of_active_tasks(),
-                output=output,
-                learning_rate=self.settings.grow.learning_rate,
-                n_threads=self.settings.n_threads,
-            )
+    def _refit(self, margins: DoubleArray, output: int) -> LeafFit | None:
+        """What gives leaves the loss's own optimum, if the objective's are not Newton steps."""
+        loss = self._loss
+        if self._objective is not None or loss is None or not loss.refits_leaves:
+            return None
+
+        def refit(values: DoubleArray, leaves: npt.NDArray[np.int32]) -> DoubleArray:
+            with naming_the_round(self.n_rounds):
+                return loss.refit_leaf_values(
+                    values,
+                    leaves,
+                    margins,
+                    self._labels,
+                    self._weights_of_active_tasks(),
+                    output=output,
+                    learning_rate=self.settings.grow.learning_rate,
+                    n_threads=self.settings.n_threads,
+                )
+
+        return refit
 
     def _rows(self, left_out: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8] | None:
         """Rows that may take part: those in the bag whose task has not quit."""
@@ -264,9 +288,12 @@ class Growth(TaskGrowth):
                 if isinstance(tree, float):
                     margins[:, output] += tree
                     continue
-                _core.add_leaf_values(
-                    tree[1],
-                    tree[0].leaves(matrix, n_threads=self.settings.n_threads),
+                grown_tree, pooled, values = tree
+                self._add_tree(
+                    pooled,
+                    values,
+                    grown_tree.leaves(matrix, n_threads=self.settings.n_threads),
+                    data,
                     margins,
                     output=output,
                     n_threads=self.settings.n_threads,
@@ -310,11 +337,7 @@ class Growth(TaskGrowth):
     def _in_lightgbms_order(self, tree: dict[str, npt.NDArray[Any]], bias: float) -> assemble.Tree:
         """Node i is the i-th split; a left child keeps the leaf's number."""
         left, right = tree["left"], tree["right"]
-        inner = np.flatnonzero(left >= 0)
-        inner = inner[np.argsort(left[inner])]  # children are numbered in the order of splits
-        leaf_number = np.zeros(len(left), np.int64)
-        for i, node in enumerate(inner):
-            leaf_number[left[node]], leaf_number[right[node]] = leaf_number[node], i + 1
+        inner, leaf_number = _leaf_numbers(tree)
         number = -1 - leaf_number  # of a node, or -1 - that of a leaf
         number[inner] = np.arange(len(inner))
         leaves = np.flatnonzero(left < 0)
@@ -439,6 +462,29 @@ def _are_two_classes(
     return [bool(_EPSILON < share < 1.0 - _EPSILON) for share in shares]
 
 
+def _leaf_numbers(
+    tree: dict[str, npt.NDArray[Any]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Inner nodes in the order of their splits, and LightGBM's number of each node as a leaf."""
+    left, right = tree["left"], tree["right"]
+    inner = np.flatnonzero(left >= 0)
+    inner = inner[np.argsort(left[inner])]  # children are numbered in the order of splits
+    leaf_number = np.zeros(len(left), np.int64)
+    for i, node in enumerate(inner):
+        leaf_number[left[node]], leaf_number[right[node]] = leaf_number[node], i + 1
+    return inner, leaf_number
+
+
+def _in_leaf_order(
+    tree: dict[str, npt.NDArray[Any]], values: TaskValues, bias: float
+) -> TaskValues:
+    """The tasks' values by LightGBM's numbers of the leaves, as the model's text holds them."""
+    leaf = _leaf_numbers(tree)[1][values.leaf].astype(np.int32)
+    value = _stored(values.value + bias) if abs(bias) > _EPSILON else values.value
+    order = np.lexsort((values.task, leaf))
+    return TaskValues(leaf[order], values.task[order], value[order])
+
+
 def _stored(values: DoubleArray) -> DoubleArray:
     """Values as LightGBM keeps them."""
     return np.where(np.isnan(values) | (np.abs(values) <= _NEXT_TO_ZERO), 0.0, values)
@@ -555,16 +601,21 @@ class GrowingBooster(lightgbm.Booster):
 
 
 def take_over(
-    booster: lightgbm.Booster, *, tasks: TaskSet | None, score: _core.SplitScore | None
-) -> None:
+    booster: lightgbm.Booster,
+    *,
+    tasks: TaskSet | None,
+    score: _core.SplitScore | None,
+    pooling: float | None = None,
+) -> Growth:
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
-    growth = Growth(booster, tasks=tasks, score=score)
+    growth = Growth(booster, tasks=tasks, score=score, pooling=pooling)
     # The stock booster lives on as an object of its own with the same state.
     growth.stock = object.__new__(lightgbm.Booster)
     growth.stock.__dict__.update(booster.__dict__)
     del booster.__dict__["_handle"]
     booster.__dict__.update(growth=growth, _trained=None)
     booster.__class__ = GrowingBooster
+    return growth
 
 
 def release(growing: GrowingBooster) -> lightgbm.Booster:

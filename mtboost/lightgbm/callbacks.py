@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import lightgbm
 
 from mtboost.errors import UnsupportedError
+from mtboost.lightgbm import assemble
 from mtboost.lightgbm.booster import GrowingBooster, take_over
 from mtboost.lightgbm.library import check_version, rows_of_subset
+from mtboost.pooled_leaves import TaskValues, check_pooling
 from mtboost.scores import Beta, Score, make_split_score
-from mtboost.tasks import TaskSet
+from mtboost.tasks import TaskName, TaskSet
 
 
 class TaskSplit:
@@ -30,6 +33,15 @@ class TaskSplit:
         See :func:`mtboost.make_split_score`.
     beta : float or "auto", default="auto"
         Weight of the variance in ``score="variance"``.
+    pooling : float, optional
+        κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
+        value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, and
+        without it all tasks have the pooled values. The booster of the training then holds the
+        pooled values, and :meth:`booster` gives that of a task.
+    valid_tasks : sequence of (Dataset, array-like), optional
+        Data sets of `valid_sets` with the task of each of their rows, which partially pooled leaves
+        are evaluated by; of other data sets the pooled values are. Those of :class:`TaskQuitting`
+        are known without it.
 
     Raises
     ------
@@ -49,12 +61,26 @@ class TaskSplit:
 
     before_iteration = True
 
-    def __init__(self, task: Any, *, score: Score = "entropy", beta: Beta = "auto") -> None:
+    def __init__(
+        self,
+        task: Any,
+        *,
+        score: Score = "entropy",
+        beta: Beta = "auto",
+        pooling: float | None = None,
+        valid_tasks: Sequence[tuple[lightgbm.Dataset, Any]] = (),
+    ) -> None:
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
         make_split_score(score, beta)  # refuses here what training would
         # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
         self._score, self._beta = score, beta
+        self._pooling = check_pooling(pooling)
+        self._valid_tasks = [
+            (data, TaskSet.from_labels(labels, len(labels))) for data, labels in valid_tasks
+        ]
+        #: Of each tree of the last training, the leaf values that are a task's own.
+        self.task_values: list[TaskValues] = []
         # Before any other callback looks at the booster. lightgbm.train sets what it does not find
         # in the instance.
         self.order = -1_000_000
@@ -70,4 +96,29 @@ class TaskSplit:
             rows = rows_of_subset(booster.train_set, self.tasks.n_rows) if is_cv else None
             tasks = self.tasks if rows is None else self.tasks.take(rows)
             score = make_split_score(self._score, self._beta)
-            take_over(booster, tasks=tasks, score=score)
+            growth = take_over(booster, tasks=tasks, score=score, pooling=self._pooling)
+            for data, known in self._valid_tasks:
+                growth.know_tasks(data, known)
+            self.task_values = growth.task_values
+
+    def booster(self, trained: lightgbm.Booster, task: TaskName) -> lightgbm.Booster:
+        """The booster of one task after a training with partially pooled leaves.
+
+        Parameters
+        ----------
+        trained : Booster
+            What ``lightgbm.train`` has returned; it may have been cut after some round.
+        task : int, str or bool
+
+        Returns
+        -------
+        lightgbm.Booster
+            The same trees with the task's own leaf values.
+        """
+        document = assemble.read_document(trained)
+        code = self.tasks.code(task)
+        trees = [
+            assemble.with_leaf_values(tree, values.of_task(assemble.leaf_values(tree), code))
+            for tree, values in zip(document.trees, self.task_values, strict=False)
+        ]
+        return assemble.load_document(assemble.with_trees(document, trees))

@@ -160,6 +160,24 @@ def tree_document(tree: Tree, *, n_features: int) -> Document:
     }
 
 
+def with_leaf_numbers(tree: Document) -> Document:
+    """The tree with each leaf's number for its value."""
+    is_leaf = tree["left_children"] < 0
+    numbers = np.arange(len(is_leaf), dtype=np.float32)
+    return {**tree, "split_conditions": np.where(is_leaf, numbers, tree["split_conditions"])}
+
+
+def with_leaf_values(tree: Document, values: npt.NDArray[Any]) -> Document:
+    """The tree with other values of its leaves; `values` has one for every node."""
+    is_leaf = tree["left_children"] < 0
+    values = values.astype(np.float32)
+    return {
+        **tree,
+        "base_weights": np.where(is_leaf, values, tree["base_weights"]),
+        "split_conditions": np.where(is_leaf, values, tree["split_conditions"]),
+    }
+
+
 def with_scalar_leaves(booster: xgboost.Booster, n_outputs: int) -> xgboost.Booster:
     """The first outputs of a booster with vector leaves, as one tree per round and output.
 

@@ -21,6 +21,7 @@ from mtboost.feature_weights import (
 from mtboost.labels import FloatArray
 from mtboost.losses import check_labels, inverse_link, make_loss
 from mtboost.metrics import Metric, default_metric
+from mtboost.pooled_leaves import TaskValues
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName, TaskSet
@@ -158,11 +159,12 @@ class XgboostBackend(Backend):
         beta: Beta,
         table: Table,
         objective: Callable[..., Any] | None,
+        pooling: float | None = None,
         valid: xgboost.DMatrix | None = None,
         callbacks: Sequence[Any] = (),
-    ) -> xgboost.Booster:
-        split = TaskSplit(tasks, score=score, beta=beta, table=table.native)
-        return xgboost.train(
+    ) -> tuple[xgboost.Booster, Sequence[TaskValues]]:
+        split = TaskSplit(tasks, score=score, beta=beta, pooling=pooling, table=table.native)
+        booster = xgboost.train(
             with_start(params, matrix),
             matrix,
             n_rounds,
@@ -170,6 +172,7 @@ class XgboostBackend(Backend):
             verbose_eval=False,
             callbacks=[InOrder([split, *callbacks])],
         )
+        return booster, split.task_values
 
     def train_plain(
         self,
@@ -232,6 +235,24 @@ class XgboostBackend(Backend):
         # XGBoost 3.2 loses the names of categories when it slices.
         return assemble.first_rounds(document, n_rounds)
 
+    def leaf_values(self, document: assemble.Document) -> list[npt.NDArray[np.float64]]:
+        trees = assemble.trees_of(document)
+        return [tree["split_conditions"].astype(np.float64) for tree in trees]
+
+    def with_leaf_values(
+        self, document: assemble.Document, values: Sequence[npt.NDArray[np.float64]]
+    ) -> xgboost.Booster:
+        trees = [
+            assemble.with_leaf_values(tree, own)
+            for tree, own in zip(assemble.trees_of(document), values, strict=True)
+        ]
+        n_outputs = assemble.outputs_of(document)
+        return assemble.load_document(assemble.with_trees(document, trees, n_outputs=n_outputs))
+
+    def leaves(self, booster: xgboost.Booster, table: Table) -> npt.NDArray[np.int32]:
+        found = _predict(booster, table, None, pred_leaf=True)
+        return found.reshape(table.n_rows, -1).astype(np.int32)
+
     def combine(
         self,
         common: xgboost.Booster,
@@ -283,8 +304,7 @@ class XgboostBackend(Backend):
         start = assemble.first_rounds(document, 0).predict(matrix, output_margin=True)
         margins = np.array(start, np.float32).reshape(table.n_rows, n_outputs)
         yield margins
-        leaves = booster.predict(matrix, pred_leaf=True).reshape(table.n_rows, -1)
-        leaves = leaves.astype(np.int32)
+        leaves = self.leaves(booster, table)
         for number, tree in enumerate(assemble.trees_of(document)):
             margins[:, number % n_outputs] += tree["split_conditions"][leaves[:, number]]
             if number % n_outputs == n_outputs - 1:

@@ -24,15 +24,18 @@ from mtboost import _core
 from mtboost.errors import DataError
 from mtboost.growth import TaskGrowth, naming_the_round
 from mtboost.losses import check_labels, make_loss
+from mtboost.pooled_leaves import TaskValues
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
 from mtboost.xgboost.library import Settings, arithmetic, call_objective, read_settings
 from mtboost.xgboost.matrices import starting_from
 
+DoubleArray = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.float32]
 _SERIAL_ROWS = 20_000
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
+LeafFit = Callable[[DoubleArray, npt.NDArray[np.int32]], DoubleArray]
 
 
 class Growth(TaskGrowth):
@@ -46,6 +49,8 @@ class Growth(TaskGrowth):
         Task of each training row; None is one task.
     score : SplitScore or None
         None ranks cuts by the pooled gain.
+    pooling : float, optional
+        κ of partially pooled leaves.
     table : array-like, optional
         What the training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
     """
@@ -56,9 +61,10 @@ class Growth(TaskGrowth):
         *,
         tasks: TaskSet | None,
         score: _core.SplitScore | None,
+        pooling: float | None = None,
         table: object = None,
     ) -> None:
-        super().__init__(tasks, score)
+        super().__init__(tasks, score, pooling)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._table = table
@@ -116,23 +122,48 @@ class Growth(TaskGrowth):
         for output, (grown_tree, leaves) in enumerate(grown):
             tree = grown_tree.arrays()
             leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
-            if self._loss is not None and self._loss.refits_leaves:
-                refitted = self._loss.refit_leaf_values(
-                    tree["value"].astype(np.float32),
-                    leaves,
-                    margins,
-                    self._labels,
-                    self._weights,
-                    output=output,
-                    learning_rate=self.settings.grow.learning_rate,
-                    n_threads=self.settings.n_threads,
-                )
-                tree["value"] = refitted.astype(np.float64)
-            _core.add_leaf_values(
-                tree["value"], leaves, updated, output=output, n_threads=self.settings.n_threads
+            refit = self._refit(margins, output)
+            if refit is not None:
+                tree["value"] = refit(tree["value"], leaves)
+            values = self._pool(
+                tree["value"],
+                leaves,
+                gradients[:, output],
+                self.settings.grow.learning_rate,
+                refit,
+            )
+            self._add_tree(
+                tree["value"],
+                values,
+                leaves,
+                matrix,
+                updated,
+                output=output,
+                n_threads=self.settings.n_threads,
             )
             self._trees.append(assemble.tree_document(tree, n_features=matrix.num_col()))
+            self.task_values.append(values)
         self._margins[matrix] = (len(self._trees), updated)
+
+    def _refit(self, margins: FloatArray, output: int) -> LeafFit | None:
+        """What gives leaves the loss's own optimum, if the objective's are not Newton steps."""
+        loss = self._loss
+        if loss is None or not loss.refits_leaves:
+            return None
+
+        def refit(values: DoubleArray, leaves: npt.NDArray[np.int32]) -> DoubleArray:
+            return loss.refit_leaf_values(
+                values.astype(np.float32),
+                leaves,
+                margins,
+                self._labels,
+                self._weights,
+                output=output,
+                learning_rate=self.settings.grow.learning_rate,
+                n_threads=self.settings.n_threads,
+            ).astype(np.float64)
+
+        return refit
 
     def _gradients(
         self,
@@ -166,15 +197,43 @@ class Growth(TaskGrowth):
         else:
             n_done, margins = 0, self.start_margins(matrix)
         if n_done < len(self._trees):
-            new = assemble.load_document(self._document(self._trees[n_done:]))
-            # For few rows the start of XGBoost's threads would cost more than the prediction.
-            is_small = matrix.num_row() < _SERIAL_ROWS
-            new.set_param({"nthread": 1 if is_small else self.settings.n_threads})
-            # XGBoost adds trees to a base margin one after another, as it would to earlier trees.
-            with starting_from(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
-                margins = new.predict(matrix, output_margin=True).reshape(margins.shape)
+            if self.pooling is None:
+                margins = self._with_trees(self._trees[n_done:], matrix, margins)
+            else:
+                margins = margins.copy()
+                for number in range(n_done, len(self._trees)):
+                    self._add_pooled_tree(number, matrix, margins)
         self._margins[matrix] = (len(self._trees), margins)
         return margins
+
+    def _with_trees(
+        self, trees: list[assemble.Document], matrix: xgboost.DMatrix, margins: FloatArray
+    ) -> FloatArray:
+        new = assemble.load_document(self._document(trees))
+        # For few rows the start of XGBoost's threads would cost more than the prediction.
+        is_small = matrix.num_row() < _SERIAL_ROWS
+        new.set_param({"nthread": 1 if is_small else self.settings.n_threads})
+        # XGBoost adds trees to a base margin one after another, as it would to earlier trees.
+        with starting_from(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
+            found: FloatArray = new.predict(matrix, output_margin=True)
+        return found.reshape(margins.shape)
+
+    def _add_pooled_tree(self, number: int, matrix: xgboost.DMatrix, margins: FloatArray) -> None:
+        """Add the values of one tree, which depend on the rows' tasks."""
+        tree = self._trees[number]
+        output = number % self._n_outputs
+        # A tree whose leaves hold their numbers tells the leaves of any kind of matrix.
+        numbered = [assemble.with_leaf_numbers(tree)] * self._n_outputs
+        found = self._with_trees(numbered, matrix, np.zeros_like(margins))
+        self._add_tree(
+            tree["split_conditions"].astype(np.float64),
+            self.task_values[number],
+            found[:, output].astype(np.int32),
+            matrix,
+            margins,
+            output=output,
+            n_threads=self.settings.n_threads,
+        )
 
     def start_margins(self, matrix: xgboost.DMatrix) -> FloatArray:
         """Margins before the first tree, shape (n_rows, n_outputs)."""
@@ -245,12 +304,15 @@ class Growth(TaskGrowth):
         self._frame = assemble.read_document(self.stock)
         self._n_outputs = assemble.outputs_of(self._frame)
         self._trees = assemble.trees_of(self._frame)
+        self.task_values.extend(TaskValues.none() for _ in self._trees)
         self.stock.load_model(assemble.encode(self._document([])))
         self.stock.load_config(config)
 
     def _start(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         n_rows = matrix.num_row()
         self._check_rows(n_rows)
+        if self.tasks is not None:
+            self.know_tasks(matrix, self.tasks)
         if objective is None:
             self._labels = matrix.get_label().reshape(n_rows, -1)
             self._weights = matrix.get_weight() if matrix.get_weight().size else None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import xgboost
 
 from mtboost.errors import UnsupportedError
+from mtboost.pooled_leaves import TaskValues, check_pooling
 from mtboost.scores import Beta, Score, make_split_score
-from mtboost.tasks import TaskSet
+from mtboost.tasks import TaskName, TaskSet
+from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster, Growth
 from mtboost.xgboost.library import check_version
 
@@ -30,6 +32,15 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         See :func:`mtboost.make_split_score`.
     beta : float or "auto", default="auto"
         Weight of the variance in ``score="variance"``.
+    pooling : float, optional
+        κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
+        value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, and
+        without it all tasks have the pooled values. The booster of the training then holds the
+        pooled values, and :meth:`booster` gives that of a task.
+    valid_tasks : sequence of (DMatrix, array-like), optional
+        Matrices of `evals` with the task of each of their rows, which partially pooled leaves are
+        evaluated by; of other matrices the pooled values are. Those of :class:`TaskQuitting` are
+        known without it.
     table : ndarray, optional
         The array that the training matrix was made from. With it a ``QuantileDMatrix`` is read
         without a temporary copy of its values (8 bytes each). It is not used where `missing` of the
@@ -57,6 +68,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         *,
         score: Score = "entropy",
         beta: Beta = "auto",
+        pooling: float | None = None,
+        valid_tasks: Sequence[tuple[xgboost.DMatrix, Any]] = (),
         table: object = None,
     ) -> None:
         super().__init__()
@@ -65,7 +78,14 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         make_split_score(score, beta)  # refuses here what training would
         # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
         self._score, self._beta = score, beta
+        self._pooling = check_pooling(pooling)
+        self._valid_tasks = [
+            (matrix, TaskSet.from_labels(labels, matrix.num_row()))
+            for matrix, labels in valid_tasks
+        ]
         self._table = table
+        #: Of each tree of the last training, the leaf values that are a task's own.
+        self.task_values: list[TaskValues] = []
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
@@ -75,13 +95,45 @@ class TaskSplit(xgboost.callback.TrainingCallback):
             )
         if isinstance(model, GrowingBooster):
             raise UnsupportedError("Give xgboost.train one TaskSplit, not two.")
-        score = make_split_score(self._score, self._beta)
-        return GrowingBooster(Growth(model, tasks=self.tasks, score=score, table=self._table))
+        growth = Growth(
+            model,
+            tasks=self.tasks,
+            score=make_split_score(self._score, self._beta),
+            pooling=self._pooling,
+            table=self._table,
+        )
+        for matrix, tasks in self._valid_tasks:
+            growth.know_tasks(matrix, tasks)
+        self.task_values = growth.task_values
+        return GrowingBooster(growth)
 
     def after_training(self, model: Any) -> Any:
         # A callback before this one, such as EarlyStopping(save_best=True), may have cut out a
         # genuine booster already.
         return model.trained() if isinstance(model, GrowingBooster) else model
+
+    def booster(self, trained: xgboost.Booster, task: TaskName) -> xgboost.Booster:
+        """The booster of one task after a training with partially pooled leaves.
+
+        Parameters
+        ----------
+        trained : Booster
+            What ``xgboost.train`` has returned; it may have been cut after some round.
+        task : int, str or bool
+
+        Returns
+        -------
+        xgboost.Booster
+            The same trees with the task's own leaf values.
+        """
+        document = assemble.read_document(trained)
+        code = self.tasks.code(task)
+        trees = [
+            assemble.with_leaf_values(tree, values.of_task(tree["split_conditions"], code))
+            for tree, values in zip(assemble.trees_of(document), self.task_values, strict=False)
+        ]
+        n_outputs = assemble.outputs_of(document)
+        return assemble.load_document(assemble.with_trees(document, trees, n_outputs=n_outputs))
 
 
 class InOrder(xgboost.callback.TrainingCallback):

@@ -91,6 +91,11 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
             self._task_objective.start()
         return model
 
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        if self._tasks is None and isinstance(model, GrowingBooster):
+            model.growth.know_tasks(self._valid, self._valid_tasks)
+        return False
+
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         if self._tasks is None:
             self._start(model)

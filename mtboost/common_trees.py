@@ -1,0 +1,158 @@
+"""The common model's trees: one booster, and where a task has leaf values of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.backend import Backend, Margins
+from mtboost.pooled_leaves import TaskValues
+from mtboost.tables import Table
+from mtboost.tasks import TaskName
+
+# Rows are taken in blocks of so many leaf numbers.
+_LEAVES_PER_BLOCK = 8_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonTrees:
+    """Trees of all tasks.
+
+    Attributes
+    ----------
+    backend : Backend
+    booster : xgboost.Booster or lightgbm.Booster
+        Its leaves hold the values of all tasks together.
+    tasks : tuple of task names
+        Their positions are the codes in `task_values`.
+    task_values : tuple of TaskValues
+        Of each tree the leaf values that are a task's own; empty where leaves are pooled.
+    """
+
+    backend: Backend
+    booster: Any
+    tasks: tuple[TaskName, ...]
+    task_values: tuple[TaskValues, ...] = ()
+
+    @property
+    def are_same_for_all(self) -> bool:
+        """Whether every task has the booster's own trees."""
+        return not self.task_values
+
+    @property
+    def n_rounds(self) -> int:
+        return self.backend.n_rounds(self.booster)
+
+    def of_task(self, task: TaskName) -> Any:
+        """An ordinary booster with the leaf values of a task; of a new one, the pooled values."""
+        if self.are_same_for_all or task not in self.tasks:
+            return self.booster
+        code = self.tasks.index(task)
+        document = self.backend.document(self.booster)
+        values = [
+            own.of_task(pooled, code)
+            for pooled, own in zip(
+                self.backend.leaf_values(document), self.task_values, strict=True
+            )
+        ]
+        return self.backend.with_leaf_values(document, values)
+
+    def with_task(self, task: TaskName, values: Sequence[TaskValues]) -> CommonTrees:
+        """These trees, also for one more task; `values` are the task's, with the code 0."""
+        code = len(self.tasks)
+        return replace(
+            self,
+            tasks=(*self.tasks, task),
+            task_values=tuple(
+                known.with_task(code, own.leaf, own.value)
+                for known, own in zip(self.task_values, values, strict=True)
+            ),
+        )
+
+    def codes_of(self, names: Sequence[TaskName]) -> npt.NDArray[np.int32]:
+        """Code of each task; -1 where it is new."""
+        places = {name: code for code, name in enumerate(self.tasks)}
+        return np.array([places.get(name, -1) for name in names], np.int32)
+
+    def margins(
+        self,
+        table: Table,
+        codes: npt.NDArray[np.int32],
+        rounds: npt.NDArray[np.integer[Any]],
+        base_margin: Margins | None,
+    ) -> Margins:
+        """Margins of rows, each following the trees of its task up to a round of its own.
+
+        Parameters
+        ----------
+        table : Table
+            Rows with the common columns.
+        codes : ndarray of int32, shape (n_rows,)
+            Task of each row, or -1.
+        rounds : ndarray of int, shape (n_rows,)
+            Rounds that each row uses.
+        base_margin : ndarray, optional
+
+        Returns
+        -------
+        ndarray, shape (n_rows, n_outputs)
+            Sums in tree order, as the booster of the row's task adds them.
+        """
+        document = self.backend.document(self.booster)
+        n_rounds = int(rounds.max(initial=0))
+        per_block = max(1, _LEAVES_PER_BLOCK // max(1, n_rounds))
+        parts = []
+        for begin in range(0, max(1, table.n_rows), per_block):
+            rows = np.arange(begin, min(begin + per_block, table.n_rows))
+            is_all = len(rows) == table.n_rows
+            start = base_margin if base_margin is None or is_all else base_margin[rows]
+            *_, last = self._by_round(
+                document,
+                table if is_all else table.take(rows),
+                codes[rows],
+                start,
+                n_rounds,
+                rounds[rows],
+            )
+            parts.append(last)
+        return np.concatenate(parts)
+
+    def margins_by_round(
+        self, table: Table, codes: npt.NDArray[np.int32], base_margin: Margins | None
+    ) -> Iterator[Margins]:
+        """Margins, shape (n_rows, n_outputs), after 0, 1, ... rounds; in one array."""
+        document = self.backend.document(self.booster)
+        rounds = np.full(table.n_rows, self.n_rounds)
+        return self._by_round(document, table, codes, base_margin, self.n_rounds, rounds)
+
+    def _by_round(
+        self,
+        document: Any,
+        table: Table,
+        codes: npt.NDArray[np.int32],
+        base_margin: Margins | None,
+        n_rounds: int,
+        rounds: npt.NDArray[np.integer[Any]],
+    ) -> Iterator[Margins]:
+        """Margins after 0, 1, ... rounds; a row stays as it is after its own round."""
+        backend = self.backend
+        n_outputs = backend.n_outputs(document)
+        start = backend.predict_margin(backend.first_rounds(document, 0), table, base_margin)
+        margins = np.array(start).reshape(table.n_rows, n_outputs)
+        yield margins
+        if n_rounds == 0:
+            return
+        n_trees = n_rounds * n_outputs
+        leaves = backend.leaves(backend.first_rounds(document, n_rounds), table)
+        for number, pooled in enumerate(backend.leaf_values(document)[:n_trees]):
+            values = self.task_values[number].table(pooled, len(self.tasks))
+            follows = rounds > number // n_outputs
+            own = values[leaves[follows, number], codes[follows]].astype(margins.dtype)
+            output = number % n_outputs
+            margins[follows, output] += own
+            if output == n_outputs - 1:
+                yield margins
