@@ -627,6 +627,9 @@ class FakeGrowth:
         self.model, self.tasks = model, TaskSet.from_labels(task, len(task))
         self.has_quit = []
 
+    def know_tasks(self, data, tasks):
+        assert list(tasks.names) == list(self.tasks.names)
+
     def quit(self, task):
         self.has_quit.append((self.model.current_iteration(), task))
 
