@@ -18,7 +18,7 @@ from mtboost.errors import ParameterError
 from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
 from mtboost.metrics import Metric
-from mtboost.pooled_leaves import TaskValues
+from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.task_quitting import TaskWatch
@@ -152,13 +152,13 @@ class Backend(abc.ABC):
         beta: Beta,
         table: Table,
         objective: Callable[..., Any] | None,
-        pooling: float | None = None,
+        pooling: Pooling = None,
         valid: Any = None,
         callbacks: Sequence[Any] = (),
-    ) -> tuple[Any, Sequence[TaskValues]]:
+    ) -> tuple[Any, PooledTrees]:
         """The library's train with ``TaskSplit``; `callbacks` are called in their order.
 
-        The booster, and of each tree the leaf values that are a task's own.
+        The booster, and what its leaves hold of single tasks.
         """
 
     @abc.abstractmethod

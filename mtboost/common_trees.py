@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mtboost.backend import Backend, Margins
-from mtboost.pooled_leaves import TaskValues
+from mtboost.pooled_leaves import PooledTrees, TaskValues
 from mtboost.tables import Table
 from mtboost.tasks import TaskName
 
@@ -28,20 +28,20 @@ class CommonTrees:
     booster : xgboost.Booster or lightgbm.Booster
         Its leaves hold the values of all tasks together.
     tasks : tuple of task names
-        Their positions are the codes in `task_values`.
-    task_values : tuple of TaskValues
-        Of each tree the leaf values that are a task's own; empty where leaves are pooled.
+        Their positions are the codes in `pooled`.
+    pooled : PooledTrees
+        What the leaves hold of single tasks.
     """
 
     backend: Backend
     booster: Any
     tasks: tuple[TaskName, ...]
-    task_values: tuple[TaskValues, ...] = ()
+    pooled: PooledTrees = field(default_factory=PooledTrees)
 
     @property
     def are_same_for_all(self) -> bool:
         """Whether every task has the booster's own trees."""
-        return not self.task_values
+        return self.pooled.pooling is None
 
     @property
     def n_rounds(self) -> int:
@@ -56,7 +56,7 @@ class CommonTrees:
         values = [
             own.of_task(pooled, code)
             for pooled, own in zip(
-                self.backend.leaf_values(document), self.task_values, strict=True
+                self.backend.leaf_values(document), self.pooled.values, strict=True
             )
         ]
         return self.backend.with_leaf_values(document, values)
@@ -64,13 +64,14 @@ class CommonTrees:
     def with_task(self, task: TaskName, values: Sequence[TaskValues]) -> CommonTrees:
         """These trees, also for one more task; `values` are the task's, with the code 0."""
         code = len(self.tasks)
+        together = [
+            known.with_task(code, own.leaf, own.value)
+            for known, own in zip(self.pooled.values, values, strict=True)
+        ]
         return replace(
             self,
             tasks=(*self.tasks, task),
-            task_values=tuple(
-                known.with_task(code, own.leaf, own.value)
-                for known, own in zip(self.task_values, values, strict=True)
-            ),
+            pooled=PooledTrees(self.pooled.pooling, together),
         )
 
     def codes_of(self, names: Sequence[TaskName]) -> npt.NDArray[np.int32]:
@@ -149,7 +150,7 @@ class CommonTrees:
         n_trees = n_rounds * n_outputs
         leaves = backend.leaves(backend.first_rounds(document, n_rounds), table)
         for number, pooled in enumerate(backend.leaf_values(document)[:n_trees]):
-            values = self.task_values[number].table(pooled, len(self.tasks))
+            values = self.pooled.values[number].table(pooled, len(self.tasks))
             follows = rounds > number // n_outputs
             own = values[leaves[follows, number], codes[follows]].astype(margins.dtype)
             output = number % n_outputs

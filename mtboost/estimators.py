@@ -25,6 +25,7 @@ from mtboost.feature_weights import PriorOption
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel, UnknownTask
+from mtboost.pooled_leaves import PoolingOption
 from mtboost.scores import Beta, Score
 from mtboost.tables import Table, as_table
 from mtboost.task_tables import check_task_keys, is_mapping
@@ -94,7 +95,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         params: Mapping[str, Any] | None = None,
         split_score: Score = "entropy",
         beta: Beta = "auto",
-        pooling: float | None = None,
+        pooling: PoolingOption = None,
         task: str | int | None = None,
         patience: int | None = 20,
         min_delta: float = 0.0,
@@ -383,7 +384,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto", default="auto"
         See :func:`mtboost.make_split_score`.
-    pooling : float, optional
+    pooling : float or "auto", optional
         κ of partially pooled leaves, see :func:`mtboost.fit`; without it leaves are pooled.
     task : str or int, optional
         Column of `X` that holds the task of each row: its name, or its position in an array. It is

@@ -12,7 +12,13 @@ import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.errors import DataError, TrainingError
-from mtboost.pooled_leaves import TaskValues, pair_numbers, pool_leaves
+from mtboost.pooled_leaves import (
+    PooledTrees,
+    Pooling,
+    TaskValues,
+    pair_numbers,
+    pool_leaves,
+)
 from mtboost.tasks import TaskSet
 
 FloatArray = npt.NDArray[np.float32]
@@ -36,20 +42,19 @@ class TaskGrowth:
         Task of each training row; None is one task.
     score : SplitScore or None
         None ranks cuts by the pooled gain; the grower then knows no tasks.
-    pooling : float, optional
-        κ of partially pooled leaves; None gives all tasks the pooled values.
+    pooling : float or EstimatedPooling, optional
+        κ of partially pooled leaves; None gives all tasks the pooled values. An estimate becomes a
+        number with the first tree.
     """
 
     def __init__(
         self,
         tasks: TaskSet | None,
         score: _core.SplitScore | None,
-        pooling: float | None = None,
+        pooling: Pooling = None,
     ) -> None:
         self.tasks = tasks
-        self.pooling = pooling
-        #: Of each tree grown here, the leaf values that are a task's own.
-        self.task_values: list[TaskValues] = []
+        self.pooled = PooledTrees(pooling)
         self._score = score
         self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
             weakref.WeakKeyDictionary()
@@ -80,15 +85,16 @@ class TaskGrowth:
         refit: Callable[..., npt.NDArray[np.float64]] | None,
     ) -> TaskValues:
         """The tasks' own values in the leaves of a tree just grown."""
-        if self.pooling is None or self.tasks is None:
+        if self.pooled.pooling is None or self.tasks is None:
+            return TaskValues.none()
+        rows = pooled, leaves, self.tasks.codes, pairs
+        pooling = self.pooled.settled_pooling(*rows, n_tasks=self.tasks.n_tasks)
+        if pooling is None:
             return TaskValues.none()
         return pool_leaves(
-            pooled,
-            leaves,
-            self.tasks.codes,
-            pairs,
+            *rows,
             n_tasks=self.tasks.n_tasks,
-            pooling=self.pooling,
+            pooling=pooling,
             learning_rate=learning_rate,
             refit=refit,
         )

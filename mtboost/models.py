@@ -22,7 +22,7 @@ from mtboost.load_estimator import estimator_from_parts
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import get_metric
 from mtboost.model_file import read_model, write_model
-from mtboost.pooled_leaves import read_task_values, write_task_values
+from mtboost.pooled_leaves import PooledTrees, read_task_values, write_task_values
 from mtboost.reports import TaskReport, task_reports, validation_scores
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table, as_table
@@ -578,9 +578,9 @@ class MultiTaskModel:
             if booster is not None
         }
         parts = {f"{name}.{library.suffix}": library.dump(each) for name, each in boosters.items()}
-        parts |= write_task_values(self.common_trees.task_values)
         form = 1 if self.backend == "xgboost" else 2
         if not self.common_trees.are_same_for_all:
+            parts |= write_task_values(self.common_trees.pooled.values)
             form = 4
         write_model(path, form, self._metadata(), parts)
 
@@ -617,7 +617,11 @@ class MultiTaskModel:
     def _pooled_tasks(self) -> dict[str, Any]:
         """Whose the codes of the task values are; nothing where leaves are pooled."""
         trees = self.common_trees
-        return {} if trees.are_same_for_all else {"pooled_tasks": trees.tasks}
+        return (
+            {}
+            if trees.are_same_for_all
+            else {"pooling": trees.pooled.pooling, "pooled_tasks": trees.tasks}
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         names = [name for name in self.__dataclass_fields__ if name != "_cache"]
@@ -670,7 +674,7 @@ def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Mult
             library,
             boosters["common"],
             tuple(metadata.get("pooled_tasks", names)),
-            read_task_values(parts),
+            PooledTrees(metadata.get("pooling"), read_task_values(parts)),
         ),
         specific={
             entry["name"]: boosters.get(f"specific/{number}")

@@ -15,6 +15,7 @@ from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset
 from mtboost.feature_weights import FeaturePrior, PriorOption
 from mtboost.metrics import Metric, evaluate_by_task
+from mtboost.pooled_leaves import Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName
@@ -59,7 +60,7 @@ class TwoStages:
     n_threads: int
     verbose: bool | int = False
     feature_prior: PriorOption = None
-    pooling: float | None = None
+    pooling: Pooling = None
 
     # ---- stage one (section 3.2 and 3.3) ----------------------------------------------------
 
@@ -149,7 +150,7 @@ class TwoStages:
         callbacks: tuple[Any, ...],
         valid: Any = None,
     ) -> CommonTrees:
-        booster, values = self.backend.train_common(
+        booster, pooled = self.backend.train_common(
             self.params,
             matrix,
             n_rounds,
@@ -162,12 +163,7 @@ class TwoStages:
             valid=valid,
             callbacks=callbacks,
         )
-        return CommonTrees(
-            self.backend,
-            booster,
-            data.tasks.names,
-            () if self.pooling is None else tuple(values),
-        )
+        return CommonTrees(self.backend, booster, data.tasks.names, pooled)
 
     def _common_matrix(self, data: Dataset, ref: Any = None) -> Any:
         return self.backend.matrix(

@@ -27,7 +27,7 @@ from mtboost.feature_weights import PriorOption
 from mtboost.losses import is_classification
 from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel
-from mtboost.pooled_leaves import check_pooling
+from mtboost.pooled_leaves import PoolingOption, check_pooling
 from mtboost.reports import task_reports, validation_scores
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
@@ -129,7 +129,7 @@ def fit(
     objective: str | Callable[..., Any] | None = None,
     split_score: Score = "entropy",
     beta: Beta = "auto",
-    pooling: float | None = None,
+    pooling: PoolingOption = None,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int = 500,
@@ -166,11 +166,12 @@ def fit(
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
-    pooling : float, optional
+    pooling : float or "auto", optional
         κ of partially pooled leaves, in units of the hessian (for squared error: rows). In each
         leaf of the common model a task has a value of its own, H_t/(H_t + κ) of the way from that
         of all tasks to the one that its H_t rows alone would have: 0 shares the structure of the
-        trees only, and without it the values are shared too (docs/pooling.md).
+        trees only, ``"auto"`` goes by how much the tasks differ in the first tree, and without it
+        the values are shared too (docs/pooling.md).
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional

@@ -29,7 +29,7 @@ from mtboost.lightgbm.quitting import QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
 from mtboost.losses import check_labels, inverse_link, main_name, make_lightgbm_loss
 from mtboost.metrics import Metric, default_metric
-from mtboost.pooled_leaves import TaskValues
+from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.task_quitting import rounds_of_rows
@@ -201,10 +201,10 @@ class LightgbmBackend(Backend):
         beta: Beta,
         table: Table,
         objective: Callable[..., Any] | None,
-        pooling: float | None = None,
+        pooling: Pooling = None,
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
-    ) -> tuple[lightgbm.Booster, Sequence[TaskValues]]:
+    ) -> tuple[lightgbm.Booster, PooledTrees]:
         for callback in callbacks:
             if not callable(callback):
                 raise TypeError(
@@ -213,7 +213,7 @@ class LightgbmBackend(Backend):
                 )
         split = TaskSplit(tasks, score=score, beta=beta, pooling=pooling)
         booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
-        return booster, split.task_values
+        return booster, split.pooled
 
     def train_plain(
         self,

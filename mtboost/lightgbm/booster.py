@@ -36,7 +36,7 @@ from mtboost.lightgbm.library import (
 )
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
 from mtboost.losses import check_labels, is_multiclass, make_lightgbm_loss
-from mtboost.pooled_leaves import TaskValues
+from mtboost.pooled_leaves import Pooling, TaskValues
 from mtboost.tasks import TaskSet
 
 DoubleArray = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ class Growth(TaskGrowth):
         Task of each training row; None is one task.
     score : SplitScore or None
         None ranks cuts by the pooled gain.
-    pooling : float, optional
+    pooling : float or EstimatedPooling, optional
         κ of partially pooled leaves.
     """
 
@@ -73,14 +73,14 @@ class Growth(TaskGrowth):
         *,
         tasks: TaskSet | None,
         score: _core.SplitScore | None,
-        pooling: float | None = None,
+        pooling: Pooling = None,
     ) -> None:
         super().__init__(tasks, score, pooling)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._n_outputs = self.settings.n_outputs
         self._texts = list(assemble.read_document(stock).trees)
-        self.task_values.extend(TaskValues.none() for _ in self._texts)
+        self.pooled.values.extend(TaskValues.none() for _ in self._texts)
         # A tree with its values, or what a tree of one leaf adds to the margins.
         self._trees: list[tuple[_core.Tree, DoubleArray, TaskValues] | float] = []
         self._start_scores = np.zeros(self._n_outputs)
@@ -168,7 +168,7 @@ class Growth(TaskGrowth):
                 n_rows = len(self._labels) if is_first or version() >= (4, 6) else None
                 tree = assemble.constant_tree(start[output] + late[output], n_rows)
                 self._trees.append(late[output])
-                self.task_values.append(TaskValues.none())
+                self.pooled.values.append(TaskValues.none())
                 updated[:, output] += late[output]
             else:
                 grown_tree, arrays, leaves = of_output
@@ -184,7 +184,7 @@ class Growth(TaskGrowth):
                 )
                 tree = self._in_lightgbms_order(arrays, start[output])
                 self._trees.append((grown_tree, arrays["value"], values))
-                self.task_values.append(_in_leaf_order(arrays, values, start[output]))
+                self.pooled.values.append(_in_leaf_order(arrays, values, start[output]))
                 self._add_tree(
                     arrays["value"],
                     values,
@@ -605,7 +605,7 @@ def take_over(
     *,
     tasks: TaskSet | None,
     score: _core.SplitScore | None,
-    pooling: float | None = None,
+    pooling: Pooling = None,
 ) -> Growth:
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
     growth = Growth(booster, tasks=tasks, score=score, pooling=pooling)

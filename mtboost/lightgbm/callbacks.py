@@ -11,7 +11,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.booster import GrowingBooster, take_over
 from mtboost.lightgbm.library import check_version, rows_of_subset
-from mtboost.pooled_leaves import TaskValues, check_pooling
+from mtboost.pooled_leaves import EstimatedPooling, PooledTrees, PoolingOption, check_pooling
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.tasks import TaskName, TaskSet
 
@@ -33,10 +33,11 @@ class TaskSplit:
         See :func:`mtboost.make_split_score`.
     beta : float or "auto", default="auto"
         Weight of the variance in ``score="variance"``.
-    pooling : float, optional
+    pooling : float or "auto", optional
         κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
-        value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, and
-        without it all tasks have the pooled values. The booster of the training then holds the
+        value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
+        goes by how much the tasks differ in the first tree, and without it all tasks have the
+        pooled values. The booster of the training then holds the
         pooled values, and :meth:`booster` gives that of a task.
     valid_tasks : sequence of (Dataset, array-like), optional
         Data sets of `valid_sets` with the task of each of their rows, which partially pooled leaves
@@ -67,7 +68,7 @@ class TaskSplit:
         *,
         score: Score = "entropy",
         beta: Beta = "auto",
-        pooling: float | None = None,
+        pooling: PoolingOption | EstimatedPooling = None,
         valid_tasks: Sequence[tuple[lightgbm.Dataset, Any]] = (),
     ) -> None:
         check_version()
@@ -79,8 +80,8 @@ class TaskSplit:
         self._valid_tasks = [
             (data, TaskSet.from_labels(labels, len(labels))) for data, labels in valid_tasks
         ]
-        #: Of each tree of the last training, the leaf values that are a task's own.
-        self.task_values: list[TaskValues] = []
+        #: What the leaves of the last training hold of single tasks.
+        self.pooled = PooledTrees(self._pooling)
         # Before any other callback looks at the booster. lightgbm.train sets what it does not find
         # in the instance.
         self.order = -1_000_000
@@ -99,7 +100,7 @@ class TaskSplit:
             growth = take_over(booster, tasks=tasks, score=score, pooling=self._pooling)
             for data, known in self._valid_tasks:
                 growth.know_tasks(data, known)
-            self.task_values = growth.task_values
+            self.pooled = growth.pooled
 
     def booster(self, trained: lightgbm.Booster, task: TaskName) -> lightgbm.Booster:
         """The booster of one task after a training with partially pooled leaves.
@@ -119,6 +120,6 @@ class TaskSplit:
         code = self.tasks.code(task)
         trees = [
             assemble.with_leaf_values(tree, values.of_task(assemble.leaf_values(tree), code))
-            for tree, values in zip(document.trees, self.task_values, strict=False)
+            for tree, values in zip(document.trees, self.pooled.values, strict=False)
         ]
         return assemble.load_document(assemble.with_trees(document, trees))

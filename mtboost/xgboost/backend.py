@@ -21,7 +21,7 @@ from mtboost.feature_weights import (
 from mtboost.labels import FloatArray
 from mtboost.losses import check_labels, inverse_link, make_loss
 from mtboost.metrics import Metric, default_metric
-from mtboost.pooled_leaves import TaskValues
+from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName, TaskSet
@@ -159,10 +159,10 @@ class XgboostBackend(Backend):
         beta: Beta,
         table: Table,
         objective: Callable[..., Any] | None,
-        pooling: float | None = None,
+        pooling: Pooling = None,
         valid: xgboost.DMatrix | None = None,
         callbacks: Sequence[Any] = (),
-    ) -> tuple[xgboost.Booster, Sequence[TaskValues]]:
+    ) -> tuple[xgboost.Booster, PooledTrees]:
         split = TaskSplit(tasks, score=score, beta=beta, pooling=pooling, table=table.native)
         booster = xgboost.train(
             with_start(params, matrix),
@@ -172,7 +172,7 @@ class XgboostBackend(Backend):
             verbose_eval=False,
             callbacks=[InOrder([split, *callbacks])],
         )
-        return booster, split.task_values
+        return booster, split.pooled
 
     def train_plain(
         self,

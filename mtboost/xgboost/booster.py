@@ -24,7 +24,7 @@ from mtboost import _core
 from mtboost.errors import DataError
 from mtboost.growth import TaskGrowth, naming_the_round
 from mtboost.losses import check_labels, make_loss
-from mtboost.pooled_leaves import TaskValues
+from mtboost.pooled_leaves import Pooling, TaskValues
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
@@ -49,7 +49,7 @@ class Growth(TaskGrowth):
         Task of each training row; None is one task.
     score : SplitScore or None
         None ranks cuts by the pooled gain.
-    pooling : float, optional
+    pooling : float or EstimatedPooling, optional
         κ of partially pooled leaves.
     table : array-like, optional
         What the training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
@@ -61,7 +61,7 @@ class Growth(TaskGrowth):
         *,
         tasks: TaskSet | None,
         score: _core.SplitScore | None,
-        pooling: float | None = None,
+        pooling: Pooling = None,
         table: object = None,
     ) -> None:
         super().__init__(tasks, score, pooling)
@@ -142,7 +142,7 @@ class Growth(TaskGrowth):
                 n_threads=self.settings.n_threads,
             )
             self._trees.append(assemble.tree_document(tree, n_features=matrix.num_col()))
-            self.task_values.append(values)
+            self.pooled.values.append(values)
         self._margins[matrix] = (len(self._trees), updated)
 
     def _refit(self, margins: FloatArray, output: int) -> LeafFit | None:
@@ -197,7 +197,7 @@ class Growth(TaskGrowth):
         else:
             n_done, margins = 0, self.start_margins(matrix)
         if n_done < len(self._trees):
-            if self.pooling is None:
+            if self.pooled.pooling is None:
                 margins = self._with_trees(self._trees[n_done:], matrix, margins)
             else:
                 margins = margins.copy()
@@ -227,7 +227,7 @@ class Growth(TaskGrowth):
         found = self._with_trees(numbered, matrix, np.zeros_like(margins))
         self._add_tree(
             tree["split_conditions"].astype(np.float64),
-            self.task_values[number],
+            self.pooled.values[number],
             found[:, output].astype(np.int32),
             matrix,
             margins,
@@ -304,7 +304,7 @@ class Growth(TaskGrowth):
         self._frame = assemble.read_document(self.stock)
         self._n_outputs = assemble.outputs_of(self._frame)
         self._trees = assemble.trees_of(self._frame)
-        self.task_values.extend(TaskValues.none() for _ in self._trees)
+        self.pooled.values.extend(TaskValues.none() for _ in self._trees)
         self.stock.load_model(assemble.encode(self._document([])))
         self.stock.load_config(config)
 

@@ -8,7 +8,7 @@ from typing import Any
 import xgboost
 
 from mtboost.errors import UnsupportedError
-from mtboost.pooled_leaves import TaskValues, check_pooling
+from mtboost.pooled_leaves import EstimatedPooling, PooledTrees, PoolingOption, check_pooling
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
@@ -32,10 +32,11 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         See :func:`mtboost.make_split_score`.
     beta : float or "auto", default="auto"
         Weight of the variance in ``score="variance"``.
-    pooling : float, optional
+    pooling : float or "auto", optional
         κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
-        value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, and
-        without it all tasks have the pooled values. The booster of the training then holds the
+        value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
+        goes by how much the tasks differ in the first tree, and without it all tasks have the
+        pooled values. The booster of the training then holds the
         pooled values, and :meth:`booster` gives that of a task.
     valid_tasks : sequence of (DMatrix, array-like), optional
         Matrices of `evals` with the task of each of their rows, which partially pooled leaves are
@@ -68,7 +69,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         *,
         score: Score = "entropy",
         beta: Beta = "auto",
-        pooling: float | None = None,
+        pooling: PoolingOption | EstimatedPooling = None,
         valid_tasks: Sequence[tuple[xgboost.DMatrix, Any]] = (),
         table: object = None,
     ) -> None:
@@ -84,8 +85,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
             for matrix, labels in valid_tasks
         ]
         self._table = table
-        #: Of each tree of the last training, the leaf values that are a task's own.
-        self.task_values: list[TaskValues] = []
+        #: What the leaves of the last training hold of single tasks.
+        self.pooled = PooledTrees(self._pooling)
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
@@ -104,7 +105,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         )
         for matrix, tasks in self._valid_tasks:
             growth.know_tasks(matrix, tasks)
-        self.task_values = growth.task_values
+        self.pooled = growth.pooled
         return GrowingBooster(growth)
 
     def after_training(self, model: Any) -> Any:
@@ -130,7 +131,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         code = self.tasks.code(task)
         trees = [
             assemble.with_leaf_values(tree, values.of_task(tree["split_conditions"], code))
-            for tree, values in zip(assemble.trees_of(document), self.task_values, strict=False)
+            for tree, values in zip(assemble.trees_of(document), self.pooled.values, strict=False)
         ]
         n_outputs = assemble.outputs_of(document)
         return assemble.load_document(assemble.with_trees(document, trees, n_outputs=n_outputs))
