@@ -200,6 +200,14 @@ class Backend(abc.ABC):
     def nothing(self, table: Table, params: Params) -> Any:
         """A booster for the columns of a table that adds nothing."""
 
+    @abc.abstractmethod
+    def stand_alone(self, booster: Any, common: Any) -> Any:
+        """A model that was trained from its own start score, as a continuation of no rounds.
+
+        Where the library starts all trees of a booster at one score, a first round makes up for the
+        difference to that of the common model.
+        """
+
     # ---- boosters ---------------------------------------------------------------------------
 
     @abc.abstractmethod

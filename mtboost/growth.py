@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.errors import DataError, TrainingError
+from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.pooled_leaves import (
     PooledTrees,
     Pooling,
@@ -131,6 +131,14 @@ class TaskGrowth:
             return self._weights
         weights = self._is_active.astype(np.float32)[self.tasks.codes]
         return weights if self._weights is None else weights * self._weights
+
+    def _check_constraints(self, monotone_constraints: Sequence[int]) -> None:
+        """Refuse what a task's own leaf values may violate."""
+        if self.pooled.pooling is not None and any(monotone_constraints):
+            raise UnsupportedError(
+                "monotone_constraints hold for the pooled values of leaves only, and pooling gives "
+                "tasks values of their own: use one of the two."
+            )
 
     def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
         """Rows of tasks that have quit, where the grower knows no tasks."""

@@ -544,6 +544,8 @@ class MultiTaskModel:
             row: dict[str, Any] = {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
             if report.n_positives is not None:
                 row["positives"] = report.n_positives
+            if report.sharing:
+                row["sharing"] = report.sharing
             row |= {
                 "quit_round": report.quit_round,
                 "specific_rounds": report.specific_rounds,
@@ -603,6 +605,7 @@ class MultiTaskModel:
                         "n_positives": report.n_positives,
                         "specific_rounds": report.specific_rounds,
                         "why_no_specific": report.why_no_specific,
+                        "sharing": report.sharing,
                         "scores": {k: _without_nan(v) for k, v in report.scores.items()},
                         "common_history": list(map(_without_nan, report.common_history.tolist())),
                         "specific_history": list(

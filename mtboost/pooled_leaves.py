@@ -186,9 +186,11 @@ def between_task_pooling(
     return float(noise * spread / effect) if effect > 0.0 else np.inf
 
 
-def _ratio(numerator: DoubleArray, denominator: DoubleArray) -> DoubleArray:
+def _ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> DoubleArray:
     """Quotients, 0 where the denominator is."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0.0)
+    quotients = np.zeros(numerator.shape)
+    np.divide(numerator, denominator, out=quotients, where=denominator > 0.0)
+    return quotients
 
 
 @dataclass(frozen=True, slots=True)

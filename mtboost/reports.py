@@ -27,6 +27,7 @@ class TaskReport:
     scores: dict[str, float]
     common_history: npt.NDArray[np.float64]
     specific_history: npt.NDArray[np.float64]
+    sharing: str = ""
 
 
 def validation_scores(
@@ -60,6 +61,7 @@ def task_reports(
     specific: Mapping[TaskName, SpecificModel],
     scores: Mapping[TaskName, dict[str, float]],
     objective: str,
+    sharing: Mapping[TaskName, str] | None = None,
 ) -> dict[TaskName, TaskReport]:
     """What :meth:`mtboost.MultiTaskModel.report` tells of each task."""
     labels = data.labels()
@@ -78,5 +80,6 @@ def task_reports(
             scores=scores[name],
             common_history=common.history.get(name, np.empty(0)),
             specific_history=specific[name].history,
+            sharing=sharing[name] if sharing else "",
         )
     return reports

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +61,9 @@ class TwoStages:
     verbose: bool | int = False
     feature_prior: PriorOption = None
     pooling: Pooling = None
+    #: Without `patience`: rounds after which the common model ends if the mean metric over all
+    #: validation rows has not improved; all tasks then use the best round.
+    common_patience: int | None = None
 
     # ---- stage one (section 3.2 and 3.3) ----------------------------------------------------
 
@@ -79,14 +82,18 @@ class TwoStages:
                 valid_matrix,
                 valid.tasks,
                 metric=self.metric,
-                patience=self.patience,
+                patience=self.patience if self.common_patience is None else None,
                 min_delta=self.min_delta,
                 verbose=self.verbose,
             )
         callbacks = (*callbacks, *([quitting] if quitting else []))
+        together = None
+        if valid is not None and self.common_patience is not None:
+            together = MeanWatch(quitting, data, valid, self.metric, self.common_patience)
+            callbacks = (*callbacks, self.backend.stop_if(together.is_over))
         trees = self._train_common(data, matrix, self.rounds, callbacks, valid_matrix)
-        n_rounds = trees.n_rounds
-        found = quitting.quit_round if quitting else {}
+        n_rounds = max(1, together.best_round) if together else trees.n_rounds
+        found = quitting.quit_round if quitting and not together else {}
         return CommonModel(
             trees,
             {task: found.get(task, n_rounds) for task in data.tasks},
@@ -184,19 +191,21 @@ class TwoStages:
         valid: Dataset | None,
         common: CommonModel,
         n_rounds: Mapping[TaskName, int] | None = None,
+        alone: Collection[TaskName] = (),
     ) -> dict[TaskName, SpecificModel]:
         """Continue the common model for each task on its own rows and all its columns.
 
         `n_rounds` fixes the rounds of each task; otherwise validation rows decide, or without
-        patience all tasks have all rounds.
+        patience all tasks have all rounds. Tasks that are `alone`, and use no common rounds, begin
+        at a start score of their own.
         """
         if n_rounds is None and self.patience is None and valid is None:
             n_rounds = dict.fromkeys(data.tasks, self.specific_rounds)
         if self.specific_rounds == 0 or (n_rounds is None and valid is None):
             reason = "no validation rows" if self.specific_rounds else "specific_rounds is 0"
             return {task: self._no_model(reason, data, task) for task in data.tasks}
-        margins = self._followed_margins(common, data)
-        valid_margins = self._followed_margins(common, valid) if valid else None
+        margins = self.followed_margins(common, data)
+        valid_margins = self.followed_margins(common, valid) if valid else None
         prior = self._prior(common, data)
         # The largest task first: it would otherwise be waited for at the end.
         tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
@@ -218,6 +227,7 @@ class TwoStages:
                     n_threads,
                     stop.callback,
                     prior,
+                    common.trees.booster if task in alone else None,
                 )
 
         with ThreadPoolExecutor(n_parallel) as executor:
@@ -233,14 +243,16 @@ class TwoStages:
         task: TaskName,
         common: CommonModel,
         data: Dataset,
-        margins: Margins,
+        margins: Margins | None,
         valid: Dataset | None,
         valid_margins: Margins | None,
         n_rounds: int | None,
         n_threads: int,
         stop: Any,
         prior: FeaturePrior | None,
+        left: Any = None,
     ) -> SpecificModel:
+        """`left` is the common booster that a task alone does not continue."""
         table = data.task_table(task)
         params = self.backend.with_threads({**self.params, **self.specific_params}, n_threads)
         params = self.backend.own_parameters(params, data.common, table)
@@ -251,6 +263,8 @@ class TwoStages:
         weights = None
         if prior is not None:
             params, weights = self.backend.feature_sampling(params, table, prior)
+        if left is not None and data.base_margin is None:
+            margins = valid_margins = None
         matrix = self._task_matrix(
             table, data, task, margins, n_threads, params, feature_weights=weights
         )
@@ -266,10 +280,11 @@ class TwoStages:
                 callbacks=[stop],
                 table=table,
             )
+            if left is not None:
+                booster = self.backend.stand_alone(booster, left)
             return SpecificModel(booster, n_rounds, np.empty(0), "")
         if valid is None or task not in valid.tasks:
             return self._no_model("no validation rows", data, task)
-        assert valid_margins is not None
         valid_table = Columns.of(table).align(valid.task_table(task))
         valid_matrix = self._task_matrix(
             valid_table, valid, task, valid_margins, n_threads, params, ref=matrix
@@ -301,6 +316,8 @@ class TwoStages:
         if best == 0:
             return self._no_model("no improvement on its validation rows", data, task, history)
         first = self.backend.first_rounds(self.backend.document(booster), best)
+        if left is not None:
+            first = self.backend.stand_alone(first, left)
         return SpecificModel(first, best, history, "")
 
     def _no_model(
@@ -325,7 +342,7 @@ class TwoStages:
         table: Table,
         data: Dataset,
         task: TaskName,
-        margins: Margins,
+        margins: Margins | None,
         n_threads: int,
         params: Mapping[str, Any],
         ref: Any = None,
@@ -336,7 +353,7 @@ class TwoStages:
             table,
             label=data.labels()[rows],
             weight=None if data.weight is None else data.weight[rows],
-            margin=margins[rows],
+            margin=None if margins is None else margins[rows],
             params=params,
             n_threads=n_threads,
             ref=ref,
@@ -356,7 +373,7 @@ class TwoStages:
             values if data.common.feature_names is None else dict(zip(names, values, strict=True))
         )
 
-    def _followed_margins(self, common: CommonModel, data: Dataset) -> Margins:
+    def followed_margins(self, common: CommonModel, data: Dataset) -> Margins:
         trees = common.trees
         if trees.are_same_for_all:
             return self.backend.followed_margins(
@@ -368,6 +385,40 @@ class TwoStages:
 
 def _row_codes(trees: CommonTrees, data: Dataset) -> npt.NDArray[np.int32]:
     return trees.codes_of(data.tasks.names)[data.tasks.codes]
+
+
+class MeanWatch:
+    """The mean loss over all validation rows, round by round; for metrics that are means."""
+
+    def __init__(
+        self, quitting: Any, data: Dataset, valid: Dataset, metric: Metric, patience: int
+    ) -> None:
+        self._quitting = quitting
+        weights = np.bincount(valid.tasks.codes, valid.weight, valid.tasks.n_tasks)
+        self._weights = np.zeros(data.tasks.n_tasks)
+        self._weights[[data.tasks.code(name) for name in valid.tasks.names]] = weights
+        self._metric = metric
+        self._patience = patience
+        self._n_rounds = 0
+        self.best = np.inf
+        self.best_round = 0
+
+    def is_over(self) -> bool:
+        """Whether the last rounds have not improved the best mean; called after each round."""
+        self._n_rounds += 1
+        values = as_losses(self._metric, self._quitting.last_values)
+        known = ~np.isnan(values) & (self._weights > 0)
+        mean = float(np.average(values[known], weights=self._weights[known]))
+        if mean < self.best:
+            self.best, self.best_round = mean, self._n_rounds
+        return self._n_rounds - self.best_round >= self._patience
+
+
+def as_losses(metric: Metric, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Values of a metric of groups of rows as losses whose means are those of the rows together."""
+    if metric.name in ("rmse", "rmsle"):
+        return values**2
+    return -values if metric.greater_is_better else values
 
 
 class _Stop:

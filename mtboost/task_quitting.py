@@ -63,6 +63,11 @@ class TaskWatch:
         return {name: values[:, code] for code, name in enumerate(self._tasks.names)}
 
     @property
+    def last_values(self) -> npt.NDArray[np.float64]:
+        """The metric after the last round, in the order of the training tasks; NaN: undefined."""
+        return self._values[-1]
+
+    @property
     def left_after(self) -> dict[TaskName, int]:
         """Rounds after which a task took no more part; tasks that stayed to the end are missing."""
         assert self._tasks is not None

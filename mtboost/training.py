@@ -8,6 +8,7 @@ own rows and all its columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import xgboost
@@ -30,6 +31,7 @@ from mtboost.models import MultiTaskModel
 from mtboost.pooled_leaves import PoolingOption, check_pooling
 from mtboost.reports import task_reports, validation_scores
 from mtboost.scores import Beta, Score, make_split_score
+from mtboost.sharing import fit_plan, plan_sharing
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
 from mtboost.task_weights import TaskWeight, weights_with_tasks
@@ -127,6 +129,7 @@ def fit(
     *,
     task: Any = None,
     objective: str | Callable[..., Any] | None = None,
+    strategy: Literal["two-stage", "auto"] = "two-stage",
     split_score: Score = "entropy",
     beta: Beta = "auto",
     pooling: PoolingOption = None,
@@ -163,6 +166,13 @@ def fit(
         The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
         squared error.
+    strategy : {"two-stage", "auto"}, default="two-stage"
+        ``"two-stage"`` is zhang2019 with the arguments below. ``"auto"`` finds on validation rows
+        how much the tasks should share (docs/strategies.md): the values of the common model's
+        leaves wholly or partially, and for each task the common model alone, a specific model on
+        top of it, or an independent one. It then trains what it has chosen on all rows of `X`;
+        :meth:`MultiTaskModel.report` tells what and why. It splits by the plain score, has its own
+        `pooling`, finds rounds for all tasks together, and chooses by the objective's own loss.
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
@@ -291,6 +301,8 @@ def fit(
             "Rows held out for validation (validation_fraction) are no training rows."
         )
 
+    if strategy == "auto":
+        return _fit_auto(stages, data, train_rows, valid, task, baselines)
     with openmp_threads(stages.n_threads):
         common = stages.fit_common(train_rows, valid, tuple(callbacks))
         specific = stages.fit_specific(train_rows, valid, common)
@@ -314,6 +326,45 @@ def fit(
         metric=stages.metric.name,
         task_column=task if is_column(task) else None,
         reports=task_reports(train_rows, valid, common, found, scores, settings["objective"]),
+    )
+
+
+def _fit_auto(
+    stages: TwoStages,
+    data: Dataset,
+    train: Dataset,
+    valid: Dataset | None,
+    task: Any,
+    baselines: bool,
+) -> MultiTaskModel:
+    """Choose how much to share on `train` and `valid`, and train that on `data`."""
+    if valid is None:
+        raise ParameterError(
+            "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "
+            "above 0."
+        )
+    metric = metric_of(stages.backend, None, stages.params)
+    stages = replace(stages, score="plain", metric=metric, common_patience=stages.patience or 20)
+    with openmp_threads(stages.n_threads):
+        plan = plan_sharing(stages, train, valid)
+        scores = plan.losses
+        if baselines:
+            for name, values in baseline_scores(stages, train, valid).items():
+                for name_of_task, value in values.items():
+                    scores[name_of_task][name] = value
+        common, specific = fit_plan(stages, plan, data)
+    return MultiTaskModel(
+        common_trees=common.trees,
+        specific={name: model.booster for name, model in specific.items()},
+        quit_round=common.quit_round,
+        common_columns=Columns.of(data.common),
+        task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
+        objective=stages.params["objective"],
+        metric=metric.name,
+        task_column=task if is_column(task) else None,
+        reports=task_reports(
+            train, valid, common, specific, scores, stages.params["objective"], plan.sharing
+        ),
     )
 
 

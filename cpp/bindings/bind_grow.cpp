@@ -209,7 +209,8 @@ void bind_grow(py::module_& module) {
            py::arg("monotone_constraints") = xgboost.monotone_constraints,
            py::arg("interaction_constraints") = xgboost.interaction_constraints, py::arg("seed") = xgboost.seed,
            py::arg("arithmetic") = "xgboost-3.0")
-      .def_readonly("learning_rate", &XgboostParams::learning_rate);
+      .def_readonly("learning_rate", &XgboostParams::learning_rate)
+      .def_readonly("monotone_constraints", &XgboostParams::monotone_constraints);
 
   const LightgbmParams lightgbm;
   py::class_<LightgbmParams>(module, "LightgbmParams", "Stopping rules and penalties of a tree, by LightGBM's names.")
@@ -228,7 +229,8 @@ void bind_grow(py::module_& module) {
            py::arg("feature_contri") = lightgbm.feature_contri,
            py::arg("monotone_constraints") = lightgbm.monotone_constraints,
            py::arg("interaction_constraints") = lightgbm.interaction_constraints, py::arg("seed") = lightgbm.seed)
-      .def_readonly("learning_rate", &LightgbmParams::learning_rate);
+      .def_readonly("learning_rate", &LightgbmParams::learning_rate)
+      .def_readonly("monotone_constraints", &LightgbmParams::monotone_constraints);
 
   bind_add_leaf_values<float>(module);
   bind_add_leaf_values<double>(module);

@@ -275,6 +275,9 @@ class LightgbmBackend(Backend):
         empty = lightgbm.Booster({**own, "verbosity": -1}, row)
         return assemble.first_rounds(assemble.read_document(empty), 0)
 
+    def stand_alone(self, booster: lightgbm.Booster, common: lightgbm.Booster) -> lightgbm.Booster:
+        return booster  # the start score is in its first trees
+
     # ---- boosters ---------------------------------------------------------------------------
 
     def feature_names(self, columns: Columns) -> list[str]:

@@ -78,6 +78,7 @@ class Growth(TaskGrowth):
         super().__init__(tasks, score, pooling)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
+        self._check_constraints(self.settings.grow.monotone_constraints)
         self._n_outputs = self.settings.n_outputs
         self._texts = list(assemble.read_document(stock).trees)
         self.pooled.values.extend(TaskValues.none() for _ in self._texts)

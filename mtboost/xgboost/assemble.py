@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import xgboost
 
 from mtboost.errors import DataError, ModelFormatError
@@ -158,6 +159,26 @@ def tree_document(tree: Tree, *, n_features: int) -> Document:
             "size_leaf_vector": "1",
         },
     }
+
+
+def start_margins(document: Document) -> npt.NDArray[np.float32]:
+    """Margins before the first tree, shape (n_outputs,)."""
+    row = scipy.sparse.csr_array((1, _n_features(document)), dtype=np.float32)
+    start = first_rounds(document, 0).predict(
+        xgboost.DMatrix(row), output_margin=True, validate_features=False
+    )
+    return np.ravel(start)
+
+
+def with_first_round(document: Document, values: npt.NDArray[np.float32]) -> xgboost.Booster:
+    """Booster with one more round at the beginning, which adds a constant to each output."""
+    n_features = _n_features(document)
+    constants = [
+        tree_document({**_EMPTY_TREE, "value": np.array([value])}, n_features=n_features)
+        for value in values.tolist()
+    ]
+    trees = [*constants, *trees_of(document)]
+    return load_document(with_trees(document, trees, n_outputs=outputs_of(document)))
 
 
 def with_leaf_numbers(tree: Document) -> Document:

@@ -217,6 +217,13 @@ class XgboostBackend(Backend):
         grown = xgboost.train({**own, "base_score": 0.5}, row, 1)
         return assemble.first_rounds(assemble.read_document(grown), 0)
 
+    def stand_alone(self, booster: xgboost.Booster, common: xgboost.Booster) -> xgboost.Booster:
+        document = assemble.read_document(booster)
+        own, other = (
+            assemble.start_margins(each) for each in (document, assemble.read_document(common))
+        )
+        return assemble.with_first_round(document, own - other)
+
     # ---- boosters ---------------------------------------------------------------------------
 
     def feature_names(self, columns: Columns) -> list[str]:

@@ -67,6 +67,7 @@ class Growth(TaskGrowth):
         super().__init__(tasks, score, pooling)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
+        self._check_constraints(self.settings.grow.monotone_constraints)
         self._table = table
         self._frame: assemble.Document | None = None
         self._trees: list[assemble.Document] = []

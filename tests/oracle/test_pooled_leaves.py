@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partially pooled leaves against the formula, row by row; and what they must equal at its ends."""
+
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+
+import mtboost
+from mtboost.errors import DataError, ParameterError, UnsupportedError
+from mtboost.pooled_leaves import between_task_pooling, pool_leaves
+
+_rng = np.random.default_rng(0)
+N_TASKS = 5
+
+
+def rows(n_rows, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n_rows, 4)).astype(np.float32)
+    task = rng.integers(0, N_TASKS, n_rows) * rng.integers(0, 2, n_rows)  # task 0 is large
+    y = np.sin(4 * X[:, 0]) + 0.5 * (task - 2) * X[:, 1] + 0.3 * rng.normal(size=n_rows)
+    return X, y.astype(np.float32), task
+
+
+X, Y, TASK = rows(600, 1)
+X_NEW, Y_NEW, TASK_NEW = rows(300, 2)
+
+
+# The kernel against a slow twin -------------------------------------------------------------------
+
+
+def naive_task_values(pooled, leaves, codes, pairs, pooling, learning_rate):
+    """(leaf, task) -> value, by the definition of δ_t."""
+    values = {}
+    for leaf in range(len(pooled)):
+        for task in range(codes.max() + 1):
+            own = (leaves == leaf) & (codes == task)
+            G, H = pairs[own].astype(float).sum(axis=0)
+            if H > 0:
+                w = pooled[leaf] / learning_rate
+                delta = -(G + H * w) / (H + pooling)
+                values[leaf, task] = learning_rate * (w + delta)
+    return values
+
+
+@pytest.mark.parametrize("pooling", [0.0, 1.5, 1e3])
+@pytest.mark.parametrize("n_left_out", [0, 40])
+def test_values_are_those_of_the_formula(pooling, n_left_out):
+    n_rows, n_nodes = 200, 7
+    leaves = _rng.integers(3, n_nodes, n_rows).astype(np.int32)
+    leaves[:n_left_out] = ~leaves[:n_left_out]  # rows that took no part
+    codes = _rng.integers(0, 6, n_rows).astype(np.int32)
+    pairs = np.stack([_rng.normal(size=n_rows), _rng.random(n_rows)], 1).astype(np.float32)
+    pairs[60:70] = 0.0  # rows without weight
+    pooled = _rng.normal(size=n_nodes)
+    found = pool_leaves(pooled, leaves, codes, pairs, n_tasks=6, pooling=pooling, learning_rate=0.3)
+    expected = naive_task_values(pooled, leaves, codes, pairs, pooling, 0.3)
+    assert list(zip(found.leaf.tolist(), found.task.tolist(), strict=True)) == sorted(expected)
+    np.testing.assert_allclose(found.value, [expected[key] for key in sorted(expected)], rtol=1e-9)
+    table = found.table(pooled, 6)
+    np.testing.assert_array_equal(table[:, 6], pooled)  # tasks that are not known
+    for code in range(6):
+        np.testing.assert_array_equal(found.of_task(pooled, code), table[:, code])
+
+
+def test_estimated_pooling_is_the_ratio_of_the_variances():
+    # 40 leaves with 8 tasks each have 280 degrees of freedom between tasks, so that the estimate of
+    # τ² has a standard deviation of 10%; the mean of 50 draws has one of 1.5%. 10% is six of them.
+    rng = np.random.default_rng(0)
+    n_leaves, n_tasks, n_each, tau, sigma = 40, 8, 12, 0.5, 2.0
+    leaves = np.repeat(np.arange(n_leaves), n_tasks * n_each).astype(np.int32)
+    codes = np.tile(np.repeat(np.arange(n_tasks), n_each), n_leaves).astype(np.int32)
+    found = []
+    for _ in range(50):
+        effect = tau * rng.normal(size=(n_leaves, n_tasks))
+        g = effect[leaves, codes] + sigma * rng.normal(size=len(leaves))
+        pairs = np.stack([g, np.ones(len(g))], axis=1).astype(np.float32)
+        pooled = np.zeros(n_leaves)
+        found.append(between_task_pooling(pooled, leaves, codes, pairs, n_tasks=n_tasks))
+    assert 1 / np.mean(1 / np.array(found)) == pytest.approx(sigma**2 / tau**2, rel=0.1)
+
+
+def test_estimated_pooling_is_infinite_where_tasks_are_equal_in_every_leaf():
+    leaves = np.repeat([1, 2], 40).astype(np.int32)
+    codes = np.tile([0, 1], 40).astype(np.int32)
+    g = np.tile([1.0, 1.0, -1.0, -1.0], 20)
+    pairs = np.stack([g, np.ones(80)], axis=1).astype(np.float32)
+    assert between_task_pooling(np.zeros(3), leaves, codes, pairs, n_tasks=2) == np.inf
+
+
+# Whole models -------------------------------------------------------------------------------------
+
+
+def fitted(library, y=Y, weight=None, **options):
+    params = {"learning_rate": 0.3, "max_depth": 3, **options.pop("params", {})}
+    return mtboost.fit(
+        X,
+        y,
+        task=TASK,
+        weight=weight,
+        backend=library.name,
+        **{
+            "params": params,
+            "split_score": "plain",
+            "num_boost_round": 12,
+            "specific_rounds": 0,
+            "validation_fraction": 0,
+            **options,
+        },
+    )
+
+
+def test_without_shrinkage_a_leaf_has_the_mean_residual_of_each_task(library):
+    penalty = "reg_lambda" if library.name == "xgboost" else "lambda_l2"
+    model = fitted(library, pooling=0, num_boost_round=1, params={penalty: 0, "learning_rate": 1.0})
+    margins = model.predict_margin(X, task=TASK)
+    leaves = leaf_numbers(library, model.common)
+    for leaf in np.unique(leaves):
+        for task in np.unique(TASK):
+            own = (leaves == leaf) & (task == TASK)
+            if own.any():
+                np.testing.assert_allclose(margins[own], Y[own].mean(), rtol=1e-4, atol=1e-5)
+
+
+def leaf_numbers(library, booster):
+    if library.name == "xgboost":
+        return booster.predict(xgboost.DMatrix(X), pred_leaf=True).ravel()
+    return booster.predict(X, pred_leaf=True).ravel()
+
+
+@pytest.mark.parametrize("own", ["reg:squarederror", "binary:logistic", "reg:absoluteerror"])
+def test_much_pooling_is_the_pooled_model(library, own):
+    y = (Y > 0).astype(np.float32) if own == "binary:logistic" else Y
+    options = {"objective": library.own(own), "y": y}
+    pooled = fitted(library, **options).predict_margin(X_NEW, task=TASK_NEW)
+    almost = fitted(library, pooling=1e12, **options).predict_margin(X_NEW, task=TASK_NEW)
+    # Shares of 1e-10 of offsets of order 1 in 12 rounds; float32 for XGBoost.
+    np.testing.assert_allclose(almost, pooled, atol=2e-5)
+    exactly = fitted(library, pooling=np.inf, **options).predict_margin(X_NEW, task=TASK_NEW)
+    np.testing.assert_array_equal(exactly, pooled)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"objective": "binary:logistic"},
+        {"objective": "multi:softprob"},
+        {"objective": "reg:absoluteerror"},
+        {"split_score": "entropy"},
+        {"params": {"subsample": 0.7, "colsample_bytree": 0.5}},
+        {"validation_fraction": 0.3, "specific_rounds": 10, "patience": 3},
+        {"validation_fraction": 0.3, "specific_rounds": 10, "patience": 3, "refit": True},
+    ],
+    ids=str,
+)
+def test_a_tasks_booster_gives_its_margins(library, options, tmp_path):
+    options = dict(options)
+    y = Y
+    if objective := options.get("objective"):
+        options["objective"] = library.own(objective)
+        if objective == "binary:logistic":
+            y = (Y > 0).astype(np.float32)
+        if objective == "multi:softprob":
+            y = np.digitize(Y, [-0.5, 0.5]).astype(np.float32)
+    if library.name == "lightgbm" and "params" in options:
+        options["params"] = {"bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction": 0.5}
+    model = fitted(library, y=y, pooling=3.0, **options)
+    margins = model.predict_margin(X_NEW, task=TASK_NEW)
+    assert not np.array_equal(
+        margins, model.predict_margin(X_NEW, task=["new"] * 300, unknown_task="common")
+    )
+    for task in range(N_TASKS):
+        own = task == TASK_NEW
+        np.testing.assert_allclose(
+            library.margins(model.booster(task), X_NEW[own]), margins[own], atol=library.atol
+        )
+    model.save(tmp_path / "model.mtb")
+    again = mtboost.load_model(tmp_path / "model.mtb")
+    np.testing.assert_array_equal(again.predict_margin(X_NEW, task=TASK_NEW), margins)
+    np.testing.assert_array_equal(
+        again.predict_margin({2: X_NEW})[2][TASK_NEW == 2], margins[TASK_NEW == 2]
+    )
+    assert again.common_trees.pooled.pooling == 3.0
+
+
+def test_an_unknown_task_has_the_pooled_values(library):
+    model = fitted(library, pooling=1.0)
+    found = model.predict_margin(X_NEW, task=["new"] * 300, unknown_task="common")
+    np.testing.assert_allclose(library.margins(model.common, X_NEW), found, atol=library.atol)
+
+
+def test_a_weight_counts_as_so_many_rows():
+    weight = _rng.integers(1, 4, len(X))
+    params = {"learning_rate": 0.3, "max_depth": 3, "max_bin": 1024}  # a bin for each value
+    options = {
+        "params": params,
+        "split_score": "plain",
+        "num_boost_round": 3,
+        "specific_rounds": 0,
+        "validation_fraction": 0,
+        "pooling": 5.0,
+    }
+    weighted = mtboost.fit(X, Y, task=TASK, weight=weight, **options)
+    repeated = mtboost.fit(
+        *(np.repeat(a, weight, axis=0) for a in (X, Y)), task=np.repeat(TASK, weight), **options
+    )
+    np.testing.assert_allclose(
+        weighted.predict_margin(X_NEW, task=TASK_NEW),
+        repeated.predict_margin(X_NEW, task=TASK_NEW),
+        atol=1e-4,
+    )
+
+
+def test_the_same_bytes_for_any_number_of_threads(library, tmp_path):
+    files = []
+    for n_threads in (1, 2):
+        model = fitted(library, pooling="auto", n_threads=n_threads)
+        model.save(tmp_path / str(n_threads))
+        files.append((tmp_path / str(n_threads)).read_bytes())
+    assert files[0] == files[1]
+
+
+# The plug-ins -------------------------------------------------------------------------------------
+
+
+def test_xgboost_train_evaluates_each_task_by_its_own_values():
+    train, valid = xgboost.QuantileDMatrix(X, Y), xgboost.DMatrix(X_NEW, Y_NEW)
+    split = mtboost.xgboost.TaskSplit(
+        TASK, score="plain", pooling=2.0, valid_tasks=[(valid, TASK_NEW)]
+    )
+    history = {}
+    booster = xgboost.train(
+        {"max_depth": 3},
+        train,
+        10,
+        evals=[(train, "train"), (valid, "valid")],
+        callbacks=[split],
+        evals_result=history,
+        verbose_eval=False,
+    )
+    for name, X_eval, y, task in [("train", X, Y, TASK), ("valid", X_NEW, Y_NEW, TASK_NEW)]:
+        found = np.empty(len(y))
+        for number in range(N_TASKS):
+            own = task == number
+            found[own] = split.booster(booster, number).predict(xgboost.DMatrix(X_eval[own]))
+        expected = np.sqrt(np.mean((found - y) ** 2))
+        assert history[name]["rmse"][-1] == pytest.approx(expected, rel=1e-5)
+
+
+def test_lightgbm_train_evaluates_each_task_by_its_own_values():
+    train = lightgbm.Dataset(X, Y)
+    valid = lightgbm.Dataset(X_NEW, Y_NEW, reference=train)
+    split = mtboost.lightgbm.TaskSplit(
+        TASK, score="plain", pooling=2.0, valid_tasks=[(valid, TASK_NEW)]
+    )
+    history = {}
+    booster = lightgbm.train(
+        {"max_depth": 3, "metric": "rmse", "verbosity": -1},
+        train,
+        10,
+        valid_sets=[train, valid],
+        valid_names=["train", "valid"],
+        callbacks=[split, lightgbm.record_evaluation(history)],
+    )
+    for name, X_eval, y, task in [("train", X, Y, TASK), ("valid", X_NEW, Y_NEW, TASK_NEW)]:
+        found = np.empty(len(y))
+        for number in range(N_TASKS):
+            own = task == number
+            found[own] = split.booster(booster, number).predict(X_eval[own])
+        expected = np.sqrt(np.mean((found - y) ** 2))
+        assert history[name]["rmse"][-1] == pytest.approx(expected, rel=1e-6)
+
+
+# What is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pooling", [-1.0, "much", True, float("nan"), [1.0]])
+def test_pooling_must_be_a_number_from_0(library, pooling):
+    with pytest.raises(ParameterError, match="pooling must be"):
+        fitted(library, pooling=pooling)
+
+
+def test_monotone_constraints_would_not_hold_for_a_tasks_own_values(library):
+    with pytest.raises(UnsupportedError, match="monotone_constraints"):
+        fitted(library, pooling=1.0, params={"monotone_constraints": (1, 0, 0, 0)})
+
+
+def test_an_unknown_task_has_no_booster():
+    split = mtboost.xgboost.TaskSplit(TASK, score="plain", pooling=2.0)
+    booster = xgboost.train({}, xgboost.DMatrix(X, Y), 2, callbacks=[split])
+    with pytest.raises(DataError, match="99"):
+        split.booster(booster, 99)
