@@ -10,6 +10,7 @@ import numpy as np
 
 import mtboost
 from task_methods.rows import Budget, Fitted, Floats, Method, Rows, losses, no_task, one_hot
+from task_methods.stock import xgboost_params
 
 FOREST_LEAVES = (2, 5, 10, 20)
 TASK_SPLIT_PROBS = (0.0, 0.25, 0.5, 1.0)
@@ -30,9 +31,11 @@ def extra_trees(has_task_columns: bool = False) -> Method:
         make = mtboost.MTExtraTreesClassifier if train.is_binary else mtboost.MTExtraTreesRegressor
         encode = one_hot if has_task_columns else no_task
 
-        def fit(rows: Rows, probability: float, leaf: int) -> Callable[[Rows], Floats]:
+        def fit(
+            rows: Rows, probability: float, leaf: int, n_trees: int
+        ) -> Callable[[Rows], Floats]:
             model = make(
-                budget.trees,
+                n_trees,
                 task_split_prob=probability,
                 min_samples_leaf=leaf,
                 n_jobs=budget.threads,
@@ -49,11 +52,16 @@ def extra_trees(has_task_columns: bool = False) -> Method:
 
         inner, valid = train.inner(seed)
         found = [
-            (losses(valid, fit(inner, probability, leaf)(valid)).mean(), probability, leaf)
+            (
+                losses(valid, fit(inner, probability, leaf, budget.trees // 2)(valid)).mean(),
+                probability,
+                leaf,
+            )
             for probability, leaf in itertools.product(probabilities, FOREST_LEAVES)
         ]
         _, probability, leaf = min(found)
-        return Fitted(fit(train, probability, leaf), {"task_split_prob": probability, "leaf": leaf})
+        final = fit(train, probability, leaf, budget.trees)
+        return Fitted(final, {"task_split_prob": probability, "leaf": leaf})
 
     return method
 
@@ -69,16 +77,25 @@ def in_tables(rows: Rows) -> tuple[Any, Any, Any]:
     return tables, {task: rows.of_task(task).y for task in tables}, None
 
 
+def names_of(rows: Rows) -> dict[int, list[str]] | None:
+    """Names of the columns of each task, where they differ."""
+    if rows.columns is None:
+        return None
+    return {task: [f"x{column}" for column in own] for task, own in enumerate(rows.columns)}
+
+
+def as_dataset(rows: Rows) -> mtboost.Dataset:
+    X, y, task = in_tables(rows)
+    return mtboost.Dataset(X, y, task=task, feature_names=names_of(rows))
+
+
 def fit_mtboost(rows: Rows, seed: int, budget: Budget, **options: Any) -> mtboost.MultiTaskModel:
     X, y, task = in_tables(rows)
-    if rows.columns is not None:
-        options["feature_names"] = {
-            task: [f"x{column}" for column in columns] for task, columns in enumerate(rows.columns)
-        }
     return mtboost.fit(
         X,
         y,
         task=task,
+        feature_names=names_of(rows),
         objective="binary:logistic" if rows.is_binary else "reg:squarederror",
         n_threads=budget.threads,
         seed=seed,
@@ -133,25 +150,17 @@ def two_stages_rounds(score: str) -> Method:
             options = {"params": params, "patience": None, "split_score": score, **options}
             return fit_mtboost(rows, seed, budget, **options)
 
-        def curve(model: mtboost.MultiTaskModel, stage: str) -> Floats:
-            """Loss of all held-out rows after each round, from none."""
-            total = 0.0
-            for name, history in model.history.items():
-                if n_rows[name]:
-                    total = total + n_rows[name] * history[stage] ** (1 if train.is_binary else 2)
-            return np.asarray(total) / n_rows.sum()
-
         found = []
         for depth in budget.depths:
-            model = fit(
-                inner,
-                depth,
-                num_boost_round=budget.rounds,
-                specific_rounds=0,
-                eval_set=eval_set,
+            common = mtboost.train(
+                {**xgboost_params(train, depth, seed, budget), "split_score": score},
+                as_dataset(inner),
+                budget.rounds,
+                evals=[(as_dataset(valid), "valid")],
+                early_stopping_rounds=budget.patience,
+                verbose_eval=False,
             )
-            of_rounds = curve(model, "common")
-            found.append((of_rounds[1:].min(), depth, 1 + int(of_rounds[1:].argmin())))
+            found.append((common.best_score, depth, common.best_iteration + 1))
         _, depth, rounds = min(found)
         candidates = []
         for name, specific_params in (("same", {}), ("stumps", STUMPS)):
@@ -163,7 +172,12 @@ def two_stages_rounds(score: str) -> Method:
                 specific_rounds=SPECIFIC_ROUNDS,
                 eval_set=eval_set,
             )
-            of_rounds = curve(model, "specific")
+            power = 1 if train.is_binary else 2  # the history of squared error is its root
+            of_rounds = sum(
+                n_rows[name] * history["specific"] ** power
+                for name, history in model.history.items()
+                if n_rows[name]
+            )
             candidates.append((of_rounds.min(), name, int(of_rounds.argmin()), specific_params))
         _, name, specific_rounds, specific_params = min(candidates, key=lambda entry: entry[0])
         final = fit(
