@@ -1,5 +1,6 @@
 """Generated data whose truth is known: the best possible score of every row comes with the rows."""
 
+from mtboost.datasets.cosine_sums import CosineSum
 from mtboost.datasets.fraud_scenes import FraudScenes, make_fraud_scenes
 from mtboost.datasets.friedman1 import (
     ManyOutputs,
@@ -12,8 +13,10 @@ from mtboost.datasets.regions import Region, RegionalConcept
 from mtboost.datasets.related_tasks import RelatedTasks, make_related_tasks
 from mtboost.datasets.shared_linear import SharedLinear, make_shared_linear
 from mtboost.datasets.signum import Signum, make_signum
+from mtboost.datasets.task_family import TaskFamily, make_task_family
 
 __all__ = [
+    "CosineSum",
     "FraudConcept",
     "FraudPattern",
     "FraudScenes",
@@ -23,6 +26,7 @@ __all__ = [
     "RelatedTasks",
     "SharedLinear",
     "Signum",
+    "TaskFamily",
     "make_fraud_scenes",
     "make_friedman1_chain",
     "make_friedman1_group",
@@ -30,4 +34,5 @@ __all__ = [
     "make_related_tasks",
     "make_shared_linear",
     "make_signum",
+    "make_task_family",
 ]

@@ -1,0 +1,95 @@
+"""What the methods are given and give back: rows of several tasks, a budget, a fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Table = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every method may spend."""
+
+    depths: tuple[int, ...] = (2, 4, 6)
+    learning_rate: float = 0.05
+    rounds: int = 600
+    patience: int = 50
+    trees: int = 200  # of a forest
+    threads: int = 2
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of several tasks in one table; NaN where the task of a row lacks a column."""
+
+    X: Table
+    y: Floats
+    task: Indices
+    n_tasks: int
+    is_binary: bool
+    columns: tuple[tuple[int, ...], ...] | None = None  # of each task; None: all have all
+
+    def take(self, rows: Indices) -> Rows:
+        return replace(self, X=self.X[rows], y=self.y[rows], task=self.task[rows])
+
+    def of_task(self, task: int) -> Rows:
+        return self.take(np.flatnonzero(self.task == task))
+
+    def split(self, part: float, seed: int) -> tuple[Rows, Rows]:
+        """Hold out a part of each task's rows, and of each class in it."""
+        rng = np.random.default_rng(seed)
+        group = 2 * self.task + (self.y.astype(np.int64) if self.is_binary else 0)
+        is_held_out = np.zeros(len(self.y), bool)
+        for code in np.unique(group):
+            own = rng.permutation(np.flatnonzero(group == code))
+            is_held_out[own[: round(part * len(own))]] = True
+        return self.take(np.flatnonzero(~is_held_out)), self.take(np.flatnonzero(is_held_out))
+
+    def inner(self, seed: int) -> tuple[Rows, Rows]:
+        """Rows to train on and to choose by, the same for every method."""
+        return self.split(0.2, seed + 1000)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a method found on training rows."""
+
+    predict: Callable[[Rows], Floats]  # of a binary label its probability
+    chosen: dict[str, Any]
+
+
+Method = Callable[[Rows, int, Budget], Fitted]
+
+
+class SkippedError(Exception):
+    """The method cannot run here; says why."""
+
+
+def losses(rows: Rows, prediction: Floats) -> Floats:
+    """Loss of each row: squared error, or the negative log-likelihood."""
+    if not rows.is_binary:
+        return (rows.y - prediction) ** 2
+    p = np.clip(prediction, 1e-7, 1 - 1e-7)
+    return -np.where(rows.y > 0, np.log(p), np.log1p(-p))
+
+
+def no_task(rows: Rows) -> tuple[Table, list[str]]:
+    return rows.X, ["q"] * rows.X.shape[1]
+
+
+def one_hot(rows: Rows) -> tuple[Table, list[str]]:
+    table = np.hstack([rows.X, np.eye(rows.n_tasks, dtype=np.float32)[rows.task]])
+    return table, ["q"] * table.shape[1]
+
+
+def category(rows: Rows) -> tuple[Table, list[str]]:
+    table = np.column_stack([rows.X, rows.task.astype(np.float32)])
+    return table, ["q"] * rows.X.shape[1] + ["c"]

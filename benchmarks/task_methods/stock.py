@@ -1,0 +1,206 @@
+"""XGBoost, LightGBM and CatBoost on one table of all tasks, and XGBoost task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import lightgbm
+import numpy as np
+import xgboost
+
+from task_methods.rows import Budget, Fitted, Floats, Method, Rows, SkippedError, Table, category
+
+# ---- XGBoost -------------------------------------------------------------------------------------
+
+
+def xgboost_params(rows: Rows, depth: int, seed: int, budget: Budget) -> dict[str, Any]:
+    return {
+        "objective": "binary:logistic" if rows.is_binary else "reg:squarederror",
+        "eval_metric": "logloss" if rows.is_binary else "rmse",
+        "learning_rate": budget.learning_rate,
+        "max_depth": depth,
+        "nthread": budget.threads,
+        "seed": seed,
+    }
+
+
+def pooled_xgboost(encode: Callable[[Rows], tuple[Table, list[str]]]) -> Method:
+    """One XGBoost model of all tasks on the table that `encode` makes."""
+
+    def matrix(rows: Rows, budget: Budget) -> xgboost.DMatrix:
+        table, types = encode(rows)
+        return xgboost.DMatrix(
+            table, rows.y, feature_types=types, enable_categorical=True, nthread=budget.threads
+        )
+
+    def method(train: Rows, seed: int, budget: Budget) -> Fitted:
+        inner, valid = (matrix(rows, budget) for rows in train.inner(seed))
+        found = []
+        for depth in budget.depths:
+            booster = xgboost.train(
+                xgboost_params(train, depth, seed, budget),
+                inner,
+                budget.rounds,
+                evals=[(valid, "valid")],
+                early_stopping_rounds=budget.patience,
+                verbose_eval=False,
+            )
+            found.append((booster.best_score, depth, booster.best_iteration + 1))
+        _, depth, rounds = min(found)
+        params = xgboost_params(train, depth, seed, budget)
+        final = xgboost.train(params, matrix(train, budget), rounds)
+        return Fitted(
+            lambda rows: np.asarray(final.predict(matrix(rows, budget)), np.float64),
+            {"depth": depth, "rounds": rounds},
+        )
+
+    return method
+
+
+def independent(train: Rows, seed: int, budget: Budget) -> Fitted:
+    """A model for each task; depth and rounds, the same for all, by the loss of all held-out rows.
+
+    A task's own few held-out rows would choose by chance. The models grow side by side, `patience`
+    rounds at a time, until a whole step of all of them brought nothing.
+    """
+    alone = replace(budget, threads=1)  # a second thread has nothing to do on so few rows
+    inner, valid = train.inner(seed)
+    tasks = range(train.n_tasks)
+
+    def matrix(rows: Rows, task: int) -> xgboost.DMatrix:
+        own = rows.of_task(task)
+        return xgboost.DMatrix(own.X, own.y, nthread=1)
+
+    pairs = [(matrix(inner, task), matrix(valid, task)) for task in tasks]
+    found = []
+    for depth in budget.depths:
+        params = xgboost_params(train, depth, seed, alone)
+        boosters: list[xgboost.Booster | None] = [None] * train.n_tasks
+        curve = np.empty(0)
+        while len(curve) < budget.rounds and len(curve) - budget.patience <= _best(curve):
+            step = np.zeros(budget.patience)
+            for task, (fit, held_out) in enumerate(pairs):
+                watched: dict[str, dict[str, list[float]]] = {}
+                boosters[task] = xgboost.train(
+                    params,
+                    fit,
+                    budget.patience,
+                    evals=[(held_out, "valid")] if held_out.num_row() else (),
+                    evals_result=watched,
+                    xgb_model=boosters[task],
+                    verbose_eval=False,
+                )
+                if held_out.num_row():
+                    values = np.array(watched["valid"][params["eval_metric"]])
+                    step += held_out.num_row() * (values if train.is_binary else values**2)
+            curve = np.append(curve, step)
+        found.append((curve.min(), depth, _best(curve) + 1))
+    _, depth, rounds = min(found)
+    params = xgboost_params(train, depth, seed, alone)
+    final = [xgboost.train(params, matrix(train, task), rounds) for task in tasks]
+
+    def predict(rows: Rows) -> Floats:
+        prediction = np.empty(len(rows.y))
+        for task, model in enumerate(final):
+            own = rows.of_task(task)
+            prediction[rows.task == task] = model.predict(xgboost.DMatrix(own.X, nthread=1))
+        return prediction
+
+    return Fitted(predict, {"depth": depth, "rounds": rounds})
+
+
+def _best(curve: Floats) -> int:
+    """Position of the least value; 0 of an empty curve."""
+    return int(np.argmin(curve)) if len(curve) else 0
+
+
+# ---- LightGBM and CatBoost -----------------------------------------------------------------------
+
+
+def lightgbm_category(train: Rows, seed: int, budget: Budget) -> Fitted:
+    """One LightGBM model of all tasks with the task as a categorical column."""
+
+    def params(depth: int) -> dict[str, Any]:
+        return {
+            "objective": "binary" if train.is_binary else "regression",
+            "learning_rate": budget.learning_rate,
+            "max_depth": depth,
+            "num_leaves": 2**depth,
+            "num_threads": budget.threads,
+            "seed": seed,
+            "verbosity": -1,
+        }
+
+    def dataset(rows: Rows) -> lightgbm.Dataset:
+        return lightgbm.Dataset(
+            category(rows)[0],
+            rows.y,
+            categorical_feature=[rows.X.shape[1]],
+            params={"verbosity": -1},
+            free_raw_data=False,
+        )
+
+    inner, valid = train.inner(seed)
+    found = []
+    for depth in budget.depths:
+        fit = dataset(inner)  # its bins keep some parameters: a new one for each depth
+        booster = lightgbm.train(
+            params(depth),
+            fit,
+            budget.rounds,
+            valid_sets=[fit.create_valid(category(valid)[0], valid.y)],
+            callbacks=[lightgbm.early_stopping(budget.patience, verbose=False)],
+        )
+        (score,) = booster.best_score["valid_0"].values()
+        found.append((score, depth, booster.best_iteration))
+    _, depth, rounds = min(found)
+    final = lightgbm.train(params(depth), dataset(train), rounds)
+    return Fitted(
+        lambda rows: np.asarray(final.predict(category(rows)[0])),
+        {"depth": depth, "rounds": rounds},
+    )
+
+
+def catboost_category(train: Rows, seed: int, budget: Budget) -> Fitted:
+    """One CatBoost model of all tasks with the task as a categorical column."""
+    try:
+        import catboost
+        import pandas as pd
+    except ImportError as error:
+        raise SkippedError(f"CatBoost: {error}") from None
+
+    def pool(rows: Rows) -> catboost.Pool:
+        table = pd.DataFrame(rows.X).assign(task=rows.task)
+        return catboost.Pool(table, rows.y, cat_features=["task"], thread_count=budget.threads)
+
+    def model(depth: int, rounds: int) -> Any:
+        make = catboost.CatBoostClassifier if train.is_binary else catboost.CatBoostRegressor
+        return make(
+            depth=depth,
+            iterations=rounds,
+            learning_rate=budget.learning_rate,
+            thread_count=budget.threads,
+            random_seed=seed,
+            verbose=False,
+            allow_writing_files=False,
+        )
+
+    inner, valid = map(pool, train.inner(seed))
+    found = []
+    for depth in budget.depths:
+        fitted = model(depth, budget.rounds)
+        fitted.fit(inner, eval_set=valid, early_stopping_rounds=budget.patience)
+        score = min(next(iter(fitted.get_evals_result()["validation"].values())))
+        found.append((score, depth, fitted.tree_count_))
+    _, depth, rounds = min(found)
+    final = model(depth, max(1, rounds))
+    final.fit(pool(train))
+
+    def predict(rows: Rows) -> Floats:
+        if train.is_binary:
+            return np.asarray(final.predict_proba(pool(rows))[:, 1])
+        return np.asarray(final.predict(pool(rows)))
+
+    return Fitted(predict, {"depth": depth, "rounds": rounds})
