@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mtboost.errors import ParameterError
 from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
+from mtboost.losses import Loss
 from mtboost.metrics import Metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
@@ -99,11 +100,23 @@ class Backend(abc.ABC):
         """Raise unless the objective is known and defined on the labels."""
 
     @abc.abstractmethod
+    def loss(self, params: Params, n_outputs: int) -> Loss:
+        """The core's loss for the objective of these parameters."""
+
+    @abc.abstractmethod
     def default_metric(self, params: Params) -> Metric: ...
 
     @abc.abstractmethod
     def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
         """Margins on the scale of the labels."""
+
+    @abc.abstractmethod
+    def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
+        """Parameters of trees with so many levels; None where `params` say how large trees are."""
+
+    @abc.abstractmethod
+    def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
+        """Parameters of trees with one split, whose leaves have an L2 penalty."""
 
     @abc.abstractmethod
     def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.backend import Backend, Margins
-from mtboost.pooled_leaves import PooledTrees, TaskValues
+from mtboost.labels import FloatArray
+from mtboost.losses import Loss
+from mtboost.pooled_leaves import PooledTrees, TaskValues, pool_leaves
 from mtboost.tables import Table
 from mtboost.tasks import TaskName
 
@@ -60,6 +62,67 @@ class CommonTrees:
             )
         ]
         return self.backend.with_leaf_values(document, values)
+
+    def learn_task(
+        self,
+        task: TaskName,
+        table: Table,
+        labels: FloatArray,
+        weight: FloatArray | None,
+        base_margin: Margins | None,
+        loss: Loss,
+    ) -> CommonTrees:
+        """These trees with leaf values for one more task, as if its rows had not counted before.
+
+        Tree after tree, its rows have gradients at their margins so far, and its value in a leaf is
+        shrunk towards the pooled one with the κ of the others.
+
+        Parameters
+        ----------
+        task : int, str or bool
+        table : Table
+            Its rows, with the common columns.
+        labels, weight, base_margin : ndarray of shape (n_rows,), or None
+        loss : Loss
+            That of the common model.
+        """
+        document = self.backend.document(self.booster)
+        n_outputs = self.backend.n_outputs(document)
+        start = self.backend.predict_margin(
+            self.backend.first_rounds(document, 0), table, base_margin
+        )
+        margins = np.array(start).reshape(table.n_rows, n_outputs)
+        leaves = self.backend.leaves(self.booster, table)
+        codes = np.zeros(table.n_rows, np.int32)
+        own: list[TaskValues] = []
+        pairs: Any = None
+        for number, (pooled, known) in enumerate(
+            zip(self.backend.leaf_values(document), self.pooled.values, strict=True)
+        ):
+            output = number % n_outputs
+            if output == 0:
+                pairs = loss.gradients(margins, labels[:, None], weight)
+                before = margins.copy()
+            values = pool_leaves(
+                pooled,
+                leaves[:, number],
+                codes,
+                pairs[:, output],
+                n_tasks=1,
+                pooling=self._number(),
+                learning_rate=known.learning_rate,
+                refit=_refit(loss, before, labels, weight, output, known.learning_rate),
+            )
+            if known.learning_rate == 0.0:
+                values = TaskValues.none()
+            own.append(values)
+            table_of_task = values.of_task(pooled, 0).astype(margins.dtype)
+            margins[:, output] += table_of_task[leaves[:, number]]
+        return self.with_task(task, own)
+
+    def _number(self) -> float:
+        assert isinstance(self.pooled.pooling, float)
+        return self.pooled.pooling
 
     def with_task(self, task: TaskName, values: Sequence[TaskValues]) -> CommonTrees:
         """These trees, also for one more task; `values` are the task's, with the code 0."""
@@ -157,3 +220,29 @@ class CommonTrees:
             margins[follows, output] += own
             if output == n_outputs - 1:
                 yield margins
+
+
+def _refit(
+    loss: Loss,
+    margins: Margins,
+    labels: FloatArray,
+    weight: FloatArray | None,
+    output: int,
+    learning_rate: float,
+) -> Callable[..., Any] | None:
+    """What gives leaves the loss's own optimum, if its leaf values are not Newton steps."""
+    if not loss.refits_leaves:
+        return None
+
+    def refit(values: npt.NDArray[np.float64], leaves: npt.NDArray[np.int32]) -> Any:
+        return loss.refit_leaf_values(
+            values.astype(margins.dtype),
+            leaves,
+            margins,
+            labels[:, None],
+            weight,
+            output=output,
+            learning_rate=learning_rate,
+        ).astype(np.float64)
+
+    return refit

@@ -85,7 +85,7 @@ class TaskGrowth:
         refit: Callable[..., npt.NDArray[np.float64]] | None,
     ) -> TaskValues:
         """The tasks' own values in the leaves of a tree just grown."""
-        if self.pooled.pooling is None or self.tasks is None:
+        if self.tasks is None:
             return TaskValues.none()
         rows = pooled, leaves, self.tasks.codes, pairs
         pooling = self.pooled.settled_pooling(*rows, n_tasks=self.tasks.n_tasks)

@@ -439,11 +439,22 @@ class MultiTaskModel:
                 )
             check_rows(library, valid, own, settings, "eval_set: ")
         with openmp_threads(stages.n_threads):
+            trees = self.common_trees
+            if not trees.are_same_for_all and objective is None:
+                trees = trees.learn_task(
+                    task,
+                    train.common,
+                    train.labels(),
+                    train.weight,
+                    train.base_margin,
+                    library.loss(settings, self._n_outputs),
+                )
             n_rounds = max(self.quit_round.values())
-            common = stages.follow_common(self.common_trees, train, valid, n_rounds)
+            common = stages.follow_common(trees, train, valid, n_rounds)
             specific = stages.fit_specific(train, valid, common)
         scores = validation_scores(train, valid, common, specific)
         self.reports.update(task_reports(train, valid, common, specific, scores, self.objective))
+        object.__setattr__(self, "common_trees", trees)
         self.task_columns[task] = Columns.of(data.task_columns(task))
         self.specific[task] = specific[task].booster
         self.quit_round[task] = common.quit_round[task]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -26,7 +26,7 @@ DoubleArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
 
 
-Pooling: TypeAlias = "float | EstimatedPooling | None"
+Pooling: TypeAlias = "float | EstimatedPooling | RelativePooling | None"
 PoolingOption: TypeAlias = "float | Literal['auto'] | None"
 
 
@@ -40,16 +40,19 @@ class TaskValues:
         Node number of the leaf, and code of the task; ascending by leaf, then task.
     value : ndarray of float64, shape (n_values,)
         Learning rate included.
+    learning_rate : float
+        That of the tree; 0 where all tasks have the pooled values.
     """
 
     leaf: IntArray
     task: IntArray
     value: DoubleArray
+    learning_rate: float
 
     @classmethod
     def none(cls) -> TaskValues:
         """Of a tree that is the same for all tasks."""
-        return cls(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+        return cls(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0), 0.0)
 
     def table(self, pooled: DoubleArray, n_tasks: int) -> DoubleArray:
         """Value of each leaf for each task; the last column is for tasks that are not known.
@@ -78,8 +81,9 @@ class TaskValues:
         """These and the values of one more task."""
         leaves = np.concatenate([self.leaf, leaf])
         tasks = np.concatenate([self.task, np.full(len(leaf), code, np.int32)])
+        values = np.concatenate([self.value, value])
         order = np.lexsort((tasks, leaves))
-        return TaskValues(leaves[order], tasks[order], np.concatenate([self.value, value])[order])
+        return replace(self, leaf=leaves[order], task=tasks[order], value=values[order])
 
 
 def pair_numbers(leaves: IntArray, codes: IntArray, n_tasks: int) -> npt.NDArray[np.int32]:
@@ -139,7 +143,7 @@ def pool_leaves(
     else:
         own = refit(np.zeros(size), np.where(took_part, numbers, ~numbers))[present]
     share = hessian[present] / (hessian[present] + pooling)
-    return TaskValues(leaf, task, pooled[leaf] + share * (own - pooled[leaf]))
+    return TaskValues(leaf, task, pooled[leaf] + share * (own - pooled[leaf]), learning_rate)
 
 
 def between_task_pooling(
@@ -195,16 +199,23 @@ def _ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Double
 
 @dataclass(frozen=True, slots=True)
 class EstimatedPooling:
-    """κ estimated at the first tree, times a factor.
+    """κ by how much the tasks differ in the first tree.
 
     Attributes
     ----------
     factor : float
-        The estimate is right for one tree. Boosting comes back to what a task has been denied, tree
-        after tree, so that a larger κ is better: on real data 2 to 30 times as much.
+        Multiplies the estimate, which is right for one tree. Boosting comes back to what a task has
+        been denied, tree after tree, so that a larger κ is better.
     """
 
     factor: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RelativePooling:
+    """κ as a multiple of what a task has on average: its rows' hessians in the first tree."""
+
+    factor: float
 
 
 @dataclass(slots=True, eq=False)
@@ -213,14 +224,16 @@ class PooledTrees:
 
     Attributes
     ----------
-    pooling : float, EstimatedPooling or None
-        κ; an estimate becomes a number with the first tree. None where leaves are pooled.
+    pooling : float, EstimatedPooling, RelativePooling or None
+        κ; it becomes a number with the first tree. None where leaves are pooled.
     values : list of TaskValues
         One for each tree.
     """
 
     pooling: Pooling = None
     values: list[TaskValues] = field(default_factory=list)
+    #: Sum of the first tree's hessians over the number of tasks.
+    mean_hessian: float = 0.0
 
     def settled_pooling(
         self,
@@ -232,7 +245,11 @@ class PooledTrees:
         n_tasks: int,
     ) -> float | None:
         """κ as a number; arguments as of :func:`pool_leaves`, for the first tree."""
-        if isinstance(self.pooling, EstimatedPooling):
+        if not self.values:
+            self.mean_hessian = float(pairs[leaves >= 0, 1].sum(dtype=np.float64)) / n_tasks
+        if isinstance(self.pooling, RelativePooling):
+            self.pooling = self.pooling.factor * self.mean_hessian
+        elif isinstance(self.pooling, EstimatedPooling):
             found = between_task_pooling(pooled, leaves, codes, pairs, n_tasks=n_tasks)
             self.pooling = self.pooling.factor * found if np.isfinite(found) else None
         return self.pooling
@@ -240,7 +257,7 @@ class PooledTrees:
 
 def check_pooling(pooling: object) -> Pooling:
     """What `pooling` of the user means: κ, its estimate, or None for pooled leaves."""
-    if pooling is None or isinstance(pooling, EstimatedPooling):
+    if pooling is None or isinstance(pooling, EstimatedPooling | RelativePooling):
         return pooling
     if isinstance(pooling, str):
         if pooling != "auto":
@@ -255,7 +272,13 @@ def check_pooling(pooling: object) -> Pooling:
 
 # ---- files (docs/model_file.md) ------------------------------------------------------------------
 
-_MEMBERS = {"starts": np.int64, "leaf": np.int32, "task": np.int32, "value": np.float64}
+_MEMBERS = {
+    "starts": np.int64,
+    "learning_rate": np.float64,
+    "leaf": np.int32,
+    "task": np.int32,
+    "value": np.float64,
+}
 
 
 def write_task_values(values: Sequence[TaskValues]) -> dict[str, bytes]:
@@ -263,6 +286,7 @@ def write_task_values(values: Sequence[TaskValues]) -> dict[str, bytes]:
     lengths = [len(own.leaf) for own in values]
     arrays = {
         "starts": np.cumsum([0, *lengths]),
+        "learning_rate": np.array([own.learning_rate for own in values]),
         "leaf": np.concatenate([own.leaf for own in values]),
         "task": np.concatenate([own.task for own in values]),
         "value": np.concatenate([own.value for own in values]),
@@ -277,13 +301,13 @@ def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
     """What :func:`write_task_values` wrote; nothing in files without it."""
     if "task_values/starts.npy" not in members:
         return []
-    starts, leaf, task, value = (
+    starts, rates, leaf, task, value = (
         np.load(io.BytesIO(members[f"task_values/{name}.npy"]), allow_pickle=False)
         for name in _MEMBERS
     )
     return [
-        TaskValues(leaf[begin:end], task[begin:end], value[begin:end])
-        for begin, end in pairwise(starts.tolist())
+        TaskValues(leaf[begin:end], task[begin:end], value[begin:end], rate)
+        for (begin, end), rate in zip(pairwise(starts.tolist()), rates.tolist(), strict=True)
     ]
 
 

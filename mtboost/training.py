@@ -41,6 +41,10 @@ from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import with_start
 from mtboost.xgboost.matrices import quantile_matrix
 
+# Of strategy="auto", where the user says nothing.
+_AUTO_LEARNING_RATE = 0.05
+_AUTO_PATIENCE = 20
+
 
 def train(
     params: Mapping[str, Any],
@@ -302,7 +306,7 @@ def fit(
         )
 
     if strategy == "auto":
-        return _fit_auto(stages, data, train_rows, valid, task, baselines)
+        return _fit_auto(stages, data, train_rows, valid, task, baselines, tuple(callbacks))
     with openmp_threads(stages.n_threads):
         common = stages.fit_common(train_rows, valid, tuple(callbacks))
         specific = stages.fit_specific(train_rows, valid, common)
@@ -336,6 +340,7 @@ def _fit_auto(
     valid: Dataset | None,
     task: Any,
     baselines: bool,
+    callbacks: tuple[Any, ...],
 ) -> MultiTaskModel:
     """Choose how much to share on `train` and `valid`, and train that on `data`."""
     if valid is None:
@@ -344,7 +349,14 @@ def _fit_auto(
             "above 0."
         )
     metric = metric_of(stages.backend, None, stages.params)
-    stages = replace(stages, score="plain", metric=metric, common_patience=stages.patience or 20)
+    stages = replace(
+        stages,
+        params={"learning_rate": _AUTO_LEARNING_RATE, **stages.params},
+        score="plain",
+        metric=metric,
+        patience=stages.patience or _AUTO_PATIENCE,
+        common_patience=stages.patience or _AUTO_PATIENCE,
+    )
     with openmp_threads(stages.n_threads):
         plan = plan_sharing(stages, train, valid)
         scores = plan.losses
@@ -352,7 +364,7 @@ def _fit_auto(
             for name, values in baseline_scores(stages, train, valid).items():
                 for name_of_task, value in values.items():
                     scores[name_of_task][name] = value
-        common, specific = fit_plan(stages, plan, data)
+        common, specific = fit_plan(plan, data, callbacks)
     return MultiTaskModel(
         common_trees=common.trees,
         specific={name: model.booster for name, model in specific.items()},

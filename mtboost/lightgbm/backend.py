@@ -23,11 +23,12 @@ from mtboost.lightgbm.library import (
     check_version,
     known_parameters,
     read_parameters,
+    read_settings,
 )
 from mtboost.lightgbm.matrices import check_names, dataset, native, own_name, predict_margin
 from mtboost.lightgbm.quitting import QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.losses import check_labels, inverse_link, main_name, make_lightgbm_loss
+from mtboost.losses import Loss, check_labels, inverse_link, main_name, make_lightgbm_loss
 from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
@@ -120,6 +121,13 @@ class LightgbmBackend(Backend):
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         check_labels(make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic()), labels)
 
+    def loss(self, params: Params, n_outputs: int) -> Loss:
+        row = lightgbm.Dataset(np.zeros((1, 1)), np.zeros(1), params={"verbosity": -1})
+        settings = read_settings(lightgbm.Booster({**params, "verbosity": -1}, row))
+        return make_lightgbm_loss(
+            settings.objective, n_outputs, arithmetic=arithmetic(), **settings.objective_options
+        )
+
     def default_metric(self, params: Params) -> Metric:
         return default_metric(
             params["objective"],
@@ -130,6 +138,15 @@ class LightgbmBackend(Backend):
     def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
         sigmoid = float(params.get("sigmoid", 1.0))
         return inverse_link(params["objective"], margins, sigmoid=sigmoid)
+
+    def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
+        if {"max_depth", "num_leaves"} & params.keys():
+            return None
+        return {**params, "max_depth": depth, "num_leaves": 2**depth}
+
+    def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
+        size = {"max_depth": 1, "num_leaves": 2}
+        return {**params, **size, "lambda_l2": penalty, "learning_rate": learning_rate}
 
     def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
         params = dict(params)

@@ -483,7 +483,7 @@ def _in_leaf_order(
     leaf = _leaf_numbers(tree)[1][values.leaf].astype(np.int32)
     value = _stored(values.value + bias) if abs(bias) > _EPSILON else values.value
     order = np.lexsort((values.task, leaf))
-    return TaskValues(leaf[order], values.task[order], value[order])
+    return replace(values, leaf=leaf[order], task=values.task[order], value=value[order])
 
 
 def _stored(values: DoubleArray) -> DoubleArray:

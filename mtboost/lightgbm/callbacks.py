@@ -11,7 +11,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.booster import GrowingBooster, take_over
 from mtboost.lightgbm.library import check_version, rows_of_subset
-from mtboost.pooled_leaves import EstimatedPooling, PooledTrees, PoolingOption, check_pooling
+from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.tasks import TaskName, TaskSet
 
@@ -68,7 +68,7 @@ class TaskSplit:
         *,
         score: Score = "entropy",
         beta: Beta = "auto",
-        pooling: PoolingOption | EstimatedPooling = None,
+        pooling: PoolingOption | Pooling = None,
         valid_tasks: Sequence[tuple[lightgbm.Dataset, Any]] = (),
     ) -> None:
         check_version()

@@ -19,7 +19,7 @@ from mtboost.feature_weights import (
     sampling_weights,
 )
 from mtboost.labels import FloatArray
-from mtboost.losses import check_labels, inverse_link, make_loss
+from mtboost.losses import Loss, check_labels, inverse_link, make_loss
 from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
@@ -28,7 +28,14 @@ from mtboost.tasks import TaskName, TaskSet
 from mtboost.threads import openmp_threads
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
-from mtboost.xgboost.library import ALIASES, check_readable, known_parameters, with_start
+from mtboost.xgboost.library import (
+    ALIASES,
+    arithmetic,
+    check_readable,
+    known_parameters,
+    read_objective,
+    with_start,
+)
 from mtboost.xgboost.matrices import (
     matrix_with_category,
     plain_matrix,
@@ -79,6 +86,10 @@ class XgboostBackend(Backend):
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         check_labels(make_loss(objective, n_outputs), labels)
 
+    def loss(self, params: Params, n_outputs: int) -> Loss:
+        found = read_objective(xgboost.Booster(dict(params)))
+        return make_loss(found.name, n_outputs, arithmetic=arithmetic(), **found.options)
+
     def default_metric(self, params: Params) -> Metric:
         return default_metric(
             params["objective"],
@@ -88,6 +99,15 @@ class XgboostBackend(Backend):
 
     def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
         return inverse_link(params["objective"], margins)
+
+    def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
+        if {"max_depth", "max_leaves", "grow_policy"} & params.keys():
+            return None
+        return {**params, "max_depth": depth}
+
+    def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
+        size = {"max_depth": 1, "max_leaves": 0, "grow_policy": "depthwise"}
+        return {**params, **size, "reg_lambda": penalty, "learning_rate": learning_rate}
 
     def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
         params = dict(params)

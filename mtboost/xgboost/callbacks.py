@@ -8,7 +8,7 @@ from typing import Any
 import xgboost
 
 from mtboost.errors import UnsupportedError
-from mtboost.pooled_leaves import EstimatedPooling, PooledTrees, PoolingOption, check_pooling
+from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
@@ -69,7 +69,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         *,
         score: Score = "entropy",
         beta: Beta = "auto",
-        pooling: PoolingOption | EstimatedPooling = None,
+        pooling: PoolingOption | Pooling = None,
         valid_tasks: Sequence[tuple[xgboost.DMatrix, Any]] = (),
         table: object = None,
     ) -> None:
