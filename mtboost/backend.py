@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mtboost.errors import ParameterError
 from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
+from mtboost.losses import Loss, TaskLoss
 from mtboost.metrics import Metric
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
@@ -37,6 +38,12 @@ class Backend(abc.ABC):
     squared_error: ClassVar[str]
     binary: ClassVar[str]
     multiclass: ClassVar[str]
+    #: Objectives that tasks of one common model may have beside each other: their best constant is
+    #: the mean label, and their leaves are Newton steps.
+    mixable: ClassVar[tuple[str, ...]]
+    #: Parameters of a model whose rows all have base margins.
+    no_start: ClassVar[Mapping[str, Any]]
+    margin_type: ClassVar[type[np.floating[Any]]]
     #: Its parameters that are arguments of fit(): name → argument.
     arguments: ClassVar[Mapping[str, str]]
     #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.
@@ -96,6 +103,14 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         """Raise unless the objective is known and defined on the labels."""
+
+    @abc.abstractmethod
+    def loss_options(self, params: Params) -> dict[str, Any]:
+        """Those of the parameters that belong to a loss."""
+
+    @abc.abstractmethod
+    def loss(self, objective: str, options: Params) -> Loss:
+        """The core's loss of one output."""
 
     @abc.abstractmethod
     def default_metric(self, params: Params) -> Metric: ...
@@ -214,6 +229,14 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def first_rounds(self, document: Any, n_rounds: int) -> Any:
         """Booster of the first rounds, or of none."""
+
+    @abc.abstractmethod
+    def own_rounds(self, document: Any, n_rounds: int, loss: TaskLoss) -> Any:
+        """Booster of the first rounds, of the task's objective.
+
+        The document is that of a common model of tasks with different losses. Start, leaves, gains
+        and hessians are those of the task's own loss.
+        """
 
     @abc.abstractmethod
     def combine(self, common: Any, specific: Any, n_common_rounds: int, columns: Columns) -> Any:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from mtboost.errors import MissingDependencyError, ModelFormatError
 
-FORMAT = 3  # the largest that can be read; 2: backend "lightgbm", 3: forests
+# The largest that can be read; 2: backend "lightgbm", 3: forests, 4: objectives by task.
+FORMAT = 4
 _METADATA = "mtboost.json"
 Model = TypeVar("Model")
 

@@ -11,6 +11,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mtboost import _core
 from mtboost.backend import Backend, Margins, Params
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.feature_weights import FeaturePrior
@@ -18,16 +19,18 @@ from mtboost.labels import FloatArray
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.callbacks import TaskSplit
 from mtboost.lightgbm.library import (
+    LOSS_OPTIONS,
     aliases,
     arithmetic,
     check_version,
     known_parameters,
+    objective_lines,
     read_parameters,
 )
 from mtboost.lightgbm.matrices import check_names, dataset, native, own_name, predict_margin
 from mtboost.lightgbm.quitting import QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.losses import check_labels, inverse_link, main_name, make_lightgbm_loss
+from mtboost.losses import TaskLoss, check_labels, inverse_link, main_name, make_lightgbm_loss
 from mtboost.metrics import Metric, default_metric
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
@@ -52,6 +55,9 @@ class LightgbmBackend(Backend):
     squared_error = "regression"
     binary = "binary"
     multiclass = "multiclass"
+    mixable = ("regression", "binary", "cross_entropy", "poisson", "gamma", "tweedie")
+    no_start = {}  # noqa: RUF012  # a constant
+    margin_type = np.float64
     fewest_rounds = 1
     arguments = {  # noqa: RUF012  # a constant
         "objective": "objective",
@@ -118,6 +124,12 @@ class LightgbmBackend(Backend):
 
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         check_labels(make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic()), labels)
+
+    def loss_options(self, params: Params) -> dict[str, Any]:
+        return {name: read(params[name]) for name, read in LOSS_OPTIONS.items() if name in params}
+
+    def loss(self, objective: str, options: Params) -> _core.LightgbmLoss:
+        return make_lightgbm_loss(objective, arithmetic=arithmetic(), **options)
 
     def default_metric(self, params: Params) -> Metric:
         return default_metric(
@@ -290,6 +302,19 @@ class LightgbmBackend(Backend):
 
     def first_rounds(self, document: assemble.Document, n_rounds: int) -> lightgbm.Booster:
         return assemble.first_rounds(document, n_rounds)
+
+    def own_rounds(
+        self, document: assemble.Document, n_rounds: int, loss: TaskLoss
+    ) -> lightgbm.Booster:
+        own = assemble.as_own(
+            document,
+            n_rounds,
+            *objective_lines(loss.objective, tuple(loss.options.items())),
+            start=loss.start_margin,
+            unit=loss.unit,
+            dispersion=loss.dispersion,
+        )
+        return assemble.load_document(own)
 
     def combine(
         self,
