@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from mtboost.backend import Backend, Margins, Params
 from mtboost.dataset import Dataset
 from mtboost.errors import ParameterError, TrainingError
 from mtboost.losses import (
+    Loss,
     TaskLoss,
     has_identity_link,
     is_classification,
@@ -127,44 +128,41 @@ def _measure(
     rows: npt.NDArray[np.int64],
     backend: Backend,
 ) -> TaskLoss:
-    """A task's loss, of whose start the rows tell.
-
-    The dispersion is Σ g² / Σ h over the rows at the start: with gradients g / dispersion and
-    hessians h / dispersion a cut that tells nothing gains 1 on each side on average, for every
-    loss. It is the variance of the labels for squared error, Pearson's dispersion for counts and
-    amounts, and 1 for two classes.
-    """
     labels = data.labels()[rows].astype(np.float32)
     weights = np.ones(len(rows)) if data.weight is None else data.weight[rows].astype(np.float64)
     if not weights.any():
         weights = np.ones(len(rows))
-    is_binary = is_classification(objective)
-    found = TaskLoss(objective, options, 0.0, 1.0, 1.0)
+    found = TaskLoss(objective, options, 0.0, unit=1.0, dispersion=1.0)
     if data.base_margin is None:
-        count = weights * np.where(is_binary & (labels > 0), options.get("scale_pos_weight", 1), 1)
-        start = float(start_scores(objective, labels[:, None], count[:, None])[0])
-        start = float(np.float32(start))  # as XGBoost keeps it
-    else:  # rows have starts of their own, and other rows start from margin 0
-        start = float(found.inverse_link(np.zeros(1))[0])
-    found = TaskLoss(objective, options, start, 1.0, 1.0)
-    if is_binary:
+        positives = is_classification(objective) & (labels > 0)
+        counts = weights * np.where(positives, options.get("scale_pos_weight", 1.0), 1.0)
+        start = start_scores(objective, labels[:, None], counts[:, None])
+        start = start.astype(np.float32)  # as XGBoost keeps it
+        found = replace(found, start=float(start[0]))
+        margins = np.full(len(rows), found.start_margin)
+    else:  # other rows, without a base margin, start from 0
+        found = replace(found, start=float(found.inverse_link(np.zeros(1))[0]))
+        margins = data.base_margin[rows]
+    if is_classification(objective):
         return found
-    margins = (
-        np.full(len(rows), found.start_margin)
-        if data.base_margin is None
-        else data.base_margin[rows]
-    )
-    pairs = backend.loss(objective, options).gradients(
-        margins.astype(backend.margin_type)[:, None], labels[:, None]
-    )
-    gradient, hessian = np.moveaxis(pairs[:, 0].astype(np.float64), -1, 0)
-    dispersion = float(np.average(gradient**2, weights=weights)) / float(
-        np.average(hessian, weights=weights)
-    )
-    if not (dispersion > 0 and math.isfinite(dispersion)):
-        dispersion = 1.0  # labels that are all alike have no unit
+    loss = backend.loss(objective, options)
+    pairs = _gradients(loss, margins.astype(backend.margin_type)[:, None], labels[:, None])
+    dispersion = _dispersion(pairs.astype(np.float64), weights)
     unit = math.sqrt(dispersion) if has_identity_link(objective) else 1.0
-    return TaskLoss(objective, options, start, unit, dispersion)
+    return replace(found, unit=unit, dispersion=dispersion)
+
+
+def _dispersion(pairs: FloatArray, weights: FloatArray) -> float:
+    """Σ g² / Σ h of rows at the start.
+
+    With gradients and hessians divided by it, a cut that tells nothing gains 1 on each side on
+    average, whatever the loss. It is the variance of the labels for squared error, and Pearson's
+    dispersion for counts and amounts. Of two classes it would be 1.
+    """
+    gradient, hessian = np.moveaxis(pairs, -1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = float((weights * gradient**2).sum() / (weights * hessian).sum())
+    return found if 0 < found < math.inf else 1.0  # labels that are all alike have no unit
 
 
 def start_margins(losses: Mapping[TaskName, TaskLoss], data: Dataset, backend: Backend) -> Margins:
@@ -202,19 +200,30 @@ def gradient_function(
         margins = margins * units
         pairs = np.empty_like(factors)
         for rows, loss in groups:
-            try:
-                pairs[rows] = loss.gradients(
-                    margins[rows, None],
-                    labels[rows],
-                    None if weights is None else weights[rows],
-                    n_threads=n_threads,
-                )[:, 0]
-            except RuntimeError as error:
-                raise TrainingError(f"{error} Rows of {loss.name} are counted alone.") from None
+            own_weights = None if weights is None else weights[rows]
+            pairs[rows] = _gradients(
+                loss, margins[rows, None], labels[rows], own_weights, n_threads
+            )
         pairs *= factors
         return pairs[:, 0], pairs[:, 1]
 
     return gradients
+
+
+def _gradients(
+    loss: Loss,
+    margins: Margins,
+    labels: npt.NDArray[np.float32],
+    weights: npt.NDArray[np.float32] | None = None,
+    n_threads: int = 1,
+) -> npt.NDArray[np.float32]:
+    """Gradient pairs of shape (n_rows, 2)."""
+    try:
+        # The stub has a class for each library, whose margins differ.
+        found = cast(Any, loss).gradients(margins, labels, weights, n_threads=n_threads)
+    except RuntimeError as error:
+        raise TrainingError(f"{error} (Rows of {loss.name} are counted alone.)") from None
+    return np.asarray(found)[:, 0]
 
 
 def metric_by_task(losses: list[TaskLoss], metrics: list[Metric]) -> MetricByTask:

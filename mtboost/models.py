@@ -218,14 +218,7 @@ class MultiTaskModel:
         Parameters and errors as :meth:`predict_margin`; probabilities for a classifier.
         """
         margins, codes = self._margins(X, task, base_margin, unknown_task)
-        if isinstance(margins, dict):
-            return {name: self._response(part, name) for name, part in margins.items()}
-        if not self.losses:
-            return self._response(margins)
-        found = np.empty_like(margins)
-        for name, rows in self._kinds(codes):
-            found[rows] = self._response(margins[rows], name)
-        return found
+        return self._by_objective(self._response, margins, codes)
 
     def predict_proba(
         self,
@@ -251,14 +244,7 @@ class MultiTaskModel:
             self._check_are_classes(
                 margins if isinstance(margins, dict) else [self.tasks[c] for c in np.unique(codes)]
             )
-        if isinstance(margins, dict):
-            return {name: self._probabilities(part, name) for name, part in margins.items()}
-        if not self.losses:
-            return self._probabilities(margins)
-        found = np.empty((len(margins), 2), margins.dtype)
-        for name, rows in self._kinds(codes):
-            found[rows] = self._probabilities(margins[rows], name)
-        return found
+        return self._by_objective(self._probabilities, margins, codes)
 
     def _check_are_classes(self, tasks: Iterable[TaskName]) -> None:
         others = [name for name in tasks if not is_classification(self.losses[name].objective)]
@@ -300,15 +286,30 @@ class MultiTaskModel:
             return self._first_rounds(self.quit_round.get(task, max(self.quit_round.values())))
         return self._own_rounds(self.quit_round[task], self.losses[task])
 
-    def _kinds(
-        self, codes: npt.NDArray[np.int32]
-    ) -> Iterator[tuple[TaskName, npt.NDArray[np.int64]]]:
-        """A task of each objective, and the rows of all tasks that have it."""
+    def _by_objective(
+        self,
+        response: Callable[[Margins, TaskName | None], Margins],
+        margins: Any,
+        codes: npt.NDArray[np.int32],
+    ) -> Any:
+        """What `response` makes of the margins of rows with one objective, and a task that has it.
+
+        Margins and codes as from :meth:`_margins`.
+        """
+        if isinstance(margins, dict):
+            return {name: response(part, name) for name, part in margins.items()}
+        if not self.losses:
+            return response(margins, None)
         kinds = [repr((loss.objective, loss.options)) for loss in self.losses.values()]
-        for first, kind in enumerate(kinds):
-            if kind not in kinds[:first]:
-                members = np.array([each == kind for each in kinds])
-                yield self.tasks[first], np.flatnonzero(members[codes])
+        kind_of_row = np.array([kinds.index(kind) for kind in kinds])[codes]
+        parts = []
+        for first in np.unique(kind_of_row):
+            rows = np.flatnonzero(kind_of_row == first)
+            parts.append((rows, response(margins[rows], self.tasks[first])))
+        found = np.empty((len(margins), *parts[0][1].shape[1:]), margins.dtype)
+        for rows, part in parts:
+            found[rows] = part
+        return found
 
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> Margins:
         if table.feature_names is None and task in self.task_columns:
@@ -357,14 +358,12 @@ class MultiTaskModel:
             return self._first_rounds(0)
         return self._own_rounds(0, self.losses[task])
 
-    def _response(self, margins: Margins, task: TaskName | None = None) -> Margins:
+    def _response(self, margins: Margins, task: TaskName | None) -> Margins:
         return self._library.response(self._no_rounds(task), self.common_columns, margins)
 
-    def _probabilities(self, margins: Margins, task: TaskName | None = None) -> Margins:
-        objective = self.objective
-        if isinstance(objective, dict):
-            assert task is not None
-            objective = objective[task]
+    def _probabilities(self, margins: Margins, task: TaskName | None) -> Margins:
+        own = self.losses.get(task) if task is not None else None
+        objective = str(self.objective) if own is None else own.objective
         found = self._library.probabilities(self._no_rounds(task), objective, margins)
         return np.column_stack([1 - found, found]) if found.ndim == 1 else found
 
