@@ -218,7 +218,8 @@ def as_own(
         "objective": objective,
         "learner_model_param": {
             **document["learner"]["learner_model_param"],
-            "base_score": repr(float(np.float32(start))),
+            # In as few digits as a float needs: XGBoost 3.0 reads long numbers as 0.5.
+            "base_score": str(np.float32(start)),
         },
     }
     trees = [_in_unit(tree, unit, dispersion) for tree in trees_of(document)[:n_rounds]]
