@@ -642,6 +642,8 @@ class MultiTaskModel:
             row |= {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
             if report.n_positives is not None:
                 row["positives"] = report.n_positives
+            elif self.losses:  # a column of some tasks
+                row["positives"] = np.nan
             row |= {
                 "quit_round": report.quit_round,
                 "specific_rounds": report.specific_rounds,

@@ -34,7 +34,6 @@ from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
 from mtboost.task_weights import TaskWeight, weights_with_tasks
-from mtboost.tasks import TaskName
 from mtboost.threads import default_n_threads, openmp_threads
 from mtboost.validation import hold_out, validation_data
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
@@ -128,7 +127,7 @@ def fit(
     y: Any,
     *,
     task: Any = None,
-    objective: str | Mapping[TaskName, str] | Callable[..., Any] | None = None,
+    objective: str | Mapping[Any, str] | Callable[..., Any] | None = None,
     split_score: Score = "entropy",
     beta: Beta = "auto",
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
@@ -136,7 +135,7 @@ def fit(
     num_boost_round: int = 500,
     patience: int | None = 20,
     min_delta: float = 0.0,
-    eval_metric: str | Metric | Mapping[TaskName, str | Metric] | None = None,
+    eval_metric: str | Metric | Mapping[Any, str | Metric] | None = None,
     eval_set: Sequence[Any] | None = None,
     validation_fraction: float | Literal["auto"] = "auto",
     specific_params: Mapping[str, Any] | None = None,
