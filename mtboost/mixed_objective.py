@@ -128,6 +128,7 @@ def _measure(
     rows: npt.NDArray[np.int64],
     backend: Backend,
 ) -> TaskLoss:
+    """Start, unit and dispersion of the task that has these rows."""
     labels = data.labels()[rows].astype(np.float32)
     weights = np.ones(len(rows)) if data.weight is None else data.weight[rows].astype(np.float64)
     if not weights.any():
