@@ -6,39 +6,47 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.backend import Backend
 from mtboost.dataset import Dataset
 from mtboost.errors import DataError, ParameterError
 from mtboost.feature_weights import PriorOption, read_importances
 from mtboost.labels import FloatArray
-from mtboost.losses import is_multiclass
+from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import Metric, get_metric
-from mtboost.tasks import listed
+from mtboost.tasks import TaskName, TaskSet, listed
 from mtboost.threads import default_n_threads
 
 
 def common_parameters(
     backend: Backend,
     params: Mapping[str, Any] | None,
-    objective: str | Callable[..., Any],
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
     data: Dataset,
     n_threads: int | None,
     seed: int,
 ) -> dict[str, Any]:
-    """The library's parameters of both stages."""
+    """The library's parameters of both stages, or of the common one of tasks with own losses."""
     own = backend.parameters(params or {}, elsewhere=backend.arguments)
     if not isinstance(n_threads, int | np.integer | None):
         raise ParameterError(f"n_threads must be None or an integer, found {n_threads!r}.")
     labels = data.labels()
     settings = {
         **backend.settings(
-            backend.squared_error if callable(objective) else objective,
+            objective if isinstance(objective, str) else backend.squared_error,
             default_n_threads(n_threads, data.n_rows * data.common.n_features),
             at_least(0, seed, "seed"),
         ),
         **own,
     }
+    if isinstance(objective, Mapping):
+        starts = [name for name in backend.no_start if name in own]
+        if starts:
+            raise ParameterError(
+                f"params has {starts[0]!r}, but with an objective for each task each starts from a "
+                "constant of its own: leave it out, or give rows their base_margin."
+            )
     if is_multiclass(objective) and "num_class" not in settings:
         settings["num_class"] = _count_classes(labels)
     return settings
@@ -58,7 +66,7 @@ def _count_classes(labels: FloatArray) -> int:
 def check_rows(
     backend: Backend,
     data: Dataset,
-    objective: str | Callable[..., Any],
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
     settings: Mapping[str, Any],
     where: str = "",
 ) -> None:
@@ -66,11 +74,20 @@ def check_rows(
     for table in data.tables:
         backend.check_table(table)
     n_outputs = int(settings.get("num_class", 1))
+    labels = data.labels()
+    parts: list[tuple[str, FloatArray, str]] = []
     if isinstance(objective, str):
+        parts = [(objective, labels, "")]
+    elif isinstance(objective, Mapping):
+        parts = [
+            (objective[task], labels[data.tasks.rows(task)], f"task {task!r}, rows of it counted: ")
+            for task in data.tasks
+        ]
+    for name, own_labels, of_task in parts:
         try:
-            backend.check_labels(objective, n_outputs, data.labels())
+            backend.check_labels(name, n_outputs, own_labels)
         except DataError as error:
-            raise DataError(f"{where}{error}") from None
+            raise DataError(f"{where}{of_task}{error}") from None
     margins = data.base_margin
     n_found = 1 if margins is None or margins.ndim == 1 else margins.shape[1]
     if margins is not None and n_found != n_outputs:
@@ -78,6 +95,16 @@ def check_rows(
             f"{where}base_margin has {n_found} columns, but {settings['objective']} has "
             f"{n_outputs} margins a row."
         )
+
+
+def labels_are_classes(
+    objective: str | Mapping[TaskName, str] | Callable[..., Any], tasks: TaskSet
+) -> bool | npt.NDArray[np.bool_]:
+    """Whether the labels are classes, of all rows or of each."""
+    if not isinstance(objective, Mapping):
+        return is_classification(objective)
+    of_task: npt.NDArray[np.bool_] = np.array([is_classification(objective[t]) for t in tasks])
+    return of_task[tasks.codes]
 
 
 def feature_prior_of(
@@ -102,8 +129,19 @@ def feature_prior_of(
 
 
 def metric_of(
-    backend: Backend, eval_metric: str | Metric | None, params: Mapping[str, Any]
+    backend: Backend,
+    eval_metric: str | Metric | Mapping[TaskName, str | Metric] | None,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    params: Mapping[str, Any],
 ) -> Metric:
+    """The metric of all tasks; where each has an objective, mixed_stages() replaces it."""
+    if isinstance(objective, Mapping):
+        return backend.default_metric(params)
+    if isinstance(eval_metric, Mapping):
+        raise ParameterError(
+            "eval_metric is a mapping, but objective is one for all tasks: give one metric, or "
+            "objective={task: ...} as well."
+        )
     return backend.default_metric(params) if eval_metric is None else get_metric(eval_metric)
 
 

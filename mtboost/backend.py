@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mtboost.errors import ParameterError
 from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
-from mtboost.losses import Loss
+from mtboost.losses import Loss, TaskLoss
 from mtboost.metrics import Metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
@@ -39,6 +39,12 @@ class Backend(abc.ABC):
     squared_error: ClassVar[str]
     binary: ClassVar[str]
     multiclass: ClassVar[str]
+    #: Objectives that tasks of one common model may have beside each other: their best constant is
+    #: the mean label, and their leaves are Newton steps.
+    mixable: ClassVar[tuple[str, ...]]
+    #: Parameters of a model whose rows all have base margins.
+    no_start: ClassVar[Mapping[str, Any]]
+    margin_type: ClassVar[type[np.floating[Any]]]
     #: Its parameters that are arguments of fit(): name → argument.
     arguments: ClassVar[Mapping[str, str]]
     #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.
@@ -100,8 +106,12 @@ class Backend(abc.ABC):
         """Raise unless the objective is known and defined on the labels."""
 
     @abc.abstractmethod
-    def loss(self, params: Params, n_outputs: int) -> Loss:
-        """The core's loss for the objective of these parameters."""
+    def loss_options(self, params: Params) -> dict[str, Any]:
+        """Those of the parameters that belong to a loss."""
+
+    @abc.abstractmethod
+    def loss(self, objective: str, options: Params, n_outputs: int = 1) -> Loss:
+        """The core's loss of an objective."""
 
     @abc.abstractmethod
     def default_metric(self, params: Params) -> Metric: ...
@@ -252,6 +262,14 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def leaves(self, booster: Any, table: Table) -> npt.NDArray[np.int32]:
         """Number of the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
+
+    @abc.abstractmethod
+    def own_rounds(self, document: Any, n_rounds: int, loss: TaskLoss) -> Any:
+        """Booster of the first rounds, of the task's objective.
+
+        The document is that of a common model of tasks with different losses. Start, leaves, gains
+        and hessians are those of the task's own loss.
+        """
 
     @abc.abstractmethod
     def combine(self, common: Any, specific: Any, n_common_rounds: int, columns: Columns) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.backend import Margins
 from mtboost.dataset import Dataset
-from mtboost.metrics import evaluate_by_task
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName
@@ -21,44 +21,44 @@ def baseline_scores(
 
     ``pooled``: one model of all rows on the common columns. ``pooled + task``: the same with the
     task as a categorical column. ``independent``: one model per task on all its columns. Each stops
-    early by the same metric and patience as mtboost, the pooled ones on all validation rows.
+    early by the same metric and patience as mtboost, the pooled ones on all validation rows. Tasks
+    with losses of their own have the last one only.
 
     Returns
     -------
     dict of baseline name to dict of task name to float
         NaN where the metric is undefined.
     """
-    codes = np.array([data.tasks.code(name) for name in valid.tasks.names])[valid.tasks.codes]
-    pooled = _predictions(stages, data, valid)
-    with_task = _predictions(stages, data, valid, (data.tasks.codes, codes))
-    alone = np.empty_like(pooled)
+    scores = {}
+    if not stages.losses:
+        codes = np.array([data.tasks.code(name) for name in valid.tasks.names])[valid.tasks.codes]
+        for name, margins in (
+            ("pooled", _margins(stages, data, valid)),
+            ("pooled + task", _margins(stages, data, valid, (data.tasks.codes, codes))),
+        ):
+            values = stages.evaluate(valid, margins).tolist()
+            scores[name] = dict(zip(valid.tasks.names, values, strict=True))
+    alone = scores["independent"] = {}
     for task in valid.tasks:
         own, own_valid = (part.take(part.tasks.rows(task)) for part in (data, valid))
-        has_weight = own.weight is None or own.weight.any()
-        alone[valid.tasks.rows(task)] = (
-            _predictions(stages, own, own_valid, task=task) if has_weight else np.nan
-        )
-    scores = {}
-    for name, predictions in (
-        ("pooled", pooled),
-        ("pooled + task", with_task),
-        ("independent", alone),
-    ):
-        values = evaluate_by_task(
-            stages.metric, valid.labels(), predictions, codes, data.tasks.n_tasks, valid.weight
-        )
-        scores[name] = dict(zip(data.tasks.names, values.tolist(), strict=True))
-    return scores
+        if own.weight is None or own.weight.any():
+            settings = stages.of_task(task)
+            margins = _margins(settings, own, own_valid, task=task)
+            (alone[task],) = settings.evaluate(own_valid, margins).tolist()
+    return {
+        name: {task: values.get(task, np.nan) for task in data.tasks}
+        for name, values in scores.items()
+    }
 
 
-def _predictions(
+def _margins(
     stages: TwoStages,
     data: Dataset,
     valid: Dataset,
     codes: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None,
     task: TaskName | None = None,
-) -> npt.NDArray[Any]:
-    """Predictions for the validation rows on the scale of the labels."""
+) -> Margins:
+    """Margins of the validation rows."""
     table = data.common if task is None else data.task_table(task)
     other = valid.common if task is None else valid.task_table(task)
     backend = stages.backend
@@ -88,7 +88,7 @@ def _predictions(
     document = backend.document(booster)
     first = backend.first_rounds(document, min(best, backend.n_rounds(booster)))
     margins = backend.predict_margin(first, aligned, valid.base_margin, codes=codes and codes[1])
-    return stages.inverse_link(margins)
+    return margins.reshape(aligned.n_rows, -1)
 
 
 def _matrix(

@@ -197,6 +197,11 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
                 f"The task is given twice, by fit(task=...) and as column {self.task!r} of X: "
                 f"leave one of them out."
             )
+        if isinstance(self.objective, Mapping):
+            raise ParameterError(
+                "objective is a mapping, but the tasks of an estimator are all of one kind: use "
+                "mtboost.fit(X, y, objective={task: ...})."
+            )
         # Should this fit fail, an earlier model would have the wrong classes and columns.
         self.__dict__.pop("model_", None)
         library = get_backend(self.backend)

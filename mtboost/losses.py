@@ -5,6 +5,7 @@ XGBoost's names have a colon, LightGBM's have none, so that one name says whose 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,11 @@ def is_multiclass(objective: object) -> bool:
     return main_name(objective) in (*_SOFTMAX, "multiclassova")
 
 
+def has_identity_link(objective: object) -> bool:
+    """Whether a margin is a mean in the unit of the labels."""
+    return main_name(objective) in ("reg:squarederror", "regression")
+
+
 def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0) -> FloatArray:
     """Margins of shape (n_rows,) or (n_rows, n_outputs) on the scale of the labels.
 
@@ -75,6 +81,59 @@ def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0
     if objective in _SOFTMAX:
         return np.asarray(scipy.special.softmax(margins, axis=1))
     return margins
+
+
+def link(objective: object, means: FloatArray, *, sigmoid: float = 1.0) -> FloatArray:
+    """Margins of means on the scale of the labels: the inverse of :func:`inverse_link`.
+
+    Of objectives whose outputs do not see each other.
+    """
+    objective = main_name(objective)
+    if objective in _LOGISTIC:
+        return np.asarray(scipy.special.logit(means))
+    if objective in _SIGMOID:
+        return np.asarray(scipy.special.logit(means) / sigmoid)
+    if objective in _LOG_LINK:
+        return np.asarray(np.log(means))
+    return means
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLoss:
+    """The loss of a task whose common model has tasks of other losses (docs/mixed_tasks.md).
+
+    Attributes
+    ----------
+    objective : str
+        The library's main name.
+    options : dict of str to float or bool
+        Parameters of the loss that were given.
+    start : float
+        Where the task starts, on the scale of its labels: their mean.
+    unit : float
+        How much of the task's margin one unit of the common margin is.
+    dispersion : float
+        What the loss is divided by in the common model.
+    """
+
+    objective: str
+    options: dict[str, Any]
+    start: float
+    unit: float
+    dispersion: float
+
+    @property
+    def start_margin(self) -> float:
+        """The task's margin before the first tree."""
+        return float(link(self.objective, np.array([self.start]), sigmoid=self._sigmoid)[0])
+
+    def inverse_link(self, margins: FloatArray) -> FloatArray:
+        """Margins of the task on the scale of its labels."""
+        return inverse_link(self.objective, margins, sigmoid=self._sigmoid)
+
+    @property
+    def _sigmoid(self) -> float:
+        return float(self.options.get("sigmoid", 1.0))
 
 
 def start_scores(

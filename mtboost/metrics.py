@@ -71,6 +71,14 @@ class Metric:
     function: Callable[..., Any]
     greater_is_better: bool
 
+    def gains(self, value: FloatArray, than: FloatArray | float) -> FloatArray:
+        """By how much each task's value, on the last axis, is better."""
+        return value - than if self.greater_is_better else than - value
+
+    def name_of(self, task: int) -> str:
+        """What the value of the task with this code is called."""
+        return self.name
+
     def _by_task(self, y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
         result = np.full(rows.n_tasks, np.nan)
         order = np.argsort(rows.codes, kind="stable")

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 from mtboost.errors import MissingDependencyError, ModelFormatError
 
-FORMAT = 4  # the largest that can be read; 2: backend "lightgbm", 3: forests, 4: pooled leaves
+# The largest that can be read; 2: backend "lightgbm", 3: forests, 4: objectives by task, leaf
+# values of single tasks.
+FORMAT = 4
 _METADATA = "mtboost.json"
 Model = TypeVar("Model")
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.arguments import at_least, check_rows, common_parameters, feature_prior_of
+from mtboost.arguments import (
+    at_least,
+    check_rows,
+    common_parameters,
+    feature_prior_of,
+    labels_are_classes,
+    metric_of,
+)
 from mtboost.backend import Backend, Margins
 from mtboost.backends import get_backend
 from mtboost.common_trees import CommonTrees
@@ -19,8 +26,9 @@ from mtboost.errors import DataError, MissingDependencyError, ParameterError
 from mtboost.feature_weights import PriorOption
 from mtboost.labels import as_base_margin
 from mtboost.load_estimator import estimator_from_parts
-from mtboost.losses import is_classification, is_multiclass
-from mtboost.metrics import get_metric
+from mtboost.losses import TaskLoss, is_classification, is_multiclass
+from mtboost.mixed_objective import metrics_by_task, objectives_by_task
+from mtboost.mixed_stages import mixed_stages
 from mtboost.model_file import read_model, write_model
 from mtboost.pooled_leaves import PooledTrees, read_task_values, write_task_values
 from mtboost.reports import TaskReport, task_reports, validation_scores
@@ -58,8 +66,11 @@ class MultiTaskModel:
     tasks : tuple of task names
     common_columns, task_columns
         Columns of the common model, and of each task.
-    metric : str
-        Validation metric.
+    objective, metric : str, or dict of task name to str
+        Objective and validation metric, of each task if they were given by task.
+    losses : dict of task name to TaskLoss
+        Start, unit and dispersion of each task that has an objective of its own: ``common`` adds to
+        its margin in that unit (docs/mixed_tasks.md). Empty if all have one objective.
     """
 
     common_trees: CommonTrees
@@ -67,16 +78,18 @@ class MultiTaskModel:
     quit_round: dict[TaskName, int]
     common_columns: Columns
     task_columns: dict[TaskName, Columns]
-    objective: str
-    metric: str
+    objective: str | dict[TaskName, str]
+    metric: str | dict[TaskName, str]
     task_column: str | int | None
     reports: dict[TaskName, TaskReport]
+    losses: dict[TaskName, TaskLoss] = field(default_factory=dict)
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         n_specific = sum(report.specific_rounds > 0 for report in self.reports.values())
+        kinds = dict.fromkeys(self.losses[task].objective for task in self.losses)
         return (
-            f"<MultiTaskModel {self.objective}: {len(self.tasks)} tasks, "
+            f"<MultiTaskModel {', '.join(kinds) or self.objective}: {len(self.tasks)} tasks, "
             f"{self._library.n_rounds(self.common)} common rounds, {n_specific} specific models>"
         )
 
@@ -126,21 +139,35 @@ class MultiTaskModel:
             Margin that each row starts from.
         unknown_task : {"error", "common"}
             What to do with rows of a task that was not trained: refuse them, or predict them with
-            the longest part of the common model that any task uses.
+            the longest part of the common model that any task uses. Where each task has an
+            objective, nothing says what the common model means for others: they are refused.
 
         Returns
         -------
         ndarray, shape (n_rows,) or (n_rows, n_classes); for a mapping, a dict of them
-            Margin scale: log-odds for a logistic objective, units of the label for squared error.
+            Margin scale: log-odds for a logistic objective, units of the label for squared error,
+            each task's own where objectives differ.
 
         Raises
         ------
         DataError
             Columns are missing, or a task is unknown (the known ones are listed).
         """
+        return self._margins(X, task, base_margin, unknown_task)[0]
+
+    def _margins(
+        self, X: Any, task: Any, base_margin: Any, unknown_task: UnknownTask
+    ) -> tuple[Any, npt.NDArray[np.int32]]:
+        """Margins, and if `X` is one table the code of each row's task, -1 if it is unknown."""
         if unknown_task not in ("error", "common"):
             raise ParameterError(
                 f"unknown_task must be 'error' or 'common', found {unknown_task!r}."
+            )
+        if self.losses and unknown_task == "common":
+            raise ParameterError(
+                "unknown_task='common' needs one objective of all tasks; here each has its own, "
+                "and a start and a unit that an unknown task lacks: call add_task(), or predict "
+                "the rows as those of a known task."
             )
         if is_mapping(X):
             unknown = [name for name in X if name not in self.quit_round]
@@ -151,7 +178,7 @@ class MultiTaskModel:
                 )
             if base_margin is not None:
                 check_task_keys("base_margin", base_margin, X)
-            return {
+            by_task = {
                 name: self._task_margins(
                     as_table(table, argument=f"X[{name!r}]"),
                     name,
@@ -159,13 +186,17 @@ class MultiTaskModel:
                 )
                 for name, table in X.items()
             }
+            return by_task, np.empty(0, np.int32)
         table, labels = self._split(X, task)
         known = TaskSet(self.tasks, np.empty(0, np.int32))
-        codes = known.encode(
-            labels, table.n_rows, unknown="keep" if unknown_task == "common" else "error"
-        )
-        start = self._start(base_margin, table.n_rows)
-        margins = self._common_margins(table, codes, start)
+        may_keep = unknown_task == "common" or bool(self.losses)
+        codes = known.encode(labels, table.n_rows, unknown="keep" if may_keep else "error")
+        if self.losses and codes.min(initial=0) < 0:
+            raise DataError(
+                f"The task label at row {int(codes.argmin())} is unknown. Known: "
+                f"{listed(self.tasks, 'task')}. Give the new task to add_task() first."
+            )
+        margins = self._common_margins(table, codes, self._start(base_margin, table.n_rows))
         for code in np.unique(codes[codes >= 0]):
             name = self.tasks[code]
             booster = self.specific[name]
@@ -173,7 +204,7 @@ class MultiTaskModel:
                 rows = np.flatnonzero(codes == code)
                 own = self.task_columns[name].align(table.take(rows))
                 margins[rows] = self._library.predict_margin(booster, own, margins[rows])
-        return margins
+        return margins, codes
 
     def predict(
         self,
@@ -187,12 +218,8 @@ class MultiTaskModel:
 
         Parameters and errors as :meth:`predict_margin`; probabilities for a classifier.
         """
-        margins = self.predict_margin(
-            X, task=task, base_margin=base_margin, unknown_task=unknown_task
-        )
-        if isinstance(margins, dict):
-            return {name: self._response(part) for name, part in margins.items()}
-        return self._response(margins)
+        margins, codes = self._margins(X, task, base_margin, unknown_task)
+        return self._by_objective(self._response, margins, codes)
 
     def predict_proba(
         self,
@@ -207,18 +234,27 @@ class MultiTaskModel:
         Raises
         ------
         DataError
-            The objective is not that of a classifier.
+            The objective is not that of a classifier, or not that of every task that has rows.
         """
-        if not is_classification(self.objective):
+        if isinstance(self.objective, str) and not is_classification(self.objective):
             raise DataError(
                 f"predict_proba needs a classifier; the objective is {self.objective!r}."
             )
-        margins = self.predict_margin(
-            X, task=task, base_margin=base_margin, unknown_task=unknown_task
-        )
-        if isinstance(margins, dict):
-            return {name: self._probabilities(part) for name, part in margins.items()}
-        return self._probabilities(margins)
+        margins, codes = self._margins(X, task, base_margin, unknown_task)
+        if self.losses:
+            self._check_are_classes(
+                margins if isinstance(margins, dict) else [self.tasks[c] for c in np.unique(codes)]
+            )
+        return self._by_objective(self._probabilities, margins, codes)
+
+    def _check_are_classes(self, tasks: Iterable[TaskName]) -> None:
+        others = [name for name in tasks if not is_classification(self.losses[name].objective)]
+        if others:
+            classes = [n for n, loss in self.losses.items() if is_classification(loss.objective)]
+            raise DataError(
+                f"predict_proba needs tasks of classes, but X has rows of {listed(others, 'task')}"
+                + (f": pass those of {listed(classes, 'task')} alone." if classes else ".")
+            )
 
     def _split(self, X: Any, task: Any) -> tuple[Table, Any]:
         """Features and task labels of one table of all tasks."""
@@ -232,9 +268,52 @@ class MultiTaskModel:
                 f"task pass X={{{task!r}: table}}."
             ) from None
 
+    def _first_stages(
+        self, codes: npt.NDArray[np.int32]
+    ) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
+        """Boosters of the common model, each with the rows that follow it."""
+        if self.losses:
+            for code in np.unique(codes):
+                yield self._first_stage(self.tasks[code]), np.flatnonzero(codes == code)
+            return
+        rounds = self._rounds_of(codes)
+        for n_rounds in np.unique(rounds):
+            yield self._first_rounds(int(n_rounds)), np.flatnonzero(rounds == n_rounds)
+
     def _rounds_of(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         rounds = [*self.quit_round.values(), max(self.quit_round.values())]  # the last: unknown
         return np.array(rounds)[codes]
+
+    def _first_stage(self, task: TaskName) -> Any:
+        """The common model as far as the task follows it, with the task's own objective."""
+        if not self.losses:
+            return self._first_rounds(self.quit_round.get(task, max(self.quit_round.values())))
+        return self._own_rounds(self.quit_round[task], task)
+
+    def _by_objective(
+        self,
+        response: Callable[[Margins, TaskName | None], Margins],
+        margins: Any,
+        codes: npt.NDArray[np.int32],
+    ) -> Any:
+        """What `response` makes of the margins of rows with one objective, and a task that has it.
+
+        Margins and codes as from :meth:`_margins`.
+        """
+        if isinstance(margins, dict):
+            return {name: response(part, name) for name, part in margins.items()}
+        if not self.losses:
+            return response(margins, None)
+        kinds = [repr((loss.objective, loss.options)) for loss in self.losses.values()]
+        kind_of_row = np.array([kinds.index(kind) for kind in kinds])[codes]
+        parts = []
+        for first in np.unique(kind_of_row):
+            rows = np.flatnonzero(kind_of_row == first)
+            parts.append((rows, response(margins[rows], self.tasks[first])))
+        found = np.empty((len(margins), *parts[0][1].shape[1:]), margins.dtype)
+        for rows, part in parts:
+            found[rows] = part
+        return found
 
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> Margins:
         if table.feature_names is None and task in self.task_columns:
@@ -256,18 +335,14 @@ class MultiTaskModel:
     ) -> Margins:
         """Margins of rows under the common model; a code of -1 is an unknown task."""
         common = self.common_columns.align(table)
-        rounds = self._rounds_of(codes)
-        if not self.common_trees.are_same_for_all:
+        if not (self.losses or self.common_trees.are_same_for_all):
             own = np.append(self.common_trees.codes_of(self.tasks), -1)[codes]
-            found = self.common_trees.margins(common, own, rounds, start)
+            found = self.common_trees.margins(common, own, self._rounds_of(codes), start)
             return found[:, 0] if found.shape[1] == 1 else found
         margins: Margins | None = None
-        for n_rounds in np.unique(rounds):
-            rows = np.flatnonzero(rounds == n_rounds)
+        for booster, rows in self._first_stages(codes):
             part = self._library.predict_margin(
-                self._first_rounds(int(n_rounds)),
-                common.take(rows),
-                None if start is None else start[rows],
+                booster, common.take(rows), None if start is None else start[rows]
             )
             if margins is None:
                 margins = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
@@ -295,11 +370,33 @@ class MultiTaskModel:
             self._cache[key] = self._library.first_rounds(self._document(), rounds)
         return self._cache[key]
 
-    def _response(self, margins: Margins) -> Margins:
-        return self._library.response(self._first_rounds(0), self.common_columns, margins)
+    def _own_rounds(self, rounds: int, task: TaskName) -> Any:
+        """The first rounds as a booster of the task's own objective."""
+        loss = self.losses[task]
+        trees = self.common_trees
+        key = f"rounds {rounds} {loss}" + ("" if trees.are_same_for_all else f" {task!r}")
+        if key not in self._cache:
+            document = (
+                self._document()
+                if trees.are_same_for_all
+                else self._library.document(trees.of_task(task))
+            )
+            self._cache[key] = self._library.own_rounds(document, rounds, loss)
+        return self._cache[key]
 
-    def _probabilities(self, margins: Margins) -> Margins:
-        found = self._library.probabilities(self._first_rounds(0), self.objective, margins)
+    def _no_rounds(self, task: TaskName | None) -> Any:
+        """What knows the link of a task, or of all if they have one objective."""
+        if task is None or not self.losses:
+            return self._first_rounds(0)
+        return self._own_rounds(0, task)
+
+    def _response(self, margins: Margins, task: TaskName | None) -> Margins:
+        return self._library.response(self._no_rounds(task), self.common_columns, margins)
+
+    def _probabilities(self, margins: Margins, task: TaskName | None) -> Margins:
+        own = self.losses.get(task) if task is not None else None
+        objective = str(self.objective) if own is None else own.objective
+        found = self._library.probabilities(self._no_rounds(task), objective, margins)
         return np.column_stack([1 - found, found]) if found.ndim == 1 else found
 
     # ---- single tasks -----------------------------------------------------------------------
@@ -315,12 +412,11 @@ class MultiTaskModel:
         xgboost.Booster or lightgbm.Booster
         """
         self._check_task(task)
-        return self._library.combine(
-            self.common_trees.of_task(task),
-            self.specific[task],
-            self.quit_round[task],
-            self.task_columns[task],
-        )
+        common, n_rounds = self.common_trees.of_task(task), self.quit_round[task]
+        if self.losses:
+            common = self._first_stage(task)
+            n_rounds = self._library.n_rounds(common)
+        return self._library.combine(common, self.specific[task], n_rounds, self.task_columns[task])
 
     def add_task(
         self,
@@ -338,7 +434,7 @@ class MultiTaskModel:
         patience: int | None = 20,
         min_delta: float = 0.0,
         feature_prior: PriorOption = None,
-        objective: Callable[..., Any] | None = None,
+        objective: str | Callable[..., Any] | None = None,
         n_threads: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -368,8 +464,9 @@ class MultiTaskModel:
         feature_prior : "auto", mapping of feature name to float, or array-like, optional
             Importances by which the specific model draws its features, as in :func:`mtboost.fit`:
             with few rows it cannot tell which ones matter, and the common model often can.
-        objective : callable, optional
-            The function that :func:`mtboost.fit` was given, if its objective was one.
+        objective : callable or str, optional
+            The function that :func:`mtboost.fit` was given, if its objective was one. The task's
+            own objective where each task has one; it is then needed, and validated by its metric.
 
         Raises
         ------
@@ -402,14 +499,14 @@ class MultiTaskModel:
         if is_multiclass(self.objective):  # the new task may lack a class
             given["num_class"] = self._n_outputs
         library = self._library
-        own = objective or self.objective
+        own = self._objective_of_new(task, objective, data)
         settings = common_parameters(library, given, own, data, n_threads, seed)
         check_rows(library, data, own, settings)
         stages = TwoStages(
             backend=library,
             params=settings,
-            objective=objective,
-            metric=get_metric(self.metric),
+            objective=own if callable(own) else None,
+            metric=metric_of(library, None if self.losses else self.metric, own, settings),
             score="plain",
             beta="auto",
             rounds=0,
@@ -420,10 +517,14 @@ class MultiTaskModel:
             n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
             feature_prior=feature_prior_of(library, feature_prior, settings, data),
         )
+        metrics = {}
+        if isinstance(own, Mapping):
+            metrics = metrics_by_task(None, own, data.tasks, library, settings)
+            stages = mixed_stages(stages, own, metrics)
         train: Dataset
         valid: Dataset | None
         if eval_set is None:
-            classes = is_classification(self.objective)
+            classes = labels_are_classes(own, data.tasks)
             train, valid = hold_out(data, validation_fraction, classes, seed)
         else:
             if not 2 <= len(eval_set) <= 4:
@@ -438,26 +539,50 @@ class MultiTaskModel:
                     "eval_set=(X, y, weight, base_margin)."
                 )
             check_rows(library, valid, own, settings, "eval_set: ")
+        stages = stages.on_rows(train)
         with openmp_threads(stages.n_threads):
             trees = self.common_trees
-            if not trees.are_same_for_all and objective is None:
+            if not trees.are_same_for_all and isinstance(own, str):
                 trees = trees.learn_task(
                     task,
                     train.common,
                     train.labels(),
                     train.weight,
                     train.base_margin,
-                    library.loss(settings, self._n_outputs),
+                    library.loss(own, library.loss_options(settings), self._n_outputs),
                 )
             n_rounds = max(self.quit_round.values())
             common = stages.follow_common(trees, train, valid, n_rounds)
             specific = stages.fit_specific(train, valid, common)
         scores = validation_scores(train, valid, common, specific)
-        self.reports.update(task_reports(train, valid, common, specific, scores, self.objective))
+        kind = own if isinstance(own, dict) else self.objective
+        self.reports.update(task_reports(train, valid, common, specific, scores, kind))
         object.__setattr__(self, "common_trees", trees)
+        if isinstance(self.objective, dict) and isinstance(self.metric, dict):
+            self.losses.update(stages.losses)
+            self.objective[task] = self.losses[task].objective
+            self.metric[task] = metrics[task].name
         self.task_columns[task] = Columns.of(data.task_columns(task))
         self.specific[task] = specific[task].booster
         self.quit_round[task] = common.quit_round[task]
+
+    def _objective_of_new(
+        self, task: TaskName, objective: str | Callable[..., Any] | None, data: Dataset
+    ) -> str | dict[TaskName, str] | Callable[..., Any]:
+        """What a new task is trained for."""
+        if isinstance(self.objective, str):
+            if isinstance(objective, str):
+                raise ParameterError(
+                    f"objective is {objective!r}, but the tasks of this model have one, "
+                    f"{self.objective!r}: leave it out."
+                )
+            return objective or self.objective
+        if not isinstance(objective, str):
+            raise ParameterError(
+                f"objective is {objective!r}, but each task of this model has its own: name that "
+                f"of the new task, such as {next(iter(self.objective.values()))!r}."
+            )
+        return objectives_by_task({task: objective}, data.tasks, self._library)
 
     def importance(
         self,
@@ -476,7 +601,7 @@ class MultiTaskModel:
         # From the two stages as they are: putting the booster of each of 1000 tasks together takes
         # minutes.
         n_rounds, specific = self.quit_round[task], self.specific[task]
-        stages = [self._first_rounds(n_rounds)] if n_rounds else []
+        stages = [self._first_stage(task)] if n_rounds else []
         stages += [specific] if specific is not None else []
         if importance_type not in ("gain", "cover"):
             found = self._library.importance(stages, importance_type)
@@ -542,7 +667,8 @@ class MultiTaskModel:
         pandas.DataFrame
             Columns ``rows``, ``valid_rows``, ``positives`` (classifiers), ``quit_round``,
             ``specific_rounds``, ``why_no_specific``, and the validation metric of ``common`` and
-            ``final``, and of each baseline where ``fit(baselines=True)`` trained them.
+            ``final``, and of each baseline where ``fit(baselines=True)`` trained them. Where each
+            task has an objective of its own, ``objective`` and ``metric`` name them.
         """
         try:
             import pandas as pd
@@ -552,9 +678,16 @@ class MultiTaskModel:
             ) from None
         rows = {}
         for task, report in self.reports.items():
-            row: dict[str, Any] = {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
+            row: dict[str, Any] = {}
+            of_metric = f"{self.metric} "
+            if isinstance(self.objective, dict) and isinstance(self.metric, dict):
+                row |= {"objective": self.objective[task], "metric": self.metric[task]}
+                of_metric = ""
+            row |= {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
             if report.n_positives is not None:
                 row["positives"] = report.n_positives
+            elif self.losses:  # a column of some tasks
+                row["positives"] = np.nan
             if report.sharing:
                 row["sharing"] = report.sharing
             row |= {
@@ -562,7 +695,7 @@ class MultiTaskModel:
                 "specific_rounds": report.specific_rounds,
                 "why_no_specific": report.why_no_specific,
             }
-            rows[task] = row | {f"{self.metric} {k}": v for k, v in report.scores.items()}
+            rows[task] = row | {f"{of_metric}{k}": v for k, v in report.scores.items()}
         table = pd.DataFrame.from_dict(rows, orient="index")
         table.index.name = "task"
         return table
@@ -591,7 +724,7 @@ class MultiTaskModel:
             if booster is not None
         }
         parts = {f"{name}.{library.suffix}": library.dump(each) for name, each in boosters.items()}
-        form = 1 if self.backend == "xgboost" else 2
+        form = 4 if self.losses else 1 if self.backend == "xgboost" else 2
         if not self.common_trees.are_same_for_all:
             parts |= write_task_values(self.common_trees.pooled.values)
             form = 4
@@ -600,8 +733,9 @@ class MultiTaskModel:
     def _metadata(self) -> dict[str, Any]:
         return {
             "backend": self.backend,
-            "objective": self.objective,
-            "metric": self.metric,
+            # Keys of JSON are texts: what a task has of its own stands in its entry.
+            "objective": None if self.losses else self.objective,
+            "metric": None if self.losses else self.metric,
             "task_column": self.task_column,
             "common_columns": _columns_to_json(self.common_columns),
             **self._pooled_tasks(),
@@ -610,6 +744,7 @@ class MultiTaskModel:
                     "name": task,
                     "quit_round": self.quit_round[task],
                     "columns": _columns_to_json(self.task_columns[task]),
+                    **self._loss_to_json(task),
                     "report": {
                         "n_rows": report.n_rows,
                         "n_valid_rows": report.n_valid_rows,
@@ -631,11 +766,14 @@ class MultiTaskModel:
     def _pooled_tasks(self) -> dict[str, Any]:
         """Whose the codes of the task values are; nothing where leaves are pooled."""
         trees = self.common_trees
-        return (
-            {}
-            if trees.are_same_for_all
-            else {"pooling": trees.pooled.pooling, "pooled_tasks": trees.tasks}
-        )
+        if trees.are_same_for_all:
+            return {}
+        return {"pooling": trees.pooled.pooling, "pooled_tasks": trees.tasks}
+
+    def _loss_to_json(self, task: TaskName) -> dict[str, Any]:
+        if isinstance(self.metric, str):
+            return {}
+        return {"loss": asdict(self.losses[task]) | {"metric": self.metric[task]}}
 
     def __getstate__(self) -> dict[str, Any]:
         names = [name for name in self.__dataclass_fields__ if name != "_cache"]
@@ -683,6 +821,12 @@ def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Mult
         if name.endswith(f".{library.suffix}")
     }
     names = tuple(entry["name"] for entry in entries)
+    objective, metric, losses = metadata["objective"], metadata["metric"], {}
+    if objective is None:
+        given = {entry["name"]: dict(entry["loss"]) for entry in entries}
+        metric = {name: loss.pop("metric") for name, loss in given.items()}
+        losses = {name: TaskLoss(**loss) for name, loss in given.items()}
+        objective = {name: loss.objective for name, loss in losses.items()}
     return MultiTaskModel(
         common_trees=CommonTrees(
             library,
@@ -697,10 +841,11 @@ def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Mult
         quit_round={entry["name"]: entry["quit_round"] for entry in entries},
         common_columns=_columns_from_json(metadata["common_columns"]),
         task_columns={e["name"]: _columns_from_json(e["columns"]) for e in entries},
-        objective=metadata["objective"],
-        metric=metadata["metric"],
+        objective=objective,
+        metric=metric,
         task_column=metadata["task_column"],
         reports={entry["name"]: _report_from_json(entry) for entry in entries},
+        losses=losses,
     )
 
 

@@ -21,20 +21,27 @@ def plot_history(
     """See :meth:`mtboost.MultiTaskModel.plot_history`."""
     if ax is None:
         _, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    is_mixed = not isinstance(model.metric, str)
     largest = sorted(model.reports, key=lambda task: -model.reports[task].n_rows)[:_N_DRAWN]
     for task in largest:
         report = model.reports[task]
         common, specific = report.common_history, report.specific_history
         if not common.size:
             continue
-        line = ax.plot(np.arange(common.size), common, label=str(task), linewidth=1.4)[0]
+        label = str(task)
+        if not isinstance(model.metric, str):  # metrics of different units
+            common, specific = common / common[0], specific / common[0]
+            label = f"{task}: {model.metric[task]}"
+        line = ax.plot(np.arange(common.size), common, label=label, linewidth=1.4)[0]
         quit_at = report.quit_round
         ax.plot(quit_at, common[quit_at], "o", color=line.get_color())
         if specific.size:
             rounds = quit_at + np.arange(specific.size)
             ax.plot(rounds, specific, "--", color=line.get_color(), linewidth=1.4)
     ax.set_xlabel("round (solid: common, dot: last one used, dashed: specific)")
-    ax.set_ylabel(f"validation {model.metric}")
+    ax.set_ylabel(
+        "validation metric / the same at the start" if is_mixed else f"validation {model.metric}"
+    )
     if ax.get_legend_handles_labels()[0]:
         ax.legend(title="task")
     return ax

@@ -60,14 +60,15 @@ def task_reports(
     common: CommonModel,
     specific: Mapping[TaskName, SpecificModel],
     scores: Mapping[TaskName, dict[str, float]],
-    objective: str,
+    objective: str | Mapping[TaskName, str],
     sharing: Mapping[TaskName, str] | None = None,
 ) -> dict[TaskName, TaskReport]:
     """What :meth:`mtboost.MultiTaskModel.report` tells of each task."""
     labels = data.labels()
-    is_binary = is_classification(objective) and not is_multiclass(objective)
     reports = {}
     for name in data.tasks:
+        own = objective if isinstance(objective, str) else objective[name]
+        is_binary = is_classification(own) and not is_multiclass(own)
         rows = data.tasks.rows(name)
         n_valid = len(valid.tasks.rows(name)) if valid is not None and name in valid.tasks else 0
         reports[name] = TaskReport(

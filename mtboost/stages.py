@@ -14,6 +14,7 @@ from mtboost.backend import Backend, Margins
 from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset
 from mtboost.feature_weights import FeaturePrior, PriorOption
+from mtboost.losses import TaskLoss
 from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.pooled_leaves import Pooling
 from mtboost.scores import Beta, Score
@@ -119,23 +120,23 @@ class TwoStages:
         history: dict[TaskName, npt.NDArray[np.float64]] = {}
         quit_round = dict.fromkeys(data.tasks, n_rounds)
         if valid is not None:
+            start = self.start_of(valid)
             by_round = (
-                self.backend.margins_by_round(trees.booster, valid.common, valid.base_margin)
+                self.backend.margins_by_round(trees.booster, valid.common, start)
                 if trees.are_same_for_all
-                else trees.margins_by_round(
-                    valid.common, _row_codes(trees, valid), valid.base_margin
-                )
+                else trees.margins_by_round(valid.common, _row_codes(trees, valid), start)
             )
-            values = np.array([self._evaluate(valid, margins) for margins in by_round])
+            values = np.array([self.evaluate(valid, margins) for margins in by_round])
             history = dict(zip(valid.tasks.names, values.T, strict=True))
-            sign = 1.0 if self.metric.greater_is_better else -1.0
-            fewest = self.backend.fewest_rounds if data.base_margin is None else 0
-            for task, found in history.items():
-                if self.patience is not None and not np.isnan(found[fewest:]).all():
-                    quit_round[task] = fewest + int(np.nanargmax(sign * found[fewest:]))
+            gains = self.metric.gains(values, 0.0).T
+            fewest = self.backend.fewest_rounds if start is None else 0
+            for task, gain in zip(valid.tasks, gains, strict=True):
+                if self.patience is not None and not np.isnan(gain[fewest:]).all():
+                    quit_round[task] = fewest + int(np.nanargmax(gain[fewest:]))
         return CommonModel(trees, quit_round, {}, history)
 
-    def _evaluate(self, valid: Dataset, margins: Margins) -> npt.NDArray[np.float64]:
+    def evaluate(self, valid: Dataset, margins: Margins) -> npt.NDArray[np.float64]:
+        """Metric of each task; margins of shape (n_rows, n_outputs)."""
         return evaluate_by_task(
             self.metric,
             valid.labels(),
@@ -165,7 +166,7 @@ class TwoStages:
             score=self.score,
             beta=self.beta,
             table=data.common,
-            objective=self.objective,
+            objective=self.objective_for(data),
             pooling=self.pooling,
             valid=valid,
             callbacks=callbacks,
@@ -177,11 +178,39 @@ class TwoStages:
             data.common,
             label=data.labels(),
             weight=data.weight,
-            margin=data.base_margin,
+            margin=self.start_of(data),
             params=self.params,
             n_threads=self.n_threads,
             ref=ref,
         )
+
+    # ---- what differs where each task has a loss of its own (mixed_stages.py) ----------------
+
+    @property
+    def losses(self) -> Mapping[TaskName, TaskLoss]:
+        """How losses of single tasks stand beside each other; empty if all have one."""
+        return {}
+
+    @property
+    def metric_names(self) -> str | dict[TaskName, str]:
+        """Name of the metric, or of each task's."""
+        return self.metric.name
+
+    def on_rows(self, data: Dataset) -> TwoStages:
+        """Settings for these training rows."""
+        return self
+
+    def of_task(self, task: TaskName) -> TwoStages:
+        """Settings of the models that are a task's alone."""
+        return self
+
+    def start_of(self, data: Dataset) -> Margins | None:
+        """Common margins that the rows start from; None leaves it to the library."""
+        return data.base_margin
+
+    def objective_for(self, data: Dataset) -> Callable[..., Any] | None:
+        """The function that gives the common model's gradients, if the library does not."""
+        return self.objective
 
     # ---- stage two (section 3.4) ------------------------------------------------------------
 
@@ -203,7 +232,7 @@ class TwoStages:
             n_rounds = dict.fromkeys(data.tasks, self.specific_rounds)
         if self.specific_rounds == 0 or (n_rounds is None and valid is None):
             reason = "no validation rows" if self.specific_rounds else "specific_rounds is 0"
-            return {task: self._no_model(reason, data, task) for task in data.tasks}
+            return {task: self.of_task(task)._no_model(reason, data, task) for task in data.tasks}
         margins = self.followed_margins(common, data)
         valid_margins = self.followed_margins(common, valid) if valid else None
         prior = self._prior(common, data)
@@ -216,7 +245,7 @@ class TwoStages:
         def fit_one(task: TaskName) -> SpecificModel:
             fixed = None if n_rounds is None else n_rounds[task]
             with openmp_threads(n_threads):
-                return self._fit_task(
+                return self.of_task(task)._fit_task(
                     task,
                     common,
                     data,

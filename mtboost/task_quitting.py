@@ -102,7 +102,7 @@ class TaskWatch:
         value = evaluate_by_task(
             self.metric, label, prediction, self._codes, self._tasks.n_tasks, weight
         )
-        gain = value - self._best if self.metric.greater_is_better else self._best - value
+        gain = self.metric.gains(value, self._best)
         improved = self._is_active & ~np.isnan(value) & (n_rounds >= self.fewest_rounds)
         improved &= np.isnan(self._best) | (gain > self._min_delta)
         self._best[improved] = value[improved]
@@ -126,7 +126,7 @@ class TaskWatch:
         value = self._values[-1]
         if self._tasks.n_tasks <= _N_SHOWN:
             parts = [
-                f"\t{name}-{self.metric.name}:{value[code]:.5f}"
+                f"\t{name}-{self.metric.name_of(code)}:{value[code]:.5f}"
                 for code, name in enumerate(self._tasks.names)
             ]
         else:

@@ -18,6 +18,7 @@ from mtboost.arguments import (
     check_rows,
     common_parameters,
     feature_prior_of,
+    labels_are_classes,
     metric_of,
 )
 from mtboost.backends import get_backend
@@ -25,8 +26,9 @@ from mtboost.baselines import baseline_scores
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.feature_weights import PriorOption
-from mtboost.losses import is_classification
 from mtboost.metrics import Metric
+from mtboost.mixed_objective import metrics_by_task, objectives_by_task
+from mtboost.mixed_stages import mixed_stages
 from mtboost.models import MultiTaskModel
 from mtboost.pooled_leaves import PoolingOption, check_pooling
 from mtboost.reports import task_reports, validation_scores
@@ -132,7 +134,7 @@ def fit(
     y: Any,
     *,
     task: Any = None,
-    objective: str | Callable[..., Any] | None = None,
+    objective: str | Mapping[Any, str] | Callable[..., Any] | None = None,
     strategy: Literal["two-stage", "auto"] = "two-stage",
     split_score: Score = "entropy",
     beta: Beta = "auto",
@@ -142,7 +144,7 @@ def fit(
     num_boost_round: int = 500,
     patience: int | None = 20,
     min_delta: float = 0.0,
-    eval_metric: str | Metric | None = None,
+    eval_metric: str | Metric | Mapping[Any, str | Metric] | None = None,
     eval_set: Sequence[Any] | None = None,
     validation_fraction: float | Literal["auto"] = "auto",
     specific_params: Mapping[str, Any] | None = None,
@@ -166,10 +168,11 @@ def fit(
     ----------
     X, y, task, weight, base_margin, feature_names, common_features
         See :class:`Dataset`.
-    objective : str or callable, optional
+    objective : str, mapping of task name to str, or callable, optional
         The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
-        squared error.
+        squared error. A mapping names one for each task: squared error, logistic, Poisson, gamma
+        and Tweedie losses can be mixed (docs/mixed_tasks.md).
     strategy : {"two-stage", "auto"}, default="two-stage"
         ``"two-stage"`` is zhang2019 with the arguments below. ``"auto"`` finds on validation rows
         how much the tasks should share (docs/strategies.md): the values of the common model's
@@ -200,8 +203,9 @@ def fit(
         round is mostly chance.
     min_delta : float, default=0.0
         Smaller improvements do not count.
-    eval_metric : str or Metric, optional
-        By default the objective's; see :func:`mtboost.metrics.get_metric`.
+    eval_metric : str or Metric, or mapping of task name to either, optional
+        By default the objective's; see :func:`mtboost.metrics.get_metric`. A mapping, which may
+        leave tasks out, needs an objective for each task.
     eval_set : (X, y[, task[, weight[, base_margin]]]), optional
         Validation rows; tasks without any never quit and get no specific model. They need a base
         margin if the training rows have one.
@@ -226,7 +230,8 @@ def fit(
         Not with `eval_set`.
     baselines : bool, default=False
         Also train what one would do without mtboost (pooled, one model each, task as a category),
-        to be compared in :meth:`MultiTaskModel.report`.
+        to be compared in :meth:`MultiTaskModel.report`. With an objective for each task only one
+        model each can be.
     callbacks : sequence of callbacks
         Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``.
     verbose : bool or int, default=False
@@ -260,6 +265,8 @@ def fit(
     )
     library = get_backend(backend)
     objective = library.squared_error if objective is None else objective
+    if isinstance(objective, Mapping):
+        objective = objectives_by_task(objective, data.tasks, library)
     settings = common_parameters(library, params, objective, data, n_threads, seed)
     own_params = library.parameters(
         specific_params or {},
@@ -271,7 +278,7 @@ def fit(
         backend=library,
         params=settings,
         objective=objective if callable(objective) else None,
-        metric=metric_of(library, eval_metric, settings),
+        metric=metric_of(library, eval_metric, objective, settings),
         score=split_score,
         beta=beta,
         rounds=at_least(1, num_boost_round, "num_boost_round"),
@@ -284,6 +291,9 @@ def fit(
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
         pooling=check_pooling(pooling),
     )
+    if isinstance(objective, Mapping):
+        metrics = metrics_by_task(eval_metric, objective, data.tasks, library, settings)
+        stages = mixed_stages(stages, objective, metrics)
     make_split_score(split_score, beta)
     check_rows(library, data, objective, settings)
     data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
@@ -297,7 +307,7 @@ def fit(
         train_rows, valid = data, validation_data(data, eval_set, task, feature_names)
         check_rows(library, valid, objective, settings, "eval_set: ")
     else:
-        classes = is_classification(settings["objective"])
+        classes = labels_are_classes(objective, data.tasks)
         train_rows, valid = hold_out(data, validation_fraction, classes, seed)
     if train_rows.weight is not None and not train_rows.weight.any():
         raise DataError(
@@ -307,6 +317,7 @@ def fit(
 
     if strategy == "auto":
         return _fit_auto(stages, data, train_rows, valid, task, baselines, tuple(callbacks))
+    stages = stages.on_rows(train_rows)
     with openmp_threads(stages.n_threads):
         common = stages.fit_common(train_rows, valid, tuple(callbacks))
         specific = stages.fit_specific(train_rows, valid, common)
@@ -317,19 +328,22 @@ def fit(
                     scores[name_of_task][name] = value
         found = specific
         if refit and valid is not None:
+            stages = stages.on_rows(data)
             common = stages.refit_common(data, common)
             rounds = {name: model.n_rounds for name, model in specific.items()}
             specific = stages.fit_specific(data, None, common, rounds)
+    kind = objective if isinstance(objective, dict) else settings["objective"]
     return MultiTaskModel(
         common_trees=common.trees,
         specific={name: model.booster for name, model in specific.items()},
         quit_round=common.quit_round,
         common_columns=Columns.of(data.common),
         task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
-        objective=settings["objective"],
-        metric=stages.metric.name,
+        objective=kind,
+        metric=stages.metric_names,
         task_column=task if is_column(task) else None,
-        reports=task_reports(train_rows, valid, common, found, scores, settings["objective"]),
+        reports=task_reports(train_rows, valid, common, found, scores, kind),
+        losses=dict(stages.losses),
     )
 
 
@@ -348,7 +362,11 @@ def _fit_auto(
             "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "
             "above 0."
         )
-    metric = metric_of(stages.backend, None, stages.params)
+    if isinstance(stages.metric_names, dict) or stages.objective is not None:
+        raise ParameterError(
+            "strategy='auto' compares losses of all tasks: give it one objective by name."
+        )
+    metric = stages.backend.default_metric(stages.params)
     stages = replace(
         stages,
         params={"learning_rate": _AUTO_LEARNING_RATE, **stages.params},
@@ -372,7 +390,7 @@ def _fit_auto(
         common_columns=Columns.of(data.common),
         task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
         objective=stages.params["objective"],
-        metric=metric.name,
+        metric=stages.metric.name,
         task_column=task if is_column(task) else None,
         reports=task_reports(
             train, valid, common, specific, scores, stages.params["objective"], plan.sharing

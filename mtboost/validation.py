@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
@@ -52,19 +53,23 @@ def validation_data(
 
 
 def hold_out(
-    data: Dataset, fraction: float | Literal["auto"], classes: bool, seed: int
+    data: Dataset,
+    fraction: float | Literal["auto"],
+    classes: bool | npt.NDArray[np.bool_],
+    seed: int,
 ) -> tuple[Dataset, Dataset | None]:
-    """Hold out the same part of each task, and of each class in it."""
+    """Hold out the same part of each task, and of each class in it.
+
+    `classes` tells whether the labels are classes, of all rows or of each.
+    """
     if fraction == "auto":
         fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
     if not (isinstance(fraction, (int, float)) and 0 <= fraction < 1):
         raise ParameterError(
             f"validation_fraction must be in [0, 1) or 'auto', found {fraction!r}."
         )
-    groups = data.tasks.codes.astype(np.int64)
-    if classes:
-        labels = np.unique(data.labels(), return_inverse=True)[1]
-        groups = groups * (int(labels.max()) + 1) + labels
+    labels = np.unique(np.where(classes, data.labels(), 0.0), return_inverse=True)[1]
+    groups = data.tasks.codes.astype(np.int64) * (int(labels.max()) + 1) + labels
     groups = np.unique(groups, return_inverse=True)[1]
     counts = np.bincount(groups)
     # Rank of each row within its group under a random order.

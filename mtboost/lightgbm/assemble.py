@@ -10,6 +10,7 @@ keeps the leaf's number, its right child gets the next one, and child -1 - i is 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -338,6 +339,47 @@ def _categories(first_words: Array, words: Array) -> tuple[Array, Array]:
     places = np.flatnonzero(is_member)
     starts = np.searchsorted(places, 32 * first_words)
     return starts, places - np.repeat(32 * first_words[:-1], np.diff(starts))
+
+
+# ---- a booster in another unit ---------------------------------------------------------------
+
+
+def as_own(
+    document: Document,
+    n_rounds: int,
+    objective: str,
+    parameters: Mapping[str, str],
+    *,
+    start: float,
+    unit: float,
+    dispersion: float,
+) -> Document:
+    """The first rounds of a document with another objective, and its margins in another unit.
+
+    `objective` is what the header says of it, `parameters` those that differ. The loss in the new
+    unit is `dispersion` times the loss in the old one. The start, a margin, is in the leaves of the
+    first tree; no rounds at all are a tree of one leaf.
+    """
+    trees = [_in_unit(read_tree(text), unit, dispersion) for text in document.trees[:n_rounds]]
+    trees = trees or [constant_tree(0.0)]
+    trees[0] = replace(trees[0], leaf_value=trees[0].leaf_value + start)
+    tail = document.tail
+    for name, value in parameters.items():
+        tail = re.sub(rf"(?m)^\[{name}: .*\]$", f"[{name}: {value}]", tail)
+    header = {**document.header, "objective": objective}
+    return replace(document, header=header, trees=[*map(tree_text, trees)], tail=tail)
+
+
+def _in_unit(tree: Tree, unit: float, dispersion: float) -> Tree:
+    hessian = dispersion / unit**2
+    return replace(
+        tree,
+        leaf_value=tree.leaf_value * unit,
+        leaf_weight=tree.leaf_weight * hessian,
+        split_gain=tree.split_gain * dispersion,
+        internal_value=tree.internal_value * unit,
+        internal_weight=tree.internal_weight * hessian,
+    )
 
 
 # ---- two boosters as one ---------------------------------------------------------------------

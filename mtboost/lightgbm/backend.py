@@ -11,6 +11,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mtboost import _core
 from mtboost.backend import Backend, Margins, Params
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.feature_weights import FeaturePrior
@@ -18,17 +19,18 @@ from mtboost.labels import FloatArray
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.callbacks import TaskSplit
 from mtboost.lightgbm.library import (
+    LOSS_OPTIONS,
     aliases,
     arithmetic,
     check_version,
     known_parameters,
+    objective_lines,
     read_parameters,
-    read_settings,
 )
 from mtboost.lightgbm.matrices import check_names, dataset, native, own_name, predict_margin
 from mtboost.lightgbm.quitting import QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.losses import Loss, check_labels, inverse_link, main_name, make_lightgbm_loss
+from mtboost.losses import TaskLoss, check_labels, inverse_link, main_name, make_lightgbm_loss
 from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
@@ -54,6 +56,9 @@ class LightgbmBackend(Backend):
     squared_error = "regression"
     binary = "binary"
     multiclass = "multiclass"
+    mixable = ("regression", "binary", "cross_entropy", "poisson", "gamma", "tweedie")
+    no_start = {}  # noqa: RUF012  # a constant
+    margin_type = np.float64
     fewest_rounds = 1
     arguments = {  # noqa: RUF012  # a constant
         "objective": "objective",
@@ -121,12 +126,11 @@ class LightgbmBackend(Backend):
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         check_labels(make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic()), labels)
 
-    def loss(self, params: Params, n_outputs: int) -> Loss:
-        row = lightgbm.Dataset(np.zeros((1, 1)), np.zeros(1), params={"verbosity": -1})
-        settings = read_settings(lightgbm.Booster({**params, "verbosity": -1}, row))
-        return make_lightgbm_loss(
-            settings.objective, n_outputs, arithmetic=arithmetic(), **settings.objective_options
-        )
+    def loss_options(self, params: Params) -> dict[str, Any]:
+        return {name: read(params[name]) for name, read in LOSS_OPTIONS.items() if name in params}
+
+    def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.LightgbmLoss:
+        return make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic(), **options)
 
     def default_metric(self, params: Params) -> Metric:
         return default_metric(
@@ -329,6 +333,19 @@ class LightgbmBackend(Backend):
     def leaves(self, booster: lightgbm.Booster, table: Table) -> npt.NDArray[np.int32]:
         found = np.asarray(booster.predict(native(table), pred_leaf=True), np.int32)
         return found.reshape(table.n_rows, -1)
+
+    def own_rounds(
+        self, document: assemble.Document, n_rounds: int, loss: TaskLoss
+    ) -> lightgbm.Booster:
+        own = assemble.as_own(
+            document,
+            n_rounds,
+            *objective_lines(loss.objective, tuple(loss.options.items())),
+            start=loss.start_margin,
+            unit=loss.unit,
+            dispersion=loss.dispersion,
+        )
+        return assemble.load_document(own)
 
     def combine(
         self,

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -58,6 +58,11 @@ _LOSS_NUMBERS = (
     "scale_pos_weight",
 )
 _LOSS_SWITCHES = ("is_unbalance", "reg_sqrt")
+#: Those of both kinds, and how they are read from a user's parameters.
+LOSS_OPTIONS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(_LOSS_NUMBERS, float),
+    **dict.fromkeys(_LOSS_SWITCHES, lambda value: str(value).lower() in ("true", "1", "+")),
+}
 # For boosters that are to be made quickly and to print nothing.
 _ON_THE_SIDE = {"force_col_wise": True, "force_row_wise": False, "verbosity": -1}
 # Parameters that ask for trees only LightGBM grows: the one value there is, and what to do instead.
@@ -216,6 +221,17 @@ def _number(text: str) -> float:
     scale = 10.0 ** min(int(parts[5] or 0), 308)
     value = value / scale if parts[4] == "-" else value * scale
     return -value if parts[1] == "-" else value
+
+
+@cache
+def objective_lines(name: str, options: tuple[tuple[str, Any], ...]) -> tuple[str, dict[str, str]]:
+    """What a model text says of an objective: in its header, and among its parameters."""
+    row = lightgbm.Dataset(np.zeros((1, 1)), label=[1.0], params={"verbosity": -1})
+    booster = lightgbm.Booster({**_ON_THE_SIDE, "objective": name, **dict(options)}, row)
+    header = re.search(r"^objective=(.*)$", booster.model_to_string(), re.MULTILINE)
+    assert header is not None
+    parameters = read_parameters(booster)
+    return header[1], {each: parameters[each] for each in ("objective", *dict(options))}
 
 
 def start_score(booster: lightgbm.Booster) -> npt.NDArray[np.float64]:

@@ -238,6 +238,48 @@ def with_scalar_leaves(booster: xgboost.Booster, n_outputs: int) -> xgboost.Boos
     return scalar_booster
 
 
+def as_own(
+    document: Document,
+    n_rounds: int,
+    objective: Document,
+    *,
+    start: float,
+    unit: float,
+    dispersion: float,
+) -> Document:
+    """The first rounds of a document with another objective, and its margins in another unit.
+
+    `start` is on the scale of the labels. The loss in the new unit is `dispersion` times the loss
+    in the old one.
+    """
+    learner = {
+        **document["learner"],
+        "objective": objective,
+        "learner_model_param": {
+            **document["learner"]["learner_model_param"],
+            # In as few digits as a float needs: XGBoost 3.0 reads long numbers as 0.5.
+            "base_score": str(np.float32(start)),
+        },
+    }
+    trees = [_in_unit(tree, unit, dispersion) for tree in trees_of(document)[:n_rounds]]
+    return with_trees({**document, "learner": learner}, trees, n_outputs=1)
+
+
+def _in_unit(tree: Document, unit: float, dispersion: float) -> Document:
+    def scaled(values: npt.NDArray[np.float32], factor: float) -> npt.NDArray[np.float32]:
+        return (values * np.float64(factor)).astype(np.float32)
+
+    is_leaf = tree["left_children"] < 0
+    conditions = tree["split_conditions"]
+    return {
+        **tree,
+        "split_conditions": np.where(is_leaf, scaled(conditions, unit), conditions),
+        "base_weights": scaled(tree["base_weights"], unit),
+        "loss_changes": scaled(tree["loss_changes"], dispersion),
+        "sum_hessian": scaled(tree["sum_hessian"], dispersion / unit**2),
+    }
+
+
 def combine(
     common: xgboost.Booster, specific: xgboost.Booster | None, n_common_rounds: int
 ) -> xgboost.Booster:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
+from mtboost import _core
 from mtboost.backend import Backend, Margins, Params
 from mtboost.errors import ParameterError
 from mtboost.feature_weights import (
@@ -19,7 +20,7 @@ from mtboost.feature_weights import (
     sampling_weights,
 )
 from mtboost.labels import FloatArray
-from mtboost.losses import Loss, check_labels, inverse_link, make_loss
+from mtboost.losses import TaskLoss, check_labels, inverse_link, make_loss
 from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
@@ -30,10 +31,11 @@ from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import (
     ALIASES,
+    LOSS_OPTIONS,
     arithmetic,
     check_readable,
     known_parameters,
-    read_objective,
+    objective_document,
     with_start,
 )
 from mtboost.xgboost.matrices import (
@@ -56,6 +58,16 @@ class XgboostBackend(Backend):
     squared_error = "reg:squarederror"
     binary = "binary:logistic"
     multiclass = "multi:softprob"
+    mixable = (
+        "reg:squarederror",
+        "binary:logistic",
+        "reg:logistic",
+        "count:poisson",
+        "reg:gamma",
+        "reg:tweedie",
+    )
+    no_start = {"base_score": 0.0}  # noqa: RUF012  # a constant
+    margin_type = np.float32
     fewest_rounds = 0
     arguments = {  # noqa: RUF012  # a constant
         "objective": "objective",
@@ -86,9 +98,11 @@ class XgboostBackend(Backend):
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         check_labels(make_loss(objective, n_outputs), labels)
 
-    def loss(self, params: Params, n_outputs: int) -> Loss:
-        found = read_objective(xgboost.Booster(dict(params)))
-        return make_loss(found.name, n_outputs, arithmetic=arithmetic(), **found.options)
+    def loss_options(self, params: Params) -> dict[str, Any]:
+        return {name: float(params[name]) for name in LOSS_OPTIONS if name in params}
+
+    def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.Loss:
+        return make_loss(objective, n_outputs, arithmetic=arithmetic(), **options)
 
     def default_metric(self, params: Params) -> Metric:
         return default_metric(
@@ -279,6 +293,19 @@ class XgboostBackend(Backend):
     def leaves(self, booster: xgboost.Booster, table: Table) -> npt.NDArray[np.int32]:
         found = _predict(booster, table, None, pred_leaf=True)
         return found.reshape(table.n_rows, -1).astype(np.int32)
+
+    def own_rounds(
+        self, document: assemble.Document, n_rounds: int, loss: TaskLoss
+    ) -> xgboost.Booster:
+        own = assemble.as_own(
+            document,
+            n_rounds,
+            objective_document(loss.objective, tuple(loss.options.items())),
+            start=loss.start,
+            unit=loss.unit,
+            dispersion=loss.dispersion,
+        )
+        return assemble.first_rounds(own, n_rounds)
 
     def combine(
         self,

@@ -44,8 +44,8 @@ _OBJECTIVE_PARAMETERS = (
     "quantile_alpha",
     "num_parallel_tree",
 )
-# Those that a loss of the core takes.
-_LOSS_OPTIONS = ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power")
+#: Those that a loss of the core takes.
+LOSS_OPTIONS = ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power")
 #: Other names of parameters. Where both are set XGBoost silently takes the second, in any order.
 ALIASES = {
     "eta": "learning_rate",
@@ -221,8 +221,18 @@ def _read_objective(learner: dict[str, Any]) -> tuple[str, dict[str, float]]:
         key: float(value)
         for group in objective.values()
         for key, value in group.items()
-        if key in _LOSS_OPTIONS
+        if key in LOSS_OPTIONS
     }
+
+
+@cache
+def objective_document(name: str, options: tuple[tuple[str, float], ...]) -> dict[str, Any]:
+    """What a model document says of an objective with these parameters."""
+    matrix = xgboost.DMatrix(np.zeros((1, 1)), label=[1])
+    params = {"objective": name, **dict(options), "verbosity": 0}
+    booster = xgboost.Booster(params, cache=[matrix])
+    found: dict[str, Any] = json.loads(booster.save_config())["learner"]["objective"]
+    return found
 
 
 @cache

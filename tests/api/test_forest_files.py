@@ -30,6 +30,7 @@ from mtboost import (
     compress,
 )
 from mtboost.errors import ModelFormatError
+from mtboost.model_file import FORMAT
 
 N_ROWS = 120
 RNG = np.random.default_rng(0)
@@ -624,9 +625,10 @@ def test_a_file_of_a_newer_version_asks_to_upgrade(made, tmp_path):
     path, raw = raw_of(made, "a tree", tmp_path)
 
     def change(parts):
-        meta = json.loads(parts["mtboost.json"]) | {"format": 4}
+        meta = json.loads(parts["mtboost.json"]) | {"format": FORMAT + 1}
         parts["mtboost.json"] = json.dumps(meta).encode()
 
     path.write_bytes(rewritten(raw, change))
-    with pytest.raises(ModelFormatError, match=r"format 4; this mtboost reads up to 3: upgrade"):
+    message = rf"format {FORMAT + 1}; this mtboost reads up to {FORMAT}: upgrade"
+    with pytest.raises(ModelFormatError, match=message):
         mtboost.load_model(path)
