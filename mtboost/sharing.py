@@ -12,7 +12,7 @@ The order of the search:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ _STUMP_LEARNING_RATE = 0.15
 
 @dataclass(frozen=True, slots=True)
 class SharingPlan:
-    """What was chosen, and the validation losses that it was chosen by.
+    """What was chosen, and what it was chosen by.
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ class SharingPlan:
     sharing : dict of task name to str
     own_rounds : dict of task name to int
         Rounds of the task's specific or independent model; 0 where it has none.
-    losses : dict of task name to dict of str to float
-        Mean validation loss of the task under each way to share; NaN without validation rows.
+    scores : dict of task name to dict of str to float
+        Validation metric of the task under each way to share; NaN without validation rows.
     common_losses : dict of str to float
         Mean validation loss of each common model that was tried.
     """
@@ -60,7 +60,7 @@ class SharingPlan:
     common_rounds: int
     sharing: dict[TaskName, Sharing]
     own_rounds: dict[TaskName, int]
-    losses: dict[TaskName, dict[str, float]]
+    scores: dict[TaskName, dict[str, float]]
     common_losses: dict[str, float]
 
     @property
@@ -104,7 +104,7 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
         max(found.common.quit_round.values()),
         evidence.ways(),
         evidence.rounds(),
-        evidence.losses(),
+        evidence.scores(),
         found.losses,
     )
     members = [name for name in plan.pool if name in valid.tasks]
@@ -115,55 +115,69 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     return replace(plan, common_rounds=max(rest.quit_round.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A common model, with what it was trained by and the losses of all that were tried."""
+class _Search:
+    """The common model with the least mean loss over all validation rows, so far."""
 
-    stages: TwoStages
-    common: CommonModel
-    losses: dict[str, float]
+    def __init__(self, train: Dataset, valid: Dataset) -> None:
+        self._train = train
+        self._valid = valid
+        self.losses: dict[str, float] = {}
+        self.stages: TwoStages
+        self.common: CommonModel
+
+    def look_at(self, choices: Mapping[str, TwoStages]) -> None:
+        """Train each choice that has not been tried, and keep it if it is better."""
+        for name, stages in choices.items():
+            if name in self.losses:
+                continue
+            common = stages.fit_common(self._train, self._valid)
+            margins = stages.followed_margins(common, self._valid)
+            loss = float(row_losses(stages, self._valid, margins).mean())
+            if loss < min(self.losses.values(), default=np.inf):
+                self.common = common
+                self.stages = replace(stages, pooling=common.trees.pooled.pooling)
+            self.losses[name] = loss
 
 
-def _best_common(stages: TwoStages, train: Dataset, valid: Dataset) -> _Found:
-    """The common model with the least mean loss over all validation rows."""
-    losses: dict[str, float] = {}
-
-    def best_of(choices: Iterator[tuple[str, TwoStages]], best: _Found | None = None) -> _Found:
-        for name, choice in choices:
-            common = choice.fit_common(train, valid)
-            loss = float(row_losses(choice, valid, choice.followed_margins(common, valid)).mean())
-            if best is None or loss < min(losses.values()):
-                settled = common.trees.pooled.pooling
-                best = _Found(replace(choice, pooling=settled), common, losses)
-            losses[name] = loss
-        assert best is not None
-        return best
-
-    found = best_of(_sizes(stages))
+def _best_common(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
+    """Search one setting after the other; the size of trees again when leaves are pooled less."""
+    search = _Search(train, valid)
+    sizes = _sizes(stages)
+    search.look_at({f"{size}, pooled": each for size, each in sizes.items()})
     if train.tasks.n_tasks == 1:
-        return found
-    return best_of(
-        (
-            (f"pooling {factor:g}", replace(found.stages, pooling=RelativePooling(factor)))
-            for factor in _POOLINGS
-        ),
-        found,
-    )
+        return search
+    best = min(search.losses, key=search.losses.__getitem__).removesuffix(", pooled")
+    for size in (best, *(size for size in sizes if size != best)):
+        poolings = _POOLINGS if size == best else [_factor(search)]
+        search.look_at(
+            {
+                f"{size}, pooling {factor:g}": replace(sizes[size], pooling=RelativePooling(factor))
+                for factor in poolings
+                if factor is not None
+            }
+        )
+    return search
 
 
-def _sizes(stages: TwoStages) -> Iterator[tuple[str, TwoStages]]:
-    """Pooled trees of several sizes, or of the size that the user wants."""
-    for depth in _DEPTHS:
-        params = stages.backend.with_size(stages.params, depth)
-        if params is None:
-            yield "pooled", stages
-            return
-        yield f"depth {depth}", replace(stages, params=params)
+def _factor(search: _Search) -> float | None:
+    """The multiple that is best so far; None for pooled leaves."""
+    best = min(search.losses, key=search.losses.__getitem__)
+    return None if best.endswith("pooled") else float(best.rpartition(" ")[2])
+
+
+def _sizes(stages: TwoStages) -> dict[str, TwoStages]:
+    """Trees of several sizes, or of the size that the user wants."""
+    sizes = {depth: stages.backend.with_size(stages.params, depth) for depth in _DEPTHS}
+    return {
+        f"depth {depth}": replace(stages, params=params)
+        for depth, params in sizes.items()
+        if params is not None
+    } or {"given size": stages}
 
 
 def _add_best_specific(
     evidence: Evidence,
-    found: _Found,
+    found: _Search,
     train: Dataset,
     valid: Dataset,
     specific_params: Mapping[str, Any],

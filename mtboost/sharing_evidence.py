@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mtboost.dataset import Dataset
 from mtboost.metrics import Metric, evaluate_by_task
-from mtboost.stages import CommonModel, SpecificModel, TwoStages, as_losses
+from mtboost.stages import CommonModel, SpecificModel, TwoStages, as_losses, from_loss
 from mtboost.tasks import TaskName
 
 DoubleArray = npt.NDArray[np.float64]
@@ -123,9 +123,13 @@ class Evidence:
             for code, (task, best) in enumerate(zip(self._tasks, self._best_ways(), strict=True))
         }
 
-    def losses(self) -> dict[TaskName, dict[str, float]]:
+    def scores(self) -> dict[TaskName, dict[str, float]]:
+        """Validation metric of each task under each way."""
         return {
-            task: {way: float(means[code]) for way, means in self._means.items()}
+            task: {
+                way: from_loss(self._stages.metric, means[code])
+                for way, means in self._means.items()
+            }
             for code, task in enumerate(self._tasks)
         }
 
@@ -167,15 +171,15 @@ def shrunk_means(
 def _variance_of_means(
     values: DoubleArray, codes: npt.NDArray[np.integer[Any]], n_rows: DoubleArray
 ) -> DoubleArray:
-    """Variance of each task's mean; the variance of rows is blended with that of all tasks."""
-    n_tasks = len(n_rows)
+    """Variance of each task's mean, from the variance of rows within all tasks.
+
+    Not from a task's own rows: where two models hardly differ the gain is small, its variance too,
+    and such tasks would outweigh the others.
+    """
     counts = np.maximum(n_rows, 1.0)
-    means = np.bincount(codes, values, n_tasks) / counts
-    squares = np.bincount(codes, (values - means[codes]) ** 2, n_tasks)
+    means = np.bincount(codes, values, len(n_rows)) / counts
     n_free = max(1.0, n_rows.sum() - np.count_nonzero(n_rows))
-    prior = 10.0
-    of_row = (squares + prior * squares.sum() / n_free) / (counts - 1.0 + prior)
-    return np.asarray(of_row / counts)
+    return np.asarray(((values - means[codes]) ** 2).sum() / n_free / counts)
 
 
 def _curves(metric: Metric, histories: list[DoubleArray]) -> DoubleArray:

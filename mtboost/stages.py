@@ -450,6 +450,13 @@ def as_losses(metric: Metric, values: npt.NDArray[np.float64]) -> npt.NDArray[np
     return -values if metric.greater_is_better else values
 
 
+def from_loss(metric: Metric, loss: float) -> float:
+    """The metric of rows whose mean loss it is, the way back of :func:`as_losses`."""
+    if metric.name in ("rmse", "rmsle"):
+        return float(np.sqrt(loss))
+    return float(-loss if metric.greater_is_better else loss)
+
+
 class _Stop:
     """Ends the trainings whose callback it is, in whatever thread, after the round they are in."""
 

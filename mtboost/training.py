@@ -254,6 +254,8 @@ def fit(
     ----------
     zhang2019, section 3.
     """
+    if strategy not in ("two-stage", "auto"):
+        raise ParameterError(f"strategy must be 'two-stage' or 'auto', found {strategy!r}.")
     data = Dataset(
         X,
         y,
@@ -308,6 +310,8 @@ def fit(
         check_rows(library, valid, objective, settings, "eval_set: ")
     else:
         classes = labels_are_classes(objective, data.tasks)
+        if strategy == "auto" and validation_fraction == "auto":
+            validation_fraction = 0.2  # for a single task too
         train_rows, valid = hold_out(data, validation_fraction, classes, seed)
     if train_rows.weight is not None and not train_rows.weight.any():
         raise DataError(
@@ -377,7 +381,7 @@ def _fit_auto(
     )
     with openmp_threads(stages.n_threads):
         plan = plan_sharing(stages, train, valid)
-        scores = plan.losses
+        scores = plan.scores
         if baselines:
             for name, values in baseline_scores(stages, train, valid).items():
                 for name_of_task, value in values.items():

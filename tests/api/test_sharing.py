@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fit(strategy="auto"): what it chooses, and that it trains what it has chosen."""
+
+import numpy as np
+import pytest
+
+import mtboost
+from mtboost.errors import ParameterError
+from mtboost.sharing_evidence import _shared_rounds, shrunk_means
+
+N_TASKS, N_EACH = 6, 150
+OPTIONS = {"num_boost_round": 120, "specific_rounds": 80, "patience": 10}
+
+
+def tasks_of(functions, seed=0, n_each=N_EACH, noise=0.2):
+    """Rows of one task after the other; each function takes the columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((len(functions) * n_each, 3))
+    task = np.repeat(np.arange(len(functions)), n_each)
+    clean = np.concatenate([f(*X[task == code].T) for code, f in enumerate(functions)])
+    return X, clean + noise * rng.normal(size=len(X)), task
+
+
+def wave(a, b, c):
+    return np.sin(6 * a) + b
+
+
+def other(a, b, c):
+    return 3 * np.cos(7 * c) - 2 * b
+
+
+SAME = [wave] * N_TASKS
+OUTLIER = [wave] * (N_TASKS - 1) + [other]
+
+
+def fitted(library, data, **options):
+    X, y, task = data
+    return mtboost.fit(
+        X, y, task=task, backend=library.name, strategy="auto", **{**OPTIONS, **options}
+    )
+
+
+def rmse(model, functions):
+    X, y, task = tasks_of(functions, seed=9, n_each=400, noise=0.0)
+    found = model.predict(X, task=task)
+    return np.array([np.sqrt(np.mean((found - y)[task == t] ** 2)) for t in np.unique(task)])
+
+
+# What is chosen -----------------------------------------------------------------------------------
+
+
+def test_tasks_that_are_one_share_everything(library):
+    model = fitted(library, tasks_of(SAME))
+    assert set(model.report()["sharing"]) == {"common"}
+    alone = mtboost.fit(*tasks_of(SAME)[:2], backend=library.name, strategy="auto", **OPTIONS)
+    assert rmse(model, SAME).mean() < 1.25 * rmse_of_one(alone)
+
+
+def rmse_of_one(model):
+    X, y, _ = tasks_of(SAME, seed=9, n_each=400, noise=0.0)
+    return np.sqrt(np.mean((model.predict(X) - y) ** 2))
+
+
+def test_an_outlier_leaves_and_does_not_harm_the_others(library):
+    model = fitted(library, tasks_of(OUTLIER))
+    sharing = model.report()["sharing"]
+    assert sharing[N_TASKS - 1] != "common"
+    assert (sharing[: N_TASKS - 1] != "independent").all()
+    without = fitted(library, tasks_of(SAME[1:]))
+    assert rmse(model, OUTLIER)[:-1].mean() < 1.3 * rmse(without, SAME[1:]).mean()
+    pooled = mtboost.fit(
+        *tasks_of(OUTLIER)[:2],
+        task=tasks_of(OUTLIER)[2],
+        backend=library.name,
+        split_score="plain",
+        specific_rounds=0,
+        num_boost_round=60,
+    )
+    assert (rmse(model, OUTLIER) < rmse(pooled, OUTLIER)).all()
+
+
+def test_unrelated_tasks_go_their_own_ways(library):
+    functions = [
+        lambda a, b, c, s=s, k=k: s * np.sin((3 + k) * (a, b, c)[k % 3])
+        for k, s in enumerate([2, -3, 4, -2, 3, -4])
+    ]
+    model = fitted(library, tasks_of(functions, n_each=250))
+    assert (model.report()["sharing"] != "common").sum() >= N_TASKS - 1
+
+
+# What is trained ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic", "multi:softprob"])
+def test_a_tasks_booster_gives_its_margins(library, objective, tmp_path):
+    X, y, task = tasks_of(OUTLIER)
+    if objective == "binary:logistic":
+        y = (y > 0.5).astype(float)
+    if objective == "multi:softprob":
+        y = np.digitize(y, [0.0, 1.0]).astype(float)
+    model = fitted(library, (X, y, task), objective=library.own(objective))
+    margins = model.predict_margin(X, task=task)
+    for name in range(N_TASKS):
+        own = task == name
+        np.testing.assert_allclose(
+            library.margins(model.booster(name), X[own]), margins[own], atol=100 * library.atol
+        )
+    model.save(tmp_path / "model.mtb")
+    again = mtboost.load_model(tmp_path / "model.mtb")
+    np.testing.assert_array_equal(again.predict_margin(X, task=task), margins)
+    assert again.report().equals(model.report())
+
+
+def test_an_independent_task_begins_at_its_own_start(library):
+    X, y, task = tasks_of(OUTLIER)
+    y = np.where(task == N_TASKS - 1, y + 1000.0, y)
+    model = fitted(library, (X, y, task))
+    found = model.predict({N_TASKS - 1: X[task == N_TASKS - 1]})[N_TASKS - 1]
+    assert np.abs(found - 1000.0).max() < 10.0
+
+
+def test_validation_rows_of_the_user_are_only_looked_at(library):
+    X, y, task = tasks_of(SAME)
+    rng = np.random.default_rng(1)
+    valid = rng.random(len(X)) < 0.25
+    eval_set = (X[valid], y[valid], task[valid])
+    model = fitted(library, (X[~valid], y[~valid], task[~valid]), eval_set=eval_set)
+    report = model.report()
+    assert report["rows"].sum() == (~valid).sum()
+    assert report["valid_rows"].sum() == valid.sum()
+
+
+def test_the_report_tells_what_every_way_would_lose(library):
+    report = fitted(library, tasks_of(OUTLIER)).report()
+    ways = [f"rmse {way}" for way in ("common", "common + specific", "independent")]
+    assert report[ways].notna().all(axis=None)
+    # An outlier leaves because that is what its validation rows say.
+    assert report.loc[N_TASKS - 1, ways].idxmin() == f"rmse {report['sharing'][N_TASKS - 1]}"
+
+
+def test_the_same_bytes_for_any_number_of_threads(library, tmp_path):
+    files = []
+    for n_threads in (1, 2):
+        fitted(library, tasks_of(OUTLIER), n_threads=n_threads).save(tmp_path / str(n_threads))
+        files.append((tmp_path / str(n_threads)).read_bytes())
+    assert files[0] == files[1]
+
+
+def test_one_task_is_one_model(library):
+    X, y, _ = tasks_of([wave], n_each=300)
+    model = mtboost.fit(
+        X, y, backend=library.name, strategy="auto", validation_fraction=0.2, **OPTIONS
+    )
+    assert rmse(model, [wave])[0] < 0.25
+
+
+# What is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"validation_fraction": 0}, "chooses on validation rows"),
+        ({"objective": lambda margin, data: (margin, np.ones_like(margin))}, "one objective"),
+        ({"strategy": "best"}, "strategy must be"),
+    ],
+)
+def test_what_it_cannot_choose_by_is_an_error(library, options, message):
+    with pytest.raises(ParameterError, match=message):
+        fitted(library, tasks_of(SAME), **options)
+
+
+# The evidence -------------------------------------------------------------------------------------
+
+
+def test_values_that_vary_by_chance_are_their_mean():
+    values, variances = np.array([1.0, 1.2, 0.8, 5.0]), np.array([1.0, 1.0, 1.0, 4.0])
+    known = np.array([True, True, True, False])
+    found, error = shrunk_means(values, variances, known)
+    np.testing.assert_allclose(found, 1.0)
+    assert error == pytest.approx(1 / np.sqrt(3))
+
+
+def test_values_that_vary_by_more_are_shrunk_by_the_formula():
+    values, variances = np.array([0.0, 10.0, 2.0]), np.array([1.0, 2.0, 0.5])
+    w = 1 / variances
+    mean = (w * values).sum() / w.sum()
+    tau2 = ((w * (values - mean) ** 2).sum() - 2) / (w.sum() - (w**2).sum() / w.sum())
+    mean = (values / (variances + tau2)).sum() / (1 / (variances + tau2)).sum()
+    expected = [(v / s + mean / tau2) / (1 / s + 1 / tau2) for v, s in zip(values, variances, strict=True)]
+    found, error = shrunk_means(values, variances, np.ones(3, bool))
+    np.testing.assert_allclose(found, expected)
+    assert error == pytest.approx((1 / (variances + tau2)).sum() ** -0.5)
+
+
+def test_shrunk_values_are_nearer_to_the_truth():
+    # 200 draws of 30 values with τ = σ = 1: shrinking halves the mean squared error, whose standard
+    # deviation over the draws is below 2%.
+    rng = np.random.default_rng(0)
+    raw, shrunk = [], []
+    for _ in range(200):
+        truth = rng.normal(size=30)
+        values = truth + rng.normal(size=30)
+        found, _ = shrunk_means(values, np.ones(30), np.ones(30, bool))
+        raw.append(((values - truth) ** 2).mean())
+        shrunk.append(((found - truth) ** 2).mean())
+    assert np.mean(shrunk) < 0.6 * np.mean(raw)
+
+
+def test_nothing_known_is_no_gain():
+    found, error = shrunk_means(np.ones(2), np.ones(2), np.zeros(2, bool))
+    assert (found == 0).all()
+    assert error == np.inf
+
+
+def test_rounds_come_from_the_others_where_a_task_has_few_rows():
+    own = np.array([5.0, 1.0, 3.0, 4.0])
+    others = np.array([5.0, 4.0, 3.0, 1.0])
+    curves = np.array([own, others, others])
+    many = np.full(3, True)
+    assert _shared_rounds(curves, np.array([5.0, 100.0, 100.0]), many).tolist() == [3, 3, 3]
+    assert _shared_rounds(curves, np.array([1e5, 100.0, 100.0]), many)[0] == 1
+    unknown = np.array([False, True, True])
+    assert _shared_rounds(curves, np.array([1e5, 100.0, 100.0]), unknown)[0] == 3
