@@ -36,6 +36,7 @@ from mtboost.lightgbm.library import (
 )
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
 from mtboost.losses import check_labels, is_multiclass, make_lightgbm_loss
+from mtboost.task_column import TaskColumn, grower_arguments
 from mtboost.tasks import TaskSet
 
 DoubleArray = npt.NDArray[np.float64]
@@ -61,6 +62,8 @@ class Growth(TaskGrowth):
         Task of each training row; None is one task.
     score : SplitScore or None
         None ranks cuts by the pooled gain.
+    task_column : TaskColumn, optional
+        Column by which nodes may divide tasks.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Growth(TaskGrowth):
         *,
         tasks: TaskSet | None,
         score: _core.SplitScore | None,
+        task_column: TaskColumn | None = None,
     ) -> None:
         super().__init__(tasks, score)
         self.stock = stock
@@ -99,7 +103,14 @@ class Growth(TaskGrowth):
         matrix, self._features = bin_matrix(
             data, storage_order=order, n_threads=self.settings.n_threads
         )
-        self._grower = _core.TreeGrower(matrix, score=self._score, first_rows=first_rows)
+        # Of a constant column LightGBM does not tell whether it is a category.
+        may_divide = [feature.is_categorical or feature.n_bins == 1 for feature in self._features]
+        self._grower = _core.TreeGrower(
+            matrix,
+            score=self._score,
+            first_rows=first_rows,
+            **grower_arguments(task_column, data.get_feature_name(), may_divide),
+        )
         self._bags = self._make_bags()
         columns = [c for c, feature in enumerate(self._features) if feature.n_bins > 1]
         self._columns = FeatureFraction(
@@ -555,10 +566,14 @@ class GrowingBooster(lightgbm.Booster):
 
 
 def take_over(
-    booster: lightgbm.Booster, *, tasks: TaskSet | None, score: _core.SplitScore | None
+    booster: lightgbm.Booster,
+    *,
+    tasks: TaskSet | None,
+    score: _core.SplitScore | None,
+    task_column: TaskColumn | None = None,
 ) -> None:
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
-    growth = Growth(booster, tasks=tasks, score=score)
+    growth = Growth(booster, tasks=tasks, score=score, task_column=task_column)
     # The stock booster lives on as an object of its own with the same state.
     growth.stock = object.__new__(lightgbm.Booster)
     growth.stock.__dict__.update(booster.__dict__)

@@ -10,6 +10,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.lightgbm.booster import GrowingBooster, take_over
 from mtboost.lightgbm.library import check_version, rows_of_subset
 from mtboost.scores import Beta, Score, make_split_score
+from mtboost.task_column import make_task_column
 from mtboost.tasks import TaskSet
 
 
@@ -30,9 +31,19 @@ class TaskSplit:
         See :func:`mtboost.make_split_score`.
     beta : float or "auto", default="auto"
         Weight of the variance in ``score="variance"``.
+    task_column : int or str, optional
+        Position or name of a category column of the training data that holds the task of each row.
+        A node may then divide the tasks into two groups. Needs ``score="plain"``.
+    task_penalty : float, default=1.0
+        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
+        their divisions gains by chance is subtracted c times. ``cat_smooth``, ``cat_l2`` and
+        ``min_data_per_group`` hold besides. 0 leaves the column a category like others, as in
+        stock training.
 
     Raises
     ------
+    ParameterError
+        Of `score`, `beta` or `task_penalty`, or `task_column` with another score than "plain".
     UnsupportedError
         Parameters ask for trees that only LightGBM grows, such as ``boosting="dart"`` or
         ``linear_tree=True``.
@@ -44,17 +55,26 @@ class TaskSplit:
 
     References
     ----------
-    zhang2019, section 3.2 (key in docs/papers.md).
+    zhang2019, section 3.2; task splits: simm2014 (keys in docs/papers.md).
     """
 
     before_iteration = True
 
-    def __init__(self, task: Any, *, score: Score = "entropy", beta: Beta = "auto") -> None:
+    def __init__(
+        self,
+        task: Any,
+        *,
+        score: Score = "entropy",
+        beta: Beta = "auto",
+        task_column: int | str | None = None,
+        task_penalty: float = 1.0,
+    ) -> None:
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
         make_split_score(score, beta)  # refuses here what training would
         # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
         self._score, self._beta = score, beta
+        self._task_column = make_task_column(task_column, task_penalty, score)
         # Before any other callback looks at the booster. lightgbm.train sets what it does not find
         # in the instance.
         self.order = -1_000_000
@@ -70,4 +90,4 @@ class TaskSplit:
             rows = rows_of_subset(booster.train_set, self.tasks.n_rows) if is_cv else None
             tasks = self.tasks if rows is None else self.tasks.take(rows)
             score = make_split_score(self._score, self._beta)
-            take_over(booster, tasks=tasks, score=score)
+            take_over(booster, tasks=tasks, score=score, task_column=self._task_column)

@@ -9,6 +9,7 @@ import xgboost
 
 from mtboost.errors import UnsupportedError
 from mtboost.scores import Beta, Score, make_split_score
+from mtboost.task_column import make_task_column
 from mtboost.tasks import TaskSet
 from mtboost.xgboost.booster import GrowingBooster, Growth
 from mtboost.xgboost.library import check_version
@@ -34,9 +35,18 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         The array that the training matrix was made from. With it a ``QuantileDMatrix`` is read
         without a temporary copy of its values (8 bytes each). It is not used where `missing` of the
         matrix was another number than NaN.
+    task_column : int or str, optional
+        Position or name of a category column of the training matrix that holds the task of each
+        row. A node may then divide the tasks into two groups. Needs ``score="plain"``.
+    task_penalty : float, default=1.0
+        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
+        their divisions gains by chance is subtracted c times. 0 leaves the column a category like
+        others, as in stock training.
 
     Raises
     ------
+    ParameterError
+        Of `score`, `beta` or `task_penalty`, or `task_column` with another score than "plain".
     UnsupportedError
         Parameters ask for trees that only XGBoost grows, such as ``tree_method="exact"`` or
         ``booster="dart"``.
@@ -48,7 +58,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
 
     References
     ----------
-    zhang2019, section 3.2 (key in docs/papers.md).
+    zhang2019, section 3.2; task splits: simm2014 (keys in docs/papers.md).
     """
 
     def __init__(
@@ -58,6 +68,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         score: Score = "entropy",
         beta: Beta = "auto",
         table: object = None,
+        task_column: int | str | None = None,
+        task_penalty: float = 1.0,
     ) -> None:
         super().__init__()
         check_version()
@@ -66,6 +78,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
         self._score, self._beta = score, beta
         self._table = table
+        self._task_column = make_task_column(task_column, task_penalty, score)
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
@@ -76,7 +89,14 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         if isinstance(model, GrowingBooster):
             raise UnsupportedError("Give xgboost.train one TaskSplit, not two.")
         score = make_split_score(self._score, self._beta)
-        return GrowingBooster(Growth(model, tasks=self.tasks, score=score, table=self._table))
+        growth = Growth(
+            model,
+            tasks=self.tasks,
+            score=score,
+            table=self._table,
+            task_column=self._task_column,
+        )
+        return GrowingBooster(growth)
 
     def after_training(self, model: Any) -> Any:
         # A callback before this one, such as EarlyStopping(save_best=True), may have cut out a

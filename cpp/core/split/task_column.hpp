@@ -7,7 +7,7 @@
 // tasks the expected gain is about σ² (1 + (T − 2) 2/π). T = 2 has one contrast, a χ² of one degree of freedom; of
 // many tasks half go each way, and each adds the squared mean 2/π of a half normal. So a task split has
 //   S = s − c σ² (1 + (T − 2) 2/π)
-// and is admitted only if S > 0. Naive twins: tests/oracle/task_splits.py.
+// and is admitted only if S > 0. Naive twins: tests/oracle/naive_task_splits.py.
 #pragma once
 
 #include <cstddef>
