@@ -243,6 +243,8 @@ class TreeGrower(metaclass=_Pybind11Type):
         score: SplitScore | None = None,
         first_rows: NDArray[np.uint32] | None = None,
         feature_weights: NDArray[np.float32] | None = None,
+        task_column: int | None = None,
+        task_penalty: float = 1.0,
     ) -> None: ...
     # A tree and the leaf of every row (~leaf if the row took no part).
     # tasks, rows: one flag each. features: ascending.

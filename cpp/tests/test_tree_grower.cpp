@@ -81,6 +81,21 @@ TEST(trees_have_the_same_bytes_for_any_number_of_threads) {
     }
 }
 
+TEST(task_splits_have_the_same_bytes_for_any_number_of_threads) {
+  const auto matrix = make_matrix(mixed_table(), shuffled(kRows));
+  const auto grow_with = [&](int n_threads) {
+    TreeGrower grower(matrix, nullptr, std::nullopt, {}, TaskColumn{2, 0.5});
+    return grow_trees(grower, {}, n_threads);
+  };
+  const auto expected = grow_with(1);
+  const Tree& tree = expected.front().tree;
+  bool has_task_split = false;
+  for (node_t node = 0; node < tree.n_nodes(); ++node)
+    has_task_split |= !tree.is_leaf(node) && tree.feature[static_cast<std::size_t>(node)] == 2;
+  check(has_task_split);
+  for (const int n_threads : {2, 7}) check(are_equal(grow_with(n_threads), expected));
+}
+
 TEST(rows_of_a_task_that_has_quit_take_no_part) {
   TreeGrower grower = make_grower(std::make_shared<EntropyScore>());
   const auto serial = grow_trees(grower, {}, 1, {1, 1, 0, 1, 1});
@@ -177,6 +192,17 @@ TEST(wrong_calls_are_refused) {
   check_throws<Error>("needs tasks", [&] { TreeGrower(matrix, std::make_shared<EntropyScore>(), std::nullopt, {}); });
   check_throws<Error>("cover all rows", [&] { TreeGrower(matrix, nullptr, TaskRows({0, 2}), {}); });
   check_throws<Error>("one weight per feature", [&] { TreeGrower(matrix, nullptr, std::nullopt, {1.0f, 1.0f}); });
+
+  const Table table{{{3}, {2, 0.0, true}, {2, 0.1, true}}, 2, {0.0f, 0.0f, 1.0f, 1.0f, 1.0f, kMissing}};
+  const auto with_tasks = make_matrix(table);
+  const auto score = std::make_shared<EntropyScore>();
+  const auto make = [&](const TaskColumn& column) { TreeGrower(with_tasks, nullptr, std::nullopt, {}, column); };
+  make({1, 0.0});
+  check_throws<Error>("must be a category", [&] { make({0, 1.0}); });
+  check_throws<Error>("every row needs a task", [&] { make({2, 1.0}); });
+  check_throws<Error>("not one of the features", [&] { make({3, 1.0}); });
+  check_throws<Error>("a finite number >= 0", [&] { make({1, -1.0}); });
+  check_throws<Error>("plain score", [&] { TreeGrower(with_tasks, score, TaskRows({0, 2}), {}, TaskColumn{1, 1.0}); });
 }
 
 }  // namespace mtboost::test

@@ -37,6 +37,7 @@ from mtboost.lightgbm.library import (
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
 from mtboost.losses import check_labels, is_multiclass, make_lightgbm_loss
 from mtboost.pooled_leaves import Pooling, TaskValues
+from mtboost.task_column import TaskColumn, grower_arguments
 from mtboost.tasks import TaskSet
 
 DoubleArray = npt.NDArray[np.float64]
@@ -65,6 +66,8 @@ class Growth(TaskGrowth):
         None ranks cuts by the pooled gain.
     pooling : float or EstimatedPooling, optional
         κ of partially pooled leaves.
+    task_column : TaskColumn, optional
+        Column by which nodes may divide tasks.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Growth(TaskGrowth):
         tasks: TaskSet | None,
         score: _core.SplitScore | None,
         pooling: Pooling = None,
+        task_column: TaskColumn | None = None,
     ) -> None:
         super().__init__(tasks, score, pooling)
         self.stock = stock
@@ -108,7 +112,14 @@ class Growth(TaskGrowth):
         matrix, self._features = bin_matrix(
             data, storage_order=order, n_threads=self.settings.n_threads
         )
-        self._grower = _core.TreeGrower(matrix, score=self._score, first_rows=first_rows)
+        # Of a constant column LightGBM does not tell whether it is a category.
+        may_divide = [feature.is_categorical or feature.n_bins == 1 for feature in self._features]
+        self._grower = _core.TreeGrower(
+            matrix,
+            score=self._score,
+            first_rows=first_rows,
+            **grower_arguments(task_column, data.get_feature_name(), may_divide),
+        )
         self._bags = self._make_bags()
         columns = [c for c, feature in enumerate(self._features) if feature.n_bins > 1]
         self._columns = FeatureFraction(
@@ -607,9 +618,10 @@ def take_over(
     tasks: TaskSet | None,
     score: _core.SplitScore | None,
     pooling: Pooling = None,
+    task_column: TaskColumn | None = None,
 ) -> Growth:
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
-    growth = Growth(booster, tasks=tasks, score=score, pooling=pooling)
+    growth = Growth(booster, tasks=tasks, score=score, pooling=pooling, task_column=task_column)
     # The stock booster lives on as an object of its own with the same state.
     growth.stock = object.__new__(lightgbm.Booster)
     growth.stock.__dict__.update(booster.__dict__)

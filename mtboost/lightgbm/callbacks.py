@@ -13,6 +13,7 @@ from mtboost.lightgbm.booster import GrowingBooster, take_over
 from mtboost.lightgbm.library import check_version, rows_of_subset
 from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
 from mtboost.scores import Beta, Score, make_split_score
+from mtboost.task_column import make_task_column
 from mtboost.tasks import TaskName, TaskSet
 
 
@@ -43,9 +44,19 @@ class TaskSplit:
         Data sets of `valid_sets` with the task of each of their rows, which partially pooled leaves
         are evaluated by; of other data sets the pooled values are. Those of :class:`TaskQuitting`
         are known without it.
+    task_column : int or str, optional
+        Position or name of a category column of the training data that holds the task of each row.
+        A node may then divide the tasks into two groups. Needs ``score="plain"``.
+    task_penalty : float, default=1.0
+        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
+        their divisions gains by chance is subtracted c times. ``cat_smooth``, ``cat_l2`` and
+        ``min_data_per_group`` hold besides. 0 leaves the column a category like others, as in
+        stock training.
 
     Raises
     ------
+    ParameterError
+        Of `score`, `beta` or `task_penalty`, or `task_column` with another score than "plain".
     UnsupportedError
         Parameters ask for trees that only LightGBM grows, such as ``boosting="dart"`` or
         ``linear_tree=True``.
@@ -57,7 +68,7 @@ class TaskSplit:
 
     References
     ----------
-    zhang2019, section 3.2 (key in docs/papers.md).
+    zhang2019, section 3.2; task splits: simm2014 (keys in docs/papers.md).
     """
 
     before_iteration = True
@@ -70,6 +81,8 @@ class TaskSplit:
         beta: Beta = "auto",
         pooling: PoolingOption | Pooling = None,
         valid_tasks: Sequence[tuple[lightgbm.Dataset, Any]] = (),
+        task_column: int | str | None = None,
+        task_penalty: float = 1.0,
     ) -> None:
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
@@ -82,6 +95,7 @@ class TaskSplit:
         ]
         #: What the leaves of the last training hold of single tasks.
         self.pooled = PooledTrees(self._pooling)
+        self._task_column = make_task_column(task_column, task_penalty, score)
         # Before any other callback looks at the booster. lightgbm.train sets what it does not find
         # in the instance.
         self.order = -1_000_000
@@ -97,7 +111,13 @@ class TaskSplit:
             rows = rows_of_subset(booster.train_set, self.tasks.n_rows) if is_cv else None
             tasks = self.tasks if rows is None else self.tasks.take(rows)
             score = make_split_score(self._score, self._beta)
-            growth = take_over(booster, tasks=tasks, score=score, pooling=self._pooling)
+            growth = take_over(
+                booster,
+                tasks=tasks,
+                score=score,
+                pooling=self._pooling,
+                task_column=self._task_column,
+            )
             for data, known in self._valid_tasks:
                 growth.know_tasks(data, known)
             self.pooled = growth.pooled

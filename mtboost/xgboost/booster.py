@@ -25,6 +25,7 @@ from mtboost.errors import DataError
 from mtboost.growth import TaskGrowth, naming_the_round
 from mtboost.losses import check_labels, make_loss
 from mtboost.pooled_leaves import Pooling, TaskValues
+from mtboost.task_column import TaskColumn, grower_arguments
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
@@ -53,6 +54,8 @@ class Growth(TaskGrowth):
         κ of partially pooled leaves.
     table : array-like, optional
         What the training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
+    task_column : TaskColumn, optional
+        Column by which nodes may divide tasks.
     """
 
     def __init__(
@@ -63,12 +66,14 @@ class Growth(TaskGrowth):
         score: _core.SplitScore | None,
         pooling: Pooling = None,
         table: object = None,
+        task_column: TaskColumn | None = None,
     ) -> None:
         super().__init__(tasks, score, pooling)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
         self._table = table
+        self._task_column = task_column
         self._frame: assemble.Document | None = None
         self._trees: list[assemble.Document] = []
         self._grower: _core.TreeGrower | None = None
@@ -314,6 +319,10 @@ class Growth(TaskGrowth):
         self._check_rows(n_rows)
         if self.tasks is not None:
             self.know_tasks(matrix, self.tasks)
+        types = matrix.feature_types or ["float"] * matrix.num_col()
+        tasks = grower_arguments(
+            self._task_column, matrix.feature_names or [], [kind == "c" for kind in types]
+        )
         if objective is None:
             self._labels = matrix.get_label().reshape(n_rows, -1)
             self._weights = matrix.get_weight() if matrix.get_weight().size else None
@@ -332,6 +341,7 @@ class Growth(TaskGrowth):
             score=self._score,
             first_rows=first_rows,
             feature_weights=feature_weights if feature_weights.size else None,
+            **tasks,
         )
         self._table = None
         self._train = weakref.ref(matrix)

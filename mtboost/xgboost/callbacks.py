@@ -10,6 +10,7 @@ import xgboost
 from mtboost.errors import UnsupportedError
 from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
 from mtboost.scores import Beta, Score, make_split_score
+from mtboost.task_column import make_task_column
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster, Growth
@@ -46,9 +47,18 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         The array that the training matrix was made from. With it a ``QuantileDMatrix`` is read
         without a temporary copy of its values (8 bytes each). It is not used where `missing` of the
         matrix was another number than NaN.
+    task_column : int or str, optional
+        Position or name of a category column of the training matrix that holds the task of each
+        row. A node may then divide the tasks into two groups. Needs ``score="plain"``.
+    task_penalty : float, default=1.0
+        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
+        their divisions gains by chance is subtracted c times. 0 leaves the column a category like
+        others, as in stock training.
 
     Raises
     ------
+    ParameterError
+        Of `score`, `beta` or `task_penalty`, or `task_column` with another score than "plain".
     UnsupportedError
         Parameters ask for trees that only XGBoost grows, such as ``tree_method="exact"`` or
         ``booster="dart"``.
@@ -60,7 +70,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
 
     References
     ----------
-    zhang2019, section 3.2 (key in docs/papers.md).
+    zhang2019, section 3.2; task splits: simm2014 (keys in docs/papers.md).
     """
 
     def __init__(
@@ -72,6 +82,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         pooling: PoolingOption | Pooling = None,
         valid_tasks: Sequence[tuple[xgboost.DMatrix, Any]] = (),
         table: object = None,
+        task_column: int | str | None = None,
+        task_penalty: float = 1.0,
     ) -> None:
         super().__init__()
         check_version()
@@ -87,6 +99,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         self._table = table
         #: What the leaves of the last training hold of single tasks.
         self.pooled = PooledTrees(self._pooling)
+        self._task_column = make_task_column(task_column, task_penalty, score)
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
@@ -102,6 +115,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
             score=make_split_score(self._score, self._beta),
             pooling=self._pooling,
             table=self._table,
+            task_column=self._task_column,
         )
         for matrix, tasks in self._valid_tasks:
             growth.know_tasks(matrix, tasks)

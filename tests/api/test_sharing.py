@@ -187,7 +187,9 @@ def test_values_that_vary_by_more_are_shrunk_by_the_formula():
     mean = (w * values).sum() / w.sum()
     tau2 = ((w * (values - mean) ** 2).sum() - 2) / (w.sum() - (w**2).sum() / w.sum())
     mean = (values / (variances + tau2)).sum() / (1 / (variances + tau2)).sum()
-    expected = [(v / s + mean / tau2) / (1 / s + 1 / tau2) for v, s in zip(values, variances, strict=True)]
+    expected = [
+        (v / s + mean / tau2) / (1 / s + 1 / tau2) for v, s in zip(values, variances, strict=True)
+    ]
     found, error = shrunk_means(values, variances, np.ones(3, bool))
     np.testing.assert_allclose(found, expected)
     assert error == pytest.approx((1 / (variances + tau2)).sum() ** -0.5)

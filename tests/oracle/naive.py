@@ -23,6 +23,8 @@ from typing import Literal
 import numpy as np
 import xgboost as xgb
 from numpy.typing import ArrayLike, NDArray
+from oracle import naive_task_splits
+from oracle.naive_task_splits import TaskColumn
 
 from mtboost.xgboost.library import arithmetic, version
 
@@ -236,6 +238,12 @@ class Training:
     pairs: Doubles  # (n_rows, 2): gradients and hessians, float32 values
     task: Ints
     n_tasks: int
+    task_column: TaskColumn | None = None
+
+    def divides_tasks(self, feature: int) -> bool:
+        """Whether cuts of a feature are task splits that have a price."""
+        own = self.task_column
+        return own is not None and own.column == feature and own.penalty > 0
 
     def groups(self, rows: Ints) -> list[Ints]:
         """All rows, then the rows of each task: what the first axis of a table stands for."""
@@ -435,7 +443,11 @@ def find_best_split(
     best: Split | None = None
     assert node.histogram is not None
     for feature in sorted(features):
-        for found in candidates(node.histogram[feature], sums, data.cuts[feature], params):
+        limits = params
+        if divides_tasks := data.divides_tasks(feature):
+            n_tasks = int(tasks_present(data, node).sum())
+            limits = replace(params, max_cat_to_onehot=0, max_cat_threshold=n_tasks_known(data))
+        for found in candidates(node.histogram[feature], sums, data.cuts[feature], limits):
             with np.errstate(all="ignore"):
                 gain = pooled_gain(found.left[0], node, params)
                 gain = (gain + pooled_gain(found.right[0], node, params)) - node.gain
@@ -444,7 +456,12 @@ def find_best_split(
                 task_gain = task_gain - task_gain_before
             for i in np.flatnonzero(are_admissible(found, gain, feature, node, params)):
                 s = gain[i]
-                S = f32(score(float(s), task_gain[present, i].astype(np.float64)))
+                if divides_tasks:
+                    S = score_of_task_split(data, float(s), n_tasks)
+                    if S <= 0:
+                        continue
+                else:
+                    S = f32(score(float(s), task_gain[present, i].astype(np.float64)))
                 if best is None or (S, s) > best.key:
                     best = Split(
                         feature,
@@ -455,7 +472,40 @@ def find_best_split(
                         s,
                         S,
                     )
+    if best is not None and data.divides_tasks(best.feature):
+        best = send_others_to_heavier_side(best, tasks_present(data, node))
     return best
+
+
+# Task splits ----------------------------------------------------------------------------------
+
+
+def tasks_present(data: Training, node: Node) -> Bools:
+    """Bins of the task column whose rows say anything in the node."""
+    assert data.task_column is not None
+    column, pairs = data.bins[node.rows, data.task_column.column], data.pairs[node.rows]
+    n_bins = data.cuts[data.task_column.column].n_bins
+    sums = [np.bincount(column, pairs[:, part], minlength=n_bins) for part in (0, 1)]
+    return (sums[0] != 0) | (sums[1] != 0)
+
+
+def n_tasks_known(data: Training) -> int:
+    assert data.task_column is not None
+    return data.cuts[data.task_column.column].n_bins
+
+
+def score_of_task_split(data: Training, s: float, n_tasks: int) -> np.float32:
+    assert data.task_column is not None
+    sigma2 = naive_task_splits.dispersion(data.pairs)
+    return naive_task_splits.score(s, n_tasks, sigma2, data.task_column.penalty)
+
+
+def send_others_to_heavier_side(split: Split, is_present: Bools) -> Split:
+    """Tasks that have no rows here, and unknown ones, follow the side with more hessian."""
+    goes_left = bool(split.left[1] >= split.right[1])
+    return replace(
+        split, goes_left=np.where(is_present, split.goes_left, goes_left), missing_left=goes_left
+    )
 
 
 # Growth ---------------------------------------------------------------------------------------
@@ -517,6 +567,7 @@ def grow_tree(
     task: ArrayLike | None = None,
     score: Score = plain,
     allowed_features: Callable[[int], Collection[int]] | None = None,
+    task_column: TaskColumn | None = None,
 ) -> Tree:
     """Grow one tree.
 
@@ -536,10 +587,12 @@ def grow_tree(
         `plain`, `entropy`, ``variance(beta)`` or another `Score`.
     allowed_features : callable, optional
         Node number → features that node may use, besides what interaction constraints demand.
+    task_column : TaskColumn, optional
+        Only with the score `plain`.
     """
     pairs = np.stack([gradient, hessian], axis=1).astype(np.float64)
     task = np.full(len(bins), -1) if task is None else np.asarray(task)
-    data = Training(bins, cuts, pairs, task, n_tasks=int(task.max()) + 1)
+    data = Training(bins, cuts, pairs, task, int(task.max()) + 1, task_column)
 
     def open_node(node: Node) -> None:
         """Look for the node's split, and queue the node if there is one."""

@@ -26,6 +26,8 @@ from typing import Literal
 import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
+from oracle import naive_task_splits
+from oracle.naive_task_splits import TaskColumn
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -359,9 +361,16 @@ class Training:
     data: Data
     pairs: Doubles  # (n_rows, 2): gradients and hessians, float32 values
     params: Params
+    rows: Ints  # that take part
     task: Ints
     score: Score | None
     min_tasks: int
+    task_column: TaskColumn | None = None
+
+    def divides_tasks(self, feature: int) -> bool:
+        """Whether cuts of a feature are task splits that have a price."""
+        own = self.task_column
+        return own is not None and own.column == feature and own.penalty > 0
 
     def blocks(self, group: Group, n_rows: int) -> list[slice]:
         """How the rows of a node are shared out where the histogram of this group is summed."""
@@ -710,7 +719,7 @@ def several_categories_left(
     whole = leaf.whole
     fewest, lightest = params.fewest_rows, params.min_sum_hessian_in_leaf
     n_rows = estimated_rows(table[:, 1], whole.n_rows / float(whole.hessian))
-    used = [b for b in range(1, len(table)) if n_rows[b] >= params.cat_smooth]
+    used = used_categories(n_rows, params)
     used.sort(key=lambda b: table[b, 0] / (table[b, 1] + params.cat_smooth))
     most = min(params.max_cat_threshold, (len(used) + 1) // 2)
     only = None
@@ -734,6 +743,10 @@ def several_categories_left(
             n_group = 0
             if only is None or i == only:
                 yield left, right, order[: i + 1]
+
+
+def used_categories(n_rows: Ints, params: Params) -> list[int]:
+    return [b for b in range(1, len(n_rows)) if n_rows[b] >= params.cat_smooth]
 
 
 # Random numbers -------------------------------------------------------------------------------
@@ -893,8 +906,12 @@ def find_best_split(training: Training, leaf: Leaf, permitted: set[int], draws: 
     for number in sorted(leaf.histogram):
         feature = training.data.features[number]
         table = leaf.histogram[number]
+        divides_tasks = training.divides_tasks(number)
         if feature.is_categorical:
-            found = categorical_cuts(table, feature, leaf, params, draws.category(number))
+            limits = params
+            if divides_tasks:
+                limits = replace(params, max_cat_to_onehot=0, max_cat_threshold=feature.n_bins)
+            found = categorical_cuts(table, feature, leaf, limits, draws.category(number))
         else:
             only = draws.cut(number, feature.n_bins)
             found = numerical_cuts(table, feature, leaf, params, only)
@@ -905,12 +922,26 @@ def find_best_split(training: Training, leaf: Leaf, permitted: set[int], draws: 
         by_task = sums_of_tasks(training, leaf, number) if score else None
         for cut in [own_choice(found)] if by_task is None else found.cuts:
             s = worth(feature, leaf, params, cut.gain - found.floor)
-            if score and by_task is not None:
+            if divides_tasks:
+                S = score_of_task_split(training, leaf, s, table)
+                if S <= 0:
+                    continue
+            elif score and by_task is not None:
                 S = float(f32(score(s, task_gains(by_task, cut.goes_left, params))))
             else:
                 S = s if training.score is None else training.score(s, np.zeros(n_tasks))
             if s > 0 and (leaf.split is None or (-S, -s, feature.column) < rank(leaf.split)):
                 leaf.split = make_split(number, feature, leaf, params, cut, found.l2, s, S)
+
+
+def score_of_task_split(training: Training, leaf: Leaf, s: float, table: Doubles) -> float:
+    """S with as many tasks as LightGBM sorts: small ones stay right."""
+    assert training.task_column is not None
+    whole = leaf.whole
+    n_rows = estimated_rows(table[:, 1], whole.n_rows / float(whole.hessian))
+    n_tasks = len(used_categories(n_rows, training.params))
+    sigma2 = naive_task_splits.dispersion(training.pairs[training.rows])
+    return float(naive_task_splits.score(s, n_tasks, sigma2, training.task_column.penalty))
 
 
 def own_choice(found: Cuts) -> Cut:
@@ -997,6 +1028,7 @@ def grow_tree(
     task: Ints | None = None,
     score: Score | None = None,
     min_tasks: int = 2,
+    task_column: TaskColumn | None = None,
 ) -> Tree:
     """Grow one tree.
 
@@ -1019,14 +1051,17 @@ def grow_tree(
         left out.
     min_tasks : int
         Where fewer tasks are present LightGBM chooses the cut, and S follows from its s.
+    task_column : TaskColumn, optional
+        Only without `score`.
     """
     pairs = np.stack([gradient, hessian], axis=1).astype(np.float64)
     task = np.zeros(data.n_rows, dtype=np.int64) if task is None else task
-    training = Training(data, pairs, params, task, score, min_tasks)
+    rows = np.arange(data.n_rows) if rows is None else rows
+    training = Training(data, pairs, params, rows, task, score, min_tasks, task_column)
     draws = Draws(data, params) if draws is None else draws
     draws.next_tree()
 
-    root = make_root(training, rows)
+    root = make_root(training)
     leaves = [root]
     nodes: list[tuple[Leaf, Split, Side, Side, tuple[int, int]]] = []
     look_for_splits(training, None, root, None, draws)
@@ -1046,8 +1081,8 @@ def grow_tree(
     return make_tree(training, leaves, nodes)
 
 
-def make_root(training: Training, rows: Ints | None) -> Leaf:
-    rows = np.arange(training.data.n_rows) if rows is None else rows
+def make_root(training: Training) -> Leaf:
+    rows = training.rows
     sums = root_sums(training.pairs[rows], training.params)
     root = Leaf(number=0, depth=0, rows=rows, sums=sums, output=0.0)
     # Of the root nothing is smoothed, and its sums carry no ε.

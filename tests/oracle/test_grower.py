@@ -7,7 +7,7 @@ what remains is the rounding of S itself, which the kernel sums up over tasks in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from oracle import naive
+from oracle.naive_task_splits import TaskColumn
 
 from mtboost import _core
 
@@ -87,7 +88,24 @@ def problems(draw: st.DrawFn) -> Problem:
     )
 
 
-def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -> dict:
+@st.composite
+def with_task_column(draw: st.DrawFn) -> tuple[Problem, int]:
+    """A problem one of whose columns is the task of its rows, and the place of that column."""
+    problem = draw(problems())
+    codes = np.arange(problem.n_tasks, dtype=np.float32)
+    cuts, columns = list(problem.cuts), list(problem.bins.T)
+    place = draw(st.integers(0, len(cuts)))
+    cuts.insert(place, naive.Cuts(codes, np.float32(0), is_categorical=True))
+    columns.insert(place, problem.task)
+    return replace(problem, cuts=cuts, bins=np.column_stack(columns)), place
+
+
+def grow(
+    problem: Problem,
+    score: _core.SplitScore | None,
+    n_threads: int = 1,
+    task_column: TaskColumn | None = None,
+) -> dict:
     """The kernel's tree, with the leaf of every row."""
     X = problem.bins.astype(np.float32)  # value b of a numerical feature lies in bin b
     X[problem.bins < 0] = np.nan
@@ -108,6 +126,8 @@ def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -
         builder.build(),
         score=score,
         first_rows=np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
+        task_column=task_column and task_column.column,
+        task_penalty=task_column.penalty if task_column else 1.0,
     )
     p = problem.params
     params = _core.XgboostParams(
@@ -134,7 +154,7 @@ def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -
     }
 
 
-def twin(problem: Problem, score: naive.Score) -> naive.Tree:
+def twin(problem: Problem, score: naive.Score, task_column: TaskColumn | None = None) -> naive.Tree:
     return naive.grow_tree(
         problem.bins,
         problem.cuts,
@@ -143,6 +163,7 @@ def twin(problem: Problem, score: naive.Score) -> naive.Tree:
         problem.params,
         task=problem.task,
         score=score,
+        task_column=task_column,
     )
 
 
@@ -175,6 +196,15 @@ def assert_same_tree(kernel: dict, expected: naive.Tree, error: float) -> None:
     if len(parted):
         assert are_alike(np.sort(kernel["score"]), np.sort(expected.score))
         return
+    assert_equal_tree(kernel, expected)
+
+
+def assert_equal_tree(kernel: dict, expected: naive.Tree) -> None:
+    """Equal but for the last places of S."""
+    is_inner = expected.left >= 0
+    for name in ("feature", "threshold", "default_left", "gain"):
+        assert_array_equal(kernel[name][is_inner], getattr(expected, name)[is_inner])
+    assert_array_equal(kernel["left"], expected.left)
     assert_array_equal(kernel["right"], expected.right)
     assert_array_equal(kernel["value"][expected.left < 0], expected.value[expected.left < 0])
     assert_array_equal(kernel["hessian"], expected.hessian)
@@ -240,5 +270,38 @@ def test_variance_without_beta_grows_the_plain_tree(problem: Problem) -> None:
 @settings(max_examples=50, deadline=None)
 def test_threads_change_nothing(problem: Problem, n_threads: int) -> None:
     one, many = (grow(problem, _core.entropy_score(), n) for n in (1, n_threads))
+    for field in one:
+        assert_array_equal(one[field], many[field])
+
+
+PENALTIES = st.sampled_from([1e-3, 0.3, 1.0])
+
+
+@given(problem=with_task_column(), penalty=PENALTIES)
+@settings(max_examples=400, deadline=None)
+def test_kernel_grows_the_twins_tree_with_task_splits(
+    problem: tuple[Problem, int], penalty: float
+) -> None:
+    whole, place = problem
+    column = TaskColumn(place, penalty)
+    kernel, expected = grow(whole, None, task_column=column), twin(whole, naive.plain, column)
+    assert_equal_tree(kernel, expected)
+    assert_array_equal(kernel["score"], expected.score)
+
+
+@given(problem=with_task_column())
+@settings(max_examples=50, deadline=None)
+def test_a_task_column_without_a_penalty_is_a_category(problem: tuple[Problem, int]) -> None:
+    whole, place = problem
+    free, category = grow(whole, None, task_column=TaskColumn(place, 0.0)), grow(whole, None)
+    for field in category:
+        assert_array_equal(free[field], category[field])
+
+
+@given(problem=with_task_column(), n_threads=st.sampled_from([2, 7]))
+@settings(max_examples=50, deadline=None)
+def test_threads_change_no_task_split(problem: tuple[Problem, int], n_threads: int) -> None:
+    whole, place = problem
+    one, many = (grow(whole, None, n, TaskColumn(place, 0.3)) for n in (1, n_threads))
     for field in one:
         assert_array_equal(one[field], many[field])

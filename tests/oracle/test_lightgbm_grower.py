@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from oracle import naive, naive_lightgbm
+from oracle.naive_task_splits import TaskColumn
 
 from mtboost import _core
 from mtboost.lightgbm import bins as own_bins
@@ -143,6 +144,40 @@ def parts(draw: st.DrawFn) -> Problem:
     return replace(whole, rows=rows, active=active, features=np.sort(chosen))
 
 
+@st.composite
+def with_task_column(draw: st.DrawFn) -> tuple[Problem, int]:
+    """A problem whose last column is the task of its rows, and the place of that column.
+
+    LightGBM puts rare tasks into bin 0.
+    """
+    problem = draw(st.one_of(problems(), parts()))
+    data, place = problem.data, len(problem.data.features)
+    n_rare = draw(st.sampled_from([0, 1, problem.n_tasks // 2]))
+    n_bins = problem.n_tasks - n_rare + 1
+    feature = naive_lightgbm.Feature(
+        column=place,
+        upper=np.empty(0),
+        categories=np.arange(n_bins),
+        missing="None",
+        zero=0,
+        frequent=draw(st.integers(0, n_bins - 1)),
+        frequent_share=0.0,
+    )
+    bins = np.where(problem.task < n_rare, 0, problem.task - n_rare + 1)
+    params = problem.params
+    if params.monotone_constraints:
+        params = replace(params, monotone_constraints=(*params.monotone_constraints, 0))
+    if params.feature_contri:
+        params = replace(params, feature_contri=(*params.feature_contri, 0.9))
+    chosen = [problem.features, [place]] if len(problem.features) else [problem.features]
+    alone = naive_lightgbm.Group([place], is_multi=False)
+    whole = naive_lightgbm.Data(
+        [*data.features, feature], [*data.groups, alone], np.column_stack([data.bins, bins])
+    )
+    features = np.concatenate(chosen).astype(int)
+    return replace(problem, data=whole, params=params, features=features), place
+
+
 def matrix_of(problem: Problem) -> _core.BinnedMatrix:
     """Each feature in a column of its own."""
     features = own_features(problem)
@@ -182,7 +217,12 @@ class Grown:
     found: np.ndarray  # of all rows, by the finished tree
 
 
-def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -> Grown:
+def grow(
+    problem: Problem,
+    score: _core.SplitScore | None,
+    n_threads: int = 1,
+    task_column: TaskColumn | None = None,
+) -> Grown:
     """The kernel's tree."""
     matrix = matrix_of(problem)
     counts = np.bincount(problem.task, minlength=problem.n_tasks)
@@ -190,6 +230,8 @@ def grow(problem: Problem, score: _core.SplitScore | None, n_threads: int = 1) -
         matrix,
         score=score,
         first_rows=np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
+        task_column=task_column and task_column.column,
+        task_penalty=task_column.penalty if task_column else 1.0,
     )
     of_twin_alone = {"extra_trees", "extra_seed", "feature_fraction_seed"}
     of_twin_alone |= {"num_threads", "force_row_wise", "deterministic"}
@@ -223,7 +265,10 @@ class Chosen(naive_lightgbm.Draws):
 
 
 def twin(
-    problem: Problem, score: naive_lightgbm.Score | None, min_tasks: int
+    problem: Problem,
+    score: naive_lightgbm.Score | None,
+    min_tasks: int,
+    task_column: TaskColumn | None = None,
 ) -> naive_lightgbm.Tree:
     rows = np.ones(problem.data.n_rows, bool)
     if len(problem.rows):
@@ -238,6 +283,7 @@ def twin(
         task=problem.task,
         score=score,
         min_tasks=min_tasks,
+        task_column=task_column,
     )
 
 
@@ -365,3 +411,23 @@ def test_threads_change_nothing(problem: Problem, n_threads: int) -> None:
     for name in one.arrays:
         assert_array_equal(one.arrays[name], many.arrays[name])
     assert_array_equal(one.leaves, many.leaves)
+
+
+@given(problem=with_task_column(), penalty=st.sampled_from([1e-3, 0.3, 1.0]))
+@settings(max_examples=200, deadline=None)
+def test_kernel_grows_the_twins_tree_with_task_splits(
+    problem: tuple[Problem, int], penalty: float
+) -> None:
+    whole, place = problem
+    column = TaskColumn(place, penalty)
+    grown, expected = grow(whole, None, task_column=column), twin(whole, None, 2, column)
+    assert_same_tree("plain", whole, grown, expected)
+
+
+@given(problem=with_task_column())
+@settings(max_examples=50, deadline=None)
+def test_a_task_column_without_a_penalty_is_a_category(problem: tuple[Problem, int]) -> None:
+    whole, place = problem
+    free, category = grow(whole, None, task_column=TaskColumn(place, 0.0)), grow(whole, None)
+    for name, array in category.arrays.items():
+        assert_array_equal(free.arrays[name], array)

@@ -34,6 +34,8 @@ class GrowRules {
 
   virtual const GrowParams& params() const noexcept = 0;
   virtual std::unique_ptr<FeatureScan> make_scan() const = 0;
+  // The same for the task column: all prefixes of its categories, however many or few they are.
+  virtual std::unique_ptr<FeatureScan> make_task_scan() const = 0;
 
   // Sums over the root's rows, whose histogram is there, and its weight.
   virtual NodeSums root(std::span<const row_t> rows, std::span<const GradientPair> gradients,

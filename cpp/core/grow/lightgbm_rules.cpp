@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/require.hpp"
 #include "split/lightgbm_scan.hpp"
@@ -17,6 +18,13 @@ LightgbmRules::LightgbmRules(const BinnedMatrix& matrix, const LightgbmParams& p
 }
 
 std::unique_ptr<FeatureScan> LightgbmRules::make_scan() const { return std::make_unique<LightgbmScan>(matrix_, params_); }
+
+std::unique_ptr<FeatureScan> LightgbmRules::make_task_scan() const {
+  LightgbmParams params = params_;
+  params.max_cat_to_onehot = 0;
+  params.max_cat_threshold = std::numeric_limits<int>::max();
+  return std::make_unique<LightgbmScan>(matrix_, params);
+}
 
 NodeSums LightgbmRules::root(std::span<const row_t> rows, std::span<const GradientPair> gradients,
                              const Histogram&) const {

@@ -2,6 +2,7 @@
 #include "grow/tree_grower.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <queue>
@@ -40,7 +41,7 @@ class TreeGrower::Growth {
         interactions_(params_, matrix_.n_features(), rules.constrains_root()),
         score_(grower.score_.get()),
         tasks_(grower.tasks_ ? &*grower.tasks_ : nullptr),
-        finder_(matrix_, [&rules] { return rules.make_scan(); }, score_, tasks_) {
+        finder_(matrix_, make_scans(grower.task_column_), score_, tasks_) {
     tree_.listed_go_left = rules.lists_left_categories();
   }
 
@@ -62,6 +63,26 @@ class TreeGrower::Growth {
     Histogram parent;
     std::vector<feature_t> candidates;
   };
+
+  // What makes a scan for each thread.
+  SplitFinder::MakeScan make_scans(const std::optional<TaskColumn>& tasks) const {
+    if (!tasks || tasks->penalty == 0.0) return [&rules = rules_] { return rules.make_scan(); };
+    const double price = tasks->penalty * dispersion();
+    return [&rules = rules_, column = tasks->feature, price] {
+      return std::make_unique<TaskColumnScan>(column, price, rules.lists_left_categories(), rules.make_task_scan(),
+                                              rules.make_scan());
+    };
+  }
+
+  // σ²: a row's gradient has the variance σ² h. About 1 for a logistic loss, the mean squared error for squared error.
+  double dispersion() const noexcept {
+    double squares = 0.0, hessian = 0.0;
+    for (const row_t row : partition_.rows(0)) {
+      squares += static_cast<double>(gradients_[row].gradient) * gradients_[row].gradient;
+      hessian += gradients_[row].hessian;
+    }
+    return hessian > 0.0 ? squares / hessian : 0.0;
+  }
 
   Leaf root() {
     Leaf leaf;
@@ -341,16 +362,34 @@ class TreeGrower::Growth {
 };
 
 TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
-                       std::optional<TaskRows> tasks, std::vector<float> feature_weights)
+                       std::optional<TaskRows> tasks, std::vector<float> feature_weights,
+                       std::optional<TaskColumn> task_column)
     : matrix_(std::move(matrix)),
       score_(std::move(score)),
       tasks_(std::move(tasks)),
       feature_weights_(std::move(feature_weights)),
+      task_column_(task_column),
       histograms_(matrix_->n_slots()) {
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");
   require(!tasks_ || tasks_->end(tasks_->n_tasks() - 1) == matrix_->n_rows(), "tasks must cover all rows");
   require(feature_weights_.empty() || feature_weights_.size() == matrix_->n_features(),
           "feature_weights needs one weight per feature");
+  if (task_column_) check_task_column();
+}
+
+void TreeGrower::check_task_column() const {
+  const auto& [feature, penalty] = *task_column_;
+  require(score_ == nullptr, "a task column needs the plain score");
+  require(feature < matrix_->n_features(), "the task column is not one of the features");
+  require(penalty >= 0.0 && std::isfinite(penalty), "the penalty of task splits must be a finite number >= 0");
+  const bin_t n_bins = matrix_->cuts().n_bins(feature);
+  if (matrix_->cuts().is_of_lightgbm()) {  // keeps rare categories where missing values are
+    require(matrix_->cuts().is_categorical(feature) || n_bins < 2, "the task column must be a category");
+    return;
+  }
+  require(matrix_->cuts().is_categorical(feature), "the task column must be a category");
+  for (row_t row = 0; row < matrix_->n_rows(); ++row)
+    require(matrix_->bin(row, feature) < n_bins, "the task column has missing values: every row needs a task");
 }
 
 std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, const Sample& sample) const {

@@ -23,6 +23,7 @@
 #include "split/feature_sampler.hpp"
 #include "split/split_finder.hpp"
 #include "split/split_score.hpp"
+#include "split/task_column.hpp"
 #include "split/task_rows.hpp"
 #include "tree/tree.hpp"
 
@@ -31,8 +32,10 @@ namespace mtboost {
 class TreeGrower {
  public:
   // score: null grows by the pooled gain. tasks: null is a single task. feature_weights: empty, or one per feature.
+  // task_column: a category in which no row is missing; only where score is null.
   TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
-             std::optional<TaskRows> tasks, std::vector<float> feature_weights);
+             std::optional<TaskRows> tasks, std::vector<float> feature_weights,
+             std::optional<TaskColumn> task_column = {});
 
   struct Grown {
     Tree tree;
@@ -56,6 +59,7 @@ class TreeGrower {
  private:
   class Growth;
 
+  void check_task_column() const;
   std::vector<row_t> participating_rows(const GrowParams& params, const Sample& sample) const;
   std::span<const GradientPair> in_stored_order(std::span<const GradientPair> gradients, ThreadPool& pool);
   std::vector<node_t> leaves_of_all_rows(const Tree& tree, std::span<const row_t> participating, ThreadPool& pool) const;
@@ -64,6 +68,7 @@ class TreeGrower {
   std::shared_ptr<const SplitScore> score_;
   std::optional<TaskRows> tasks_;
   std::vector<float> feature_weights_;
+  std::optional<TaskColumn> task_column_;
   RowPartition partition_;
   HistogramPool histograms_;
   std::vector<GradientPair> stored_gradients_;

@@ -20,6 +20,13 @@ XgboostRules::XgboostRules(const BinnedMatrix& matrix, const XgboostParams& para
 
 std::unique_ptr<FeatureScan> XgboostRules::make_scan() const { return std::make_unique<XgboostScan>(matrix_, params_); }
 
+std::unique_ptr<FeatureScan> XgboostRules::make_task_scan() const {
+  XgboostParams params = params_;
+  params.max_cat_to_onehot = 0;
+  params.max_cat_threshold = std::numeric_limits<bin_t>::max();
+  return std::make_unique<XgboostScan>(matrix_, params);
+}
+
 NodeSums XgboostRules::node(const GradientSums& sums, const WeightBounds& bounds) const noexcept {
   return {sums, arithmetic_.weight(sums, bounds), arithmetic_.gain(sums, bounds), bounds};
 }

@@ -75,7 +75,7 @@ class LightgbmScan final : public FeatureScan {
   }
 
   const BinnedMatrix& matrix_;
-  const LightgbmParams& params_;
+  LightgbmParams params_;
   LightgbmArithmetic arithmetic_;
   FreeGain free_gain_;
   std::int64_t fewest_rows_;

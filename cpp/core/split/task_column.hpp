@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Task splits: cuts that divide the tasks of a node into two groups (simm2014, by best cuts instead of random ones). The
+// table has a column of task codes for them, a category. The library's own search of categories sorts the tasks by leaf
+// weight and tries every prefix; what is added here is the price.
+//
+// Of so many divisions the best one gains even if all tasks are alike: then each G_t has the variance σ² H_t, and with T
+// tasks the expected gain is about σ² (1 + (T − 2) 2/π). T = 2 has one contrast, a χ² of one degree of freedom; of
+// many tasks half go each way, and each adds the squared mean 2/π of a half normal. So a task split has
+//   S = s − c σ² (1 + (T − 2) 2/π)
+// and is admitted only if S > 0. Naive twins: tests/oracle/naive_task_splits.py.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/types.hpp"
+#include "split/feature_scan.hpp"
+
+namespace mtboost {
+
+struct TaskColumn {
+  feature_t feature = 0;
+  double penalty = 1.0;  // c; 0: the library's own category
+};
+
+// The library's scan, except that the task column has a price.
+class TaskColumnScan final : public FeatureScan {
+ public:
+  // price: c σ². of_tasks: tries all prefixes of categories. Where lists_left is false, models hold for each node where a
+  // task goes that is not there.
+  TaskColumnScan(feature_t column, double price, bool lists_left, std::unique_ptr<FeatureScan> of_tasks,
+                 std::unique_ptr<FeatureScan> of_others);
+
+  Split best_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) override;
+  void list_cuts(feature_t, std::span<const GradientSums>, const NodeSums&, std::vector<Candidate>&) override;
+  bool has_seen_gain() const noexcept override { return last_->has_seen_gain(); }
+  std::vector<bin_t> listed_bins(const Cut& cut, std::span<const bin_t> category_order) const override;
+  const FreeGain& free_gain() const noexcept override { return of_others_->free_gain(); }
+
+ private:
+  // Number of tasks; which they are is kept.
+  std::size_t find_present(std::span<const GradientSums> bins);
+  void send_absent_to_heavier_side(Split& split /* IN-OUT */) const;
+
+  feature_t column_;
+  double price_;
+  bool lists_left_;
+  std::unique_ptr<FeatureScan> of_tasks_, of_others_;
+  const FeatureScan* last_;               // that scanned
+  std::vector<std::uint8_t> is_present_;  // by bin of the task column, of the node scanned last
+};
+
+}  // namespace mtboost
