@@ -15,6 +15,7 @@ from mtboost.feature_weights import PriorOption, read_importances
 from mtboost.labels import FloatArray
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import Metric, get_metric
+from mtboost.task_column import make_task_column
 from mtboost.tasks import TaskName, TaskSet, listed
 from mtboost.threads import default_n_threads
 
@@ -126,6 +127,32 @@ def feature_prior_of(
     if names is None and columns is not None:
         return dict(zip(columns, values.tolist(), strict=True))
     return prior
+
+
+def task_penalty_of(task_splits: object, score: object, data: Dataset) -> float | None:
+    """The price of cuts between tasks; None for no such cuts."""
+    if isinstance(task_splits, bool):
+        penalty = 1.0 if task_splits else None
+    elif isinstance(task_splits, (int, float, np.number)) and 0 <= task_splits < np.inf:
+        penalty = float(task_splits)
+    else:
+        raise ParameterError(
+            f"task_splits must be True, False or a number from 0, found {task_splits!r}."
+        )
+    if penalty is not None:
+        make_task_column(-1, penalty, score)
+        if not may_split_tasks(data):
+            raise ParameterError(
+                f"task_splits needs columns of numbers, and "
+                f"{listed(list(data.common.categorical_features), 'column')} hold categories: "
+                "leave out task_splits, or encode them."
+            )
+    return penalty
+
+
+def may_split_tasks(data: Dataset) -> bool:
+    """Whether a column of tasks can stand beside the common columns."""
+    return not data.common.categorical_features
 
 
 def metric_of(

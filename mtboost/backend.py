@@ -176,12 +176,14 @@ class Backend(abc.ABC):
         table: Table,
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
+        task_penalty: float | None = None,
         valid: Any = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[Any, PooledTrees]:
         """The library's train with ``TaskSplit``; `callbacks` are called in their order.
 
-        The booster, and what its leaves hold of single tasks.
+        With a `task_penalty` the last column of the matrix holds the tasks, and nodes may divide
+        them. The booster, and what its leaves hold of single tasks.
         """
 
     @abc.abstractmethod
@@ -257,10 +259,19 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def with_leaf_values(self, document: Any, values: Sequence[npt.NDArray[np.float64]]) -> Any:
-        """Booster of all rounds with other leaf values."""
+        """Document with other leaf values."""
 
     @abc.abstractmethod
-    def leaves(self, booster: Any, table: Table) -> npt.NDArray[np.int32]:
+    def resolve_task(self, document: Any, code: int | None) -> Any:
+        """Document of one task, without the last column, which holds the tasks; None: unknown."""
+
+    @abc.abstractmethod
+    def leaves(
+        self,
+        booster: Any,
+        table: Table,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> npt.NDArray[np.int32]:
         """Number of the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
 
     @abc.abstractmethod

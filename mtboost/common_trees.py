@@ -33,35 +33,46 @@ class CommonTrees:
         Their positions are the codes in `pooled`.
     pooled : PooledTrees
         What the leaves hold of single tasks.
+    has_task_column : bool
+        Whether the last column of the booster is the code of the task, by which nodes divide tasks.
     """
 
     backend: Backend
     booster: Any
     tasks: tuple[TaskName, ...]
     pooled: PooledTrees = field(default_factory=PooledTrees)
+    has_task_column: bool = False
 
     @property
     def are_same_for_all(self) -> bool:
         """Whether every task has the booster's own trees."""
-        return self.pooled.pooling is None
+        return self.pooled.pooling is None and not self.has_task_column
 
     @property
     def n_rounds(self) -> int:
         return self.backend.n_rounds(self.booster)
 
-    def of_task(self, task: TaskName) -> Any:
-        """An ordinary booster with the leaf values of a task; of a new one, the pooled values."""
-        if self.are_same_for_all or task not in self.tasks:
+    def of_task(self, task: TaskName | None) -> Any:
+        """An ordinary booster with the trees of a task.
+
+        One that is not known has the pooled values, and goes where nodes that divide tasks send
+        rows without a task.
+        """
+        if self.are_same_for_all:
             return self.booster
-        code = self.tasks.index(task)
+        code = self.tasks.index(task) if task in self.tasks else None
         document = self.backend.document(self.booster)
-        values = [
-            own.of_task(pooled, code)
-            for pooled, own in zip(
-                self.backend.leaf_values(document), self.pooled.values, strict=True
-            )
-        ]
-        return self.backend.with_leaf_values(document, values)
+        if code is not None and self.pooled.pooling is not None:
+            values = [
+                own.of_task(pooled, code)
+                for pooled, own in zip(
+                    self.backend.leaf_values(document), self.pooled.values, strict=True
+                )
+            ]
+            document = self.backend.with_leaf_values(document, values)
+        if self.has_task_column:
+            document = self.backend.resolve_task(document, code)
+        return self.backend.first_rounds(document, self.n_rounds)
 
     def learn_task(
         self,
@@ -88,11 +99,11 @@ class CommonTrees:
         """
         document = self.backend.document(self.booster)
         n_outputs = self.backend.n_outputs(document)
-        start = self.backend.predict_margin(
-            self.backend.first_rounds(document, 0), table, base_margin
-        )
-        margins = np.array(start).reshape(table.n_rows, n_outputs)
-        leaves = self.backend.leaves(self.booster, table)
+        labels = np.asarray(labels, np.float32)[:, None]
+        weight = None if weight is None else np.asarray(weight, np.float32)
+        new = np.full(table.n_rows, -1, np.int32)
+        margins = self._start(document, table, new, base_margin)
+        leaves = self.backend.leaves(self.booster, table, self._column(new))
         codes = np.zeros(table.n_rows, np.int32)
         own: list[TaskValues] = []
         pairs: Any = None
@@ -101,7 +112,7 @@ class CommonTrees:
         ):
             output = number % n_outputs
             if output == 0:
-                pairs = loss.gradients(margins, labels[:, None], weight)
+                pairs = loss.gradients(margins, labels, weight)
                 before = margins.copy()
             values = pool_leaves(
                 pooled,
@@ -119,6 +130,25 @@ class CommonTrees:
             table_of_task = values.of_task(pooled, 0).astype(margins.dtype)
             margins[:, output] += table_of_task[leaves[:, number]]
         return self.with_task(task, own)
+
+    def _start(
+        self,
+        document: Any,
+        table: Table,
+        codes: npt.NDArray[np.int32],
+        base_margin: Margins | None,
+    ) -> Margins:
+        """Margins before the first tree, shape (n_rows, n_outputs)."""
+        start = self.backend.predict_margin(
+            self.backend.first_rounds(document, 0), table, base_margin, self._column(codes)
+        )
+        return np.array(start).reshape(table.n_rows, self.backend.n_outputs(document))
+
+    def _values(self, number: int) -> TaskValues:
+        return TaskValues.none() if self.pooled.pooling is None else self.pooled.values[number]
+
+    def _column(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32] | None:
+        return codes if self.has_task_column else None
 
     def _number(self) -> float:
         assert isinstance(self.pooled.pooling, float)
@@ -205,15 +235,15 @@ class CommonTrees:
         """Margins after 0, 1, ... rounds; a row stays as it is after its own round."""
         backend = self.backend
         n_outputs = backend.n_outputs(document)
-        start = backend.predict_margin(backend.first_rounds(document, 0), table, base_margin)
-        margins = np.array(start).reshape(table.n_rows, n_outputs)
+        margins = self._start(document, table, codes, base_margin)
         yield margins
         if n_rounds == 0:
             return
         n_trees = n_rounds * n_outputs
-        leaves = backend.leaves(backend.first_rounds(document, n_rounds), table)
+        first = backend.first_rounds(document, n_rounds)
+        leaves = backend.leaves(first, table, self._column(codes))
         for number, pooled in enumerate(backend.leaf_values(document)[:n_trees]):
-            values = self.pooled.values[number].table(pooled, len(self.tasks))
+            values = self._values(number).table(pooled, len(self.tasks))
             follows = rounds > number // n_outputs
             own = values[leaves[follows, number], codes[follows]].astype(margins.dtype)
             output = number % n_outputs
@@ -239,7 +269,7 @@ def _refit(
             values.astype(margins.dtype),
             leaves,
             margins,
-            labels[:, None],
+            labels,
             weight,
             output=output,
             learning_rate=learning_rate,

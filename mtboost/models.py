@@ -287,7 +287,11 @@ class MultiTaskModel:
     def _first_stage(self, task: TaskName) -> Any:
         """The common model as far as the task follows it, with the task's own objective."""
         if not self.losses:
-            return self._first_rounds(self.quit_round.get(task, max(self.quit_round.values())))
+            rounds = self.quit_round.get(task, max(self.quit_round.values()))
+            if self.common_trees.are_same_for_all:
+                return self._first_rounds(rounds)
+            document = self._library.document(self.common_trees.of_task(task))
+            return self._library.first_rounds(document, rounds)
         return self._own_rounds(self.quit_round[task], task)
 
     def _by_objective(
@@ -542,7 +546,7 @@ class MultiTaskModel:
         stages = stages.on_rows(train)
         with openmp_threads(stages.n_threads):
             trees = self.common_trees
-            if not trees.are_same_for_all and isinstance(own, str):
+            if trees.pooled.pooling is not None and isinstance(own, str):
                 trees = trees.learn_task(
                     task,
                     train.common,
@@ -768,7 +772,11 @@ class MultiTaskModel:
         trees = self.common_trees
         if trees.are_same_for_all:
             return {}
-        return {"pooling": trees.pooled.pooling, "pooled_tasks": trees.tasks}
+        return {
+            "pooling": trees.pooled.pooling,
+            "pooled_tasks": trees.tasks,
+            "has_task_column": trees.has_task_column,
+        }
 
     def _loss_to_json(self, task: TaskName) -> dict[str, Any]:
         if isinstance(self.metric, str):
@@ -833,6 +841,7 @@ def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Mult
             boosters["common"],
             tuple(metadata.get("pooled_tasks", names)),
             PooledTrees(metadata.get("pooling"), read_task_values(parts)),
+            metadata.get("has_task_column", False),
         ),
         specific={
             entry["name"]: boosters.get(f"specific/{number}")

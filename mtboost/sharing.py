@@ -3,8 +3,8 @@
 The order of the search:
 
 1. The common model, one choice after the other: how deep its trees are, unless the user says;
-   then its leaves, pooled or partially pooled with much or little shrinkage. What has the least
-   mean loss over all validation rows is kept.
+   then its leaves, pooled or partially pooled with much or little shrinkage; then whether nodes
+   may divide tasks. What has the least mean loss over all validation rows is kept.
 2. For each task three ways to use it: the common model alone, a specific model that continues it,
    or an independent model beside it (sharing_evidence.py has the rule).
 3. Independent tasks leave the pool, whose rounds are found anew without them.
@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mtboost.arguments import may_split_tasks
 from mtboost.dataset import Dataset
 from mtboost.pooled_leaves import RelativePooling
 from mtboost.sharing_evidence import Evidence, row_losses
@@ -42,9 +43,11 @@ class SharingPlan:
     Attributes
     ----------
     stages : TwoStages
-        Settings of the common model and of independent ones.
+        Settings of the common model.
     specific_params : mapping
         Parameters of the specific models that differ.
+    independent : TwoStages
+        Settings of independent models.
     common_rounds : int
     sharing : dict of task name to str
     own_rounds : dict of task name to int
@@ -57,6 +60,7 @@ class SharingPlan:
 
     stages: TwoStages
     specific_params: Mapping[str, Any]
+    independent: TwoStages
     common_rounds: int
     sharing: dict[TaskName, Sharing]
     own_rounds: dict[TaskName, int]
@@ -85,7 +89,8 @@ def fit_plan(
     models = specific.fit_specific(data, None, common, followers)
     if alone:
         own = {task: plan.own_rounds[task] if task in alone else 0 for task in data.tasks}
-        independent = fixed.fit_specific(data, None, common, own, alone)
+        without = replace(plan.independent, common_patience=None, patience=None)
+        independent = without.fit_specific(data, None, common, own, alone)
         models |= {task: independent[task] for task in alone}
     return common, models
 
@@ -94,18 +99,15 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     """Choose on validation rows; see the module."""
     found = _best_common(stages, train, valid)
     evidence = Evidence(found.stages, train, valid, found.common)
-    specific_params = _add_best_specific(evidence, found, train, valid, stages.specific_params)
-    nobody = CommonModel(found.common.trees, dict.fromkeys(train.tasks, 0), {}, {})
-    independent = found.stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks))
-    evidence.add("independent", independent, nobody)
     plan = SharingPlan(
-        found.stages,
-        specific_params,
-        max(found.common.quit_round.values()),
-        evidence.ways(),
-        evidence.rounds(),
-        evidence.scores(),
-        found.losses,
+        stages=found.stages,
+        specific_params=_add_best_specific(evidence, found, train, valid, stages.specific_params),
+        independent=_add_best_independent(evidence, found, train, valid),
+        common_rounds=max(found.common.quit_round.values()),
+        sharing=evidence.ways(),
+        own_rounds=evidence.rounds(),
+        scores=evidence.scores(),
+        common_losses={str(setting): loss for setting, loss in found.losses.items()},
     )
     members = [name for name in plan.pool if name in valid.tasks]
     if len(plan.pool) == len(train.tasks) or not members:
@@ -115,54 +117,69 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     return replace(plan, common_rounds=max(rest.quit_round.values()))
 
 
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """How the common model is trained."""
+
+    size: str
+    pooling: float | None = None  # a multiple of what a task has on average
+    has_task_splits: bool = False
+
+    def __str__(self) -> str:
+        leaves = "pooled" if self.pooling is None else f"pooling {self.pooling:g}"
+        return ", ".join([self.size, leaves, *(["task splits"] if self.has_task_splits else [])])
+
+
 class _Search:
     """The common model with the least mean loss over all validation rows, so far."""
 
-    def __init__(self, train: Dataset, valid: Dataset) -> None:
+    def __init__(self, stages: TwoStages, train: Dataset, valid: Dataset) -> None:
+        self.sizes = _sizes(stages)
         self._train = train
         self._valid = valid
-        self.losses: dict[str, float] = {}
+        self.losses: dict[_Setting, float] = {}
         self.stages: TwoStages
         self.common: CommonModel
 
-    def look_at(self, choices: Mapping[str, TwoStages]) -> None:
-        """Train each choice that has not been tried, and keep it if it is better."""
-        for name, stages in choices.items():
-            if name in self.losses:
+    @property
+    def best(self) -> _Setting:
+        return min(self.losses, key=self.losses.__getitem__)
+
+    def look_at(self, *settings: _Setting) -> None:
+        """Train by each setting that has not been tried, and keep the model if it is better."""
+        for setting in settings:
+            if setting in self.losses:
                 continue
+            factor = setting.pooling
+            stages = replace(
+                self.sizes[setting.size],
+                pooling=None if factor is None else RelativePooling(factor),
+                task_penalty=1.0 if setting.has_task_splits else None,
+            )
             common = stages.fit_common(self._train, self._valid)
             margins = stages.followed_margins(common, self._valid)
             loss = float(row_losses(stages, self._valid, margins).mean())
             if loss < min(self.losses.values(), default=np.inf):
                 self.common = common
                 self.stages = replace(stages, pooling=common.trees.pooled.pooling)
-            self.losses[name] = loss
+            self.losses[setting] = loss
 
 
 def _best_common(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
-    """Search one setting after the other; the size of trees again when leaves are pooled less."""
-    search = _Search(train, valid)
-    sizes = _sizes(stages)
-    search.look_at({f"{size}, pooled": each for size, each in sizes.items()})
+    """Search one setting after the other; the size of trees again whenever another one changes."""
+    search = _Search(stages, train, valid)
+    search.look_at(*(_Setting(size) for size in search.sizes))
     if train.tasks.n_tasks == 1:
         return search
-    best = min(search.losses, key=search.losses.__getitem__).removesuffix(", pooled")
-    for size in (best, *(size for size in sizes if size != best)):
-        poolings = _POOLINGS if size == best else [_factor(search)]
-        search.look_at(
-            {
-                f"{size}, pooling {factor:g}": replace(sizes[size], pooling=RelativePooling(factor))
-                for factor in poolings
-                if factor is not None
-            }
-        )
+    search.look_at(*(replace(search.best, pooling=factor) for factor in _POOLINGS))
+    if may_split_tasks(train):
+        divided = replace(search.best, has_task_splits=True)
+        search.look_at(*(replace(divided, size=size) for size in search.sizes))
+    if search.best.has_task_splits:
+        search.look_at(replace(search.best, pooling=None))
+    else:
+        search.look_at(*(replace(search.best, size=size) for size in search.sizes))
     return search
-
-
-def _factor(search: _Search) -> float | None:
-    """The multiple that is best so far; None for pooled leaves."""
-    best = min(search.losses, key=search.losses.__getitem__)
-    return None if best.endswith("pooled") else float(best.rpartition(" ")[2])
 
 
 def _sizes(stages: TwoStages) -> dict[str, TwoStages]:
@@ -176,27 +193,34 @@ def _sizes(stages: TwoStages) -> dict[str, TwoStages]:
 
 
 def _add_best_specific(
-    evidence: Evidence,
-    found: _Search,
-    train: Dataset,
-    valid: Dataset,
-    specific_params: Mapping[str, Any],
+    evidence: Evidence, found: _Search, train: Dataset, valid: Dataset, given: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """The parameters of specific models that the user wants, or the better of two kinds."""
-    choices = [specific_params]
-    if not specific_params:
+    choices = [given]
+    if not given:
         penalty = _STUMP_PENALTY * found.common.trees.pooled.mean_hessian
         choices.append(found.stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE))
-    best: Mapping[str, Any] = {}
-    least = np.inf
-    for params in choices:
-        stages = replace(found.stages, specific_params=params)
-        models = stages.fit_specific(train, valid, found.common)
-        loss = evidence.mean_loss(models)
-        if loss < least:
-            evidence.add("common + specific", models, found.common)
-            best, least = params, loss
-    return best
+    models = [
+        replace(found.stages, specific_params=params).fit_specific(train, valid, found.common)
+        for params in choices
+    ]
+    best = int(np.argmin([evidence.mean_loss(each) for each in models]))
+    evidence.add("common + specific", models[best], found.common)
+    return choices[best]
+
+
+def _add_best_independent(
+    evidence: Evidence, found: _Search, train: Dataset, valid: Dataset
+) -> TwoStages:
+    """Settings of independent models: small trees, which few rows want, or as the user wants."""
+    nobody = CommonModel(found.common.trees, dict.fromkeys(train.tasks, 0), {}, {})
+    choices = list(found.sizes.values())[:2]
+    models = [
+        stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks)) for stages in choices
+    ]
+    best = int(np.argmin([evidence.mean_loss(each) for each in models]))
+    evidence.add("independent", models[best], nobody)
+    return choices[best]
 
 
 def _rows_of(data: Dataset, tasks: list[TaskName]) -> Dataset:

@@ -62,6 +62,8 @@ class TwoStages:
     verbose: bool | int = False
     feature_prior: PriorOption = None
     pooling: Pooling = None
+    #: c of cuts between tasks (mtboost.xgboost.TaskSplit); None for none.
+    task_penalty: float | None = None
     #: Without `patience`: rounds after which the common model ends if the mean metric over all
     #: validation rows has not improved; all tasks then use the best round.
     common_patience: int | None = None
@@ -78,7 +80,7 @@ class TwoStages:
         matrix = self._common_matrix(data)
         quitting = valid_matrix = None
         if valid is not None:
-            valid_matrix = self._common_matrix(valid, ref=matrix)
+            valid_matrix = self._common_matrix(valid, matrix, data)
             quitting = self.backend.quitting(
                 valid_matrix,
                 valid.tasks,
@@ -168,12 +170,18 @@ class TwoStages:
             table=data.common,
             objective=self.objective_for(data),
             pooling=self.pooling,
+            task_penalty=self.task_penalty,
             valid=valid,
             callbacks=callbacks,
         )
-        return CommonTrees(self.backend, booster, data.tasks.names, pooled)
+        has_column = self.task_penalty is not None
+        return CommonTrees(self.backend, booster, data.tasks.names, pooled, has_column)
 
-    def _common_matrix(self, data: Dataset, ref: Any = None) -> Any:
+    def _common_matrix(self, data: Dataset, ref: Any = None, train: Dataset | None = None) -> Any:
+        codes = None
+        if self.task_penalty is not None:
+            names = (train or data).tasks
+            codes = np.array([names.code(name) for name in data.tasks])[data.tasks.codes]
         return self.backend.matrix(
             data.common,
             label=data.labels(),
@@ -182,6 +190,7 @@ class TwoStages:
             params=self.params,
             n_threads=self.n_threads,
             ref=ref,
+            codes=codes,
         )
 
     # ---- what differs where each task has a loss of its own (mixed_stages.py) ----------------

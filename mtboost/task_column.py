@@ -78,6 +78,14 @@ def make_task_column(column: int | str | None, penalty: float, score: object) ->
     return TaskColumn(column, float(penalty))
 
 
+def name_of_task_column(names: Sequence[str]) -> str:
+    """A name for one more column, unlike the others."""
+    name = "task"
+    while name in names:
+        name += "_"
+    return name
+
+
 def grower_arguments(
     task_column: TaskColumn | None, names: Sequence[str], is_categorical: Sequence[bool]
 ) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from mtboost.arguments import (
     feature_prior_of,
     labels_are_classes,
     metric_of,
+    task_penalty_of,
 )
 from mtboost.backends import get_backend
 from mtboost.baselines import baseline_scores
@@ -139,6 +140,7 @@ def fit(
     split_score: Score = "entropy",
     beta: Beta = "auto",
     pooling: PoolingOption = None,
+    task_splits: bool | float = False,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int = 500,
@@ -189,6 +191,10 @@ def fit(
         of all tasks to the one that its H_t rows alone would have: 0 shares the structure of the
         trees only, ``"auto"`` goes by how much the tasks differ in the first tree, and without it
         the values are shared too (docs/pooling.md).
+    task_splits : bool or float, default=False
+        Whether nodes of the common model may divide the tasks into two groups; a number is the
+        price c of such a cut in units of what it gains by chance, True is 1 (docs/split_scores.md).
+        Needs ``split_score="plain"`` and columns of numbers.
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
@@ -292,6 +298,7 @@ def fit(
         verbose=verbose,
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
         pooling=check_pooling(pooling),
+        task_penalty=task_penalty_of(task_splits, split_score, data),
     )
     if isinstance(objective, Mapping):
         metrics = metrics_by_task(eval_metric, objective, data.tasks, library, settings)

@@ -27,9 +27,17 @@ from mtboost.lightgbm.library import (
     objective_lines,
     read_parameters,
 )
-from mtboost.lightgbm.matrices import check_names, dataset, native, own_name, predict_margin
+from mtboost.lightgbm.matrices import (
+    check_names,
+    dataset,
+    native,
+    own_name,
+    predict_margin,
+    with_category,
+)
 from mtboost.lightgbm.quitting import QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
+from mtboost.lightgbm.resolve import resolve_task
 from mtboost.losses import TaskLoss, check_labels, inverse_link, main_name, make_lightgbm_loss
 from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
@@ -223,6 +231,7 @@ class LightgbmBackend(Backend):
         table: Table,
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
+        task_penalty: float | None = None,
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[lightgbm.Booster, PooledTrees]:
@@ -232,7 +241,14 @@ class LightgbmBackend(Backend):
                     f"callbacks holds {callback!r}: it must be a function of "
                     "lightgbm.callback.CallbackEnv, such as lightgbm.log_evaluation()."
                 )
-        split = TaskSplit(tasks, score=score, beta=beta, pooling=pooling)
+        split = TaskSplit(
+            tasks,
+            score=score,
+            beta=beta,
+            pooling=pooling,
+            task_column=None if task_penalty is None else -1,
+            task_penalty=task_penalty or 0.0,
+        )
         booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
         return booster, split.pooled
 
@@ -323,15 +339,24 @@ class LightgbmBackend(Backend):
 
     def with_leaf_values(
         self, document: assemble.Document, values: Sequence[npt.NDArray[np.float64]]
-    ) -> lightgbm.Booster:
+    ) -> assemble.Document:
         trees = [
             assemble.with_leaf_values(tree, own)
             for tree, own in zip(document.trees, values, strict=True)
         ]
-        return assemble.load_document(assemble.with_trees(document, trees))
+        return assemble.with_trees(document, trees)
 
-    def leaves(self, booster: lightgbm.Booster, table: Table) -> npt.NDArray[np.int32]:
-        found = np.asarray(booster.predict(native(table), pred_leaf=True), np.int32)
+    def resolve_task(self, document: assemble.Document, code: int | None) -> assemble.Document:
+        return resolve_task(document, code)
+
+    def leaves(
+        self,
+        booster: lightgbm.Booster,
+        table: Table,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> npt.NDArray[np.int32]:
+        data = native(table) if codes is None else with_category(native(table), codes)
+        found = np.asarray(booster.predict(data, pred_leaf=True), np.int32)
         return found.reshape(table.n_rows, -1)
 
     def own_rounds(

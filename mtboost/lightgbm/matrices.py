@@ -12,6 +12,7 @@ import scipy.sparse
 from mtboost.errors import DataError, MissingDependencyError
 from mtboost.labels import FloatArray
 from mtboost.tables import Table
+from mtboost.task_column import name_of_task_column
 
 # Characters that LightGBM refuses in names, and two that would end the line they are written in.
 _FORBIDDEN = set('[]{}":,\n\r')
@@ -76,7 +77,8 @@ def dataset(
     check_names(table)
     options: dict[str, Any] = {}
     if codes is not None:
-        data, names = _with_category(data, codes), None
+        data = with_category(data, codes)
+        names = names and (*names, name_of_task_column(names))
         options["categorical_feature"] = [table.n_features]
         if table.categorical_features:
             options["categorical_feature"] = "auto"
@@ -125,15 +127,15 @@ def predict_margin(
     **options: Any,
 ) -> npt.NDArray[np.float64]:
     """Raw scores of the first rounds, by default of all; shape (n_rows,) or (n_rows, n_outputs)."""
-    data = native(table) if codes is None else _with_category(native(table), codes)
+    data = native(table) if codes is None else with_category(native(table), codes)
     rounds = booster.current_iteration() if n_rounds is None else n_rounds
     if table.n_rows * (1 + rounds) < _SERIAL_VISITS:
         options["num_threads"] = 1
     return np.asarray(booster.predict(data, raw_score=True, num_iteration=rounds, **options))
 
 
-def _with_category(data: Any, codes: npt.NDArray[np.integer[Any]]) -> Any:
-    """One more column of category codes; LightGBM's categories of an array are numbers."""
+def with_category(data: Any, codes: npt.NDArray[np.integer[Any]]) -> Any:
+    """One more column of category codes, a negative one missing; of an array they are numbers."""
     if scipy.sparse.issparse(data):
         column = scipy.sparse.csr_matrix(codes.astype(data.dtype)[:, None])
         return scipy.sparse.hstack([data, column], format="csr")
@@ -142,8 +144,9 @@ def _with_category(data: Any, codes: npt.NDArray[np.integer[Any]]) -> Any:
     import pandas
 
     categories = np.arange(codes.max(initial=0) + 1)
-    frame = data.set_axis([str(number) for number in range(data.shape[1])], axis=1)
-    return frame.assign(task=pandas.Categorical(codes, categories=categories))
+    column = pandas.Categorical(codes, categories=categories)
+    name = name_of_task_column(list(map(str, data.columns)))
+    return data.set_axis(list(map(str, data.columns)), axis=1).assign(**{name: column})
 
 
 def _number(dtype: Any) -> Any:

@@ -47,6 +47,7 @@ from mtboost.xgboost.matrices import (
 from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
+from mtboost.xgboost.resolve import resolve_task
 
 # One thread visits so many pairs of a row and a round in about a millisecond.
 _SERIAL_VISITS = 100_000
@@ -194,10 +195,19 @@ class XgboostBackend(Backend):
         table: Table,
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
+        task_penalty: float | None = None,
         valid: xgboost.DMatrix | None = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[xgboost.Booster, PooledTrees]:
-        split = TaskSplit(tasks, score=score, beta=beta, pooling=pooling, table=table.native)
+        split = TaskSplit(
+            tasks,
+            score=score,
+            beta=beta,
+            pooling=pooling,
+            table=table.native if task_penalty is None else None,
+            task_column=None if task_penalty is None else -1,
+            task_penalty=task_penalty or 0.0,
+        )
         booster = xgboost.train(
             with_start(params, matrix),
             matrix,
@@ -282,16 +292,26 @@ class XgboostBackend(Backend):
 
     def with_leaf_values(
         self, document: assemble.Document, values: Sequence[npt.NDArray[np.float64]]
-    ) -> xgboost.Booster:
+    ) -> assemble.Document:
         trees = [
             assemble.with_leaf_values(tree, own)
             for tree, own in zip(assemble.trees_of(document), values, strict=True)
         ]
-        n_outputs = assemble.outputs_of(document)
-        return assemble.load_document(assemble.with_trees(document, trees, n_outputs=n_outputs))
+        return assemble.with_trees(document, trees, n_outputs=assemble.outputs_of(document))
 
-    def leaves(self, booster: xgboost.Booster, table: Table) -> npt.NDArray[np.int32]:
-        found = _predict(booster, table, None, pred_leaf=True)
+    def resolve_task(self, document: assemble.Document, code: int | None) -> assemble.Document:
+        return resolve_task(document, code)
+
+    def leaves(
+        self,
+        booster: xgboost.Booster,
+        table: Table,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> npt.NDArray[np.int32]:
+        if codes is not None:
+            found = np.asarray(booster.predict(matrix_with_category(table, codes), pred_leaf=True))
+        else:
+            found = _predict(booster, table, None, pred_leaf=True)
         return found.reshape(table.n_rows, -1).astype(np.int32)
 
     def own_rounds(

@@ -14,6 +14,7 @@ import xgboost
 from mtboost.errors import DataError
 from mtboost.labels import FloatArray
 from mtboost.tables import Table
+from mtboost.task_column import name_of_task_column
 from mtboost.xgboost.library import check_readable
 
 
@@ -54,7 +55,7 @@ def quantile_matrix_with_category(
     n_threads: int | None = None,
     ref: xgboost.DMatrix | None = None,
 ) -> xgboost.QuantileDMatrix:
-    """As :func:`quantile_matrix`, with one more column of category codes."""
+    """As :func:`quantile_matrix`, with one more column of category codes; -1 is missing."""
     return xgboost.QuantileDMatrix(
         **_with_category(table, codes, n_threads),
         label=label,
@@ -72,7 +73,7 @@ def matrix_with_category(
     *,
     base_margin: FloatArray | None = None,
 ) -> xgboost.DMatrix:
-    """As :func:`plain_matrix`, with one more column of category codes."""
+    """As :func:`plain_matrix`, with one more column of category codes; -1 is missing."""
     return xgboost.DMatrix(**_with_category(table, codes, None), base_margin=base_margin)
 
 
@@ -81,13 +82,16 @@ def _with_category(
 ) -> dict[str, Any]:
     plain = plain_matrix(table, n_threads=n_threads)
     n_rows = len(codes)
+    values = np.where(codes < 0, np.float32(np.nan), codes.astype(np.float32))
     column = scipy.sparse.csr_array(  # code 0 is stored: what is not stored is missing
-        (codes.astype(np.float32), np.zeros(n_rows, np.int32), np.arange(n_rows + 1)),
+        (values, np.zeros(n_rows, np.int32), np.arange(n_rows + 1)),
         shape=(n_rows, 1),
     )
     types = list(plain.feature_types or ["float"] * plain.num_col())
+    names = plain.feature_names
     return {
         "data": scipy.sparse.hstack([plain.get_data(), column], format="csr"),
+        "feature_names": names and [*names, name_of_task_column(names)],
         "feature_types": [*types, "c"],
         "enable_categorical": True,
     }
