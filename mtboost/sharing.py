@@ -4,19 +4,23 @@ The order of the search:
 
 1. The common model, one choice after the other: how deep its trees are, unless the user says;
    then its leaves, pooled or partially pooled with much or little shrinkage; then whether nodes
-   may divide tasks. What has the least mean loss over all validation rows is kept.
+   may divide tasks. What is better by more than one standard error of the difference, over all
+   validation rows, is kept.
 2. For each task three ways to use it: the common model alone, a specific model that continues it,
    or an independent model beside it (sharing_evidence.py has the rule).
-3. Independent tasks leave the pool, whose rounds are found anew without them.
+3. Independent tasks leave the pool, and so do a few that could do without it if the others are
+   better off; its rounds are then found anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.arguments import may_split_tasks
 from mtboost.dataset import Dataset
@@ -31,6 +35,8 @@ Sharing = Literal["common", "common + specific", "independent"]
 _DEPTHS = (2, 4, 6)
 #: κ as multiples of what a task has on average.
 _POOLINGS = (2.0, 0.5, 0.1)
+#: c of cuts between tasks: what they gain by chance once, or nothing.
+_TASK_PENALTIES = (1.0, 0.0)
 #: λ of specific stumps in the same unit: little more than shrunken offsets at first.
 _STUMP_PENALTY = 0.25
 _STUMP_LEARNING_RATE = 0.15
@@ -109,12 +115,36 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
         scores=evidence.scores(),
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
     )
-    members = [name for name in plan.pool if name in valid.tasks]
-    if len(plan.pool) == len(train.tasks) or not members:
-        return plan
-    # Those who stay go on without those who left.
-    rest = found.stages.fit_common(_rows_of(train, plan.pool), _rows_of(valid, members))
-    return replace(plan, common_rounds=max(rest.quit_round.values()))
+    return _without_leavers(plan, evidence, found.common, train, valid)
+
+
+def _without_leavers(
+    plan: SharingPlan, evidence: Evidence, common: CommonModel, train: Dataset, valid: Dataset
+) -> SharingPlan:
+    """The rounds of those who stay; a few who could do without leave if they harm the others."""
+    leavers = [task for task in train.tasks if task not in plan.pool]
+    doubtful = [task for task in evidence.better_alone() if task not in leavers]
+    stay = [task for task in plan.pool if task not in doubtful]
+    if doubtful and 2 * len(stay) > train.tasks.n_tasks:
+        own, own_valid = _rows_of(train, stay), _rows_of(valid, stay)
+        rest = plan.stages.fit_common(own, own_valid)
+        before, after = (
+            row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
+            for each in (common, rest)
+        )
+        if _is_better(after, before):
+            rounds = evidence.rounds("independent")
+            alone: dict[TaskName, Sharing] = dict.fromkeys(doubtful, "independent")
+            return replace(
+                plan,
+                sharing=plan.sharing | alone,
+                own_rounds=plan.own_rounds | {task: rounds[task] for task in doubtful},
+                common_rounds=max(rest.quit_round.values()),
+            )
+    if leavers and len(leavers) < train.tasks.n_tasks:
+        rest = plan.stages.fit_common(_rows_of(train, plan.pool), _rows_of(valid, plan.pool))
+        return replace(plan, common_rounds=max(rest.quit_round.values()))
+    return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +153,12 @@ class _Setting:
 
     size: str
     pooling: float | None = None  # a multiple of what a task has on average
-    has_task_splits: bool = False
+    task_penalty: float | None = None  # None: no cuts between tasks
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"pooling {self.pooling:g}"
-        return ", ".join([self.size, leaves, *(["task splits"] if self.has_task_splits else [])])
+        cuts = [] if self.task_penalty is None else [f"task splits at {self.task_penalty:g}"]
+        return ", ".join([self.size, leaves, *cuts])
 
 
 class _Search:
@@ -138,15 +169,17 @@ class _Search:
         self._train = train
         self._valid = valid
         self.losses: dict[_Setting, float] = {}
+        self.best: _Setting
         self.stages: TwoStages
         self.common: CommonModel
-
-    @property
-    def best(self) -> _Setting:
-        return min(self.losses, key=self.losses.__getitem__)
+        self._of_rows: npt.NDArray[np.float64]
 
     def look_at(self, *settings: _Setting) -> None:
-        """Train by each setting that has not been tried, and keep the model if it is better."""
+        """Train by each setting that has not been tried.
+
+        From more sharing to less: a model is kept if it is better than the best so far by more than
+        one standard error of the difference.
+        """
         for setting in settings:
             if setting in self.losses:
                 continue
@@ -154,15 +187,21 @@ class _Search:
             stages = replace(
                 self.sizes[setting.size],
                 pooling=None if factor is None else RelativePooling(factor),
-                task_penalty=1.0 if setting.has_task_splits else None,
+                task_penalty=setting.task_penalty,
             )
             common = stages.fit_common(self._train, self._valid)
             margins = stages.followed_margins(common, self._valid)
-            loss = float(row_losses(stages, self._valid, margins).mean())
-            if loss < min(self.losses.values(), default=np.inf):
-                self.common = common
+            of_rows = row_losses(stages, self._valid, margins)
+            if not self.losses or _is_better(of_rows, self._of_rows):
+                self.best, self.common, self._of_rows = setting, common, of_rows
                 self.stages = replace(stages, pooling=common.trees.pooled.pooling)
-            self.losses[setting] = loss
+            self.losses[setting] = float(of_rows.mean())
+
+
+def _is_better(losses: npt.NDArray[np.float64], others: npt.NDArray[np.float64]) -> bool:
+    """Whether losses of the same rows are smaller by more than one standard error."""
+    gains = others - losses
+    return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
 
 
 def _best_common(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
@@ -173,12 +212,10 @@ def _best_common(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
         return search
     search.look_at(*(replace(search.best, pooling=factor) for factor in _POOLINGS))
     if may_split_tasks(train):
-        divided = replace(search.best, has_task_splits=True)
-        search.look_at(*(replace(divided, size=size) for size in search.sizes))
-    if search.best.has_task_splits:
-        search.look_at(replace(search.best, pooling=None))
-    else:
-        search.look_at(*(replace(search.best, size=size) for size in search.sizes))
+        leaves = dict.fromkeys((search.best.pooling, None))
+        size = search.best.size
+        search.look_at(*(_Setting(size, *each) for each in product(leaves, _TASK_PENALTIES)))
+    search.look_at(*(replace(search.best, size=size) for size in search.sizes))
     return search
 
 
@@ -226,5 +263,5 @@ def _add_best_independent(
 def _rows_of(data: Dataset, tasks: list[TaskName]) -> Dataset:
     if len(tasks) == data.tasks.n_tasks:
         return data
-    codes = [data.tasks.code(task) for task in tasks]
+    codes = [data.tasks.code(task) for task in tasks if task in data.tasks]
     return data.take(np.flatnonzero(np.isin(data.tasks.codes, codes)))

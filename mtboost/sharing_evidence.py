@@ -1,8 +1,8 @@
 """What validation rows say of how much each task should share.
 
-A task takes a way with less sharing only where its gain exceeds one standard error of the mean gain
-of all tasks. What its own validation rows say is shrunk towards that mean, by how much of the
-difference between tasks is chance: few rows decide nothing alone. Rounds are found for many tasks
+A task takes a way with less sharing only where that pays by more than one standard error. What its
+own validation rows say is shrunk towards the mean gain of all tasks, by how much of the difference
+between tasks is chance: few rows decide nothing alone. Rounds are found for many tasks
 together as well: by a task's own validation curve only as far as it has many rows, and by the mean
 curve of the other tasks.
 """
@@ -53,7 +53,7 @@ class Evidence:
         self._n_rows = np.bincount(self._codes, minlength=n_tasks).astype(float)
         self._means = {"common": self._task_means(self._common)}
         self._rounds: dict[str, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
-        #: Of each way its gain on "common", shrunk, less one standard error of the mean gain.
+        #: Of each way its gain on "common", shrunk, less one standard error.
         self._certain: dict[str, DoubleArray] = {"common": np.zeros(n_tasks)}
 
     def _task_means(self, losses: DoubleArray) -> DoubleArray:
@@ -87,8 +87,8 @@ class Evidence:
         variance = _variance_of_means(difference, self._codes, self._n_rows)
         known &= np.isfinite(gain) & np.isfinite(variance)
         self._means[way], self._rounds[way] = loss, rounds
-        shrunk, error = shrunk_means(gain, variance, known)
-        self._certain[way] = np.where(rounds > 0, shrunk - error, -np.inf)
+        shrunk, errors = shrunk_means(gain, variance, known)
+        self._certain[way] = np.where(rounds > 0, shrunk - errors, -np.inf)
 
     def _losses_of(
         self, models: Mapping[TaskName, SpecificModel], start: CommonModel
@@ -116,12 +116,18 @@ class Evidence:
             task: names[best] for task, best in zip(self._tasks, self._best_ways(), strict=True)
         }
 
-    def rounds(self) -> dict[TaskName, int]:
-        found = list(self._rounds.values())
-        return {
-            task: int(found[best][code])
-            for code, (task, best) in enumerate(zip(self._tasks, self._best_ways(), strict=True))
-        }
+    def rounds(self, way: str | None = None) -> dict[TaskName, int]:
+        """Rounds of each task's own model under one way, or under the one it takes."""
+        if way is not None:
+            return dict(zip(self._tasks, self._rounds[way].tolist(), strict=True))
+        found = np.array(list(self._rounds.values()))
+        own = found[self._best_ways(), np.arange(len(self._tasks))]
+        return dict(zip(self._tasks, own.tolist(), strict=True))
+
+    def better_alone(self) -> list[TaskName]:
+        """Tasks for which an independent model is better than the common one."""
+        certain = self._certain["independent"].tolist()
+        return [task for task, gain in zip(self._tasks, certain, strict=True) if gain > 0]
 
     def scores(self) -> dict[TaskName, dict[str, float]]:
         """Validation metric of each task under each way."""
@@ -136,7 +142,7 @@ class Evidence:
 
 def shrunk_means(
     values: DoubleArray, variances: DoubleArray, known: npt.NDArray[np.bool_]
-) -> tuple[DoubleArray, float]:
+) -> tuple[DoubleArray, DoubleArray]:
     """Values that vary about a common mean, shrunk towards it by how much of that is chance.
 
     Each known value has a sampling variance; the variance τ² of the true values is estimated by
@@ -149,13 +155,12 @@ def shrunk_means(
 
     Returns
     -------
-    shrunk : ndarray of float64, shape (n,)
-    error : float
-        Standard error of the common mean; infinite where nothing is known.
+    shrunk, errors : ndarrays of float64, shape (n,)
+        Errors are the standard deviations of `shrunk` by sampling; infinite if nothing is known.
     """
     if not known.any():
-        return np.zeros(len(values)), np.inf
-    found, sampling = values[known], np.maximum(variances[known], 1e-300)
+        return np.zeros(len(values)), np.full(len(values), np.inf)
+    found, sampling = values[known], np.maximum(variances[known], 1e-100)
     weights = 1.0 / sampling
     centre = np.average(found, weights=weights)
     excess = (weights * (found - centre) ** 2).sum() - (len(found) - 1)
@@ -163,9 +168,12 @@ def shrunk_means(
     spread = max(0.0, excess / scale) if scale > 0.0 else 0.0
     weights = 1.0 / (sampling + spread)
     centre = np.average(found, weights=weights)
-    shrunk = np.full(len(values), centre)
-    shrunk[known] += spread * weights * (found - centre)
-    return shrunk, float(1.0 / np.sqrt(weights.sum()))
+    of_centre = (weights**2 * sampling).sum() / weights.sum() ** 2
+    own = spread * weights
+    shrunk, errors = np.full(len(values), centre), np.full(len(values), np.sqrt(of_centre))
+    shrunk[known] += own * (found - centre)
+    errors[known] = np.sqrt(own**2 * sampling + (1.0 - own) ** 2 * of_centre)
+    return shrunk, errors
 
 
 def _variance_of_means(

@@ -35,7 +35,7 @@ from mtboost.lightgbm.matrices import (
     predict_margin,
     with_category,
 )
-from mtboost.lightgbm.quitting import QuitAt, TaskQuitting
+from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
 from mtboost.lightgbm.resolve import resolve_task
 from mtboost.losses import TaskLoss, check_labels, inverse_link, main_name, make_lightgbm_loss
@@ -298,6 +298,7 @@ class LightgbmBackend(Backend):
             if is_over():
                 raise lightgbm.callback.EarlyStopException(env.iteration, [])
 
+        stop.order = AFTER_QUITTING  # type: ignore[attr-defined]  # how LightGBM orders callbacks
         return stop
 
     def nothing(self, table: Table, params: Params) -> lightgbm.Booster:

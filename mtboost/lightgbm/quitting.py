@@ -23,6 +23,8 @@ FloatArray = npt.NDArray[np.float64]
 # After LightGBM's log_evaluation and record_evaluation. Before its early_stopping, at 30, which
 # ends the round for all callbacks after it, the last round always.
 _ORDER = 25
+#: Order of callbacks that ask what TaskQuitting has seen.
+AFTER_QUITTING = _ORDER + 1
 
 
 # Those that a TaskObjective need not be given: it does not see LightGBM's parameters.
