@@ -16,6 +16,7 @@ from mtboost.feature_weights import FeaturePrior, PriorOption
 from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
+from mtboost.task_quitting import OnRound
 from mtboost.tasks import TaskName
 from mtboost.threads import openmp_threads
 
@@ -58,6 +59,7 @@ class TwoStages:
     n_threads: int
     verbose: bool | int = False
     feature_prior: PriorOption = None
+    on_round: OnRound | None = None
 
     # ---- stage one (section 3.2 and 3.3) ----------------------------------------------------
 
@@ -80,6 +82,7 @@ class TwoStages:
                 min_delta=self.min_delta,
                 verbose=self.verbose,
             )
+            quitting.on_round = self.on_round
         callbacks = (*callbacks, *([quitting] if quitting else []))
         booster = self._train_common(data, matrix, self.rounds, callbacks, valid_matrix)
         n_rounds = self.backend.n_rounds(booster)

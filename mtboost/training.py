@@ -31,6 +31,7 @@ from mtboost.reports import task_reports, validation_scores
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
+from mtboost.task_quitting import OnRound
 from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.threads import default_n_threads, openmp_threads
 from mtboost.validation import hold_out, validation_data
@@ -147,6 +148,7 @@ def fit(
     refit: bool = False,
     baselines: bool = False,
     callbacks: Sequence[Any] = (),
+    on_round: OnRound | None = None,
     verbose: bool | int = False,
     n_threads: int | None = None,
     seed: int = 0,
@@ -207,6 +209,10 @@ def fit(
         to be compared in :meth:`MultiTaskModel.report`.
     callbacks : sequence of callbacks
         Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``.
+    on_round : callable, optional
+        Told of each round of the common model, if there are validation rows: the number of rounds
+        so far, and a dict of task name to the validation metric after them. What it raises ends
+        the training, as ``optuna.TrialPruned``.
     verbose : bool or int, default=False
         Print progress every so many rounds.
     n_threads : int, optional
@@ -260,6 +266,7 @@ def fit(
         n_threads=threads,
         verbose=verbose,
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
+        on_round=on_round,
     )
     make_split_score(split_score, beta)
     check_rows(library, data, objective, settings)
