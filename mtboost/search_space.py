@@ -131,7 +131,8 @@ class SearchSpace:
                 raise ParameterError(
                     f"space has {name!r}, and tune() got {where}: leave one of them out."
                 )
-            parts[part][name.removeprefix(_SPECIFIC) if part == "specific_params" else name] = value
+            own = name.removeprefix(_SPECIFIC) if part == "specific_params" else name
+            parts[part][own] = value
         named = {
             part: self.library.named_parameters(parts[part], self.fixed.get(part) or {})
             for part in ("params", "specific_params")
@@ -155,15 +156,12 @@ class SearchSpace:
         """What fit() does if nothing is said, of all settings for which this is in the range."""
         if callable(self.ranges):
             return {}
-        known = {
-            ("params", name): value for name, value in _LIBRARY_DEFAULTS[self.library.name].items()
-        }
-        found = {}
+        known, given, found = _LIBRARY_DEFAULTS[self.library.name], self.given(), {}
         for name, own in self.ranges.items():
             part, main = self.place(name)
-            value = FIT_ARGUMENTS.get(name, known.get(("params", main)))
+            value = FIT_ARGUMENTS[name] if part == "" else known.get(main)
             if part == "specific_params":  # as the common model, whose value may be given
-                value = self.given().get(("params", main), value)
+                value = given.get(("params", main), value)
             if _contains(own, value):
                 found[name] = value
         return found
@@ -183,15 +181,12 @@ class SearchSpace:
         return given
 
     def _main_name(self, name: str, argument: str) -> str:
-        own = self.library.named_parameters({name: None}, {})
+        named = self.library.named_parameters({name: None}, {})
         searched = FIT_ARGUMENTS.keys() - _SAME_IN_ALL_TRIALS
-        return next(
-            iter(
-                self.library.parameters(
-                    own, argument, elsewhere=self.library.arguments, others=searched
-                )
-            )
+        main = self.library.parameters(
+            named, argument, elsewhere=self.library.arguments, others=searched
         )
+        return next(iter(main))  # others are set beside it, as the frequency of LightGBM's bags
 
 
 def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) -> SearchSpace:
