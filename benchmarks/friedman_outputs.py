@@ -42,6 +42,7 @@ def make(strategy: str, n_outputs: int, **options: Any) -> ProjectedBoostingRegr
         projection="subsample",
         n_components=1,
         max_depth=None,
+        min_samples_leaf=1,  # as in the source, which bounds the number of leaves alone
         max_bin=64,
         **{"n_estimators": MOST_TREES // trees_a_round, **options},
     )

@@ -6,6 +6,7 @@ with learning rate 0.1, by a fifth of the training rows that is held out. Splits
 sizes that the source publishes, or three quarters to train; means and standard errors over seeds.
 
     python benchmarks/many_outputs_accuracy.py --data FOLDER [--seeds 5] [--names emotions ...]
+        [--methods gbmort ...]
 """
 
 from __future__ import annotations
@@ -169,6 +170,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--names", nargs="+", default=["emotions", "yeast", "atp1d", "wq"])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in args.names:
@@ -177,7 +179,8 @@ def main() -> None:
         are_labels = set(np.unique(Y)) <= {0, 1}
         print(f"\n{name}: {len(X)} rows, {X.shape[1]} columns, {Y.shape[1]} outputs")
         print(f"{'':28}{'score':>8}{'se':>7}{'seconds':>9}")
-        for method, (fit, depths) in METHODS.items():
+        for method in args.methods:
+            fit, depths = METHODS[method]
             scores, start = [], time.perf_counter()
             for seed in range(args.seeds):
                 n_train = N_TRAIN.get(name, round(0.75 * len(X)))

@@ -72,6 +72,7 @@ def run_method(method: str, n_outputs: int, n_rounds: int, n_threads: int) -> di
             n_rounds,
             strategy="gbmort" if method == "gbmort" else "gbrt-relabel-rpo",
             n_components=5,
+            min_samples_leaf=1,  # as the others
             n_jobs=n_threads,
             random_state=0,
         )
@@ -170,7 +171,12 @@ def compare_on_delicious(args: argparse.Namespace) -> None:
         "relabel, 5 components": {"n_components": 5},
     }.items():
         model = ProjectedBoostingClassifier(
-            args.rounds, n_jobs=args.threads, random_state=0, max_leaf_nodes=8, **options
+            args.rounds,
+            max_leaf_nodes=8,
+            min_samples_leaf=1,
+            n_jobs=args.threads,
+            random_state=0,
+            **options,
         )
         start = time.perf_counter()
         model.fit(X[~is_test], Y[~is_test])

@@ -26,6 +26,7 @@ from mtboost.forests import (
 from mtboost.models import MultiTaskModel, load_model
 from mtboost.scores import make_split_score
 from mtboost.training import fit, train
+from mtboost.tuning import tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "metrics",
     "resample_series",
     "train",
+    "tune",
     "xgboost",
 ]
 

@@ -19,6 +19,7 @@ from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.pooled_leaves import Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
+from mtboost.task_quitting import OnRound
 from mtboost.tasks import TaskName
 from mtboost.threads import openmp_threads
 
@@ -67,6 +68,7 @@ class TwoStages:
     #: Without `patience`: rounds after which the common model ends if the mean metric over all
     #: validation rows has not improved; all tasks then use the best round.
     common_patience: int | None = None
+    on_round: OnRound | None = None
 
     # ---- stage one (section 3.2 and 3.3) ----------------------------------------------------
 
@@ -89,6 +91,7 @@ class TwoStages:
                 min_delta=self.min_delta,
                 verbose=self.verbose,
             )
+            quitting.on_round = self.on_round
         callbacks = (*callbacks, *([quitting] if quitting else []))
         together = None
         if valid is not None and self.common_patience is not None:

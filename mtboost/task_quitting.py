@@ -14,6 +14,9 @@ from mtboost.tasks import TaskName, TaskSet
 
 _N_SHOWN = 8
 
+#: Is told the number of rounds so far and each task's metric; what it raises ends the training.
+OnRound = Callable[[int, Mapping[TaskName, float]], object]
+
 
 class TaskWatch:
     """The metric of every task, round by round, and which tasks have quit.
@@ -41,6 +44,8 @@ class TaskWatch:
         self._logger = logger
         #: Fewest rounds that quit_round may be.
         self.fewest_rounds = 0
+        #: Told of every round that is taken down.
+        self.on_round: OnRound | None = None
         self._tasks: TaskSet | None = None
         self._values: list[npt.NDArray[np.float64]] = []
 
@@ -110,6 +115,8 @@ class TaskWatch:
         self._n_stale = np.where(improved | np.isnan(self._best), 0, self._n_stale + 1)
         self._values.append(value)
         self._n_rounds = n_rounds
+        if self.on_round is not None and n_rounds > 0:
+            self.on_round(n_rounds, dict(zip(self._tasks.names, value.tolist(), strict=True)))
 
     def _leave(self) -> Iterator[int]:
         """Codes of the tasks that quit now."""

@@ -37,6 +37,7 @@ from mtboost.scores import Beta, Score, make_split_score
 from mtboost.sharing import fit_plan, plan_sharing
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
+from mtboost.task_quitting import OnRound
 from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.threads import default_n_threads, openmp_threads
 from mtboost.validation import hold_out, validation_data
@@ -160,6 +161,7 @@ def fit(
     refit: bool = False,
     baselines: bool = False,
     callbacks: Sequence[Any] = (),
+    on_round: OnRound | None = None,
     verbose: bool | int = False,
     n_threads: int | None = None,
     seed: int = 0,
@@ -240,6 +242,10 @@ def fit(
         model each can be.
     callbacks : sequence of callbacks
         Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``.
+    on_round : callable, optional
+        Told of each round of the common model, if there are validation rows: the number of rounds
+        so far, and a dict of task name to the validation metric after them. What it raises ends
+        the training, as ``optuna.TrialPruned``.
     verbose : bool or int, default=False
         Print progress every so many rounds.
     n_threads : int, optional
@@ -299,6 +305,7 @@ def fit(
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
         pooling=check_pooling(pooling),
         task_penalty=task_penalty_of(task_splits, split_score, data),
+        on_round=on_round,
     )
     if isinstance(objective, Mapping):
         metrics = metrics_by_task(eval_metric, objective, data.tasks, library, settings)

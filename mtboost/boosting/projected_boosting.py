@@ -172,8 +172,10 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
         Most divisions from the root to a leaf.
     max_leaf_nodes : int, optional
         Most leaves; the node that gains most is divided next.
-    min_samples_leaf : int or float, default=1
-        Least rows on each side of a cut; a float is a part of all rows.
+    min_samples_leaf : int or float, default=5
+        Least rows on each side of a cut, whatever their weights; a float is a part of all rows.
+        Leaves of one row follow its noise; with much noise 20 are better still
+        (docs/projected_boosting.md, section 8).
     max_features : {"sqrt", "log2"}, int, float or None, default=None
         Features that a node looks at; a float is a part of them.
     subsample : float, default=1.0
@@ -236,7 +238,7 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
         learning_rate: float = 0.1,
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
-        min_samples_leaf: int | float = 1,
+        min_samples_leaf: int | float = 5,
         max_features: MaxFeatures = None,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
@@ -311,7 +313,7 @@ class ProjectedBoostingClassifier(BoostingClassifier, BaseProjectedBoosting):
         learning_rate: float = 0.1,
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
-        min_samples_leaf: int | float = 1,
+        min_samples_leaf: int | float = 5,
         max_features: MaxFeatures = None,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,

@@ -21,7 +21,7 @@ CORE_USERS = {
     "table_estimator",
     "xgboost",
 }
-OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "lightgbm"}
+OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "lightgbm", "optuna"}
 
 Graph = dict[str, set[str]]
 
