@@ -44,6 +44,8 @@ class Backend(abc.ABC):
     mixable: ClassVar[tuple[str, ...]]
     #: Parameters of a model whose rows all have base margins.
     no_start: ClassVar[Mapping[str, Any]]
+    #: Whether a cell that a sparse table does not store is missing; else it is 0.
+    unstored_is_missing: ClassVar[bool]
     margin_type: ClassVar[type[np.floating[Any]]]
     #: Its parameters that are arguments of fit(): name → argument.
     arguments: ClassVar[Mapping[str, str]]
@@ -280,6 +282,13 @@ class Backend(abc.ABC):
 
         The document is that of a common model of tasks with different losses. Start, leaves, gains
         and hessians are those of the task's own loss.
+        """
+
+    @abc.abstractmethod
+    def without_columns(self, booster: Any, columns: Columns, names: Collection[str]) -> Any:
+        """Booster for rows in which some of its columns are missing, which it then does not have.
+
+        Leaves and margins of these rows are the same.
         """
 
     @abc.abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from mtboost.errors import DataError
 from mtboost.labels import FloatArray, as_base_margin, as_labels, as_weights
-from mtboost.tables import Columns, Table, as_table
-from mtboost.task_tables import from_mapping, is_mapping
+from mtboost.missing_columns import align_some, columns_with_nan, lacking
+from mtboost.tables import Columns, Table, as_table, concat
+from mtboost.task_tables import CommonFeatures, are_all, from_mapping, is_mapping
 from mtboost.tasks import TaskName, TaskSet
 
 
@@ -37,7 +38,8 @@ class Dataset:
     ----------
     X : table of shape (n_rows, n_features), or mapping of task name to table
         NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table. Tables of a
-        mapping may have different columns; the common model uses those that every task has.
+        mapping may have different columns; the common model uses those that every task has, unless
+        `common_features` says otherwise.
     y : array-like of shape (n_rows,), or mapping of task name to array-like
         Labels; class numbers 0, 1, ... for classification.
     task : array-like of shape (n_rows,), or str or int, optional
@@ -49,8 +51,11 @@ class Dataset:
         Margin that each row starts from; one column per class for several classes.
     feature_names : sequence of str, or mapping of task name to sequence, optional
         Names for the columns of arrays.
-    common_features : sequence of str, optional
-        Columns of the common model; by default those that every task has.
+    common_features : sequence of str or "all", optional
+        Columns of the common model; by default those that every task has. ``"all"`` are the columns
+        of any task, in the order in which they appear; they are missing in the rows of a task that
+        lacks them (in a SciPy table not stored, which LightGBM takes for 0). Needs names of columns
+        if `X` is a mapping.
 
     Raises
     ------
@@ -67,7 +72,7 @@ class Dataset:
         weight: Any = None,
         base_margin: Any = None,
         feature_names: Any = None,
-        common_features: Sequence[str] | None = None,
+        common_features: CommonFeatures = None,
     ) -> None:
         if is_mapping(X):
             if task is not None:
@@ -97,7 +102,8 @@ class Dataset:
             if base_margin is None
             else as_base_margin(base_margin, n_rows, _n_columns(base_margin))
         )
-        self.common = table if common_features is None else table.select(list(common_features))
+        chosen = None if are_all(common_features) else common_features
+        self.common = table if chosen is None else table.select(list(chosen))
         self._tables = None
         self._table = table
 
@@ -125,6 +131,14 @@ class Dataset:
         assert self._table is not None
         return self._table
 
+    @property
+    def is_union(self) -> bool:
+        """Whether some task lacks a common column."""
+        if self._tables is None:
+            return False
+        columns = Columns.of(self.common)
+        return any(lacking(columns, self.task_columns(task)) for task in self.tasks)
+
     def labels(self) -> FloatArray:
         """Labels of all rows; DataError if there are none."""
         if self.y is None:
@@ -134,6 +148,20 @@ class Dataset:
     def align_common(self, columns: Columns) -> None:
         """Take the common columns of a model, and their codes of categories in all tables."""
         self.common = columns.align(self.common)
+        self._recode(columns)
+
+    def align_some_common(self, columns: Columns, stored: Collection[str] | None) -> None:
+        """The same if common columns are not there: they are missing in all rows.
+
+        At least one is needed. `stored` as in :func:`align_some`.
+        """
+        if 0 < len(lacking(columns, self.common)) < columns.n:
+            self.common = align_some(columns, self.common, stored=stored)
+            self._recode(columns)
+        else:
+            self.align_common(columns)
+
+    def _recode(self, columns: Columns) -> None:
         if self._tables is not None:
             self._tables = {task: columns.recode(table) for task, table in self._tables.items()}
         if self._table is not None:
@@ -141,6 +169,9 @@ class Dataset:
 
     def align(self, train: Dataset) -> None:
         """Take the columns of training rows, and their codes of categories."""
+        if train.is_union:
+            self._align_union(train)
+            return
         self.common = Columns.of(train.common).align(self.common)
         if self._tables is not None:
             self._tables = {
@@ -150,6 +181,24 @@ class Dataset:
         elif self._table is not None and train._table is not None:
             all_common = train._table is train.common
             self._table = self.common if all_common else Columns.of(train._table).align(self._table)
+
+    def _align_union(self, train: Dataset) -> None:
+        """Take each task's columns; the other common columns are missing in its rows."""
+        columns = Columns.of(train.common)
+        self._tables = {
+            task: Columns.of(train.task_columns(task)).align(self.task_table(task))
+            for task in self.tasks
+        }
+        self._table = None
+        types, stored = train.common.column_types, columns_with_nan(train.common)
+        stacked = concat(
+            [
+                align_some(columns, table, types=types, stored=stored)
+                for table in self._tables.values()
+            ]
+        )
+        order = np.concatenate([self.tasks.rows(task) for task in self._tables])
+        self.common = stacked.take(np.argsort(order))
 
     def take(self, rows: npt.NDArray[np.int64]) -> Dataset:
         """Some of the rows, ascending; tasks without any are left out."""

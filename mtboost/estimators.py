@@ -28,7 +28,7 @@ from mtboost.models import MultiTaskModel, UnknownTask
 from mtboost.pooled_leaves import PoolingOption
 from mtboost.scores import Beta, Score
 from mtboost.tables import Table, as_table
-from mtboost.task_tables import check_task_keys, is_mapping
+from mtboost.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.task_weights import TaskWeight
 from mtboost.tasks import TaskName
 from mtboost.training import fit
@@ -106,7 +106,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         feature_prior: PriorOption = None,
         task_weight: TaskWeight = None,
         refit: bool = False,
-        common_features: Sequence[str] | None = None,
+        common_features: CommonFeatures = None,
         callbacks: Sequence[Any] | None = None,
         verbose: bool | int = False,
         n_jobs: int | None = None,
@@ -416,8 +416,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
     refit : bool, default=False
         Train both stages again on all rows of `X`, with the rounds found on those held out.
-    common_features : sequence of str, optional
-        Columns of the common model; by default those that every task has.
+    common_features : sequence of str or "all", optional
+        Columns of the common model; by default those that every task has. ``"all"`` are the columns
+        of any task, missing in the rows of a task that lacks them.
     callbacks : sequence of callbacks, optional
         The library's, for the common model. Each fit uses copies, which it leaves in
         ``callbacks_``.

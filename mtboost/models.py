@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +27,7 @@ from mtboost.feature_weights import PriorOption
 from mtboost.labels import as_base_margin
 from mtboost.load_estimator import estimator_from_parts
 from mtboost.losses import TaskLoss, is_classification, is_multiclass
+from mtboost.missing_columns import align_some, lacking
 from mtboost.mixed_objective import metrics_by_task, objectives_by_task
 from mtboost.mixed_stages import mixed_stages
 from mtboost.model_file import read_model, write_model
@@ -338,7 +339,62 @@ class MultiTaskModel:
         start: npt.NDArray[np.floating] | None,
     ) -> Margins:
         """Margins of rows under the common model; a code of -1 is an unknown task."""
-        common = self.common_columns.align(table)
+        if not self._optional_columns:
+            return self._margins_of_common(self.common_columns.align(table), codes, start)
+        margins: Margins | None = None
+        for common, rows in self._common_tables(table, codes):
+            part = self._margins_of_common(
+                common, codes[rows], None if start is None else start[rows]
+            )
+            if margins is None:
+                margins = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
+            margins[rows] = part
+        assert margins is not None
+        return margins
+
+    def _common_tables(
+        self, table: Table, codes: npt.NDArray[np.int32]
+    ) -> Iterator[tuple[Table, npt.NDArray[np.int64]]]:
+        """The common columns of rows whose tasks have the same ones, and these rows.
+
+        What a task lacks is missing, whatever the table has there.
+        """
+        groups: dict[Columns | None, list[int]] = {}
+        for code in np.unique(codes).tolist():
+            columns = self.task_columns[self.tasks[code]] if code >= 0 else None
+            groups.setdefault(columns, []).append(code)
+        for columns, members in groups.items():
+            rows = np.flatnonzero(np.isin(codes, members))
+            part = table.take(rows)
+            if part.feature_names is None:
+                part = (columns or self.common_columns).align(part)
+            absent = self._optional_columns.intersection(
+                lacking(self.common_columns, columns or part)
+            )
+            own = [name for name in self.common_columns.names or () if name not in absent]
+            yield align_some(self.common_columns, part, own, stored=self._stored), rows
+
+    @property
+    def _optional_columns(self) -> frozenset[str]:
+        """Common columns that some task lacks."""
+        if "optional columns" not in self._cache:
+            columns = self.task_columns.values()
+            found = frozenset[str]().union(*(lacking(self.common_columns, c) for c in columns))
+            self._cache["optional columns"] = found
+        names: frozenset[str] = self._cache["optional columns"]
+        return names
+
+    @property
+    def _stored(self) -> Collection[str] | None:
+        """Columns of a sparse table in which NaN must be stored to be missing; None is all."""
+        return () if self._library.unstored_is_missing else None
+
+    def _margins_of_common(
+        self,
+        common: Table,
+        codes: npt.NDArray[np.int32],
+        start: npt.NDArray[np.floating] | None,
+    ) -> Margins:
         if not (self.losses or self.common_trees.are_same_for_all):
             own = np.append(self.common_trees.codes_of(self.tasks), -1)[codes]
             found = self.common_trees.margins(common, own, self._rounds_of(codes), start)
@@ -349,7 +405,7 @@ class MultiTaskModel:
                 booster, common.take(rows), None if start is None else start[rows]
             )
             if margins is None:
-                margins = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
+                margins = np.empty((common.n_rows, *part.shape[1:]), part.dtype)
             margins[rows] = part
         assert margins is not None
         return margins
@@ -408,8 +464,9 @@ class MultiTaskModel:
     def booster(self, task: TaskName) -> Any:
         """One ordinary booster for a task: its common rounds, then its specific rounds.
 
-        It predicts from the task's columns, gives the model's margins (of XGBoost bit for bit; of
-        LightGBM up to the order of two sums in double precision), and needs no mtboost.
+        It predicts from the task's columns and has no others, gives the model's margins (of XGBoost
+        bit for bit; of LightGBM up to the order of two sums in double precision), and needs no
+        mtboost.
 
         Returns
         -------
@@ -420,7 +477,16 @@ class MultiTaskModel:
         if self.losses:
             common = self._first_stage(task)
             n_rounds = self._library.n_rounds(common)
-        return self._library.combine(common, self.specific[task], n_rounds, self.task_columns[task])
+        columns = self.task_columns[task]
+        common = self._without_what_it_lacks(common, task)
+        return self._library.combine(common, self.specific[task], n_rounds, columns)
+
+    def _without_what_it_lacks(self, common: Any, task: TaskName) -> Any:
+        """Common trees as they are where the columns that the task lacks are missing."""
+        names = lacking(self.common_columns, self.task_columns[task])
+        if not names:
+            return common
+        return self._library.without_columns(common, self.common_columns, names)
 
     def add_task(
         self,
@@ -452,7 +518,8 @@ class MultiTaskModel:
             Its name, not yet in :attr:`tasks` and of the same type as those.
         X, y, weight, base_margin
             Rows of the task, as in :func:`mtboost.fit`; `X` has the common columns, and may have
-            more.
+            more. If some task of the model lacks a common column (``common_features="all"``), the
+            new one may, too.
         feature_names : sequence of str, optional
             Names for the columns of an array.
         eval_set : (X, y[, weight[, base_margin]]), optional
@@ -485,6 +552,8 @@ class MultiTaskModel:
                 f"{type(self.tasks[0]).__name__}: use one type."
             )
 
+        may_lack = bool(self._optional_columns)
+
         def dataset(X: Any, y: Any, weight: Any = None, base_margin: Any = None) -> Dataset:
             own = {"y": y, "weight": weight, "base_margin": base_margin}
             by_task = {name: {task: value} for name, value in own.items() if value is not None}
@@ -492,10 +561,13 @@ class MultiTaskModel:
             data = Dataset(
                 {task: X},
                 feature_names=names,
-                common_features=self.common_columns.names,
+                common_features=None if may_lack else self.common_columns.names,
                 **by_task,
             )
-            data.align_common(self.common_columns)
+            if may_lack:
+                data.align_some_common(self.common_columns, self._stored)
+            else:
+                data.align_common(self.common_columns)
             return data
 
         data = dataset(X, y, weight, base_margin)
@@ -567,6 +639,7 @@ class MultiTaskModel:
             self.objective[task] = self.losses[task].objective
             self.metric[task] = metrics[task].name
         self.task_columns[task] = Columns.of(data.task_columns(task))
+        self._cache.pop("optional columns", None)
         self.specific[task] = specific[task].booster
         self.quit_round[task] = common.quit_round[task]
 
@@ -605,7 +678,8 @@ class MultiTaskModel:
         # From the two stages as they are: putting the booster of each of 1000 tasks together takes
         # minutes.
         n_rounds, specific = self.quit_round[task], self.specific[task]
-        stages = [self._first_stage(task)] if n_rounds else []
+        common = self._first_stage(task)
+        stages = [self._without_what_it_lacks(common, task)] if n_rounds else []
         stages += [specific] if specific is not None else []
         if importance_type not in ("gain", "cover"):
             found = self._library.importance(stages, importance_type)

@@ -393,25 +393,40 @@ def concat(tables: Sequence[Table]) -> Table:
 
 
 def unify_categories(tables: Sequence[Table], columns: Iterable[str]) -> list[Table]:
-    """Give the category columns among some columns the categories of all tables together."""
+    """Give the category columns among some columns the categories of all tables together.
+
+    A table may lack columns.
+    """
     categorical = [set(table.categorical_features) for table in tables]
+    having = Counter(chain.from_iterable(table.feature_names or () for table in tables))
     union: dict[str, list[Any]] = {}
     for name in columns:
         n_categorical = sum(name in names for names in categorical)
         if n_categorical == 0:
             continue
-        if n_categorical < len(tables):
+        if n_categorical < having[name]:
             raise DataError(
                 f"Column {name!r} holds categories in some tables only: convert it in the others."
             )
-        labels = dict.fromkeys(chain.from_iterable(table.categories(name) for table in tables))
+        labels = dict.fromkeys(
+            chain.from_iterable(
+                table.categories(name)
+                for table, names in zip(tables, categorical, strict=True)
+                if name in names
+            )
+        )
         if len(set(map(type, labels))) > 1:
             raise DataError(
                 f"Column {name!r} has str categories in some tables, int in others: convert them "
                 f"to str."
             )
         union[name] = list(labels)
-    return [table._with_categories(union) for table in tables] if union else list(tables)
+    if not union:
+        return list(tables)
+    return [
+        table._with_categories({name: union[name] for name in union if name in names})
+        for table, names in zip(tables, categorical, strict=True)
+    ]
 
 
 def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tuple[Any, Library]:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeGuard
+from itertools import chain
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,12 @@ import scipy.sparse
 
 from mtboost.errors import DataError
 from mtboost.labels import FloatArray, as_base_margin, as_labels, as_nonnegative, not_all_zero
+from mtboost.missing_columns import stack_union
 from mtboost.tables import Table, as_table, concat, unify_categories
 from mtboost.tasks import TaskName, did_you_mean, listed
+
+#: Columns of the common model: those of every task, or some of them, or those of any task.
+CommonFeatures: TypeAlias = Sequence[str] | Literal["all"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +30,10 @@ class TaskTables:
     ----------
     tables : dict of task name to Table
         In the order of the user's mapping. Each has all columns of its task. A common category
-        column has the same categories in all.
+        column has the same categories in all that have it.
     common_features : tuple of str or None
-        Columns that every task has, in the order of the first table; None for arrays without names,
-        whose columns are all common.
+        Columns that every task has, in the order of the first table, or those of any task, in the
+        order in which they appear; None for arrays without names, whose columns are all common.
     task_labels : ndarray of object, shape (n_rows,)
         The task of each row.
     y, weight : ndarray of shape (n_rows,), or None
@@ -43,16 +48,31 @@ class TaskTables:
     base_margin: FloatArray | None
 
     def common_table(self) -> Table:
-        """The common columns of all tasks in one table: a copy, rows as in ``task_labels``."""
+        """The common columns of all tasks in one table: a copy, rows as in ``task_labels``.
+
+        What a task lacks is missing in its rows.
+        """
         tables = list(self.tables.values())
-        if self.common_features is None:
+        common = self.common_features
+        if common is None:
             return concat(tables)
-        return concat([table.select(self.common_features) for table in tables])
+        if all(set(common) <= set(table.feature_names or ()) for table in tables):
+            return concat([table.select(common) for table in tables])
+        return stack_union(tables, common)
 
 
 def is_mapping(X: Any) -> TypeGuard[Mapping[TaskName, Any]]:
     """Whether X holds one table a task. A DOK matrix of SciPy is one table, though a dict too."""
     return isinstance(X, Mapping) and not scipy.sparse.issparse(X)
+
+
+def are_all(common_features: CommonFeatures) -> bool:
+    """Whether the common model has the columns of any task; DataError for another word."""
+    if isinstance(common_features, str) and common_features != "all":
+        raise DataError(
+            f"common_features must be 'all' or a list of columns, found {common_features!r}."
+        )
+    return isinstance(common_features, str)
 
 
 def check_task_keys(
@@ -84,7 +104,7 @@ def from_mapping(
     weight: Mapping[TaskName, Any] | None = None,
     base_margin: Mapping[TaskName, Any] | None = None,
     feature_names: Mapping[TaskName, Sequence[str]] | None = None,
-    common_features: Sequence[str] | None = None,
+    common_features: CommonFeatures = None,
     n_outputs: int = 1,
 ) -> TaskTables:
     """Read ``{task: table}`` and the mappings that go with it.
@@ -99,8 +119,9 @@ def from_mapping(
         margins (0) only if all are.
     feature_names : mapping of task name to sequence of str, optional
         Names for the columns of arrays.
-    common_features : sequence of str, optional
-        Columns of the common model instead of all that every task has.
+    common_features : sequence of str or "all", optional
+        Columns of the common model instead of all that every task has; ``"all"`` are those of any
+        task.
     n_outputs : int
         Columns of a base margin.
 
@@ -168,8 +189,9 @@ def from_mapping(
 
 
 def _common_features(
-    tables: Mapping[TaskName, Table], chosen: Sequence[str] | None
+    tables: Mapping[TaskName, Table], chosen: CommonFeatures
 ) -> tuple[str, ...] | None:
+    is_union = are_all(chosen)
     first_task, first = next(iter(tables.items()))
     if first.feature_names is None:
         if chosen is not None:
@@ -185,6 +207,9 @@ def _common_features(
                     f"feature_names={{task: [...]}}."
                 )
         return None
+    if is_union:
+        every = chain.from_iterable(table.feature_names or () for table in tables.values())
+        return tuple(dict.fromkeys(every))
     if chosen is None:
         common = set(first.feature_names).intersection(
             *(table.feature_names or () for table in tables.values())

@@ -38,6 +38,7 @@ from mtboost.sharing import fit_plan, plan_sharing
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
 from mtboost.task_quitting import OnRound
+from mtboost.task_tables import CommonFeatures
 from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.threads import default_n_threads, openmp_threads
 from mtboost.validation import hold_out, validation_data
@@ -157,7 +158,7 @@ def fit(
     base_margin: Any = None,
     task_weight: TaskWeight = None,
     feature_names: Any = None,
-    common_features: Sequence[str] | None = None,
+    common_features: CommonFeatures = None,
     refit: bool = False,
     baselines: bool = False,
     callbacks: Sequence[Any] = (),

@@ -182,6 +182,11 @@ def tune(
     if not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
         raise ParameterError(f"timeout must be None or seconds above 0, found {timeout!r}.")
     library = get_backend(backend)
+    if isinstance(objective, Mapping):
+        raise ParameterError(
+            "objective is a mapping: metrics of different losses have no mean that trials could be "
+            "compared by. Tune with one objective."
+        )
     has_eval_set = fit_arguments.get("eval_set") is not None
     if not has_eval_set:
         if fit_arguments.get("validation_fraction", "auto") == "auto":
@@ -202,6 +207,7 @@ def tune(
     metric = metric_of(
         library,
         fit_arguments.get("eval_metric"),
+        objective or library.squared_error,
         {
             "objective": objective if isinstance(objective, str) else library.squared_error,
             **library.parameters(fit_arguments.get("params") or {}),

@@ -42,7 +42,7 @@ def validation_data(
             weight=weight,
             base_margin=base_margin,
             feature_names=feature_names,
-            common_features=data.common.feature_names,
+            common_features="all" if data.is_union else data.common.feature_names,
         )
         for name in valid.tasks:
             data.tasks.code(name)

@@ -438,7 +438,7 @@ def _union_of_features(
     first: Document, second: Document, categories: Mapping[str, list[Any]] | None
 ) -> tuple[Document, Array]:
     """Frame over both feature sets, and where each feature of `first` stands in it."""
-    names, own_names = _feature_names(first), _feature_names(second)
+    names, own_names = feature_names(first), feature_names(second)
     if _are_given(names) != _are_given(own_names):
         raise DataError(
             "One booster has feature names and the other has none: name both or neither."
@@ -482,7 +482,7 @@ def _union_of_categories(
     if not first.pandas_categorical:
         return second.pandas_categorical or first.pandas_categorical
     labels, own_labels = first.pandas_categorical, second.pandas_categorical
-    if labels == own_labels and _feature_names(first) == _feature_names(second):
+    if labels == own_labels and feature_names(first) == feature_names(second):
         return labels
     by_name: dict[str, list[Any]] = {}
     for document in (first, second):
@@ -543,7 +543,7 @@ def _with_entry(tree: str, name: str, change: Callable[[str], str]) -> str:
     return tree[:begin] + change(tree[begin:end]) + tree[end:]
 
 
-def _feature_names(document: Document) -> list[str]:
+def feature_names(document: Document) -> list[str]:
     return (document.header["feature_names"] or "").split(" ")
 
 
@@ -555,4 +555,4 @@ def _are_given(names: list[str]) -> bool:
 def _by_feature(document: Document, entry: str) -> dict[str, str]:
     """An entry of the header that has one word per feature; empty if there is none."""
     words = (document.header.get(entry) or "").split(" ")
-    return dict(zip(_feature_names(document), words, strict=True)) if words != [""] else {}
+    return dict(zip(feature_names(document), words, strict=True)) if words != [""] else {}

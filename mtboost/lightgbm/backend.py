@@ -35,6 +35,7 @@ from mtboost.lightgbm.matrices import (
     predict_margin,
     with_category,
 )
+from mtboost.lightgbm.prune import without_columns
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
 from mtboost.lightgbm.resolve import resolve_task
@@ -66,6 +67,7 @@ class LightgbmBackend(Backend):
     multiclass = "multiclass"
     mixable = ("regression", "binary", "cross_entropy", "poisson", "gamma", "tweedie")
     no_start = {}  # noqa: RUF012  # a constant
+    unstored_is_missing = False
     margin_type = np.float64
     fewest_rounds = 1
     arguments = {  # noqa: RUF012  # a constant
@@ -170,13 +172,12 @@ class LightgbmBackend(Backend):
         if params.get("interaction_constraints"):
             # LightGBM never splits a column that is in no group.
             alone = [[place[name]] for name in place if name not in common.feature_names]
-            params["interaction_constraints"] = [
-                *(
-                    [place[common.feature_names[feature]] for feature in group]
-                    for group in params["interaction_constraints"]
-                ),
-                *alone,
-            ]
+            named = (
+                [common.feature_names[feature] for feature in group]
+                for group in params["interaction_constraints"]
+            )
+            groups = [[place[name] for name in group if name in place] for group in named]
+            params["interaction_constraints"] = [*filter(None, groups), *alone]
         for name, rest in _LISTS.items():
             values = params.get(name)
             if not values:
@@ -372,6 +373,16 @@ class LightgbmBackend(Backend):
             dispersion=loss.dispersion,
         )
         return assemble.load_document(own)
+
+    def without_columns(
+        self, booster: lightgbm.Booster, columns: Columns, names: Collection[str]
+    ) -> lightgbm.Booster:
+        short = without_columns(
+            assemble.read_document(booster),
+            set(map(own_name, names)),
+            set(map(own_name, columns.categories)),
+        )
+        return assemble.load_document(short)
 
     def combine(
         self,

@@ -45,6 +45,7 @@ from mtboost.xgboost.matrices import (
     quantile_matrix_with_category,
 )
 from mtboost.xgboost.plain import train_plain
+from mtboost.xgboost.prune import without_columns
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
 from mtboost.xgboost.resolve import resolve_task
@@ -68,6 +69,7 @@ class XgboostBackend(Backend):
         "reg:tweedie",
     )
     no_start = {"base_score": 0.0}  # noqa: RUF012  # a constant
+    unstored_is_missing = True
     margin_type = np.float32
     fewest_rounds = 0
     arguments = {  # noqa: RUF012  # a constant
@@ -130,13 +132,18 @@ class XgboostBackend(Backend):
             return params
         assert common.feature_names is not None
         assert own.feature_names is not None
+        known = set(own.feature_names)
         interactions = params.get("interaction_constraints")
         if isinstance(interactions, str):
             groups = json.loads(interactions)
-            names = [[common.feature_names[feature] for feature in group] for group in groups]
-            params["interaction_constraints"] = names
+            interactions = [[common.feature_names[f] for f in group] for group in groups]
+        if interactions:
+            groups = [[name for name in group if name in known] for group in interactions]
+            params["interaction_constraints"] = [*filter(None, groups)]
         monotone = params.get("monotone_constraints")
-        if monotone is not None and not isinstance(monotone, Mapping):
+        if isinstance(monotone, Mapping):
+            params["monotone_constraints"] = {n: s for n, s in monotone.items() if n in known}
+        elif monotone is not None:
             signs = monotone.strip("()").split(",") if isinstance(monotone, str) else monotone
             by_name = dict(zip(common.feature_names, signs, strict=False))
             params["monotone_constraints"] = tuple(
@@ -326,6 +333,12 @@ class XgboostBackend(Backend):
             dispersion=loss.dispersion,
         )
         return assemble.first_rounds(own, n_rounds)
+
+    def without_columns(
+        self, booster: xgboost.Booster, columns: Columns, names: Collection[str]
+    ) -> xgboost.Booster:
+        document = assemble.read_document(booster)
+        return assemble.load_document(without_columns(document, names))
 
     def combine(
         self,
