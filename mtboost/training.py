@@ -36,9 +36,9 @@ from mtboost.reports import task_reports, validation_scores
 from mtboost.scores import Beta, Score, make_split_score
 from mtboost.sharing import fit_plan, plan_sharing
 from mtboost.stages import TwoStages
-from mtboost.tables import Columns, Table
+from mtboost.tables import Columns, Table, as_table
 from mtboost.task_quitting import OnRound
-from mtboost.task_tables import CommonFeatures
+from mtboost.task_tables import CommonFeatures, is_mapping
 from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.threads import default_n_threads, openmp_threads
 from mtboost.validation import hold_out, validation_data
@@ -183,8 +183,10 @@ def fit(
         how much the tasks should share (docs/strategies.md): the values of the common model's
         leaves wholly or partially, and for each task the common model alone, a specific model on
         top of it, or an independent one. It then trains what it has chosen on all rows of `X`;
-        :meth:`MultiTaskModel.report` tells what and why. It splits by the plain score, has its own
-        `pooling`, finds rounds for all tasks together, and chooses by the objective's own loss.
+        :meth:`MultiTaskModel.report` tells what and why. It splits by the plain score, ignores
+        `pooling` and `task_splits`, finds the size of trees unless `params` has it, and rounds for
+        all tasks together; it chooses by the objective's own loss. Tables with different columns
+        have all of them in the common model.
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
@@ -269,6 +271,8 @@ def fit(
     """
     if strategy not in ("two-stage", "auto"):
         raise ParameterError(f"strategy must be 'two-stage' or 'auto', found {strategy!r}.")
+    if strategy == "auto" and common_features is None and _has_names(X, feature_names):
+        common_features = "all"  # what a task lacks does no harm in trees, and may help the others
     data = Dataset(
         X,
         y,
@@ -364,6 +368,13 @@ def fit(
         reports=task_reports(train_rows, valid, common, found, scores, kind),
         losses=dict(stages.losses),
     )
+
+
+def _has_names(X: Any, feature_names: Any) -> bool:
+    """Whether X is a mapping of tables whose columns have names."""
+    if not is_mapping(X) or not X:
+        return False
+    return feature_names is not None or as_table(next(iter(X.values()))).feature_names is not None
 
 
 def _fit_auto(
