@@ -298,7 +298,7 @@ class TwoStages:
         params = self.backend.with_threads({**self.params, **self.specific_params}, n_threads)
         params = self.backend.own_parameters(params, data.common, table)
         if n_rounds == 0:
-            return self._no_model("as found before refitting", data, task)
+            return self._no_model("no gain on the validation rows", data, task)
         if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
             return self._no_model("no row has weight", data, task)
         weights = None
