@@ -184,6 +184,15 @@ def test_margins_cannot_be_written_and_outlive_what_trains():
     np.testing.assert_array_equal(model.predict(X), expected)
 
 
+@pytest.fixture
+def keyboard_interrupts():
+    """Shells make children in the background ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("keyboard_interrupts")
 def test_an_interrupt_stops_a_round_and_leaves_what_there_was():
     rng = np.random.default_rng(0)
     n_rows, n_outputs = 60_000, 4
