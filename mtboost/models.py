@@ -72,6 +72,9 @@ class MultiTaskModel:
     losses : dict of task name to TaskLoss
         Start, unit and dispersion of each task that has an objective of its own: ``common`` adds to
         its margin in that unit (docs/mixed_tasks.md). Empty if all have one objective.
+    common_losses : dict of str to float
+        Mean validation loss of each common model that ``strategy="auto"`` has tried, in the order
+        of the search; else empty.
     """
 
     common_trees: CommonTrees
@@ -84,6 +87,7 @@ class MultiTaskModel:
     task_column: str | int | None
     reports: dict[TaskName, TaskReport]
     losses: dict[TaskName, TaskLoss] = field(default_factory=dict)
+    common_losses: dict[str, float] = field(default_factory=dict)
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -816,6 +820,7 @@ class MultiTaskModel:
             "metric": None if self.losses else self.metric,
             "task_column": self.task_column,
             "common_columns": _columns_to_json(self.common_columns),
+            **({"common_losses": self.common_losses} if self.common_losses else {}),
             **self._pooled_tasks(),
             "tasks": [
                 {
@@ -929,6 +934,7 @@ def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Mult
         task_column=metadata["task_column"],
         reports={entry["name"]: _report_from_json(entry) for entry in entries},
         losses=losses,
+        common_losses=metadata.get("common_losses", {}),
     )
 
 

@@ -25,10 +25,11 @@ import numpy.typing as npt
 from mtboost.arguments import may_split_tasks
 from mtboost.dataset import Dataset
 from mtboost.pooled_leaves import RelativePooling
-from mtboost.sharing_evidence import Evidence, row_losses
+from mtboost.sharing_evidence import Evidence, row_losses, row_weights
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName
 
+_Losses = npt.NDArray[np.float64]
 Sharing = Literal["common", "common + specific", "independent"]
 
 #: Depths of the common model's trees.
@@ -125,14 +126,14 @@ def _without_leavers(
     leavers = [task for task in train.tasks if task not in plan.pool]
     doubtful = [task for task in evidence.better_alone() if task not in leavers]
     stay = [task for task in plan.pool if task not in doubtful]
-    if doubtful and 2 * len(stay) > train.tasks.n_tasks:
+    if doubtful and 2 * len(stay) > train.tasks.n_tasks and _has_rows(valid, stay):
         own, own_valid = _rows_of(train, stay), _rows_of(valid, stay)
         rest = plan.stages.fit_common(own, own_valid)
         before, after = (
             row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
             for each in (common, rest)
         )
-        if _is_better(after, before):
+        if _is_better(after, before, row_weights(own_valid)):
             rounds = evidence.rounds("independent")
             alone: dict[TaskName, Sharing] = dict.fromkeys(doubtful, "independent")
             return replace(
@@ -141,7 +142,7 @@ def _without_leavers(
                 own_rounds=plan.own_rounds | {task: rounds[task] for task in doubtful},
                 common_rounds=max(rest.quit_round.values()),
             )
-    if leavers and len(leavers) < train.tasks.n_tasks:
+    if leavers and len(leavers) < train.tasks.n_tasks and _has_rows(valid, plan.pool):
         rest = plan.stages.fit_common(_rows_of(train, plan.pool), _rows_of(valid, plan.pool))
         return replace(plan, common_rounds=max(rest.quit_round.values()))
     return plan
@@ -172,7 +173,7 @@ class _Search:
         self.best: _Setting
         self.stages: TwoStages
         self.common: CommonModel
-        self._of_rows: npt.NDArray[np.float64]
+        self._of_rows: _Losses
 
     def look_at(self, *settings: _Setting) -> None:
         """Train by each setting that has not been tried.
@@ -192,16 +193,19 @@ class _Search:
             common = stages.fit_common(self._train, self._valid)
             margins = stages.followed_margins(common, self._valid)
             of_rows = row_losses(stages, self._valid, margins)
-            if not self.losses or _is_better(of_rows, self._of_rows):
+            weights = row_weights(self._valid)
+            if not self.losses or _is_better(of_rows, self._of_rows, weights):
                 self.best, self.common, self._of_rows = setting, common, of_rows
                 self.stages = replace(stages, pooling=common.trees.pooled.pooling)
-            self.losses[setting] = float(of_rows.mean())
+            self.losses[setting] = float(np.average(of_rows, weights=weights))
 
 
-def _is_better(losses: npt.NDArray[np.float64], others: npt.NDArray[np.float64]) -> bool:
+def _is_better(losses: _Losses, others: _Losses, weights: _Losses) -> bool:
     """Whether losses of the same rows are smaller by more than one standard error."""
     gains = others - losses
-    return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
+    mean = np.average(gains, weights=weights)
+    error = np.sqrt((weights**2 * (gains - mean) ** 2).sum()) / weights.sum()
+    return bool(mean > error)
 
 
 def _best_common(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
@@ -258,6 +262,10 @@ def _add_best_independent(
     best = int(np.argmin([evidence.mean_loss(each) for each in models]))
     evidence.add("independent", models[best], nobody)
     return choices[best]
+
+
+def _has_rows(data: Dataset, tasks: list[TaskName]) -> bool:
+    return any(task in data.tasks for task in tasks)
 
 
 def _rows_of(data: Dataset, tasks: list[TaskName]) -> Dataset:

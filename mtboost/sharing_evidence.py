@@ -26,6 +26,13 @@ DoubleArray = npt.NDArray[np.float64]
 _PRIOR_ROWS = 1000.0
 
 
+def row_weights(valid: Dataset) -> DoubleArray:
+    """Weight of each row, 1 on average."""
+    if valid.weight is None or not valid.weight.any():
+        return np.ones(valid.n_rows)
+    return np.asarray(valid.weight / valid.weight.mean(), np.float64)
+
+
 def row_losses(stages: TwoStages, valid: Dataset, margins: npt.NDArray[Any]) -> DoubleArray:
     """Loss of each row: the metric of the row alone."""
     n_rows = len(margins)
@@ -50,14 +57,16 @@ class Evidence:
             valid.tasks.codes
         ]
         n_tasks = len(self._tasks)
-        self._n_rows = np.bincount(self._codes, minlength=n_tasks).astype(float)
+        self._weights = row_weights(valid)
+        #: Validation rows of each task; of weighted rows so many as they count for.
+        self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
         self._means = {"common": self._task_means(self._common)}
         self._rounds: dict[str, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
         #: Of each way its gain on "common", shrunk, less one standard error.
         self._certain: dict[str, DoubleArray] = {"common": np.zeros(n_tasks)}
 
     def _task_means(self, losses: DoubleArray) -> DoubleArray:
-        sums = np.bincount(self._codes, losses, len(self._tasks))
+        sums = np.bincount(self._codes, self._weights * losses, len(self._tasks))
         with np.errstate(invalid="ignore"):
             return np.asarray(sums / self._n_rows)  # NaN without rows
 
@@ -84,7 +93,7 @@ class Evidence:
         loss = curves[np.arange(len(rounds)), rounds]
         difference = self._common - self._losses_of(models, start)
         gain = self._means["common"] - loss
-        variance = _variance_of_means(difference, self._codes, self._n_rows)
+        variance = _variance_of_means(difference, self._weights, self._codes, self._n_rows)
         known &= np.isfinite(gain) & np.isfinite(variance)
         self._means[way], self._rounds[way] = loss, rounds
         shrunk, errors = shrunk_means(gain, variance, known)
@@ -177,17 +186,21 @@ def shrunk_means(
 
 
 def _variance_of_means(
-    values: DoubleArray, codes: npt.NDArray[np.integer[Any]], n_rows: DoubleArray
+    values: DoubleArray,
+    weights: DoubleArray,
+    codes: npt.NDArray[np.integer[Any]],
+    n_rows: DoubleArray,
 ) -> DoubleArray:
     """Variance of each task's mean, from the variance of rows within all tasks.
 
     Not from a task's own rows: where two models hardly differ the gain is small, its variance too,
     and such tasks would outweigh the others.
     """
-    counts = np.maximum(n_rows, 1.0)
-    means = np.bincount(codes, values, len(n_rows)) / counts
+    counts = np.where(n_rows > 0.0, n_rows, np.inf)
+    means = np.bincount(codes, weights * values, len(n_rows)) / counts
+    squares = (weights * (values - means[codes]) ** 2).sum()
     n_free = max(1.0, n_rows.sum() - np.count_nonzero(n_rows))
-    return np.asarray(((values - means[codes]) ** 2).sum() / n_free / counts)
+    return np.asarray(squares / n_free / np.maximum(n_rows, 1e-9))
 
 
 def _curves(metric: Metric, histories: list[DoubleArray]) -> DoubleArray:

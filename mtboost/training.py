@@ -425,6 +425,7 @@ def _fit_auto(
         reports=task_reports(
             train, valid, common, specific, scores, stages.params["objective"], plan.sharing
         ),
+        common_losses=plan.common_losses,
     )
 
 

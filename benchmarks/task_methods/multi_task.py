@@ -203,5 +203,9 @@ def auto(train: Rows, seed: int, budget: Budget) -> Fitted:
         strategy="auto",
         params={"learning_rate": budget.learning_rate},
         num_boost_round=budget.rounds,
+        specific_rounds=SPECIFIC_ROUNDS,
+        patience=budget.patience,
     )
-    return Fitted(lambda rows: predict_mtboost(model, rows), {})
+    ways = [report.sharing for report in model.reports.values()]
+    chosen = {way: ways.count(way) for way in sorted(set(ways))}
+    return Fitted(lambda rows: predict_mtboost(model, rows), chosen)

@@ -111,6 +111,7 @@ def test_a_tasks_booster_gives_its_margins(library, objective, tmp_path):
     again = mtboost.load_model(tmp_path / "model.mtb")
     np.testing.assert_array_equal(again.predict_margin(X, task=task), margins)
     assert again.report().equals(model.report())
+    assert again.common_losses == model.common_losses
 
 
 def test_an_independent_task_begins_at_its_own_start(library):
@@ -138,6 +139,21 @@ def test_the_report_tells_what_every_way_would_lose(library):
     assert report[ways].notna().all(axis=None)
     # An outlier leaves because that is what its validation rows say.
     assert report.loc[N_TASKS - 1, ways].idxmin() == f"rmse {report['sharing'][N_TASKS - 1]}"
+
+
+def test_the_common_models_that_were_tried_are_told(library):
+    losses = fitted(library, tasks_of(OUTLIER)).common_losses
+    assert list(losses)[0] == "given size, pooled"
+    assert losses["given size, pooling 0.1"] < losses["given size, pooled"]
+
+
+def test_rows_without_weight_decide_nothing(library):
+    X, y, task = tasks_of(OUTLIER)
+    weight = (task < N_TASKS - 1).astype(float)
+    losses = fitted(library, (X, y, task), weight=weight).common_losses
+    other = np.where(weight == 0, 100.0 - y, y)
+    again = fitted(library, (X, other, task), weight=weight).common_losses
+    assert losses == pytest.approx(again)
 
 
 def test_the_same_bytes_for_any_number_of_threads(library, tmp_path):
