@@ -144,7 +144,7 @@ def with_category(data: Any, codes: npt.NDArray[np.integer[Any]]) -> Any:
     import pandas
 
     categories = np.arange(codes.max(initial=0) + 1)
-    column = pandas.Categorical(codes, categories=categories)
+    column = pandas.Categorical.from_codes(np.maximum(codes, -1), categories)
     name = name_of_task_column(list(map(str, data.columns)))
     return data.set_axis(list(map(str, data.columns)), axis=1).assign(**{name: column})
 

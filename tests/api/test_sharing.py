@@ -143,7 +143,7 @@ def test_the_report_tells_what_every_way_would_lose(library):
 
 def test_the_common_models_that_were_tried_are_told(library):
     losses = fitted(library, tasks_of(OUTLIER)).common_losses
-    assert list(losses)[0] == "given size, pooled"
+    assert next(iter(losses)) == "given size, pooled"
     assert losses["given size, pooling 0.1"] < losses["given size, pooled"]
 
 

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fit(task_splits=...): nodes of the common model that divide tasks, and boosters without them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mtboost
+from mtboost.errors import ParameterError
+
+N_TASKS = 6
+
+
+def rows(n_rows, seed):
+    """Half of the tasks have minus the function of the other half."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n_rows, 4))
+    task = rng.integers(0, N_TASKS, n_rows)
+    sign = np.where(task < N_TASKS // 2, 1.0, -1.0)
+    return X, sign * np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=n_rows), task
+
+
+X, Y, TASK = rows(1500, 0)
+NEW, NEW_Y, NEW_TASK = rows(600, 1)
+COLUMNS = list("abcd")
+
+
+def fitted(library, table=X, y=Y, task=TASK, **options):
+    options = {
+        "split_score": "plain",
+        "task_splits": True,
+        "params": {"max_depth": 4, "learning_rate": 0.3},
+        "num_boost_round": 20,
+        "specific_rounds": 0,
+        "patience": None,
+        **options,
+    }
+    return mtboost.fit(table, y, task=task, backend=library.name, **options)
+
+
+def test_opposite_tasks_are_divided(library):
+    found = fitted(library).predict(NEW, task=NEW_TASK)
+    pooled = fitted(library, task_splits=False).predict(NEW, task=NEW_TASK)
+    assert np.mean((found - NEW_Y) ** 2) < 0.3 * np.mean((pooled - NEW_Y) ** 2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"objective": "binary:logistic"},
+        {"pooling": 5.0},
+        {"specific_rounds": 10, "patience": 5},
+        {"task_splits": 0.5, "refit": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("has_names", [True, False])
+def test_a_tasks_booster_gives_its_margins(library, options, has_names, tmp_path):
+    options = dict(options)
+    y = Y
+    if objective := options.get("objective"):
+        options["objective"], y = library.own(objective), (Y > 0).astype(float)
+    table, new = (
+        (pd.DataFrame(X, columns=COLUMNS), pd.DataFrame(NEW, columns=COLUMNS))
+        if has_names
+        else (X, NEW)
+    )
+    model = fitted(library, table, y, **options)
+    margins = model.predict_margin(new, task=NEW_TASK)
+    for task in range(N_TASKS):
+        own = task == NEW_TASK
+        booster = model.booster(task)
+        np.testing.assert_allclose(
+            library.margins(booster, new[own]), margins[own], atol=10 * library.atol
+        )
+        names = library.feature_names(booster) or ["f0", "f1", "f2", "f3"]
+        assert set(model.importance(task)) <= set(names)
+        if has_names:
+            assert list(library.feature_names(booster)) == COLUMNS
+    model.save(tmp_path / "model.mtb")
+    again = mtboost.load_model(tmp_path / "model.mtb")
+    np.testing.assert_array_equal(again.predict_margin(new, task=NEW_TASK), margins)
+    unknown = model.predict_margin(new, task=["new"] * len(new), unknown_task="common")
+    np.testing.assert_array_equal(
+        again.predict_margin(new, task=["new"] * len(new), unknown_task="common"), unknown
+    )
+
+
+def test_with_one_task_there_is_nothing_to_divide(library):
+    one = np.zeros(len(X), int)
+    found = fitted(library, task=one).predict_margin(NEW, task=one[: len(NEW)])
+    plain = fitted(library, task=one, task_splits=False).predict_margin(NEW, task=one[: len(NEW)])
+    np.testing.assert_array_equal(found, plain)
+
+
+def test_a_new_task_follows_nodes_as_rows_without_a_task(library):
+    model = fitted(library, pooling=5.0)
+    before = model.predict_margin(NEW, task=NEW_TASK)
+    model.add_task(99, NEW[:200], NEW_Y[:200])
+    np.testing.assert_array_equal(model.predict_margin(NEW, task=NEW_TASK), before)
+    margins = model.predict_margin({99: NEW})[99]
+    np.testing.assert_allclose(
+        library.margins(model.booster(99), NEW), margins, atol=10 * library.atol
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split_score": "entropy"}, "split_score='plain'"),
+        ({"task_splits": -1}, "task_splits must be"),
+        ({"task_splits": "yes"}, "task_splits must be"),
+    ],
+)
+def test_what_cannot_be_is_an_error(library, options, message):
+    with pytest.raises(ParameterError, match=message):
+        fitted(library, **options)
+
+
+def test_columns_of_categories_are_refused(library):
+    table = pd.DataFrame(X, columns=COLUMNS).assign(e=pd.Categorical(["u", "v", "w"] * 500))
+    with pytest.raises(ParameterError, match="'e'"):
+        fitted(library, table)
