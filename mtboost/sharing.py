@@ -32,6 +32,8 @@ from mtboost.tasks import TaskName
 _Losses = npt.NDArray[np.float64]
 Sharing = Literal["common", "common + specific", "independent"]
 
+#: Rows on which settings of the common model are compared.
+_MOST_ROWS = 100_000
 #: Depths of the common model's trees.
 _DEPTHS = (2, 4, 6)
 #: κ as multiples of what a task has on average.
@@ -209,7 +211,16 @@ def _is_better(losses: _Losses, others: _Losses, weights: _Losses) -> bool:
 
 
 def _best_common(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
-    """Search one setting after the other; the size of trees again whenever another one changes."""
+    """Search on a part of many rows; what has won is trained on all of them."""
+    part = _part_of(train, _MOST_ROWS)
+    search = _search(stages, part, valid)
+    if part is not train:
+        search.common = search.stages.fit_common(train, valid)
+    return search
+
+
+def _search(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
+    """Search one setting after the other; the size of trees again when the others are found."""
     search = _Search(stages, train, valid)
     search.look_at(*(_Setting(size) for size in search.sizes))
     if train.tasks.n_tasks == 1:
@@ -262,6 +273,19 @@ def _add_best_independent(
     best = int(np.argmin([evidence.mean_loss(each) for each in models]))
     evidence.add("independent", models[best], nobody)
     return choices[best]
+
+
+def _part_of(data: Dataset, n_rows: int) -> Dataset:
+    """About so many rows, the same part of each task; all if there are no more."""
+    if data.n_rows <= n_rows:
+        return data
+    order = np.argsort(data.tasks.codes, kind="stable")
+    rank = np.empty(data.n_rows, np.int64)
+    rank[order] = np.arange(data.n_rows) - np.repeat(
+        np.cumsum(data.tasks.counts) - data.tasks.counts, data.tasks.counts
+    )
+    every = -(-data.n_rows // n_rows)
+    return data.take(np.flatnonzero(rank % every == 0))
 
 
 def _has_rows(data: Dataset, tasks: list[TaskName]) -> bool:

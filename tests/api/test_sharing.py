@@ -147,6 +147,15 @@ def test_the_common_models_that_were_tried_are_told(library):
     assert losses["given size, pooling 0.1"] < losses["given size, pooled"]
 
 
+def test_of_many_rows_a_part_is_compared(library, monkeypatch):
+    data = tasks_of(OUTLIER)
+    monkeypatch.setattr("mtboost.sharing._MOST_ROWS", 300)
+    model = fitted(library, data)
+    assert model.report()["rows"].sum() == 720  # four fifths of 900
+    pooled = fitted(library, data, strategy="two-stage", split_score="plain", specific_rounds=0)
+    assert rmse(model, OUTLIER).mean() < rmse(pooled, OUTLIER).mean()
+
+
 def test_rows_without_weight_decide_nothing(library):
     X, y, task = tasks_of(OUTLIER)
     weight = (task < N_TASKS - 1).astype(float)
