@@ -103,6 +103,7 @@ class CommonTrees:
         weight = None if weight is None else np.asarray(weight, np.float32)
         new = np.full(table.n_rows, -1, np.int32)
         margins = self._start(document, table, new, base_margin)
+        margins += [own.start for own in self.pooled.values[:n_outputs]]
         leaves = self.backend.leaves(self.booster, table, self._column(new))
         codes = np.zeros(table.n_rows, np.int32)
         own: list[TaskValues] = []
@@ -114,6 +115,7 @@ class CommonTrees:
             if output == 0:
                 pairs = loss.gradients(margins, labels, weight)
                 before = margins.copy()
+            pooled = pooled - known.start
             values = pool_leaves(
                 pooled,
                 leaves[:, number],
@@ -126,7 +128,7 @@ class CommonTrees:
             )
             if known.learning_rate == 0.0:
                 values = TaskValues.none()
-            own.append(values)
+            own.append(replace(values, value=values.value + known.start))
             table_of_task = values.of_task(pooled, 0).astype(margins.dtype)
             margins[:, output] += table_of_task[leaves[:, number]]
         return self.with_task(task, own)

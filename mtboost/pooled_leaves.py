@@ -42,12 +42,15 @@ class TaskValues:
         Learning rate included.
     learning_rate : float
         That of the tree; 0 where all tasks have the pooled values.
+    start : float
+        Part of all values, pooled ones too, that is a start score: LightGBM's first trees have it.
     """
 
     leaf: IntArray
     task: IntArray
     value: DoubleArray
     learning_rate: float
+    start: float = 0.0
 
     @classmethod
     def none(cls) -> TaskValues:
@@ -275,6 +278,7 @@ def check_pooling(pooling: object) -> Pooling:
 _MEMBERS = {
     "starts": np.int64,
     "learning_rate": np.float64,
+    "start": np.float64,
     "leaf": np.int32,
     "task": np.int32,
     "value": np.float64,
@@ -287,6 +291,7 @@ def write_task_values(values: Sequence[TaskValues]) -> dict[str, bytes]:
     arrays = {
         "starts": np.cumsum([0, *lengths]),
         "learning_rate": np.array([own.learning_rate for own in values]),
+        "start": np.array([own.start for own in values]),
         "leaf": np.concatenate([own.leaf for own in values]),
         "task": np.concatenate([own.task for own in values]),
         "value": np.concatenate([own.value for own in values]),
@@ -301,13 +306,15 @@ def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
     """What :func:`write_task_values` wrote; nothing in files without it."""
     if "task_values/starts.npy" not in members:
         return []
-    starts, rates, leaf, task, value = (
+    starts, rates, scores, leaf, task, value = (
         np.load(io.BytesIO(members[f"task_values/{name}.npy"]), allow_pickle=False)
         for name in _MEMBERS
     )
     return [
-        TaskValues(leaf[begin:end], task[begin:end], value[begin:end], rate)
-        for (begin, end), rate in zip(pairwise(starts.tolist()), rates.tolist(), strict=True)
+        TaskValues(leaf[begin:end], task[begin:end], value[begin:end], rate, start)
+        for (begin, end), rate, start in zip(
+            pairwise(starts.tolist()), rates.tolist(), scores.tolist(), strict=True
+        )
     ]
 
 

@@ -71,8 +71,10 @@ class Evidence:
             return np.asarray(sums / self._n_rows)  # NaN without rows
 
     def mean_loss(self, models: Mapping[TaskName, SpecificModel]) -> float:
-        """Mean loss of all validation rows at the shared rounds of the models."""
+        """Mean loss of all validation rows at the shared rounds of the models; none: infinite."""
         curves, rounds, known = self._read(models)
+        if not known.any():
+            return np.inf
         losses = curves[np.arange(len(rounds)), rounds]
         return float(np.average(losses[known], weights=self._n_rows[known]))
 

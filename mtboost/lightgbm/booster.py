@@ -494,7 +494,10 @@ def _in_leaf_order(
     leaf = _leaf_numbers(tree)[1][values.leaf].astype(np.int32)
     value = _stored(values.value + bias) if abs(bias) > _EPSILON else values.value
     order = np.lexsort((values.task, leaf))
-    return replace(values, leaf=leaf[order], task=values.task[order], value=value[order])
+    start = bias if abs(bias) > _EPSILON else 0.0
+    return replace(
+        values, leaf=leaf[order], task=values.task[order], value=value[order], start=start
+    )
 
 
 def _stored(values: DoubleArray) -> DoubleArray:

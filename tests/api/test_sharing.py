@@ -147,6 +147,11 @@ def test_the_common_models_that_were_tried_are_told(library):
     assert losses["given size, pooling 0.1"] < losses["given size, pooled"]
 
 
+def test_without_rounds_of_their_own_all_tasks_follow_the_common_model(library):
+    model = fitted(library, tasks_of(OUTLIER), specific_rounds=0)
+    assert set(model.report()["sharing"]) == {"common"}
+
+
 def test_of_many_rows_a_part_is_compared(library, monkeypatch):
     data = tasks_of(OUTLIER)
     monkeypatch.setattr("mtboost.sharing._MOST_ROWS", 300)

@@ -190,6 +190,30 @@ def test_an_unknown_task_has_the_pooled_values(library):
     np.testing.assert_allclose(library.margins(model.common, X_NEW), found, atol=library.atol)
 
 
+@pytest.mark.parametrize("own", ["reg:squarederror", "binary:logistic", "reg:absoluteerror"])
+def test_a_new_task_with_the_rows_of_another_gets_its_values(library, own):
+    y = (Y > 0).astype(np.float32) if own == "binary:logistic" else Y
+    model = fitted(library, pooling=3.0, objective=library.own(own), y=y)
+    model.add_task(99, X[TASK == 2], y[TASK == 2], validation_fraction=0, specific_rounds=0)
+    margins = model.predict_margin({2: X_NEW, 99: X_NEW})
+    np.testing.assert_allclose(margins[99], margins[2], atol=1e-5)
+    np.testing.assert_allclose(
+        library.margins(model.booster(99), X_NEW), margins[99], atol=library.atol
+    )
+
+
+def test_a_new_task_with_few_rows_stays_near_the_pool(library):
+    model = fitted(library, pooling=10.0)
+    far = Y_NEW[:3] + 100.0
+    model.add_task(99, X_NEW[:3], far, validation_fraction=0, specific_rounds=0)
+    found = model.predict_margin({99: X_NEW[:3]})[99]
+    pooled = model.predict_margin(X_NEW[:3], task=["new"] * 3, unknown_task="common")
+    # Of a residual of about 100, a round of rate .3 takes at most 3 / (3 + 10) in a leaf.
+    n_rounds = 12
+    assert (np.abs(found - pooled) < 101.0 * (1 - (1 - 0.3 * 3 / 13) ** n_rounds)).all()
+    assert (found > pooled).all()
+
+
 def test_a_weight_counts_as_so_many_rows():
     weight = _rng.integers(1, 4, len(X))
     params = {"learning_rate": 0.3, "max_depth": 3, "max_bin": 1024}  # a bin for each value
