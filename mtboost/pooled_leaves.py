@@ -221,7 +221,7 @@ class RelativePooling:
     factor: float
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class PooledTrees:
     """What the leaves of a model's trees hold of single tasks.
 
