@@ -287,6 +287,8 @@ _MEMBERS = {
 
 def write_task_values(values: Sequence[TaskValues]) -> dict[str, bytes]:
     """Members of a model file: the arrays of all trees one after another, and where each begins."""
+    if not values:
+        return {}
     lengths = [len(own.leaf) for own in values]
     arrays = {
         "starts": np.cumsum([0, *lengths]),

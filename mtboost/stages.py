@@ -16,7 +16,7 @@ from mtboost.dataset import Dataset
 from mtboost.feature_weights import FeaturePrior, PriorOption
 from mtboost.losses import TaskLoss
 from mtboost.metrics import Metric, evaluate_by_task
-from mtboost.pooled_leaves import Pooling
+from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
 from mtboost.task_quitting import OnRound
@@ -177,6 +177,8 @@ class TwoStages:
             valid=valid,
             callbacks=callbacks,
         )
+        if pooled.pooling is None:  # nothing of single tasks
+            pooled = PooledTrees(mean_hessian=pooled.mean_hessian)
         has_column = self.task_penalty is not None
         return CommonTrees(self.backend, booster, data.tasks.names, pooled, has_column)
 

@@ -86,6 +86,10 @@ def test_a_logged_estimator_is_served(backend, format):
     trusted = [
         "mtboost.estimators.MultiTaskClassifier",
         "mtboost.models.MultiTaskModel",
+        "mtboost.common_trees.CommonTrees",
+        "mtboost.pooled_leaves.PooledTrees",
+        f"{type(estimator.model_.common_trees.backend).__module__}."
+        f"{type(estimator.model_.common_trees.backend).__name__}",
         "mtboost.reports.TaskReport",
         "mtboost.tables.Columns",
         f"{type(estimator.booster('x')).__module__}.Booster",
