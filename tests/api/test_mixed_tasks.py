@@ -73,6 +73,8 @@ def assert_boosters_predict_as_the_model(library, model, table=NEW):
 
 OPTIONS = {
     "both stages": {},
+    "leaf values of single tasks": {"pooling": 5.0, "split_score": "plain"},
+    "cuts between tasks": {"task_splits": True, "pooling": 5.0, "split_score": "plain"},
     "no specific models": {"specific_rounds": 0},
     "all rounds": {"patience": None, "num_boost_round": 6, "specific_rounds": 4},
     "plain score": {"split_score": "plain"},
