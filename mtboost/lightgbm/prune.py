@@ -24,7 +24,7 @@ from mtboost.lightgbm.assemble import (
 )
 
 # Lines of the header with one word a feature.
-_OF_FEATURES = ("feature_names", "feature_infos", "monotone_constraints")
+OF_FEATURES = ("feature_names", "feature_infos", "monotone_constraints")
 # Of nodes, and of no other nodes.
 _OF_NODES = (
     "split_feature",
@@ -62,7 +62,7 @@ def without_columns(
     all_names = feature_names(document)
     is_dropped = np.array([name in names for name in all_names])
     header = {**document.header, "max_feature_idx": str(np.count_nonzero(~is_dropped) - 1)}
-    for line in _OF_FEATURES:
+    for line in OF_FEATURES:
         words = header.get(line)
         if words:
             pairs = zip(words.split(" "), is_dropped, strict=True)

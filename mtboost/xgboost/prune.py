@@ -47,7 +47,7 @@ def without_columns(document: Document, names: Collection[str]) -> Document:
     """
     is_dropped = np.array([name in names for name in document["learner"]["feature_names"]])
     trees = [_without(tree, is_dropped) for tree in trees_of(document)]
-    frame = _with_features(document, np.flatnonzero(~is_dropped))
+    frame = with_features(document, np.flatnonzero(~is_dropped))
     return with_trees(frame, trees, n_outputs=outputs_of(document))
 
 
@@ -119,12 +119,7 @@ def _numbered(left: Ints, right: Ints, stands_for: Ints) -> tuple[Ints, Ints]:
 
 def _categories_of(tree: Document, kept: Ints) -> Document:
     """The sets of categories of the nodes that are kept, in their new order."""
-    starts = tree["categories_segments"]
-    ends = starts + tree["categories_sizes"]
-    categories_of = {
-        int(node): tree["categories"][start:end]
-        for node, start, end in zip(tree["categories_nodes"], starts, ends, strict=True)
-    }
+    categories_of = listed_categories(tree)
     listed = {new: categories_of[old] for new, old in enumerate(kept) if old in categories_of}
     sizes = np.array([len(categories) for categories in listed.values()], np.int64)
     return {
@@ -135,7 +130,17 @@ def _categories_of(tree: Document, kept: Ints) -> Document:
     }
 
 
-def _with_features(document: Document, kept: Ints) -> Document:
+def listed_categories(tree: Document) -> dict[int, npt.NDArray[np.int32]]:
+    """Categories that go right, by node."""
+    starts = tree["categories_segments"]
+    ends = starts + tree["categories_sizes"]
+    return {
+        int(node): tree["categories"][start:end]
+        for node, start, end in zip(tree["categories_nodes"], starts, ends, strict=True)
+    }
+
+
+def with_features(document: Document, kept: Ints) -> Document:
     """Frame with some of the features, by position."""
     learner = {**document["learner"]}
     parameters = learner["learner_model_param"]
