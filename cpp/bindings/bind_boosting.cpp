@@ -374,14 +374,7 @@ void bind_boosting(py::module_& module) {
            py::arg("model").none(true) = py::none(), py::arg("margins").noconvert().none(true) = py::none(),
            py::arg("n_threads") = 1)
       .def("update", &update, py::kw_only(), py::arg("n_threads") = 1)
-      .def(
-          "mean_loss",
-          [](const Training& training, int n_threads) {
-            py::gil_scoped_release release;
-            ThreadPool pool(n_threads);
-            return training.boosting.mean_loss(pool);
-          },
-          py::kw_only(), py::arg("n_threads") = 1)
+      .def("mean_loss", [](const Training& training) { return training.boosting.mean_loss(); })
       .def_property(
           "feature_weights",
           [](const Training& training) { return weights_from(training.boosting.feature_weights()); },

@@ -19,7 +19,7 @@ class Engine(Protocol):
     """What grows trees: for all outputs together, or for each by itself."""
 
     def update(self, *, n_threads: int) -> None: ...
-    def mean_loss(self, *, n_threads: int) -> float: ...
+    def mean_loss(self) -> float: ...
     @property
     def models(self) -> Sequence[_core.BoostedModel]: ...
 
@@ -33,8 +33,8 @@ class Together:
     def update(self, *, n_threads: int) -> None:
         self._engine.update(n_threads=n_threads)
 
-    def mean_loss(self, *, n_threads: int) -> float:
-        return self._engine.mean_loss(n_threads=n_threads)
+    def mean_loss(self) -> float:
+        return self._engine.mean_loss()
 
     @property
     def models(self) -> Sequence[_core.BoostedModel]:
@@ -61,8 +61,8 @@ class Apart:
         for engine in self._engines:
             engine.update(n_threads=n_threads)
 
-    def mean_loss(self, *, n_threads: int) -> float:
-        losses = [engine.mean_loss(n_threads=n_threads) for engine in self._engines]
+    def mean_loss(self) -> float:
+        losses = [engine.mean_loss() for engine in self._engines]
         return float(self._shares @ losses)
 
     @property
@@ -165,7 +165,7 @@ def run_rounds(
     losses: list[float] = []
     for number in range(1, n_rounds + 1):
         engine.update(n_threads=n_threads)
-        losses.append(engine.mean_loss(n_threads=n_threads))
+        losses.append(engine.mean_loss())
         goes_on, score = True, None
         if validation is not None:
             goes_on = validation.look_at(engine.models, n_threads=n_threads)

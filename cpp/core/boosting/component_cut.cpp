@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/vector_clones.hpp"
+
 namespace mtboost {
 
 ComponentCutSearch::ComponentCutSearch(const BinnedMatrix& matrix, const Components& components, row_t min_samples_leaf)
@@ -14,6 +16,7 @@ double ComponentCutSearch::noise(std::span<const double> sums) const noexcept {
   return components_.noise(sums[components_.count_at()], sums[components_.weight_at()]);
 }
 
+MTBOOST_VECTOR_CLONES
 bool ComponentCutSearch::look_at(feature_t feature, std::span<const double> sums, const double* slots,
                         std::vector<double>& scratch, ComponentCut& best) const {
   const double before = best.gain;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/vector_clones.hpp"
 #include "binning/sparse_column.hpp"
 
 namespace mtboost {
@@ -65,10 +66,13 @@ void add_rows(const BinnedMatrix& matrix, const FeatureChunk& chunk, std::span<c
       Bin bin;
       std::memcpy(&bin, bytes[i] + row * row_bytes, sizeof bin);
       double* const sums = slots[i] + bin * width;
-      if constexpr (Width > 0)
+      if constexpr (Width > 0) {
+#pragma omp simd
         for (std::size_t k = 0; k < Width; ++k) sums[k] += wide[k];
-      else
+      } else {
+#pragma omp simd
         for (std::size_t k = 0; k < width; ++k) sums[k] += double{values[k]};
+      }
     }
   }
 }
@@ -97,6 +101,7 @@ void add_column(const std::uint8_t* bytes, std::span<const row_t> rows, const Co
     std::memcpy(&bin, bytes + row * sizeof bin, sizeof bin);
     const float* const values = components.row(row);
     double* const sums = slots + bin * width;
+#pragma omp simd
     for (std::size_t k = 0; k < width; ++k) sums[k] += double{values[k]};
   }
 }
@@ -124,6 +129,7 @@ std::vector<FeatureChunk> chunks_of(const BinnedMatrix& matrix, std::span<const 
   return chunks;
 }
 
+MTBOOST_VECTOR_CLONES
 void fill_chunk(const BinnedMatrix& matrix, const FeatureChunk& chunk, std::span<const row_t> rows,
                 const Components& components, std::span<double> histogram) noexcept {
   for_each_run(matrix, chunk, components.width(), [&](std::size_t begin, std::size_t end) {
@@ -135,6 +141,7 @@ void fill_chunk(const BinnedMatrix& matrix, const FeatureChunk& chunk, std::span
   });
 }
 
+MTBOOST_VECTOR_CLONES
 void subtract_chunk(const BinnedMatrix& matrix, const FeatureChunk& chunk, std::size_t width,
                     std::span<const double> small, std::span<double> large) noexcept {
   for_each_run(matrix, chunk, width, [&](std::size_t begin, std::size_t end) {
@@ -142,6 +149,7 @@ void subtract_chunk(const BinnedMatrix& matrix, const FeatureChunk& chunk, std::
   });
 }
 
+MTBOOST_VECTOR_CLONES
 void fill_feature(const BinnedMatrix& matrix, feature_t feature, std::span<const row_t> rows,
                   const Components& components, std::vector<double>& slots) {
   const std::size_t width = components.width();

@@ -297,6 +297,8 @@ class ComponentTreeGrower::Growth {
   }
 
   DecisionTree finish() {
+    if (!looks_at_few_)
+      for (Node& node : open_) give_back(std::move(node.histogram));
     grower_.leaves_.clear();
     grower_.means_.clear();
     for (std::size_t at = 0; at < tree_.nodes.size(); ++at) {
@@ -341,13 +343,15 @@ class ComponentTreeGrower::Growth {
   // ---- histograms
   std::size_t buffer_size() const noexcept { return matrix_.n_slots() * components_.width(); }
   std::vector<double> take() {
-    if (free_.empty()) return std::vector<double>(buffer_size());
-    auto buffer = std::move(free_.back());
-    free_.pop_back();
+    auto& free = grower_.free_histograms_;
+    if (free.empty()) return std::vector<double>(buffer_size());
+    auto buffer = std::move(free.back());
+    free.pop_back();
+    buffer.resize(buffer_size());
     return buffer;
   }
   void give_back(std::vector<double> buffer) {
-    if (!buffer.empty()) free_.push_back(std::move(buffer));
+    if (!buffer.empty()) grower_.free_histograms_.push_back(std::move(buffer));
   }
   ComponentTreeGrower& grower_;
   const BinnedMatrix& matrix_;
@@ -364,7 +368,6 @@ class ComponentTreeGrower::Growth {
   DecisionTree tree_;
   std::vector<std::vector<double>> sums_;  // of each node
   std::vector<double> gains_;
-  std::vector<std::vector<double>> free_;
 };
 
 ComponentTreeGrower::ComponentTreeGrower(const BinnedMatrix& matrix) : matrix_(matrix) {

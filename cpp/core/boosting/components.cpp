@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "base/vector_clones.hpp"
+
 namespace mtboost {
 namespace {
 
@@ -19,8 +21,11 @@ void project_dense(const float* const* residuals, std::size_t n_outputs, const f
                    float* const* components) noexcept {
   float sums[Rows][Width] = {};
   for (std::size_t output = 0; output < n_outputs; ++output, matrix += Width)
-    for (std::size_t row = 0; row < Rows; ++row)
-      for (std::size_t k = 0; k < Width; ++k) sums[row][k] += residuals[row][output] * matrix[k];
+    for (std::size_t row = 0; row < Rows; ++row) {
+      const float residual = residuals[row][output];
+#pragma omp simd
+      for (std::size_t k = 0; k < Width; ++k) sums[row][k] += residual * matrix[k];
+    }
   for (std::size_t row = 0; row < Rows; ++row) std::copy_n(sums[row], n_components, components[row]);
 }
 
@@ -50,6 +55,7 @@ Directions Directions::of_outputs(std::size_t n_outputs) {
   return directions;
 }
 
+MTBOOST_VECTOR_CLONES
 void Directions::project(std::span<const float* const> residuals, std::span<float* const> components) const noexcept {
   const auto project_dense_rows = [&]<std::size_t Width>(std::integral_constant<std::size_t, Width>) {
     if (residuals.size() == kRows)

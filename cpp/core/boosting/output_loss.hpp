@@ -4,6 +4,7 @@
 // that output. Margins and residuals are row-major, (row, output). Naive twin: tests/oracle/naive_projected_boosting.py.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,6 +37,13 @@ struct LabelledRows {
     return weights[has_weight_per_label() ? row * n_labels + label : row];
   }
   const float* labels_of(std::size_t row) const noexcept { return labels.data() + row * n_labels; }
+  // Sum over the known labels of a row.
+  double known_weight(std::size_t row) const noexcept {
+    double sum = 0.0;
+    for (std::size_t label = 0; label < n_labels; ++label)
+      if (!std::isnan(labels_of(row)[label])) sum += double{weight(row, label)};
+    return sum;
+  }
 };
 
 class OutputLoss {
@@ -63,11 +71,13 @@ class OutputLoss {
   // softmax 2 p (1 - p), which as a diagonal matrix bounds all of it. p is read off label and residual.
   void hessians(const float* residuals, const float* labels, float* hessians /* OUT */) const noexcept;
 
+  // Weighted sum over the known labels of a row.
+  double loss_of_row(const float* margins, const LabelledRows& rows, std::size_t row) const noexcept;
+
   // Weighted mean over all known labels; 0 if there are none.
   double mean_loss(std::span<const float> margins, const LabelledRows& rows, ThreadPool& pool) const;
 
  private:
-  double loss_of_row(const float* margins, const LabelledRows& rows, std::size_t row) const noexcept;
   std::vector<float> means(const LabelledRows& rows, ThreadPool& pool) const;  // or their log-odds
   float centre(const LabelledRows& rows, std::size_t output) const;
   std::vector<float> log_priors(const LabelledRows& rows) const;

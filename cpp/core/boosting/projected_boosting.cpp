@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/random.hpp"
@@ -77,11 +78,16 @@ ProjectedBoosting::ProjectedBoosting(const BinnedMatrix& matrix, OutputLoss loss
     margins_.assign(start.begin(), start.end());
   }
   residuals_.resize(margins_.size());
-  pool.parallel_for(n_rows(), [&](std::size_t row) {
-    const auto at = static_cast<row_t>(row);
-    loss_.residuals(margins_of(at), labels_.labels_of(row), residuals_of(at));
-  });
+  std::vector<double> losses(n_rows());
+  pool.parallel_for(n_rows(), [&](std::size_t row) { losses[row] = look_at(static_cast<row_t>(row)); });
+  loss_sum_ = std::accumulate(losses.begin(), losses.end(), 0.0);
   weigh_rows();
+}
+
+// Residuals of a row at its margins, and its loss.
+double ProjectedBoosting::look_at(row_t row) noexcept {
+  loss_.residuals(margins_of(row), labels_.labels_of(row), residuals_of(row));
+  return loss_.loss_of_row(margins_of(row), labels_, row);
 }
 
 void ProjectedBoosting::set_feature_weights(std::vector<double> weights) {
@@ -103,12 +109,10 @@ void ProjectedBoosting::weigh_rows() {
   bool are_all_1 = true;
   row_weights_.resize(n_rows());
   for (std::size_t row = 0; row < n_rows(); ++row) {
-    double sum = 0.0;
-    for (std::size_t label = 0; label < labels_.n_labels; ++label) {
-      const bool is_known = !std::isnan(labels_.labels_of(row)[label]);
-      are_all_known_ &= is_known;
-      if (is_known) sum += labels_.weight(row, label);
-    }
+    const std::span<const float> labels(labels_.labels_of(row), labels_.n_labels);
+    are_all_known_ &= std::ranges::none_of(labels, [](float label) { return std::isnan(label); });
+    const double sum = labels_.known_weight(row);
+    known_weight_ += sum;
     row_weights_[row] = static_cast<float>(sum / static_cast<double>(labels_.n_labels));
     are_all_1 &= row_weights_[row] == 1.0f;
   }
@@ -245,7 +249,9 @@ ProjectedBoosting::LeafSums ProjectedBoosting::leaf_sums(ThreadPool& pool) const
         }
         continue;
       }
-      for (std::size_t j = 0; j < d; ++j) sums.residuals[j] += double{weight * residuals[j]};
+      double* const of_outputs = sums.residuals.data();
+#pragma omp simd
+      for (std::size_t j = 0; j < d; ++j) of_outputs[j] += double{weight * residuals[j]};
       if (!are_hessians_1)
         for (std::size_t j = 0; j < d; ++j) sums.hessians[j] += double{weight * hessians[j]};
     }
@@ -356,14 +362,17 @@ std::vector<double> ProjectedBoosting::line_minima(std::span<const float> leaf_n
 void ProjectedBoosting::add(std::span<const float> steps, ThreadPool& pool) {
   const std::size_t d = n_outputs();
   const auto runs = runs_of_leaves(true);
+  std::vector<double> losses(runs.size(), 0.0);
   pool.parallel_for(runs.size(), [&](std::size_t run) {
     const float* const own = steps.data() + runs[run].leaf * d;
     for (const row_t row : runs[run].rows) {
       float* const margins = margins_of(row);
+#pragma omp simd
       for (std::size_t j = 0; j < d; ++j) margins[j] += own[j];
-      loss_.residuals(margins, labels_.labels_of(row), residuals_of(row));
+      losses[run] += look_at(row);
     }
   });
+  loss_sum_ = std::accumulate(losses.begin(), losses.end(), 0.0);
 }
 
 }  // namespace mtboost

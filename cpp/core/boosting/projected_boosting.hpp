@@ -54,7 +54,8 @@ class ProjectedBoosting {
 
   const BoostedModel& model() const noexcept { return model_; }
   std::span<const float> margins() const noexcept { return margins_; }
-  double mean_loss(ThreadPool& pool) const { return loss_.mean_loss(margins_, labels_, pool); }
+  // Weighted mean over all known labels; 0 if there are none.
+  double mean_loss() const noexcept { return known_weight_ > 0.0 ? loss_sum_ / known_weight_ : 0.0; }
 
  private:
   struct LeafSums {
@@ -74,6 +75,7 @@ class ProjectedBoosting {
   const float* residuals_of(row_t row) const noexcept { return residuals_.data() + row * n_outputs(); }
   float label_weight(row_t row, std::size_t output) const noexcept;
 
+  double look_at(row_t row) noexcept;
   void weigh_rows();
   void draw_rows(std::uint64_t tree);
   Directions make_directions(std::uint64_t tree, ThreadPool& pool) const;
@@ -93,6 +95,8 @@ class ProjectedBoosting {
   BoostingParams params_;
   BoostedModel model_;
   std::vector<float> margins_, residuals_;  // (row, output)
+  double loss_sum_ = 0.0;                   // at these margins, of all rows
+  double known_weight_ = 0.0;               // of all labels that are known
   std::vector<float> row_weights_;          // mean over the outputs, unknown ones counted as 0; empty: all 1
   bool are_all_known_ = true;
   std::vector<row_t> rows_, others_;        // those the next tree grows on, and the rest
