@@ -2,8 +2,9 @@
 
 A method is a function ``(train, seed, budget) -> Fitted``. It holds out a fifth of each task's rows
 (and classes), the same rows whatever the method, chooses by the loss of all of them, and trains
-again on all training rows with what it chose. Boosting chooses among the same depths, and its
-rounds by early stopping.
+again on all training rows with what it chose. Boosting chooses among the same depths, with all rows
+or a half of them for each tree, at a high learning rate; then it is trained at a low one, its
+rounds found by early stopping.
 """
 
 from task_methods.multi_task import auto, extra_trees, two_stages_quitting, two_stages_rounds
@@ -19,8 +20,7 @@ METHODS: dict[str, Method] = {
     "category": pooled_xgboost(category),
     "independent": independent,
     "two-stage quitting": two_stages_quitting,
-    "two-stage rounds": two_stages_rounds("entropy"),
-    "two-stage plain": two_stages_rounds("plain"),
+    "two-stage rounds": two_stages_rounds,
     "MT extra trees": extra_trees(),
     "extra trees one-hot": extra_trees(has_task_columns=True),
     "LightGBM category": lightgbm_category,

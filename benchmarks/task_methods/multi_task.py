@@ -9,14 +9,26 @@ from typing import Any
 import numpy as np
 
 import mtboost
-from task_methods.rows import Budget, Fitted, Floats, Method, Rows, losses, no_task, one_hot
+from task_methods.rows import (
+    Budget,
+    Fitted,
+    Floats,
+    Method,
+    Rows,
+    Setting,
+    losses,
+    no_task,
+    one_hot,
+)
 from task_methods.stock import xgboost_params
 
 FOREST_LEAVES = (2, 5, 10, 20)
 TASK_SPLIT_PROBS = (0.0, 0.25, 0.5, 1.0)
-# Specific models of tasks with a few dozen rows: little more than a shrunken offset at first. Large
-# steps, for SPECIFIC_ROUNDS of 0.05 are too few where tasks do differ.
-STUMPS = {"max_depth": 1, "reg_lambda": 50, "min_child_weight": 1, "learning_rate": 0.15}
+# Of a few dozen rows stumps are little more than a shrunken offset at first.
+SPECIFIC_PARAMS = {
+    "same": {"learning_rate": 0.05},
+    "stumps": {"max_depth": 1, "reg_lambda": 50, "min_child_weight": 1, "learning_rate": 0.15},
+}
 SPECIFIC_ROUNDS = 200
 
 
@@ -114,97 +126,106 @@ def predict_mtboost(model: mtboost.MultiTaskModel, rows: Rows) -> Floats:
     return prediction
 
 
+def best_common(train: Rows, seed: int, budget: Budget) -> tuple[dict[str, Any], int]:
+    """Parameters and rounds of the common model alone: splits as well, plain or by entropy."""
+    inner, valid = map(as_dataset, train.inner(seed))
+
+    def stop_early(setting: Setting, score: str, budget: Budget) -> tuple[float, int]:
+        common = mtboost.train(
+            {**xgboost_params(train, setting, seed, budget), "split_score": score},
+            inner,
+            budget.rounds,
+            evals=[(valid, "valid")],
+            early_stopping_rounds=budget.patience,
+            verbose_eval=False,
+        )
+        return common.best_score, common.best_iteration + 1
+
+    settings = itertools.product(budget.settings(), ("plain", "entropy"))
+    setting, score = min(settings, key=lambda each: stop_early(*each, budget))
+    finer = budget.finer()
+    _, rounds = stop_early(setting, score, finer)
+    return {
+        "params": {
+            "learning_rate": finer.learning_rate,
+            "max_depth": setting.depth,
+            "subsample": setting.subsample,
+        },
+        "split_score": score,
+    }, rounds
+
+
 def two_stages_quitting(train: Rows, seed: int, budget: Budget) -> Fitted:
     """`mtboost.fit` by default: each task quits, and ends, by rows of its own held out by fit()."""
-
-    def fit(rows: Rows, depth: int) -> mtboost.MultiTaskModel:
-        params = {"learning_rate": budget.learning_rate, "max_depth": depth}
-        rounds = {"num_boost_round": budget.rounds, "specific_rounds": budget.rounds}
-        return fit_mtboost(rows, seed, budget, params=params, **rounds, refit=True)
-
-    inner, valid = train.inner(seed)
-    found = [
-        (losses(valid, predict_mtboost(fit(inner, depth), valid)).mean(), depth)
-        for depth in budget.depths
-    ]
-    _, depth = min(found)
-    model = fit(train, depth)
-    return Fitted(lambda rows: predict_mtboost(model, rows), {"depth": depth})
+    options, _ = best_common(train, seed, budget)
+    finer = budget.finer()
+    model = fit_mtboost(
+        train,
+        seed,
+        budget,
+        num_boost_round=finer.rounds,
+        specific_rounds=finer.rounds,
+        refit=True,
+        **options,
+    )
+    return Fitted(lambda rows: predict_mtboost(model, rows), options)
 
 
-def two_stages_rounds(score: str) -> Method:
+def two_stages_rounds(train: Rows, seed: int, budget: Budget) -> Fitted:
     """`mtboost.fit(patience=None)`: numbers of rounds for all tasks, by the loss of all rows.
 
-    Depth and rounds of the common model first, then the specific models: with the same parameters,
-    or stumps, or none.
+    The common model first, then the specific ones: with the same trees, or stumps, or none.
     """
-
-    def method(train: Rows, seed: int, budget: Budget) -> Fitted:
-        inner, valid = train.inner(seed)
-        X, y, task = in_tables(valid)
-        eval_set = (X, y) if task is None else (X, y, task)
-        n_rows = np.bincount(valid.task, minlength=train.n_tasks)
-
-        def fit(rows: Rows, depth: int, **options: Any) -> mtboost.MultiTaskModel:
-            params = {"learning_rate": budget.learning_rate, "max_depth": depth}
-            options = {"params": params, "patience": None, "split_score": score, **options}
-            return fit_mtboost(rows, seed, budget, **options)
-
-        found = []
-        for depth in budget.depths:
-            common = mtboost.train(
-                {**xgboost_params(train, depth, seed, budget), "split_score": score},
-                as_dataset(inner),
-                budget.rounds,
-                evals=[(as_dataset(valid), "valid")],
-                early_stopping_rounds=budget.patience,
-                verbose_eval=False,
-            )
-            found.append((common.best_score, depth, common.best_iteration + 1))
-        _, depth, rounds = min(found)
-        candidates = []
-        for name, specific_params in (("same", {}), ("stumps", STUMPS)):
-            model = fit(
-                inner,
-                depth,
-                num_boost_round=rounds,
-                specific_params=specific_params,
-                specific_rounds=SPECIFIC_ROUNDS,
-                eval_set=eval_set,
-            )
-            power = 1 if train.is_binary else 2  # the history of squared error is its root
-            of_rounds = sum(
-                n_rows[name] * history["specific"] ** power
-                for name, history in model.history.items()
-                if n_rows[name]
-            )
-            candidates.append((of_rounds.min(), name, int(of_rounds.argmin()), specific_params))
-        _, name, specific_rounds, specific_params = min(candidates, key=lambda entry: entry[0])
-        final = fit(
-            train,
-            depth,
-            num_boost_round=rounds,
+    inner, valid = train.inner(seed)
+    X, y, task = in_tables(valid)
+    eval_set = (X, y) if task is None else (X, y, task)
+    n_rows = np.bincount(valid.task, minlength=train.n_tasks)
+    options, rounds = best_common(train, seed, budget)
+    options |= {"num_boost_round": rounds, "patience": None}
+    found = []
+    for name, specific_params in SPECIFIC_PARAMS.items():
+        model = fit_mtboost(
+            inner,
+            seed,
+            budget,
             specific_params=specific_params,
-            specific_rounds=specific_rounds,
-            validation_fraction=0.0,
+            specific_rounds=SPECIFIC_ROUNDS,
+            eval_set=eval_set,
+            **options,
         )
-        chosen = {"depth": depth, "rounds": rounds, "specific": name, "own": specific_rounds}
-        return Fitted(lambda rows: predict_mtboost(final, rows), chosen)
-
-    return method
+        power = 1 if train.is_binary else 2  # the history of squared error is its root
+        of_rounds = sum(
+            n_rows[name] * history["specific"] ** power
+            for name, history in model.history.items()
+            if n_rows[name]
+        )
+        found.append((of_rounds.min(), int(of_rounds.argmin()), name))
+    _, specific_rounds, name = min(found)
+    final = fit_mtboost(
+        train,
+        seed,
+        budget,
+        specific_params=SPECIFIC_PARAMS[name],
+        specific_rounds=specific_rounds,
+        validation_fraction=0.0,
+        **options,
+    )
+    chosen = {**options, "specific": name, "own": specific_rounds}
+    return Fitted(lambda rows: predict_mtboost(final, rows), chosen)
 
 
 def auto(train: Rows, seed: int, budget: Budget) -> Fitted:
     """`mtboost.fit(strategy="auto")`, which chooses for itself."""
+    finer = budget.finer()
     model = fit_mtboost(
         train,
         seed,
         budget,
         strategy="auto",
-        params={"learning_rate": budget.learning_rate},
-        num_boost_round=budget.rounds,
+        params={"learning_rate": finer.learning_rate},
+        num_boost_round=finer.rounds,
         specific_rounds=SPECIFIC_ROUNDS,
-        patience=budget.patience,
+        patience=finer.patience,
     )
     ways = [report.sharing for report in model.reports.values()]
     chosen = {way: ways.count(way) for way in sorted(set(ways))}

@@ -10,17 +10,28 @@ import lightgbm
 import numpy as np
 import xgboost
 
-from task_methods.rows import Budget, Fitted, Floats, Method, Rows, SkippedError, Table, category
+from task_methods.rows import (
+    Budget,
+    Fitted,
+    Floats,
+    Method,
+    Rows,
+    Setting,
+    SkippedError,
+    Table,
+    category,
+)
 
 # ---- XGBoost -------------------------------------------------------------------------------------
 
 
-def xgboost_params(rows: Rows, depth: int, seed: int, budget: Budget) -> dict[str, Any]:
+def xgboost_params(rows: Rows, setting: Setting, seed: int, budget: Budget) -> dict[str, Any]:
     return {
         "objective": "binary:logistic" if rows.is_binary else "reg:squarederror",
         "eval_metric": "logloss" if rows.is_binary else "rmse",
         "learning_rate": budget.learning_rate,
-        "max_depth": depth,
+        "max_depth": setting.depth,
+        "subsample": setting.subsample,
         "nthread": budget.threads,
         "seed": seed,
     }
@@ -37,35 +48,38 @@ def pooled_xgboost(encode: Callable[[Rows], tuple[Table, list[str]]]) -> Method:
 
     def method(train: Rows, seed: int, budget: Budget) -> Fitted:
         inner, valid = (matrix(rows, budget) for rows in train.inner(seed))
-        found = []
-        for depth in budget.depths:
+
+        def stop_early(setting: Setting, budget: Budget) -> tuple[float, int]:
             booster = xgboost.train(
-                xgboost_params(train, depth, seed, budget),
+                xgboost_params(train, setting, seed, budget),
                 inner,
                 budget.rounds,
                 evals=[(valid, "valid")],
                 early_stopping_rounds=budget.patience,
                 verbose_eval=False,
             )
-            found.append((booster.best_score, depth, booster.best_iteration + 1))
-        _, depth, rounds = min(found)
-        params = xgboost_params(train, depth, seed, budget)
+            return booster.best_score, booster.best_iteration + 1
+
+        setting = min(budget.settings(), key=lambda setting: stop_early(setting, budget))
+        finer = budget.finer()
+        _, rounds = stop_early(setting, finer)
+        params = xgboost_params(train, setting, seed, finer)
         final = xgboost.train(params, matrix(train, budget), rounds)
         return Fitted(
             lambda rows: np.asarray(final.predict(matrix(rows, budget)), np.float64),
-            {"depth": depth, "rounds": rounds},
+            {**setting._asdict(), "rounds": rounds},
         )
 
     return method
 
 
 def independent(train: Rows, seed: int, budget: Budget) -> Fitted:
-    """A model for each task; depth and rounds, the same for all, by the loss of all held-out rows.
+    """A model for each task; settings and rounds, the same for all, by the loss of all their rows.
 
     A task's own few held-out rows would choose by chance. The models grow side by side, `patience`
     rounds at a time, until a whole step of all of them brought nothing.
     """
-    alone = replace(budget, threads=1)  # a second thread has nothing to do on so few rows
+    budget = replace(budget, threads=1)  # a second thread has nothing to do on so few rows
     inner, valid = train.inner(seed)
     tasks = range(train.n_tasks)
 
@@ -74,9 +88,9 @@ def independent(train: Rows, seed: int, budget: Budget) -> Fitted:
         return xgboost.DMatrix(own.X, own.y, nthread=1)
 
     pairs = [(matrix(inner, task), matrix(valid, task)) for task in tasks]
-    found = []
-    for depth in budget.depths:
-        params = xgboost_params(train, depth, seed, alone)
+
+    def stop_early(setting: Setting, budget: Budget) -> tuple[float, int]:
+        params = xgboost_params(train, setting, seed, budget)
         boosters: list[xgboost.Booster | None] = [None] * train.n_tasks
         curve = np.empty(0)
         while len(curve) < budget.rounds and len(curve) - budget.patience <= _best(curve):
@@ -96,9 +110,12 @@ def independent(train: Rows, seed: int, budget: Budget) -> Fitted:
                     values = np.array(watched["valid"][params["eval_metric"]])
                     step += held_out.num_row() * (values if train.is_binary else values**2)
             curve = np.append(curve, step)
-        found.append((curve.min(), depth, _best(curve) + 1))
-    _, depth, rounds = min(found)
-    params = xgboost_params(train, depth, seed, alone)
+        return curve.min(), _best(curve) + 1
+
+    setting = min(budget.settings(), key=lambda setting: stop_early(setting, budget))
+    finer = budget.finer()
+    _, rounds = stop_early(setting, finer)
+    params = xgboost_params(train, setting, seed, finer)
     final = [xgboost.train(params, matrix(train, task), rounds) for task in tasks]
 
     def predict(rows: Rows) -> Floats:
@@ -108,7 +125,7 @@ def independent(train: Rows, seed: int, budget: Budget) -> Fitted:
             prediction[rows.task == task] = model.predict(xgboost.DMatrix(own.X, nthread=1))
         return prediction
 
-    return Fitted(predict, {"depth": depth, "rounds": rounds})
+    return Fitted(predict, {**setting._asdict(), "rounds": rounds})
 
 
 def _best(curve: Floats) -> int:
@@ -122,12 +139,14 @@ def _best(curve: Floats) -> int:
 def lightgbm_category(train: Rows, seed: int, budget: Budget) -> Fitted:
     """One LightGBM model of all tasks with the task as a categorical column."""
 
-    def params(depth: int) -> dict[str, Any]:
+    def params(setting: Setting, budget: Budget) -> dict[str, Any]:
         return {
             "objective": "binary" if train.is_binary else "regression",
             "learning_rate": budget.learning_rate,
-            "max_depth": depth,
-            "num_leaves": 2**depth,
+            "max_depth": setting.depth,
+            "num_leaves": 2**setting.depth,
+            "bagging_fraction": setting.subsample,
+            "bagging_freq": 1,
             "num_threads": budget.threads,
             "seed": seed,
             "verbosity": -1,
@@ -143,28 +162,34 @@ def lightgbm_category(train: Rows, seed: int, budget: Budget) -> Fitted:
         )
 
     inner, valid = train.inner(seed)
-    found = []
-    for depth in budget.depths:
-        fit = dataset(inner)  # its bins keep some parameters: a new one for each depth
+
+    def stop_early(setting: Setting, budget: Budget) -> tuple[float, int]:
+        fit = dataset(inner)  # its bins keep some parameters: a new one each time
         booster = lightgbm.train(
-            params(depth),
+            params(setting, budget),
             fit,
             budget.rounds,
             valid_sets=[fit.create_valid(category(valid)[0], valid.y)],
             callbacks=[lightgbm.early_stopping(budget.patience, verbose=False)],
         )
         (score,) = booster.best_score["valid_0"].values()
-        found.append((score, depth, booster.best_iteration))
-    _, depth, rounds = min(found)
-    final = lightgbm.train(params(depth), dataset(train), rounds)
+        return score, booster.best_iteration
+
+    setting = min(budget.settings(), key=lambda setting: stop_early(setting, budget))
+    finer = budget.finer()
+    _, rounds = stop_early(setting, finer)
+    final = lightgbm.train(params(setting, finer), dataset(train), rounds)
     return Fitted(
         lambda rows: np.asarray(final.predict(category(rows)[0])),
-        {"depth": depth, "rounds": rounds},
+        {**setting._asdict(), "rounds": rounds},
     )
 
 
 def catboost_category(train: Rows, seed: int, budget: Budget) -> Fitted:
-    """One CatBoost model of all tasks with the task as a categorical column."""
+    """One CatBoost model of all tasks with the task as a categorical column.
+
+    It weighs rows at random by itself: only the depth is chosen.
+    """
     try:
         import catboost
         import pandas as pd
@@ -175,7 +200,7 @@ def catboost_category(train: Rows, seed: int, budget: Budget) -> Fitted:
         table = pd.DataFrame(rows.X).assign(task=rows.task)
         return catboost.Pool(table, rows.y, cat_features=["task"], thread_count=budget.threads)
 
-    def model(depth: int, rounds: int) -> Any:
+    def model(depth: int, budget: Budget, rounds: int) -> Any:
         make = catboost.CatBoostClassifier if train.is_binary else catboost.CatBoostRegressor
         return make(
             depth=depth,
@@ -188,14 +213,17 @@ def catboost_category(train: Rows, seed: int, budget: Budget) -> Fitted:
         )
 
     inner, valid = map(pool, train.inner(seed))
-    found = []
-    for depth in budget.depths:
-        fitted = model(depth, budget.rounds)
+
+    def stop_early(depth: int, budget: Budget) -> tuple[float, int]:
+        fitted = model(depth, budget, budget.rounds)
         fitted.fit(inner, eval_set=valid, early_stopping_rounds=budget.patience)
         score = min(next(iter(fitted.get_evals_result()["validation"].values())))
-        found.append((score, depth, fitted.tree_count_))
-    _, depth, rounds = min(found)
-    final = model(depth, max(1, rounds))
+        return score, fitted.tree_count_
+
+    depth = min(budget.depths, key=lambda depth: stop_early(depth, budget))
+    finer = budget.finer()
+    _, rounds = stop_early(depth, finer)
+    final = model(depth, finer, max(1, rounds))
     final.fit(pool(train))
 
     def predict(rows: Rows) -> Floats:
