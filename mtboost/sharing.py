@@ -5,7 +5,8 @@ The order of the search:
 1. The common model, one choice after the other: how deep its trees are, unless the user says;
    then its leaves, pooled or partially pooled with much or little shrinkage; then whether nodes
    may divide tasks. What is better by more than one standard error of the difference, over all
-   validation rows, is kept.
+   validation rows, is kept. Settings are compared in large steps (learning rates), which rank them
+   as small ones do; what has won is trained in the small steps of the final model.
 2. For each task three ways to use it: the common model alone, a specific model that continues it,
    or an independent model beside it (sharing_evidence.py has the rule).
 3. Independent tasks leave the pool, and so do a few that could do without it if the others are
@@ -14,9 +15,9 @@ The order of the search:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy.typing as npt
 
 from mtboost.arguments import may_split_tasks
 from mtboost.dataset import Dataset
-from mtboost.pooled_leaves import RelativePooling
+from mtboost.pooled_leaves import Pooling, RelativePooling
 from mtboost.sharing_evidence import Evidence, row_losses, row_weights
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName
@@ -38,9 +39,14 @@ _MOST_ROWS = 100_000
 _DEPTHS = (2, 4, 6)
 #: κ as multiples of what a task has on average.
 _POOLINGS = (2.0, 0.5, 0.1)
-#: c of cuts between tasks: what they gain by chance once, or nothing.
-_TASK_PENALTIES = (1.0, 0.0)
-#: λ of specific stumps in the same unit: little more than shrunken offsets at first.
+#: c of cuts between tasks: as a library's categorical column.
+_TASK_PENALTY = 0.0
+#: Part of the rows that each tree sees.
+_SUBSAMPLE = 0.7
+#: Least learning rates: of models that settings are compared by, and of specific models.
+_SEARCH_LEARNING_RATE = 0.1
+_SPECIFIC_LEARNING_RATE = 0.05
+#: λ of specific stumps in units of κ: little more than shrunken offsets at first.
 _STUMP_PENALTY = 0.25
 _STUMP_LEARNING_RATE = 0.15
 
@@ -105,28 +111,61 @@ def fit_plan(
 
 
 def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPlan:
-    """Choose on validation rows; see the module."""
-    found = _best_common(stages, train, valid)
-    evidence = Evidence(found.stages, train, valid, found.common)
-    plan = SharingPlan(
-        stages=found.stages,
-        specific_params=_add_best_specific(evidence, found, train, valid, stages.specific_params),
-        independent=_add_best_independent(evidence, found, train, valid),
-        common_rounds=max(found.common.quit_round.values()),
-        sharing=evidence.ways(),
-        own_rounds=evidence.rounds(),
-        scores=evidence.scores(),
-        common_losses={str(setting): loss for setting, loss in found.losses.items()},
+    """Choose on validation rows; see the module.
+
+    `patience` counts rounds in large steps; in small ones training goes on as much longer.
+    """
+    rate = stages.params["learning_rate"]
+    scale = max(1.0, _SEARCH_LEARNING_RATE / rate)
+    sampled = stages.backend.with_sampling(stages.params, _SUBSAMPLE)
+    large = replace(
+        stages,
+        params={**sampled, "learning_rate": rate * scale},
+        rounds=math.ceil(stages.rounds / scale),
     )
-    return _without_leavers(plan, evidence, found.common, train, valid)
+    patience = math.ceil(stages.patience * scale)
+    small = replace(stages, params=sampled, patience=patience, common_patience=patience)
 
-
-def _without_leavers(
-    plan: SharingPlan, evidence: Evidence, common: CommonModel, train: Dataset, valid: Dataset
-) -> SharingPlan:
-    """The rounds of those who stay; a few who could do without leave if they harm the others."""
+    search = _search(large, train, valid)
+    best = search.chosen(small)
+    common = best.fit_common(train, valid)
+    evidence = Evidence(best, train, valid, common)
+    specific_params = _add_best_specific(evidence, best, common, train, valid, stages.patience)
+    size = _add_best_independent(evidence, large, common, train, valid)
+    sharing, own_rounds = evidence.ways(), evidence.rounds()
+    plan = SharingPlan(
+        stages=best,
+        specific_params=specific_params,
+        independent=_sizes(small)[size],
+        common_rounds=max(common.quit_round.values()),
+        sharing=sharing,
+        own_rounds={
+            task: math.ceil(scale * n) if sharing[task] == "independent" else n
+            for task, n in own_rounds.items()
+        },
+        scores=evidence.scores(),
+        common_losses={str(setting): loss for setting, loss in search.losses.items()},
+    )
     leavers = [task for task in train.tasks if task not in plan.pool]
     doubtful = [task for task in evidence.better_alone() if task not in leavers]
+    rounds = evidence.rounds("independent")
+    doubtful_rounds = {task: math.ceil(scale * rounds[task]) for task in doubtful}
+    return _without(plan, leavers, doubtful_rounds, common, train, valid)
+
+
+def _without(
+    plan: SharingPlan,
+    leavers: list[TaskName],
+    doubtful: Mapping[TaskName, int],
+    common: CommonModel,
+    train: Dataset,
+    valid: Dataset,
+) -> SharingPlan:
+    """The rounds of those who stay.
+
+    A few who could do without the pool, with so many rounds of their own, leave it too if the
+    others are better off.
+    """
     stay = [task for task in plan.pool if task not in doubtful]
     if doubtful and 2 * len(stay) > train.tasks.n_tasks and _has_rows(valid, stay):
         own, own_valid = _rows_of(train, stay), _rows_of(valid, stay)
@@ -136,12 +175,11 @@ def _without_leavers(
             for each in (common, rest)
         )
         if _is_better(after, before, row_weights(own_valid)):
-            rounds = evidence.rounds("independent")
             alone: dict[TaskName, Sharing] = dict.fromkeys(doubtful, "independent")
             return replace(
                 plan,
                 sharing=plan.sharing | alone,
-                own_rounds=plan.own_rounds | {task: rounds[task] for task in doubtful},
+                own_rounds={**plan.own_rounds, **doubtful},
                 common_rounds=max(rest.quit_round.values()),
             )
     if leavers and len(leavers) < train.tasks.n_tasks and _has_rows(valid, plan.pool):
@@ -156,26 +194,24 @@ class _Setting:
 
     size: str
     pooling: float | None = None  # a multiple of what a task has on average
-    task_penalty: float | None = None  # None: no cuts between tasks
+    has_task_splits: bool = False
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"pooling {self.pooling:g}"
-        cuts = [] if self.task_penalty is None else [f"task splits at {self.task_penalty:g}"]
-        return ", ".join([self.size, leaves, *cuts])
+        return ", ".join([self.size, leaves, *["task splits"] * self.has_task_splits])
 
 
 class _Search:
     """The common model with the least mean loss over all validation rows, so far."""
 
     def __init__(self, stages: TwoStages, train: Dataset, valid: Dataset) -> None:
-        self.sizes = _sizes(stages)
+        self._stages = stages
         self._train = train
         self._valid = valid
         self.losses: dict[_Setting, float] = {}
         self.best: _Setting
-        self.stages: TwoStages
-        self.common: CommonModel
         self._of_rows: _Losses
+        self._pooling: Pooling
 
     def look_at(self, *settings: _Setting) -> None:
         """Train by each setting that has not been tried.
@@ -186,20 +222,30 @@ class _Search:
         for setting in settings:
             if setting in self.losses:
                 continue
-            factor = setting.pooling
-            stages = replace(
-                self.sizes[setting.size],
-                pooling=None if factor is None else RelativePooling(factor),
-                task_penalty=setting.task_penalty,
-            )
+            stages = self._with(setting)
             common = stages.fit_common(self._train, self._valid)
             margins = stages.followed_margins(common, self._valid)
             of_rows = row_losses(stages, self._valid, margins)
             weights = row_weights(self._valid)
             if not self.losses or _is_better(of_rows, self._of_rows, weights):
-                self.best, self.common, self._of_rows = setting, common, of_rows
-                self.stages = replace(stages, pooling=common.trees.pooled.pooling)
+                self.best, self._of_rows = setting, of_rows
+                self._pooling = common.trees.pooled.pooling
             self.losses[setting] = float(np.average(of_rows, weights=weights))
+
+    def _with(self, setting: _Setting) -> TwoStages:
+        return replace(
+            _sizes(self._stages)[setting.size],
+            pooling=None if setting.pooling is None else RelativePooling(setting.pooling),
+            task_penalty=_TASK_PENALTY if setting.has_task_splits else None,
+        )
+
+    def chosen(self, stages: TwoStages) -> TwoStages:
+        """These stages with the best setting; κ as it was found."""
+        return replace(
+            _sizes(stages)[self.best.size],
+            pooling=self._pooling,
+            task_penalty=_TASK_PENALTY if self.best.has_task_splits else None,
+        )
 
 
 def _is_better(losses: _Losses, others: _Losses, weights: _Losses) -> bool:
@@ -210,27 +256,19 @@ def _is_better(losses: _Losses, others: _Losses, weights: _Losses) -> bool:
     return bool(mean > error)
 
 
-def _best_common(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
-    """Search on a part of many rows; what has won is trained on all of them."""
-    part = _part_of(train, _MOST_ROWS)
-    search = _search(stages, part, valid)
-    if part is not train:
-        search.common = search.stages.fit_common(train, valid)
-    return search
-
-
 def _search(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
     """Search one setting after the other; the size of trees again when the others are found."""
-    search = _Search(stages, train, valid)
-    search.look_at(*(_Setting(size) for size in search.sizes))
+    search = _Search(stages, _part_of(train, _MOST_ROWS), valid)
+    sizes = _sizes(stages)
+    search.look_at(*(_Setting(size) for size in sizes))
     if train.tasks.n_tasks == 1:
         return search
     search.look_at(*(replace(search.best, pooling=factor) for factor in _POOLINGS))
     if may_split_tasks(train):
         leaves = dict.fromkeys((search.best.pooling, None))
         size = search.best.size
-        search.look_at(*(_Setting(size, *each) for each in product(leaves, _TASK_PENALTIES)))
-    search.look_at(*(replace(search.best, size=size) for size in search.sizes))
+        search.look_at(*(_Setting(size, each, has_task_splits=True) for each in leaves))
+    search.look_at(*(replace(search.best, size=size) for size in sizes))
     return search
 
 
@@ -245,34 +283,46 @@ def _sizes(stages: TwoStages) -> dict[str, TwoStages]:
 
 
 def _add_best_specific(
-    evidence: Evidence, found: _Search, train: Dataset, valid: Dataset, given: Mapping[str, Any]
+    evidence: Evidence,
+    stages: TwoStages,
+    common: CommonModel,
+    train: Dataset,
+    valid: Dataset,
+    patience: int | None,
 ) -> Mapping[str, Any]:
     """The parameters of specific models that the user wants, or the better of two kinds."""
-    choices = [given]
-    if not given:
-        penalty = _STUMP_PENALTY * found.common.trees.pooled.mean_hessian
-        choices.append(found.stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE))
+    choices = [stages.specific_params]
+    if not stages.specific_params:
+        penalty = _STUMP_PENALTY * common.trees.pooled.mean_hessian
+        rate = max(stages.params["learning_rate"], _SPECIFIC_LEARNING_RATE)
+        stumps = stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE)
+        choices = [{"learning_rate": rate}, stumps]
     models = [
-        replace(found.stages, specific_params=params).fit_specific(train, valid, found.common)
+        replace(stages, specific_params=params, patience=patience).fit_specific(
+            train, valid, common
+        )
         for params in choices
     ]
     best = int(np.argmin([evidence.mean_loss(each) for each in models]))
-    evidence.add("common + specific", models[best], found.common)
+    evidence.add("common + specific", models[best], common)
     return choices[best]
 
 
 def _add_best_independent(
-    evidence: Evidence, found: _Search, train: Dataset, valid: Dataset
-) -> TwoStages:
-    """Settings of independent models: small trees, which few rows want, or as the user wants."""
-    nobody = CommonModel(found.common.trees, dict.fromkeys(train.tasks, 0), {}, {})
-    choices = list(found.sizes.values())[:2]
+    evidence: Evidence, stages: TwoStages, common: CommonModel, train: Dataset, valid: Dataset
+) -> str:
+    """The size of trees of independent models: small, which few rows want, or as the user wants."""
+    nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
+    choices = list(_sizes(stages).items())[:2]
     models = [
-        stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks)) for stages in choices
+        replace(own, specific_rounds=own.rounds if own.specific_rounds else 0).fit_specific(
+            train, valid, nobody, alone=tuple(train.tasks)
+        )
+        for _, own in choices
     ]
     best = int(np.argmin([evidence.mean_loss(each) for each in models]))
     evidence.add("independent", models[best], nobody)
-    return choices[best]
+    return choices[best][0]
 
 
 def _part_of(data: Dataset, n_rows: int) -> Dataset:
