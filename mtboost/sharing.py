@@ -9,8 +9,8 @@ The order of the search:
    as small ones do; what has won is trained in the small steps of the final model.
 2. For each task three ways to use it: the common model alone, a specific model that continues it,
    or an independent model beside it (sharing_evidence.py has the rule).
-3. Independent tasks leave the pool, and so do a few that could do without it if the others are
-   better off; its rounds are then found anew.
+3. Tasks that are better alone leave the pool if the others are better off without them; its rounds
+   are then found anew.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class SharingPlan:
         Parameters of the specific models that differ.
     independent : TwoStages
         Settings of independent models.
+    pool : list of task names
+        Tasks whose rows the common model is trained on.
     common_rounds : int
     sharing : dict of task name to str
     own_rounds : dict of task name to int
@@ -76,17 +78,12 @@ class SharingPlan:
     stages: TwoStages
     specific_params: Mapping[str, Any]
     independent: TwoStages
+    pool: list[TaskName]
     common_rounds: int
     sharing: dict[TaskName, Sharing]
     own_rounds: dict[TaskName, int]
     scores: dict[TaskName, dict[str, float]]
     common_losses: dict[str, float]
-
-    @property
-    def pool(self) -> list[TaskName]:
-        """Tasks whose rows the common model is trained on."""
-        members = [task for task, way in self.sharing.items() if way != "independent"]
-        return members if len(members) > 1 else list(self.sharing)
 
 
 def fit_plan(
@@ -132,60 +129,60 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     evidence = Evidence(best, train, valid, common)
     specific_params = _add_best_specific(evidence, best, common, train, valid, stages.patience)
     size = _add_best_independent(evidence, large, common, train, valid)
-    sharing, own_rounds = evidence.ways(), evidence.rounds()
+    sharing = evidence.ways()
+    alone = {task: math.ceil(scale * n) for task, n in evidence.rounds("independent").items()}
+    continued = evidence.rounds("common + specific")
     plan = SharingPlan(
         stages=best,
         specific_params=specific_params,
         independent=_sizes(small)[size],
+        pool=list(train.tasks),
         common_rounds=max(common.quit_round.values()),
         sharing=sharing,
         own_rounds={
-            task: math.ceil(scale * n) if sharing[task] == "independent" else n
-            for task, n in own_rounds.items()
+            task: {"common": 0, "common + specific": continued[task], "independent": alone[task]}[
+                way
+            ]
+            for task, way in sharing.items()
         },
         scores=evidence.scores(),
         common_losses={str(setting): loss for setting, loss in search.losses.items()},
     )
-    leavers = [task for task in train.tasks if task not in plan.pool]
-    doubtful = [task for task in evidence.better_alone() if task not in leavers]
-    rounds = evidence.rounds("independent")
-    doubtful_rounds = {task: math.ceil(scale * rounds[task]) for task in doubtful}
-    return _without(plan, leavers, doubtful_rounds, common, train, valid)
+    leavers = {task: alone[task] for task in evidence.better_alone()}
+    return _without(leavers, plan, common, train, valid)
 
 
 def _without(
+    leavers: Mapping[TaskName, int],
     plan: SharingPlan,
-    leavers: list[TaskName],
-    doubtful: Mapping[TaskName, int],
     common: CommonModel,
     train: Dataset,
     valid: Dataset,
 ) -> SharingPlan:
-    """The rounds of those who stay.
-
-    A few who could do without the pool, with so many rounds of their own, leave it too if the
-    others are better off.
-    """
-    stay = [task for task in plan.pool if task not in doubtful]
-    if doubtful and 2 * len(stay) > train.tasks.n_tasks and _has_rows(valid, stay):
-        own, own_valid = _rows_of(train, stay), _rows_of(valid, stay)
-        rest = plan.stages.fit_common(own, own_valid)
-        before, after = (
-            row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
-            for each in (common, rest)
-        )
-        if _is_better(after, before, row_weights(own_valid)):
-            alone: dict[TaskName, Sharing] = dict.fromkeys(doubtful, "independent")
-            return replace(
-                plan,
-                sharing=plan.sharing | alone,
-                own_rounds={**plan.own_rounds, **doubtful},
-                common_rounds=max(rest.quit_round.values()),
-            )
-    if leavers and len(leavers) < train.tasks.n_tasks and _has_rows(valid, plan.pool):
-        rest = plan.stages.fit_common(_rows_of(train, plan.pool), _rows_of(valid, plan.pool))
-        return replace(plan, common_rounds=max(rest.quit_round.values()))
-    return plan
+    """A few tasks leave the pool, to models with so many rounds, if the others are better off."""
+    stay = [task for task in plan.pool if task not in leavers]
+    if (
+        not leavers
+        or 2 * len(stay) <= len(plan.pool)
+        or not any(task in valid.tasks for task in stay)
+    ):
+        return plan
+    own, own_valid = _rows_of(train, stay), _rows_of(valid, stay)
+    rest = plan.stages.fit_common(own, own_valid)
+    before, after = (
+        row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
+        for each in (common, rest)
+    )
+    if not _is_better(after, before, row_weights(own_valid)):
+        return plan
+    ways: dict[TaskName, Sharing] = dict.fromkeys(leavers, "independent")
+    return replace(
+        plan,
+        pool=stay,
+        common_rounds=max(rest.quit_round.values()),
+        sharing=plan.sharing | ways,
+        own_rounds=plan.own_rounds | dict(leavers),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +261,10 @@ def _search(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
     if train.tasks.n_tasks == 1:
         return search
     search.look_at(*(replace(search.best, pooling=factor) for factor in _POOLINGS))
+    pooling = search.best.pooling
     if may_split_tasks(train):
-        leaves = dict.fromkeys((search.best.pooling, None))
-        size = search.best.size
-        search.look_at(*(_Setting(size, each, has_task_splits=True) for each in leaves))
+        search.look_at(*(_Setting(size, has_task_splits=True) for size in sizes))
+        search.look_at(replace(search.best, pooling=pooling, has_task_splits=True))
     search.look_at(*(replace(search.best, size=size) for size in sizes))
     return search
 
@@ -336,10 +333,6 @@ def _part_of(data: Dataset, n_rows: int) -> Dataset:
     )
     every = -(-data.n_rows // n_rows)
     return data.take(np.flatnonzero(rank % every == 0))
-
-
-def _has_rows(data: Dataset, tasks: list[TaskName]) -> bool:
-    return any(task in data.tasks for task in tasks)
 
 
 def _rows_of(data: Dataset, tasks: list[TaskName]) -> Dataset:
