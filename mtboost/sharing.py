@@ -4,8 +4,8 @@ The order of the search:
 
 1. The common model, one choice after the other: how deep its trees are, unless the user says;
    then its leaves, pooled or partially pooled with much or little shrinkage; then whether nodes
-   may divide tasks. What is better by more than one standard error of the difference, over all
-   validation rows, is kept. Settings are compared in large steps (learning rates), which rank them
+   may divide tasks. Less sharing must be better by more than one standard error of the difference,
+   over all validation rows. Settings are compared in large steps (learning rates), which rank them
    as small ones do; what has won is trained in the small steps of the final model.
 2. For each task three ways to use it: the common model alone, a specific model that continues it,
    or an independent model beside it (sharing_evidence.py has the rule).
@@ -41,8 +41,8 @@ _DEPTHS = (2, 4, 6)
 _POOLINGS = (2.0, 0.5, 0.1)
 #: c of cuts between tasks: as a library's categorical column.
 _TASK_PENALTY = 0.0
-#: Part of the rows that each tree sees.
-_SUBSAMPLE = 0.7
+#: Parts of the rows that each tree sees.
+_SUBSAMPLES = (0.7, 0.5)
 #: Least learning rates: of models that settings are compared by, and of specific models.
 _SEARCH_LEARNING_RATE = 0.1
 _SPECIFIC_LEARNING_RATE = 0.05
@@ -114,28 +114,27 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     """
     rate = stages.params["learning_rate"]
     scale = max(1.0, _SEARCH_LEARNING_RATE / rate)
-    sampled = stages.backend.with_sampling(stages.params, _SUBSAMPLE)
     large = replace(
         stages,
-        params={**sampled, "learning_rate": rate * scale},
+        params={**stages.params, "learning_rate": rate * scale},
         rounds=math.ceil(stages.rounds / scale),
     )
     patience = math.ceil(stages.patience * scale)
-    small = replace(stages, params=sampled, patience=patience, common_patience=patience)
+    small = replace(stages, patience=patience, common_patience=patience)
 
     search = _search(large, train, valid)
     best = search.chosen(small)
     common = best.fit_common(train, valid)
     evidence = Evidence(best, train, valid, common)
     specific_params = _add_best_specific(evidence, best, common, train, valid, stages.patience)
-    size = _add_best_independent(evidence, large, common, train, valid)
+    size = _add_best_independent(evidence, search, common, train, valid)
     sharing = evidence.ways()
     alone = {task: math.ceil(scale * n) for task, n in evidence.rounds("independent").items()}
     continued = evidence.rounds("common + specific")
     plan = SharingPlan(
         stages=best,
         specific_params=specific_params,
-        independent=_sizes(small)[size],
+        independent=search.best.sized(small, size),
         pool=list(train.tasks),
         common_rounds=max(common.quit_round.values()),
         sharing=sharing,
@@ -192,17 +191,33 @@ class _Setting:
     size: str
     pooling: float | None = None  # a multiple of what a task has on average
     has_task_splits: bool = False
+    subsample: float = _SUBSAMPLES[0]
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"pooling {self.pooling:g}"
-        return ", ".join([self.size, leaves, *["task splits"] * self.has_task_splits])
+        cuts = ["task splits"] * self.has_task_splits
+        rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLES[0])
+        return ", ".join([self.size, leaves, *cuts, *rows])
+
+    def sized(self, stages: TwoStages, size: str | None = None) -> TwoStages:
+        """Stages with trees of this size, or another one, on this part of the rows."""
+        sized = _sizes(stages)[size or self.size]
+        params = stages.backend.with_sampling(sized.params, self.subsample)
+        return replace(sized, params=params)
+
+    def applied(self, stages: TwoStages, pooling: Pooling) -> TwoStages:
+        return replace(
+            self.sized(stages),
+            pooling=pooling,
+            task_penalty=_TASK_PENALTY if self.has_task_splits else None,
+        )
 
 
 class _Search:
     """The common model with the least mean loss over all validation rows, so far."""
 
     def __init__(self, stages: TwoStages, train: Dataset, valid: Dataset) -> None:
-        self._stages = stages
+        self.stages = stages
         self._train = train
         self._valid = valid
         self.losses: dict[_Setting, float] = {}
@@ -210,62 +225,58 @@ class _Search:
         self._of_rows: _Losses
         self._pooling: Pooling
 
-    def look_at(self, *settings: _Setting) -> None:
+    def look_at(self, *settings: _Setting, n_errors: float) -> None:
         """Train by each setting that has not been tried.
 
-        From more sharing to less: a model is kept if it is better than the best so far by more than
-        one standard error of the difference.
+        A model is kept if it is better than the best so far by more than so many standard errors of
+        the difference.
         """
         for setting in settings:
             if setting in self.losses:
                 continue
-            stages = self._with(setting)
+            factor = setting.pooling
+            stages = setting.applied(
+                self.stages, None if factor is None else RelativePooling(factor)
+            )
             common = stages.fit_common(self._train, self._valid)
             margins = stages.followed_margins(common, self._valid)
             of_rows = row_losses(stages, self._valid, margins)
             weights = row_weights(self._valid)
-            if not self.losses or _is_better(of_rows, self._of_rows, weights):
+            if not self.losses or _is_better(of_rows, self._of_rows, weights, n_errors):
                 self.best, self._of_rows = setting, of_rows
                 self._pooling = common.trees.pooled.pooling
             self.losses[setting] = float(np.average(of_rows, weights=weights))
 
-    def _with(self, setting: _Setting) -> TwoStages:
-        return replace(
-            _sizes(self._stages)[setting.size],
-            pooling=None if setting.pooling is None else RelativePooling(setting.pooling),
-            task_penalty=_TASK_PENALTY if setting.has_task_splits else None,
-        )
-
     def chosen(self, stages: TwoStages) -> TwoStages:
         """These stages with the best setting; κ as it was found."""
-        return replace(
-            _sizes(stages)[self.best.size],
-            pooling=self._pooling,
-            task_penalty=_TASK_PENALTY if self.best.has_task_splits else None,
-        )
+        return self.best.applied(stages, self._pooling)
 
 
-def _is_better(losses: _Losses, others: _Losses, weights: _Losses) -> bool:
-    """Whether losses of the same rows are smaller by more than one standard error."""
+def _is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: float = 1.0) -> bool:
+    """Whether losses of the same rows are smaller by more than so many standard errors."""
     gains = others - losses
     mean = np.average(gains, weights=weights)
     error = np.sqrt((weights**2 * (gains - mean) ** 2).sum()) / weights.sum()
-    return bool(mean > error)
+    return bool(mean > n_errors * error)
 
 
 def _search(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
     """Search one setting after the other; the size of trees again when the others are found."""
     search = _Search(stages, _part_of(train, _MOST_ROWS), valid)
     sizes = _sizes(stages)
-    search.look_at(*(_Setting(size) for size in sizes))
-    if train.tasks.n_tasks == 1:
-        return search
-    search.look_at(*(replace(search.best, pooling=factor) for factor in _POOLINGS))
-    pooling = search.best.pooling
-    if may_split_tasks(train):
-        search.look_at(*(_Setting(size, has_task_splits=True) for size in sizes))
-        search.look_at(replace(search.best, pooling=pooling, has_task_splits=True))
-    search.look_at(*(replace(search.best, size=size) for size in sizes))
+    search.look_at(*(_Setting(size) for size in sizes), n_errors=0.0)
+    if train.tasks.n_tasks > 1:
+        search.look_at(*(replace(search.best, pooling=each) for each in _POOLINGS), n_errors=1.0)
+        pooling = search.best.pooling
+        if may_split_tasks(train):
+            splits = [_Setting(size, has_task_splits=True) for size in sizes]
+            search.look_at(*splits, n_errors=1.0)
+            both = replace(search.best, pooling=pooling, has_task_splits=True)
+            search.look_at(both, n_errors=1.0)
+        search.look_at(*(replace(search.best, size=size) for size in sizes), n_errors=0.0)
+    if stages.backend.with_sampling(stages.params, _SUBSAMPLES[0]) != stages.params:
+        parts = (replace(search.best, subsample=part) for part in _SUBSAMPLES)
+        search.look_at(*parts, n_errors=0.0)
     return search
 
 
@@ -306,20 +317,20 @@ def _add_best_specific(
 
 
 def _add_best_independent(
-    evidence: Evidence, stages: TwoStages, common: CommonModel, train: Dataset, valid: Dataset
+    evidence: Evidence, search: _Search, common: CommonModel, train: Dataset, valid: Dataset
 ) -> str:
     """The size of trees of independent models: small, which few rows want, or as the user wants."""
     nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
-    choices = list(_sizes(stages).items())[:2]
-    models = [
-        replace(own, specific_rounds=own.rounds if own.specific_rounds else 0).fit_specific(
-            train, valid, nobody, alone=tuple(train.tasks)
-        )
-        for _, own in choices
-    ]
+    choices = list(_sizes(search.stages))[:2]
+    models = []
+    for size in choices:
+        stages = search.best.sized(search.stages, size)
+        n_rounds = stages.rounds if stages.specific_rounds else 0
+        stages = replace(stages, specific_rounds=n_rounds)
+        models.append(stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks)))
     best = int(np.argmin([evidence.mean_loss(each) for each in models]))
     evidence.add("independent", models[best], nobody)
-    return choices[best][0]
+    return choices[best]
 
 
 def _part_of(data: Dataset, n_rows: int) -> Dataset:
