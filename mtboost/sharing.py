@@ -16,7 +16,7 @@ The order of the search:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -46,6 +46,8 @@ _SUBSAMPLES = (0.7, 0.5)
 #: Least learning rates: of models that settings are compared by, and of specific models.
 _SEARCH_LEARNING_RATE = 0.1
 _SPECIFIC_LEARNING_RATE = 0.05
+#: Standard errors by which independent models may be worse in large steps, to be trained in small.
+_MUCH_WORSE = 2.0
 #: λ of specific stumps in units of κ: little more than shrunken offsets at first.
 _STUMP_PENALTY = 0.25
 _STUMP_LEARNING_RATE = 0.15
@@ -127,14 +129,14 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     common = best.fit_common(train, valid)
     evidence = Evidence(best, train, valid, common)
     specific_params = _add_best_specific(evidence, best, common, train, valid, stages.patience)
-    size = _add_best_independent(evidence, search, common, train, valid)
+    independent, rounds_of = _add_best_independent(evidence, search, small, common, train, valid)
     sharing = evidence.ways()
-    alone = {task: math.ceil(scale * n) for task, n in evidence.rounds("independent").items()}
+    alone = {task: rounds_of(n) for task, n in evidence.rounds("independent").items()}
     continued = evidence.rounds("common + specific")
     plan = SharingPlan(
         stages=best,
         specific_params=specific_params,
-        independent=search.best.sized(small, size),
+        independent=independent,
         pool=list(train.tasks),
         common_rounds=max(common.quit_round.values()),
         sharing=sharing,
@@ -222,7 +224,7 @@ class _Search:
         self._valid = valid
         self.losses: dict[_Setting, float] = {}
         self.best: _Setting
-        self._of_rows: _Losses
+        self.of_rows: _Losses
         self._pooling: Pooling
 
     def look_at(self, *settings: _Setting, n_errors: float) -> None:
@@ -242,8 +244,8 @@ class _Search:
             margins = stages.followed_margins(common, self._valid)
             of_rows = row_losses(stages, self._valid, margins)
             weights = row_weights(self._valid)
-            if not self.losses or _is_better(of_rows, self._of_rows, weights, n_errors):
-                self.best, self._of_rows = setting, of_rows
+            if not self.losses or _is_better(of_rows, self.of_rows, weights, n_errors):
+                self.best, self.of_rows = setting, of_rows
                 self._pooling = common.trees.pooled.pooling
             self.losses[setting] = float(np.average(of_rows, weights=weights))
 
@@ -317,20 +319,36 @@ def _add_best_specific(
 
 
 def _add_best_independent(
-    evidence: Evidence, search: _Search, common: CommonModel, train: Dataset, valid: Dataset
-) -> str:
-    """The size of trees of independent models: small, which few rows want, or as the user wants."""
+    evidence: Evidence,
+    search: _Search,
+    small: TwoStages,
+    common: CommonModel,
+    train: Dataset,
+    valid: Dataset,
+) -> tuple[TwoStages, Callable[[int], int]]:
+    """Settings of independent models, and their rounds from those that were found.
+
+    The size of their trees is small, as few rows want, or what the user wants. In small steps they
+    are trained only if they come near the common model in large ones.
+    """
     nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
-    choices = list(_sizes(search.stages))[:2]
-    models = []
-    for size in choices:
-        stages = search.best.sized(search.stages, size)
+
+    def fit(stages: TwoStages) -> dict[TaskName, SpecificModel]:
         n_rounds = stages.rounds if stages.specific_rounds else 0
         stages = replace(stages, specific_rounds=n_rounds)
-        models.append(stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks)))
-    best = int(np.argmin([evidence.mean_loss(each) for each in models]))
-    evidence.add("independent", models[best], nobody)
-    return choices[best]
+        return stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks))
+
+    sizes = list(_sizes(search.stages))[:2]
+    found = [fit(search.best.sized(search.stages, size)) for size in sizes]
+    best = int(np.argmin([evidence.mean_loss(models) for models in found]))
+    independent = search.best.sized(small, sizes[best])
+    evidence.add("independent", found[best], nobody)
+    weights, losses = row_weights(valid), evidence.losses_of_rows("independent")
+    scale = search.stages.params["learning_rate"] / small.params["learning_rate"]
+    if scale == 1.0 or _is_better(search.of_rows, losses, weights, _MUCH_WORSE):
+        return independent, lambda n_rounds: math.ceil(scale * n_rounds)
+    evidence.add("independent", fit(independent), nobody)
+    return independent, lambda n_rounds: n_rounds
 
 
 def _part_of(data: Dataset, n_rows: int) -> Dataset:

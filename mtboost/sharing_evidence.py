@@ -100,6 +100,10 @@ class Evidence:
         self._means[way] = curves[np.arange(len(rounds)), rounds]
         self._rounds[way] = rounds
 
+    def losses_of_rows(self, way: str) -> DoubleArray:
+        """Loss of each validation row."""
+        return self._of_rows[way]
+
     def _gains(self, way: str, other: str) -> tuple[DoubleArray, DoubleArray, Known]:
         """Gain of each task by `way` on another, its sampling variance, and whether it is known."""
         gains = self._means[other] - self._means[way]
@@ -109,17 +113,10 @@ class Evidence:
         return gains, variances, known
 
     def _way_of_all(self) -> str:
-        """From more sharing to less: what gains more than one standard error over all rows.
-
-        Whichever task is left out: one that is far from the others speaks for itself alone.
-        """
+        """From more sharing to less, what pays."""
         best = "common"
         for way in self._means:
-            gains, variances, known = self._gains(way, best)
-            gained = np.where(known, self._n_rows * gains, 0.0)
-            noise = np.where(known, self._n_rows**2 * variances, 0.0)
-            others, of_others = gained.sum() - gained, noise.sum() - noise
-            if (others[known] > np.sqrt(of_others[known])).all() and known.sum() > 1:
+            if pays_for_all(*self._gains(way, best), self._n_rows):
                 best = way
         return best
 
@@ -179,6 +176,26 @@ class Evidence:
             }
             for code, task in enumerate(self._tasks)
         }
+
+
+def pays_for_all(
+    gains: DoubleArray, variances: DoubleArray, known: Known, n_rows: DoubleArray
+) -> bool:
+    """Whether all rows together gain more than one standard error, whichever task is left out.
+
+    A task that is far from the others speaks for itself alone.
+
+    Parameters
+    ----------
+    gains, variances : ndarray of float64, shape (n_tasks,)
+        Mean gain of the rows of each task, and its sampling variance.
+    known : ndarray of bool, shape (n_tasks,)
+    n_rows : ndarray of float64, shape (n_tasks,)
+    """
+    gained = n_rows[known] * gains[known]
+    noise = n_rows[known] ** 2 * variances[known]
+    others, of_others = gained.sum() - gained, noise.sum() - noise
+    return len(gained) > 1 and bool((others > np.sqrt(of_others)).all())
 
 
 def shrunk_means(
