@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,11 @@ import numpy.typing as npt
 from mtboost.arguments import may_split_tasks
 from mtboost.dataset import Dataset
 from mtboost.pooled_leaves import Pooling, RelativePooling
-from mtboost.sharing_evidence import Evidence, row_losses, row_weights
+from mtboost.sharing_evidence import Evidence, Sharing, row_losses, row_weights
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName
 
 _Losses = npt.NDArray[np.float64]
-Sharing = Literal["common", "common + specific", "independent"]
 
 #: Rows on which settings of the common model are compared.
 _MOST_ROWS = 100_000
@@ -313,7 +312,7 @@ def _add_best_specific(
         )
         for params in choices
     ]
-    best = int(np.argmin([evidence.mean_loss(each) for each in models]))
+    best = int(np.argmin([evidence.mean_loss(each, "common + specific") for each in models]))
     evidence.add("common + specific", models[best], common)
     return choices[best]
 
@@ -333,22 +332,24 @@ def _add_best_independent(
     """
     nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
 
-    def fit(stages: TwoStages) -> dict[TaskName, SpecificModel]:
-        n_rounds = stages.rounds if stages.specific_rounds else 0
-        stages = replace(stages, specific_rounds=n_rounds)
-        return stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks))
+    def best_of(steps: TwoStages) -> str:
+        """Add the models of the best size."""
+        models = {}
+        for size in list(_sizes(steps))[:2]:
+            stages = search.best.sized(steps, size)
+            n_rounds = stages.rounds if stages.specific_rounds else 0
+            stages = replace(stages, specific_rounds=n_rounds)
+            models[size] = stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks))
+        best = min(models, key=lambda size: evidence.mean_loss(models[size], "independent"))
+        evidence.add("independent", models[best], nobody)
+        return best
 
-    sizes = list(_sizes(search.stages))[:2]
-    found = [fit(search.best.sized(search.stages, size)) for size in sizes]
-    best = int(np.argmin([evidence.mean_loss(models) for models in found]))
-    independent = search.best.sized(small, sizes[best])
-    evidence.add("independent", found[best], nobody)
-    weights, losses = row_weights(valid), evidence.losses_of_rows("independent")
     scale = search.stages.params["learning_rate"] / small.params["learning_rate"]
-    if scale == 1.0 or _is_better(search.of_rows, losses, weights, _MUCH_WORSE):
-        return independent, lambda n_rounds: math.ceil(scale * n_rounds)
-    evidence.add("independent", fit(independent), nobody)
-    return independent, lambda n_rounds: n_rounds
+    size = best_of(search.stages)
+    losses = evidence.losses_of_rows("independent")
+    if scale > 1.0 and not _is_better(search.of_rows, losses, row_weights(valid), _MUCH_WORSE):
+        size, scale = best_of(small), 1.0
+    return search.best.sized(small, size), lambda n_rounds: math.ceil(scale * n_rounds)
 
 
 def _part_of(data: Dataset, n_rows: int) -> Dataset:

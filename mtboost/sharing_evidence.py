@@ -11,7 +11,7 @@ tasks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from mtboost.tasks import TaskName
 
 DoubleArray = npt.NDArray[np.float64]
 Known = npt.NDArray[np.bool_]
+Sharing = Literal["common", "common + specific", "independent"]
 
 #: A task's validation curve counts as many rows as it has, the mean of the others as many as this.
 _PRIOR_ROWS = 1000.0
@@ -65,46 +66,47 @@ class Evidence:
         self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
         # Of each way, from more sharing to less: losses of rows, their means by task, and rounds.
         of_rows = row_losses(stages, valid, stages.followed_margins(common, valid))
-        self._of_rows = {"common": of_rows}
-        self._means = {"common": self._task_means(of_rows)}
-        self._rounds: dict[str, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
+        self._of_rows: dict[Sharing, DoubleArray] = {"common": of_rows}
+        self._means: dict[Sharing, DoubleArray] = {"common": self._task_means(of_rows)}
+        self._rounds: dict[Sharing, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
 
     def _task_means(self, losses: DoubleArray) -> DoubleArray:
         sums = np.bincount(self._codes, self._weights * losses, len(self._tasks))
         with np.errstate(invalid="ignore"):
             return np.asarray(sums / self._n_rows)  # NaN without rows
 
-    def mean_loss(self, models: Mapping[TaskName, SpecificModel]) -> float:
+    def mean_loss(self, models: Mapping[TaskName, SpecificModel], way: Sharing) -> float:
         """Mean loss of all validation rows at the shared rounds of the models; none: infinite."""
-        curves, rounds, known = self._read(models)
+        losses, _, known = self._read(models, way)
         if not known.any():
             return np.inf
-        losses = curves[np.arange(len(rounds)), rounds]
         return float(np.average(losses[known], weights=self._n_rows[known]))
 
     def _read(
-        self, models: Mapping[TaskName, SpecificModel]
+        self, models: Mapping[TaskName, SpecificModel], way: Sharing
     ) -> tuple[DoubleArray, npt.NDArray[np.int64], Known]:
+        """Loss of each task at the rounds it gets, these rounds, and whether they are known."""
         histories = [models[task].history for task in self._tasks]
-        curves = _curves(self._stages.metric, histories)
+        curves = _curves(self._stages.metric, histories, goes_on=way == "independent")
         known = (self._n_rows > 0) & np.isfinite(curves[:, 0])
-        ends = np.array([max(0, len(history) - 1) for history in histories])
         rounds = _shared_rounds(curves, self._n_rows, known)
-        # Of a task that ended early the curve says nothing of later rounds.
-        return curves, np.where(known, np.minimum(rounds, ends), rounds), known
+        if way != "independent":  # a task that ended early has no more to add to the common model
+            ends = np.array([max(0, len(history) - 1) for history in histories])
+            rounds = np.where(known, np.minimum(rounds, ends), rounds)
+        return curves[np.arange(len(rounds)), rounds], rounds, known
 
-    def add(self, way: str, models: Mapping[TaskName, SpecificModel], start: CommonModel) -> None:
+    def add(
+        self, way: Sharing, models: Mapping[TaskName, SpecificModel], start: CommonModel
+    ) -> None:
         """Take down what the models of all tasks reach, trained from the margins of `start`."""
-        curves, rounds, _ = self._read(models)
+        self._means[way], self._rounds[way], _ = self._read(models, way)
         self._of_rows[way] = self._losses_of(models, start)
-        self._means[way] = curves[np.arange(len(rounds)), rounds]
-        self._rounds[way] = rounds
 
-    def losses_of_rows(self, way: str) -> DoubleArray:
+    def losses_of_rows(self, way: Sharing) -> DoubleArray:
         """Loss of each validation row."""
         return self._of_rows[way]
 
-    def _gains(self, way: str, other: str) -> tuple[DoubleArray, DoubleArray, Known]:
+    def _gains(self, way: Sharing, other: Sharing) -> tuple[DoubleArray, DoubleArray, Known]:
         """Gain of each task by `way` on another, its sampling variance, and whether it is known."""
         gains = self._means[other] - self._means[way]
         differences = self._of_rows[other] - self._of_rows[way]
@@ -112,20 +114,20 @@ class Evidence:
         known = (self._n_rows > 0) & np.isfinite(gains) & np.isfinite(variances)
         return gains, variances, known
 
-    def _way_of_all(self) -> str:
+    def _way_of_all(self) -> Sharing:
         """From more sharing to less, what pays."""
-        best = "common"
+        best: Sharing = "common"
         for way in self._means:
             if pays_for_all(*self._gains(way, best), self._n_rows):
                 best = way
         return best
 
-    def _certain_gains(self, way: str, other: str, n_errors: float) -> DoubleArray:
+    def _certain_gains(self, way: Sharing, other: Sharing, n_errors: float) -> DoubleArray:
         """Gains of the tasks, shrunk, less so many standard errors."""
         shrunk, errors = shrunk_means(*self._gains(way, other))
         return np.where(self._is_possible(way), shrunk - n_errors * errors, -np.inf)
 
-    def _is_possible(self, way: str) -> npt.NDArray[np.bool_]:
+    def _is_possible(self, way: Sharing) -> npt.NDArray[np.bool_]:
         """Whether a task's own model has rounds, if the way has one."""
         return (self._rounds[way] > 0) | (way == "common")
 
@@ -145,7 +147,7 @@ class Evidence:
             margins[rows] = own.reshape(len(rows), -1)
         return row_losses(self._stages, self._valid, margins)
 
-    def ways(self) -> dict[TaskName, Any]:
+    def ways(self) -> dict[TaskName, Sharing]:
         """The way that each task takes."""
         way_of_all = self._way_of_all()
         best = np.where(self._is_possible(way_of_all), way_of_all, "common").astype(object)
@@ -158,7 +160,7 @@ class Evidence:
             most = np.maximum(gains, most)
         return dict(zip(self._tasks, best.tolist(), strict=True))
 
-    def rounds(self, way: str) -> dict[TaskName, int]:
+    def rounds(self, way: Sharing) -> dict[TaskName, int]:
         """Rounds of each task's own model under a way."""
         return dict(zip(self._tasks, self._rounds[way].tolist(), strict=True))
 
@@ -252,15 +254,30 @@ def _variance_of_means(
     return np.asarray(squares / n_free / np.maximum(n_rows, 1e-9))
 
 
-def _curves(metric: Metric, histories: list[DoubleArray]) -> DoubleArray:
-    """Losses by task and round; a curve that ended early goes on as it ended."""
+def _curves(metric: Metric, histories: list[DoubleArray], goes_on: bool) -> DoubleArray:
+    """Losses by task and round.
+
+    A curve that ended early goes on as it ended, or rising as it has risen since its best round: in
+    a mean of tasks a level line would hide that the model has begun to overfit.
+    """
     length = max(1, *(len(history) for history in histories))
     curves = np.full((len(histories), length), np.nan)
     for curve, history in zip(curves, histories, strict=True):
-        if len(history):
-            curve[: len(history)] = as_losses(metric, history)
-            curve[len(history) :] = curve[len(history) - 1]
+        if len(history) == 0:
+            continue
+        end = len(history) - 1
+        curve[: end + 1] = as_losses(metric, history)
+        slope = _slope(curve[int(np.argmin(curve[: end + 1])) : end + 1]) if goes_on else 0.0
+        curve[end + 1 :] = curve[end] + slope * np.arange(1, length - end)
     return curves
+
+
+def _slope(curve: DoubleArray) -> float:
+    """Rise by round, at least 0. Of two halves: the first value alone is low by chance."""
+    half = len(curve) // 2
+    if half == 0:
+        return 0.0
+    return max(0.0, float(curve[half:].mean() - curve[:half].mean()) / (len(curve) / 2))
 
 
 def _shared_rounds(curves: DoubleArray, n_rows: DoubleArray, known: Known) -> npt.NDArray[np.int64]:
