@@ -127,6 +127,10 @@ class Backend(abc.ABC):
         """Parameters of trees with so many levels; None where `params` say how large trees are."""
 
     @abc.abstractmethod
+    def with_sampling(self, params: Params, part: float) -> dict[str, Any]:
+        """Parameters of trees that see a part of the rows, unless `params` say what they see."""
+
+    @abc.abstractmethod
     def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
         """Parameters of trees with one split, whose leaves have an L2 penalty."""
 

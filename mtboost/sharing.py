@@ -4,33 +4,33 @@ The order of the search:
 
 1. The common model, one choice after the other: how deep its trees are, unless the user says;
    then its leaves, pooled or partially pooled with much or little shrinkage; then whether nodes
-   may divide tasks. What is better by more than one standard error of the difference, over all
-   validation rows, is kept.
+   may divide tasks. Less sharing must be better by more than one standard error of the difference,
+   over all validation rows. Settings are compared in large steps (learning rates), which rank them
+   as small ones do; what has won is trained in the small steps of the final model.
 2. For each task three ways to use it: the common model alone, a specific model that continues it,
    or an independent model beside it (sharing_evidence.py has the rule).
-3. Independent tasks leave the pool, and so do a few that could do without it if the others are
-   better off; its rounds are then found anew.
+3. Tasks that are better alone leave the pool if the others are better off without them; its rounds
+   are then found anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mtboost.arguments import may_split_tasks
 from mtboost.dataset import Dataset
-from mtboost.pooled_leaves import RelativePooling
-from mtboost.sharing_evidence import Evidence, row_losses, row_weights
+from mtboost.pooled_leaves import Pooling, RelativePooling
+from mtboost.sharing_evidence import Evidence, Sharing, row_losses, row_weights
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName
 
 _Losses = npt.NDArray[np.float64]
-Sharing = Literal["common", "common + specific", "independent"]
 
 #: Rows on which settings of the common model are compared.
 _MOST_ROWS = 100_000
@@ -38,9 +38,16 @@ _MOST_ROWS = 100_000
 _DEPTHS = (2, 4, 6)
 #: κ as multiples of what a task has on average.
 _POOLINGS = (2.0, 0.5, 0.1)
-#: c of cuts between tasks: what they gain by chance once, or nothing.
-_TASK_PENALTIES = (1.0, 0.0)
-#: λ of specific stumps in the same unit: little more than shrunken offsets at first.
+#: c of cuts between tasks: as a library's categorical column.
+_TASK_PENALTY = 0.0
+#: Parts of the rows that each tree sees.
+_SUBSAMPLES = (0.7, 0.5)
+#: Least learning rates: of models that settings are compared by, and of specific models.
+_SEARCH_LEARNING_RATE = 0.1
+_SPECIFIC_LEARNING_RATE = 0.05
+#: Standard errors by which independent models may be worse in large steps, to be trained in small.
+_MUCH_WORSE = 2.0
+#: λ of specific stumps in units of κ: little more than shrunken offsets at first.
 _STUMP_PENALTY = 0.25
 _STUMP_LEARNING_RATE = 0.15
 
@@ -57,6 +64,8 @@ class SharingPlan:
         Parameters of the specific models that differ.
     independent : TwoStages
         Settings of independent models.
+    pool : list of task names
+        Tasks whose rows the common model is trained on.
     common_rounds : int
     sharing : dict of task name to str
     own_rounds : dict of task name to int
@@ -70,17 +79,12 @@ class SharingPlan:
     stages: TwoStages
     specific_params: Mapping[str, Any]
     independent: TwoStages
+    pool: list[TaskName]
     common_rounds: int
     sharing: dict[TaskName, Sharing]
     own_rounds: dict[TaskName, int]
     scores: dict[TaskName, dict[str, float]]
     common_losses: dict[str, float]
-
-    @property
-    def pool(self) -> list[TaskName]:
-        """Tasks whose rows the common model is trained on."""
-        members = [task for task, way in self.sharing.items() if way != "independent"]
-        return members if len(members) > 1 else list(self.sharing)
 
 
 def fit_plan(
@@ -105,49 +109,80 @@ def fit_plan(
 
 
 def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPlan:
-    """Choose on validation rows; see the module."""
-    found = _best_common(stages, train, valid)
-    evidence = Evidence(found.stages, train, valid, found.common)
-    plan = SharingPlan(
-        stages=found.stages,
-        specific_params=_add_best_specific(evidence, found, train, valid, stages.specific_params),
-        independent=_add_best_independent(evidence, found, train, valid),
-        common_rounds=max(found.common.quit_round.values()),
-        sharing=evidence.ways(),
-        own_rounds=evidence.rounds(),
-        scores=evidence.scores(),
-        common_losses={str(setting): loss for setting, loss in found.losses.items()},
+    """Choose on validation rows; see the module.
+
+    `patience` counts rounds in large steps; in small ones training goes on as much longer.
+    """
+    rate = stages.params["learning_rate"]
+    scale = max(1.0, _SEARCH_LEARNING_RATE / rate)
+    large = replace(
+        stages,
+        params={**stages.params, "learning_rate": rate * scale},
+        rounds=math.ceil(stages.rounds / scale),
     )
-    return _without_leavers(plan, evidence, found.common, train, valid)
+    patience = math.ceil(stages.patience * scale)
+    small = replace(stages, patience=patience, common_patience=patience)
+
+    search = _search(large, train, valid)
+    best = search.chosen(small)
+    common = best.fit_common(train, valid)
+    evidence = Evidence(best, train, valid, common)
+    specific_params = _add_best_specific(evidence, best, common, train, valid, stages.patience)
+    independent, rounds_of = _add_best_independent(evidence, search, small, common, train, valid)
+    sharing = evidence.ways()
+    alone = {task: rounds_of(n) for task, n in evidence.rounds("independent").items()}
+    continued = evidence.rounds("common + specific")
+    plan = SharingPlan(
+        stages=best,
+        specific_params=specific_params,
+        independent=independent,
+        pool=list(train.tasks),
+        common_rounds=max(common.quit_round.values()),
+        sharing=sharing,
+        own_rounds={
+            task: {"common": 0, "common + specific": continued[task], "independent": alone[task]}[
+                way
+            ]
+            for task, way in sharing.items()
+        },
+        scores=evidence.scores(),
+        common_losses={str(setting): loss for setting, loss in search.losses.items()},
+    )
+    leavers = {task: alone[task] for task in evidence.better_alone()}
+    return _without(leavers, plan, common, train, valid)
 
 
-def _without_leavers(
-    plan: SharingPlan, evidence: Evidence, common: CommonModel, train: Dataset, valid: Dataset
+def _without(
+    leavers: Mapping[TaskName, int],
+    plan: SharingPlan,
+    common: CommonModel,
+    train: Dataset,
+    valid: Dataset,
 ) -> SharingPlan:
-    """The rounds of those who stay; a few who could do without leave if they harm the others."""
-    leavers = [task for task in train.tasks if task not in plan.pool]
-    doubtful = [task for task in evidence.better_alone() if task not in leavers]
-    stay = [task for task in plan.pool if task not in doubtful]
-    if doubtful and 2 * len(stay) > train.tasks.n_tasks and _has_rows(valid, stay):
-        own, own_valid = _rows_of(train, stay), _rows_of(valid, stay)
-        rest = plan.stages.fit_common(own, own_valid)
-        before, after = (
-            row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
-            for each in (common, rest)
-        )
-        if _is_better(after, before, row_weights(own_valid)):
-            rounds = evidence.rounds("independent")
-            alone: dict[TaskName, Sharing] = dict.fromkeys(doubtful, "independent")
-            return replace(
-                plan,
-                sharing=plan.sharing | alone,
-                own_rounds=plan.own_rounds | {task: rounds[task] for task in doubtful},
-                common_rounds=max(rest.quit_round.values()),
-            )
-    if leavers and len(leavers) < train.tasks.n_tasks and _has_rows(valid, plan.pool):
-        rest = plan.stages.fit_common(_rows_of(train, plan.pool), _rows_of(valid, plan.pool))
-        return replace(plan, common_rounds=max(rest.quit_round.values()))
-    return plan
+    """A few tasks leave the pool, to models with so many rounds, if the others are better off."""
+    stay = [task for task in plan.pool if task not in leavers]
+    if (
+        not leavers
+        or 2 * len(stay) <= len(plan.pool)
+        or not any(task in valid.tasks for task in stay)
+    ):
+        return plan
+    own, own_valid = _rows_of(train, stay), _rows_of(valid, stay)
+    rest = plan.stages.fit_common(own, own_valid)
+    before, after = (
+        row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
+        for each in (common, rest)
+    )
+    if not _is_better(after, before, row_weights(own_valid)):
+        return plan
+    ways: dict[TaskName, Sharing] = dict.fromkeys(leavers, "independent")
+    return replace(
+        plan,
+        pool=stay,
+        common_rounds=max(rest.quit_round.values()),
+        sharing=plan.sharing | ways,
+        own_rounds=plan.own_rounds | dict(leavers),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,81 +191,93 @@ class _Setting:
 
     size: str
     pooling: float | None = None  # a multiple of what a task has on average
-    task_penalty: float | None = None  # None: no cuts between tasks
+    has_task_splits: bool = False
+    subsample: float = _SUBSAMPLES[0]
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"pooling {self.pooling:g}"
-        cuts = [] if self.task_penalty is None else [f"task splits at {self.task_penalty:g}"]
-        return ", ".join([self.size, leaves, *cuts])
+        cuts = ["task splits"] * self.has_task_splits
+        rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLES[0])
+        return ", ".join([self.size, leaves, *cuts, *rows])
+
+    def sized(self, stages: TwoStages, size: str | None = None) -> TwoStages:
+        """Stages with trees of this size, or another one, on this part of the rows."""
+        sized = _sizes(stages)[size or self.size]
+        params = stages.backend.with_sampling(sized.params, self.subsample)
+        return replace(sized, params=params)
+
+    def applied(self, stages: TwoStages, pooling: Pooling) -> TwoStages:
+        return replace(
+            self.sized(stages),
+            pooling=pooling,
+            task_penalty=_TASK_PENALTY if self.has_task_splits else None,
+        )
 
 
 class _Search:
     """The common model with the least mean loss over all validation rows, so far."""
 
     def __init__(self, stages: TwoStages, train: Dataset, valid: Dataset) -> None:
-        self.sizes = _sizes(stages)
+        self.stages = stages
         self._train = train
         self._valid = valid
         self.losses: dict[_Setting, float] = {}
         self.best: _Setting
-        self.stages: TwoStages
-        self.common: CommonModel
-        self._of_rows: _Losses
+        self.of_rows: _Losses
+        self._pooling: Pooling
 
-    def look_at(self, *settings: _Setting) -> None:
+    def look_at(self, *settings: _Setting, n_errors: float) -> None:
         """Train by each setting that has not been tried.
 
-        From more sharing to less: a model is kept if it is better than the best so far by more than
-        one standard error of the difference.
+        A model is kept if it is better than the best so far by more than so many standard errors of
+        the difference.
         """
         for setting in settings:
             if setting in self.losses:
                 continue
             factor = setting.pooling
-            stages = replace(
-                self.sizes[setting.size],
-                pooling=None if factor is None else RelativePooling(factor),
-                task_penalty=setting.task_penalty,
+            stages = setting.applied(
+                self.stages, None if factor is None else RelativePooling(factor)
             )
             common = stages.fit_common(self._train, self._valid)
             margins = stages.followed_margins(common, self._valid)
             of_rows = row_losses(stages, self._valid, margins)
             weights = row_weights(self._valid)
-            if not self.losses or _is_better(of_rows, self._of_rows, weights):
-                self.best, self.common, self._of_rows = setting, common, of_rows
-                self.stages = replace(stages, pooling=common.trees.pooled.pooling)
+            if not self.losses or _is_better(of_rows, self.of_rows, weights, n_errors):
+                self.best, self.of_rows = setting, of_rows
+                self._pooling = common.trees.pooled.pooling
             self.losses[setting] = float(np.average(of_rows, weights=weights))
 
+    def chosen(self, stages: TwoStages) -> TwoStages:
+        """These stages with the best setting; κ as it was found."""
+        return self.best.applied(stages, self._pooling)
 
-def _is_better(losses: _Losses, others: _Losses, weights: _Losses) -> bool:
-    """Whether losses of the same rows are smaller by more than one standard error."""
+
+def _is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: float = 1.0) -> bool:
+    """Whether losses of the same rows are smaller by more than so many standard errors."""
     gains = others - losses
     mean = np.average(gains, weights=weights)
     error = np.sqrt((weights**2 * (gains - mean) ** 2).sum()) / weights.sum()
-    return bool(mean > error)
-
-
-def _best_common(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
-    """Search on a part of many rows; what has won is trained on all of them."""
-    part = _part_of(train, _MOST_ROWS)
-    search = _search(stages, part, valid)
-    if part is not train:
-        search.common = search.stages.fit_common(train, valid)
-    return search
+    return bool(mean > n_errors * error)
 
 
 def _search(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
     """Search one setting after the other; the size of trees again when the others are found."""
-    search = _Search(stages, train, valid)
-    search.look_at(*(_Setting(size) for size in search.sizes))
-    if train.tasks.n_tasks == 1:
-        return search
-    search.look_at(*(replace(search.best, pooling=factor) for factor in _POOLINGS))
-    if may_split_tasks(train):
-        leaves = dict.fromkeys((search.best.pooling, None))
-        size = search.best.size
-        search.look_at(*(_Setting(size, *each) for each in product(leaves, _TASK_PENALTIES)))
-    search.look_at(*(replace(search.best, size=size) for size in search.sizes))
+    search = _Search(stages, _part_of(train, _MOST_ROWS), valid)
+    sizes = _sizes(stages)
+    search.look_at(*(_Setting(size) for size in sizes), n_errors=0.0)
+    if train.tasks.n_tasks > 1:
+        search.look_at(*(replace(search.best, pooling=each) for each in _POOLINGS), n_errors=1.0)
+        pooling = search.best.pooling
+        if may_split_tasks(train):
+            splits = [_Setting(size, has_task_splits=True) for size in sizes]
+            search.look_at(*splits, n_errors=1.0)
+            both = replace(search.best, pooling=pooling, has_task_splits=True)
+            search.look_at(both, n_errors=1.0)
+        search.look_at(*(replace(search.best, size=size) for size in sizes), n_errors=0.0)
+    if stages.backend.with_sampling(stages.params, _SUBSAMPLES[0]) != stages.params:
+        parts = (replace(search.best, subsample=part) for part in _SUBSAMPLES)
+        search.look_at(*parts, n_errors=0.0)
     return search
 
 
@@ -245,34 +292,64 @@ def _sizes(stages: TwoStages) -> dict[str, TwoStages]:
 
 
 def _add_best_specific(
-    evidence: Evidence, found: _Search, train: Dataset, valid: Dataset, given: Mapping[str, Any]
+    evidence: Evidence,
+    stages: TwoStages,
+    common: CommonModel,
+    train: Dataset,
+    valid: Dataset,
+    patience: int | None,
 ) -> Mapping[str, Any]:
     """The parameters of specific models that the user wants, or the better of two kinds."""
-    choices = [given]
-    if not given:
-        penalty = _STUMP_PENALTY * found.common.trees.pooled.mean_hessian
-        choices.append(found.stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE))
+    choices = [stages.specific_params]
+    if not stages.specific_params:
+        penalty = _STUMP_PENALTY * common.trees.pooled.mean_hessian
+        rate = max(stages.params["learning_rate"], _SPECIFIC_LEARNING_RATE)
+        stumps = stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE)
+        choices = [{"learning_rate": rate}, stumps]
     models = [
-        replace(found.stages, specific_params=params).fit_specific(train, valid, found.common)
+        replace(stages, specific_params=params, patience=patience).fit_specific(
+            train, valid, common
+        )
         for params in choices
     ]
-    best = int(np.argmin([evidence.mean_loss(each) for each in models]))
-    evidence.add("common + specific", models[best], found.common)
+    best = int(np.argmin([evidence.mean_loss(each, "common + specific") for each in models]))
+    evidence.add("common + specific", models[best], common)
     return choices[best]
 
 
 def _add_best_independent(
-    evidence: Evidence, found: _Search, train: Dataset, valid: Dataset
-) -> TwoStages:
-    """Settings of independent models: small trees, which few rows want, or as the user wants."""
-    nobody = CommonModel(found.common.trees, dict.fromkeys(train.tasks, 0), {}, {})
-    choices = list(found.sizes.values())[:2]
-    models = [
-        stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks)) for stages in choices
-    ]
-    best = int(np.argmin([evidence.mean_loss(each) for each in models]))
-    evidence.add("independent", models[best], nobody)
-    return choices[best]
+    evidence: Evidence,
+    search: _Search,
+    small: TwoStages,
+    common: CommonModel,
+    train: Dataset,
+    valid: Dataset,
+) -> tuple[TwoStages, Callable[[int], int]]:
+    """Settings of independent models, and their rounds from those that were found.
+
+    The size of their trees is small, as few rows want, or what the user wants. In small steps they
+    are trained only if they come near the common model in large ones.
+    """
+    nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
+
+    def best_of(steps: TwoStages) -> str:
+        """Add the models of the best size."""
+        models = {}
+        for size in list(_sizes(steps))[:2]:
+            stages = search.best.sized(steps, size)
+            n_rounds = stages.rounds if stages.specific_rounds else 0
+            stages = replace(stages, specific_rounds=n_rounds)
+            models[size] = stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks))
+        best = min(models, key=lambda size: evidence.mean_loss(models[size], "independent"))
+        evidence.add("independent", models[best], nobody)
+        return best
+
+    scale = search.stages.params["learning_rate"] / small.params["learning_rate"]
+    size = best_of(search.stages)
+    losses = evidence.losses_of_rows("independent")
+    if scale > 1.0 and not _is_better(search.of_rows, losses, row_weights(valid), _MUCH_WORSE):
+        size, scale = best_of(small), 1.0
+    return search.best.sized(small, size), lambda n_rounds: math.ceil(scale * n_rounds)
 
 
 def _part_of(data: Dataset, n_rows: int) -> Dataset:
@@ -286,10 +363,6 @@ def _part_of(data: Dataset, n_rows: int) -> Dataset:
     )
     every = -(-data.n_rows // n_rows)
     return data.take(np.flatnonzero(rank % every == 0))
-
-
-def _has_rows(data: Dataset, tasks: list[TaskName]) -> bool:
-    return any(task in data.tasks for task in tasks)
 
 
 def _rows_of(data: Dataset, tasks: list[TaskName]) -> Dataset:

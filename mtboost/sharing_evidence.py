@@ -1,16 +1,17 @@
 """What validation rows say of how much each task should share.
 
-A task takes a way with less sharing only where that pays by more than one standard error. What its
-own validation rows say is shrunk towards the mean gain of all tasks, by how much of the difference
-between tasks is chance: few rows decide nothing alone. Rounds are found for many tasks
-together as well: by a task's own validation curve only as far as it has many rows, and by the mean
-curve of the other tasks.
+One way is chosen for all tasks: that with less sharing only where it pays by more than one standard
+error over all rows. A task takes another way where that pays by more than two. What its own
+validation rows say is shrunk towards the mean of all tasks, by how much of the difference between
+tasks is chance: few rows decide nothing alone. Rounds are found for many tasks together as well: by
+a task's own validation curve only as far as it has many rows, and by the mean curve of the other
+tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,13 @@ from mtboost.stages import CommonModel, SpecificModel, TwoStages, as_losses, fro
 from mtboost.tasks import TaskName
 
 DoubleArray = npt.NDArray[np.float64]
+Known = npt.NDArray[np.bool_]
+Sharing = Literal["common", "common + specific", "independent"]
 
 #: A task's validation curve counts as many rows as it has, the mean of the others as many as this.
 _PRIOR_ROWS = 1000.0
+#: Standard errors that a task must gain to take another way than the others.
+_OWN_WAY = 2.0
 
 
 def row_weights(valid: Dataset) -> DoubleArray:
@@ -52,7 +57,6 @@ class Evidence:
         self._stages = stages
         self._tasks = train.tasks.names
         self._valid = valid
-        self._common = row_losses(stages, valid, stages.followed_margins(common, valid))
         self._codes = np.array([train.tasks.code(name) for name in valid.tasks.names])[
             valid.tasks.codes
         ]
@@ -60,46 +64,72 @@ class Evidence:
         self._weights = row_weights(valid)
         #: Validation rows of each task; of weighted rows so many as they count for.
         self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
-        self._means = {"common": self._task_means(self._common)}
-        self._rounds: dict[str, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
-        #: Of each way its gain on "common", shrunk, less one standard error.
-        self._certain: dict[str, DoubleArray] = {"common": np.zeros(n_tasks)}
+        # Of each way, from more sharing to less: losses of rows, their means by task, and rounds.
+        of_rows = row_losses(stages, valid, stages.followed_margins(common, valid))
+        self._of_rows: dict[Sharing, DoubleArray] = {"common": of_rows}
+        self._means: dict[Sharing, DoubleArray] = {"common": self._task_means(of_rows)}
+        self._rounds: dict[Sharing, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
 
     def _task_means(self, losses: DoubleArray) -> DoubleArray:
         sums = np.bincount(self._codes, self._weights * losses, len(self._tasks))
         with np.errstate(invalid="ignore"):
             return np.asarray(sums / self._n_rows)  # NaN without rows
 
-    def mean_loss(self, models: Mapping[TaskName, SpecificModel]) -> float:
+    def mean_loss(self, models: Mapping[TaskName, SpecificModel], way: Sharing) -> float:
         """Mean loss of all validation rows at the shared rounds of the models; none: infinite."""
-        curves, rounds, known = self._read(models)
+        losses, _, known = self._read(models, way)
         if not known.any():
             return np.inf
-        losses = curves[np.arange(len(rounds)), rounds]
         return float(np.average(losses[known], weights=self._n_rows[known]))
 
     def _read(
-        self, models: Mapping[TaskName, SpecificModel]
-    ) -> tuple[DoubleArray, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        self, models: Mapping[TaskName, SpecificModel], way: Sharing
+    ) -> tuple[DoubleArray, npt.NDArray[np.int64], Known]:
+        """Loss of each task at the rounds it gets, these rounds, and whether they are known."""
         histories = [models[task].history for task in self._tasks]
-        curves = _curves(self._stages.metric, histories)
+        curves = _curves(self._stages.metric, histories, goes_on=way == "independent")
         known = (self._n_rows > 0) & np.isfinite(curves[:, 0])
-        ends = np.array([max(0, len(history) - 1) for history in histories])
         rounds = _shared_rounds(curves, self._n_rows, known)
-        # Of a task that ended early the curve says nothing of later rounds.
-        return curves, np.where(known, np.minimum(rounds, ends), rounds), known
+        if way != "independent":  # a task that ended early has no more to add to the common model
+            ends = np.array([max(0, len(history) - 1) for history in histories])
+            rounds = np.where(known, np.minimum(rounds, ends), rounds)
+        return curves[np.arange(len(rounds)), rounds], rounds, known
 
-    def add(self, way: str, models: Mapping[TaskName, SpecificModel], start: CommonModel) -> None:
+    def add(
+        self, way: Sharing, models: Mapping[TaskName, SpecificModel], start: CommonModel
+    ) -> None:
         """Take down what the models of all tasks reach, trained from the margins of `start`."""
-        curves, rounds, known = self._read(models)
-        loss = curves[np.arange(len(rounds)), rounds]
-        difference = self._common - self._losses_of(models, start)
-        gain = self._means["common"] - loss
-        variance = _variance_of_means(difference, self._weights, self._codes, self._n_rows)
-        known &= np.isfinite(gain) & np.isfinite(variance)
-        self._means[way], self._rounds[way] = loss, rounds
-        shrunk, errors = shrunk_means(gain, variance, known)
-        self._certain[way] = np.where(rounds > 0, shrunk - errors, -np.inf)
+        self._means[way], self._rounds[way], _ = self._read(models, way)
+        self._of_rows[way] = self._losses_of(models, start)
+
+    def losses_of_rows(self, way: Sharing) -> DoubleArray:
+        """Loss of each validation row."""
+        return self._of_rows[way]
+
+    def _gains(self, way: Sharing, other: Sharing) -> tuple[DoubleArray, DoubleArray, Known]:
+        """Gain of each task by `way` on another, its sampling variance, and whether it is known."""
+        gains = self._means[other] - self._means[way]
+        differences = self._of_rows[other] - self._of_rows[way]
+        variances = _variance_of_means(differences, self._weights, self._codes, self._n_rows)
+        known = (self._n_rows > 0) & np.isfinite(gains) & np.isfinite(variances)
+        return gains, variances, known
+
+    def _way_of_all(self) -> Sharing:
+        """From more sharing to less, what pays."""
+        best: Sharing = "common"
+        for way in self._means:
+            if pays_for_all(*self._gains(way, best), self._n_rows):
+                best = way
+        return best
+
+    def _certain_gains(self, way: Sharing, other: Sharing, n_errors: float) -> DoubleArray:
+        """Gains of the tasks, shrunk, less so many standard errors."""
+        shrunk, errors = shrunk_means(*self._gains(way, other))
+        return np.where(self._is_possible(way), shrunk - n_errors * errors, -np.inf)
+
+    def _is_possible(self, way: Sharing) -> npt.NDArray[np.bool_]:
+        """Whether a task's own model has rounds, if the way has one."""
+        return (self._rounds[way] > 0) | (way == "common")
 
     def _losses_of(
         self, models: Mapping[TaskName, SpecificModel], start: CommonModel
@@ -117,27 +147,26 @@ class Evidence:
             margins[rows] = own.reshape(len(rows), -1)
         return row_losses(self._stages, self._valid, margins)
 
-    def _best_ways(self) -> npt.NDArray[np.int64]:
-        return np.asarray(np.argmax(np.array(list(self._certain.values())), axis=0))
-
-    def ways(self) -> dict[TaskName, Any]:
+    def ways(self) -> dict[TaskName, Sharing]:
         """The way that each task takes."""
-        names = list(self._certain)
-        return {
-            task: names[best] for task, best in zip(self._tasks, self._best_ways(), strict=True)
-        }
+        way_of_all = self._way_of_all()
+        best = np.where(self._is_possible(way_of_all), way_of_all, "common").astype(object)
+        most = np.zeros(len(self._tasks))
+        for way in self._means:
+            if way == way_of_all:
+                continue
+            gains = self._certain_gains(way, way_of_all, _OWN_WAY)
+            best[gains > most] = way
+            most = np.maximum(gains, most)
+        return dict(zip(self._tasks, best.tolist(), strict=True))
 
-    def rounds(self, way: str | None = None) -> dict[TaskName, int]:
-        """Rounds of each task's own model under one way, or under the one it takes."""
-        if way is not None:
-            return dict(zip(self._tasks, self._rounds[way].tolist(), strict=True))
-        found = np.array(list(self._rounds.values()))
-        own = found[self._best_ways(), np.arange(len(self._tasks))]
-        return dict(zip(self._tasks, own.tolist(), strict=True))
+    def rounds(self, way: Sharing) -> dict[TaskName, int]:
+        """Rounds of each task's own model under a way."""
+        return dict(zip(self._tasks, self._rounds[way].tolist(), strict=True))
 
     def better_alone(self) -> list[TaskName]:
         """Tasks for which an independent model is better than the common one."""
-        certain = self._certain["independent"].tolist()
+        certain = self._certain_gains("independent", "common", 1.0).tolist()
         return [task for task, gain in zip(self._tasks, certain, strict=True) if gain > 0]
 
     def scores(self) -> dict[TaskName, dict[str, float]]:
@@ -151,8 +180,28 @@ class Evidence:
         }
 
 
+def pays_for_all(
+    gains: DoubleArray, variances: DoubleArray, known: Known, n_rows: DoubleArray
+) -> bool:
+    """Whether all rows together gain more than one standard error, whichever task is left out.
+
+    A task that is far from the others speaks for itself alone.
+
+    Parameters
+    ----------
+    gains, variances : ndarray of float64, shape (n_tasks,)
+        Mean gain of the rows of each task, and its sampling variance.
+    known : ndarray of bool, shape (n_tasks,)
+    n_rows : ndarray of float64, shape (n_tasks,)
+    """
+    gained = n_rows[known] * gains[known]
+    noise = n_rows[known] ** 2 * variances[known]
+    others, of_others = gained.sum() - gained, noise.sum() - noise
+    return len(gained) > 1 and bool((others > np.sqrt(of_others)).all())
+
+
 def shrunk_means(
-    values: DoubleArray, variances: DoubleArray, known: npt.NDArray[np.bool_]
+    values: DoubleArray, variances: DoubleArray, known: Known
 ) -> tuple[DoubleArray, DoubleArray]:
     """Values that vary about a common mean, shrunk towards it by how much of that is chance.
 
@@ -205,20 +254,33 @@ def _variance_of_means(
     return np.asarray(squares / n_free / np.maximum(n_rows, 1e-9))
 
 
-def _curves(metric: Metric, histories: list[DoubleArray]) -> DoubleArray:
-    """Losses by task and round; a curve that ended early goes on as it ended."""
+def _curves(metric: Metric, histories: list[DoubleArray], goes_on: bool) -> DoubleArray:
+    """Losses by task and round.
+
+    A curve that ended early goes on as it ended, or rising as it has risen since its best round: in
+    a mean of tasks a level line would hide that the model has begun to overfit.
+    """
     length = max(1, *(len(history) for history in histories))
     curves = np.full((len(histories), length), np.nan)
     for curve, history in zip(curves, histories, strict=True):
-        if len(history):
-            curve[: len(history)] = as_losses(metric, history)
-            curve[len(history) :] = curve[len(history) - 1]
+        if len(history) == 0:
+            continue
+        end = len(history) - 1
+        curve[: end + 1] = as_losses(metric, history)
+        slope = _slope(curve[int(np.argmin(curve[: end + 1])) : end + 1]) if goes_on else 0.0
+        curve[end + 1 :] = curve[end] + slope * np.arange(1, length - end)
     return curves
 
 
-def _shared_rounds(
-    curves: DoubleArray, n_rows: DoubleArray, known: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.int64]:
+def _slope(curve: DoubleArray) -> float:
+    """Rise by round, at least 0. Of two halves: the first value alone is low by chance."""
+    half = len(curve) // 2
+    if half == 0:
+        return 0.0
+    return max(0.0, float(curve[half:].mean() - curve[:half].mean()) / (len(curve) / 2))
+
+
+def _shared_rounds(curves: DoubleArray, n_rows: DoubleArray, known: Known) -> npt.NDArray[np.int64]:
     """Rounds of each task by its own curve and, as far as that has few rows, by those of others.
 
     What a task gains at the rounds that its own curve prefers would flatter it.

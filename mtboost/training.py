@@ -47,8 +47,10 @@ from mtboost.xgboost.library import with_start
 from mtboost.xgboost.matrices import quantile_matrix
 
 # Of strategy="auto", where the user says nothing.
-_AUTO_LEARNING_RATE = 0.05
+_AUTO_LEARNING_RATE = 0.02
 _AUTO_PATIENCE = 20
+_AUTO_ROUNDS = 2000
+_ROUNDS = 500
 
 
 def train(
@@ -145,7 +147,7 @@ def fit(
     task_splits: bool | float = False,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
-    num_boost_round: int = 500,
+    num_boost_round: int | None = None,
     patience: int | None = 20,
     min_delta: float = 0.0,
     eval_metric: str | Metric | Mapping[Any, str | Metric] | None = None,
@@ -184,9 +186,10 @@ def fit(
         leaves wholly or partially, and for each task the common model alone, a specific model on
         top of it, or an independent one. It then trains what it has chosen on all rows of `X`;
         :meth:`MultiTaskModel.report` tells what and why. It splits by the plain score, ignores
-        `pooling` and `task_splits`, finds the size of trees unless `params` has it, and rounds for
-        all tasks together; it chooses by the objective's own loss. Tables with different columns
-        have all of them in the common model.
+        `pooling` and `task_splits`, finds the size of trees and the part of the rows that each sees
+        unless `params` has them, and rounds for all tasks together; it chooses by the objective's
+        own loss. The learning rate is .02 unless `params` has one; `patience` counts rounds at a
+        rate of .1. Tables with different columns have all of them in the common model.
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
@@ -204,8 +207,8 @@ def fit(
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
         The library's parameters for both stages, such as ``max_depth`` and ``learning_rate``.
-    num_boost_round : int, default=500
-        Most rounds of the common model.
+    num_boost_round : int, optional
+        Most rounds of the common model, by default 500, or 2000 with ``strategy="auto"``.
     patience : int or None, default=20
         Rounds without improvement of its validation metric after which a task quits the common
         model, and a specific model ends. None leaves nothing to single tasks: all use
@@ -292,6 +295,8 @@ def fit(
         "specific_params",
         elsewhere={**library.arguments, "num_class": "params"},
     )
+    if num_boost_round is None:
+        num_boost_round = _AUTO_ROUNDS if strategy == "auto" else _ROUNDS
     threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
     stages = TwoStages(
         backend=library,

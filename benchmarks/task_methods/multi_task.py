@@ -225,7 +225,7 @@ def auto(train: Rows, seed: int, budget: Budget) -> Fitted:
         params={"learning_rate": finer.learning_rate},
         num_boost_round=finer.rounds,
         specific_rounds=SPECIFIC_ROUNDS,
-        patience=finer.patience,
+        patience=budget.patience,
     )
     ways = [report.sharing for report in model.reports.values()]
     chosen = {way: ways.count(way) for way in sorted(set(ways))}

@@ -56,6 +56,8 @@ _NOT_NAMED = {
     "colsample_bylevel": "Use colsample_bytree or colsample_bynode.",
 }
 # Parameters with a value for each column, and what leaves a column alone.
+#: Parameters that say which rows a tree sees.
+_OF_SAMPLING = {"bagging_fraction", "bagging_freq"}
 _LISTS = {"monotone_constraints": 0, "feature_contri": 1.0}
 
 
@@ -157,6 +159,11 @@ class LightgbmBackend(Backend):
         if {"max_depth", "num_leaves"} & params.keys():
             return None
         return {**params, "max_depth": depth, "num_leaves": 2**depth}
+
+    def with_sampling(self, params: Params, part: float) -> dict[str, Any]:
+        if _OF_SAMPLING & params.keys():
+            return dict(params)
+        return {**params, "bagging_fraction": part, "bagging_freq": 1}
 
     def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
         size = {"max_depth": 1, "num_leaves": 2}

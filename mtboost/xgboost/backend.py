@@ -122,6 +122,9 @@ class XgboostBackend(Backend):
             return None
         return {**params, "max_depth": depth}
 
+    def with_sampling(self, params: Params, part: float) -> dict[str, Any]:
+        return {"subsample": part, **params}
+
     def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
         size = {"max_depth": 1, "max_leaves": 0, "grow_policy": "depthwise"}
         return {**params, **size, "reg_lambda": penalty, "learning_rate": learning_rate}

@@ -6,7 +6,7 @@ import pytest
 
 import mtboost
 from mtboost.errors import ParameterError
-from mtboost.sharing_evidence import _shared_rounds, shrunk_means
+from mtboost.sharing_evidence import _shared_rounds, pays_for_all, shrunk_means
 
 N_TASKS, N_EACH = 6, 150
 # One size of trees: the search is then a third as long.
@@ -35,6 +35,10 @@ def other(a, b, c):
     return 3 * np.cos(7 * c) - 2 * b
 
 
+SAMPLING = {
+    "xgboost": {"subsample": 1.0},
+    "lightgbm": {"bagging_fraction": 1.0, "bagging_freq": 1},
+}
 SAME = [wave] * N_TASKS
 OUTLIER = [wave] * (N_TASKS - 1) + [other]
 
@@ -147,6 +151,21 @@ def test_the_common_models_that_were_tried_are_told(library):
     assert losses["given size, pooling 0.1"] < losses["given size, pooled"]
 
 
+def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_ones(library):
+    small = {**OPTIONS["params"], "learning_rate": 0.02}
+    model = fitted(library, tasks_of(SAME), params=small, num_boost_round=200, patience=5)
+    # 40 rounds in large steps; the losses of those are not told again.
+    assert model.report()["quit_round"].max() > 40
+    assert len(model.common_losses) < 9
+
+
+def test_trees_see_a_part_of_the_rows_unless_the_user_says_how_many(library):
+    assert "given size, pooled, 0.5 of the rows" in fitted(library, tasks_of(SAME)).common_losses
+    all_rows = {**OPTIONS["params"], **SAMPLING[library.name]}
+    losses = fitted(library, tasks_of(SAME), params=all_rows).common_losses
+    assert not any("rows" in setting for setting in losses)
+
+
 def test_without_rounds_of_their_own_all_tasks_follow_the_common_model(library):
     model = fitted(library, tasks_of(OUTLIER), specific_rounds=0)
     assert set(model.report()["sharing"]) == {"common"}
@@ -206,6 +225,38 @@ def test_what_it_cannot_choose_by_is_an_error(library, options, message):
 
 
 # The evidence -------------------------------------------------------------------------------------
+
+
+def test_what_all_tasks_gain_pays_for_all():
+    known, n_rows = np.ones(6, bool), np.full(6, 40.0)
+    variances = np.full(6, 0.01)
+    # The mean of five has the standard error √(.01 / 5) = .045.
+    assert pays_for_all(np.full(6, 0.05), variances, known, n_rows)
+    assert not pays_for_all(np.full(6, 0.04), variances, known, n_rows)
+
+
+def test_one_task_that_gains_much_does_not_decide_for_all():
+    gains = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 9.0])
+    assert not pays_for_all(gains, np.full(6, 0.01), np.ones(6, bool), np.full(6, 40.0))
+    assert not pays_for_all(gains[-1:], np.full(1, 0.01), np.ones(1, bool), np.full(1, 40.0))
+
+
+def test_unknown_gains_do_not_count():
+    gains = np.array([0.1, 0.1, 0.1, np.nan])
+    known, n_rows = np.isfinite(gains), np.array([40.0, 40.0, 40.0, 0.0])
+    assert pays_for_all(gains, np.array([0.001, 0.001, 0.001, np.inf]), known, n_rows)
+    assert not pays_for_all(gains, np.full(4, 0.001), np.zeros(4, bool), n_rows)
+
+
+def test_nothing_gained_rarely_pays():
+    # Normal gains of mean 0: one standard error is exceeded with probability .159, and less if it
+    # must be whichever task is left out. 4000 draws: .159 + 4 standard errors of .0058.
+    rng = np.random.default_rng(0)
+    known, n_rows = np.ones(20, bool), np.full(20, 40.0)
+    found = [
+        pays_for_all(rng.normal(0, 0.1, 20), np.full(20, 0.01), known, n_rows) for _ in range(4000)
+    ]
+    assert 0.05 < np.mean(found) < 0.182
 
 
 def test_values_that_vary_by_chance_are_their_mean():
