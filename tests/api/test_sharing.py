@@ -6,7 +6,8 @@ import pytest
 
 import mtboost
 from mtboost.errors import ParameterError
-from mtboost.sharing_evidence import _shared_rounds, pays_for_all, shrunk_means
+from mtboost.metrics import get_metric
+from mtboost.sharing_evidence import _curves, _shared_rounds, pays_for_all, shrunk_means
 
 N_TASKS, N_EACH = 6, 150
 # One size of trees: the search is then a third as long.
@@ -314,3 +315,15 @@ def test_rounds_come_from_the_others_where_a_task_has_few_rows():
     assert _shared_rounds(curves, np.array([1e5, 100.0, 100.0]), many)[0] == 1
     unknown = np.array([False, True, True])
     assert _shared_rounds(curves, np.array([1e5, 100.0, 100.0]), unknown)[0] == 3
+
+
+def test_a_curve_that_ended_early_goes_on_as_it_ended_or_rises_on():
+    mae = get_metric("mae")
+    histories = [np.array([5.0, 1.0, 2.0, 3.0, 4.0]), np.full(7, 2.0), np.empty(0)]
+    level = _curves(mae, histories, goes_on=False)
+    np.testing.assert_array_equal(level[0], [5, 1, 2, 3, 4, 4, 4])
+    assert np.isnan(level[2]).all()
+    # Since the best round it has risen by one a round: from 1.5 to 3.5 between two halves.
+    np.testing.assert_array_equal(_curves(mae, histories, goes_on=True)[0], [5, 1, 2, 3, 4, 5, 6])
+    falls = [np.array([5.0, 4.0, 3.0]), np.full(5, 2.0)]
+    np.testing.assert_array_equal(_curves(mae, falls, goes_on=True)[0], [5, 4, 3, 3, 3])
