@@ -11,6 +11,8 @@ same budget, then trains on all training rows and is judged once on test rows:
 
 Differences are paired over seeds: mean and standard error. Results are appended to a file, one line
 for each data set, seed and method, and those that stand there are not computed again.
+results/never_worse.jsonl has what was found so far (seconds: of one thread of a machine that did
+other work as well); remove the lines of a method that has changed.
 
     python benchmarks/never_worse.py --out results.jsonl [--data FOLDER] [--seeds 10]
     python benchmarks/never_worse.py --out results.jsonl --table
