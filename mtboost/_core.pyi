@@ -200,6 +200,8 @@ class XgboostParams(metaclass=_Pybind11Type):
     @property
     def learning_rate(self) -> float: ...
     @property
+    def max_depth(self) -> int: ...
+    @property
     def monotone_constraints(self) -> list[int]: ...
 
 class LightgbmParams(metaclass=_Pybind11Type):
@@ -233,6 +235,8 @@ class LightgbmParams(metaclass=_Pybind11Type):
     @property
     def learning_rate(self) -> float: ...
     @property
+    def max_depth(self) -> int: ...
+    @property
     def monotone_constraints(self) -> list[int]: ...
 
 class TreeGrower(metaclass=_Pybind11Type):
@@ -245,6 +249,7 @@ class TreeGrower(metaclass=_Pybind11Type):
         feature_weights: NDArray[np.float32] | None = None,
         task_column: int | None = None,
         task_penalty: float = 1.0,
+        symmetric: bool = False,
     ) -> None: ...
     # A tree and the leaf of every row (~leaf if the row took no part).
     # tasks, rows: one flag each. features: ascending.

@@ -183,6 +183,7 @@ class Backend(abc.ABC):
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
         task_penalty: float | None = None,
+        symmetric_trees: bool = False,
         valid: Any = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[Any, PooledTrees]:
@@ -200,11 +201,12 @@ class Backend(abc.ABC):
         n_rounds: int,
         *,
         objective: Callable[..., Any] | None = None,
+        symmetric_trees: bool = False,
         valid: Any = None,
         callbacks: Sequence[Any] = (),
         table: Table | None = None,
     ) -> Any:
-        """The library's own model, with the result of one thread."""
+        """The library's own model, with the result of one thread; or one of symmetric trees."""
 
     @abc.abstractmethod
     def quitting(

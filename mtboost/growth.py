@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.errors import DataError, TrainingError, UnsupportedError
+from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
 from mtboost.pooled_leaves import (
     PooledTrees,
     Pooling,
@@ -45,6 +45,8 @@ class TaskGrowth:
     pooling : float or EstimatedPooling, optional
         κ of partially pooled leaves; None gives all tasks the pooled values. An estimate becomes a
         number with the first tree.
+    symmetric_trees : bool
+        Whether all nodes of a level have the same cut.
     """
 
     def __init__(
@@ -52,8 +54,10 @@ class TaskGrowth:
         tasks: TaskSet | None,
         score: _core.SplitScore | None,
         pooling: Pooling = None,
+        symmetric_trees: bool = False,
     ) -> None:
         self.tasks = tasks
+        self._symmetric_trees = symmetric_trees
         self.pooled = PooledTrees(pooling)
         self._score = score
         self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
@@ -131,6 +135,13 @@ class TaskGrowth:
             return self._weights
         weights = self._is_active.astype(np.float32)[self.tasks.codes]
         return weights if self._weights is None else weights * self._weights
+
+    def _check_levels(self, max_depth: int, instead: str) -> None:
+        """Refuse symmetric trees without a limit of levels."""
+        if self._symmetric_trees and max_depth <= 0:
+            raise ParameterError(
+                f"symmetric_trees=True needs a number of levels: set max_depth{instead}."
+            )
 
     def _check_constraints(self, monotone_constraints: Sequence[int]) -> None:
         """Refuse what a task's own leaf values may violate."""

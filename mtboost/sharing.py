@@ -193,18 +193,20 @@ class _Setting:
     pooling: float | None = None  # a multiple of what a task has on average
     has_task_splits: bool = False
     subsample: float = _SUBSAMPLES[0]
+    is_symmetric: bool = True
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"pooling {self.pooling:g}"
         cuts = ["task splits"] * self.has_task_splits
         rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLES[0])
-        return ", ".join([self.size, leaves, *cuts, *rows])
+        trees = ["symmetric"] * self.is_symmetric
+        return ", ".join([self.size, leaves, *cuts, *rows, *trees])
 
     def sized(self, stages: TwoStages, size: str | None = None) -> TwoStages:
         """Stages with trees of this size, or another one, on this part of the rows."""
         sized = _sizes(stages)[size or self.size]
         params = stages.backend.with_sampling(sized.params, self.subsample)
-        return replace(sized, params=params)
+        return replace(sized, params=params, symmetric_trees=self.is_symmetric)
 
     def applied(self, stages: TwoStages, pooling: Pooling) -> TwoStages:
         return replace(
@@ -265,16 +267,21 @@ def _search(stages: TwoStages, train: Dataset, valid: Dataset) -> _Search:
     """Search one setting after the other; the size of trees again when the others are found."""
     search = _Search(stages, _part_of(train, _MOST_ROWS), valid)
     sizes = _sizes(stages)
-    search.look_at(*(_Setting(size) for size in sizes), n_errors=0.0)
+    is_free = len(sizes) > 1
+    first = [_Setting(size, is_symmetric=is_free or stages.symmetric_trees) for size in sizes]
+    search.look_at(*first, n_errors=0.0)
     if train.tasks.n_tasks > 1:
         search.look_at(*(replace(search.best, pooling=each) for each in _POOLINGS), n_errors=1.0)
         pooling = search.best.pooling
         if may_split_tasks(train):
-            splits = [_Setting(size, has_task_splits=True) for size in sizes]
+            splits = [replace(each, has_task_splits=True) for each in first]
             search.look_at(*splits, n_errors=1.0)
             both = replace(search.best, pooling=pooling, has_task_splits=True)
             search.look_at(both, n_errors=1.0)
         search.look_at(*(replace(search.best, size=size) for size in sizes), n_errors=0.0)
+    if is_free and not stages.symmetric_trees:
+        others = (replace(search.best, size=size, is_symmetric=False) for size in sizes)
+        search.look_at(*others, n_errors=0.0)
     if stages.backend.with_sampling(stages.params, _SUBSAMPLES[0]) != stages.params:
         parts = (replace(search.best, subsample=part) for part in _SUBSAMPLES)
         search.look_at(*parts, n_errors=0.0)

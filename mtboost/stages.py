@@ -65,6 +65,7 @@ class TwoStages:
     pooling: Pooling = None
     #: c of cuts between tasks (mtboost.xgboost.TaskSplit); None for none.
     task_penalty: float | None = None
+    symmetric_trees: bool = False
     #: Without `patience`: rounds after which the common model ends if the mean metric over all
     #: validation rows has not improved; all tasks then use the best round.
     common_patience: int | None = None
@@ -174,6 +175,7 @@ class TwoStages:
             objective=self.objective_for(data),
             pooling=self.pooling,
             task_penalty=self.task_penalty,
+            symmetric_trees=self.symmetric_trees,
             valid=valid,
             callbacks=callbacks,
         )
@@ -320,6 +322,7 @@ class TwoStages:
                 matrix,
                 n_rounds,
                 objective=self.objective,
+                symmetric_trees=self.symmetric_trees,
                 callbacks=[stop],
                 table=table,
             )
@@ -344,6 +347,7 @@ class TwoStages:
             matrix,
             self.specific_rounds,
             objective=self.objective,
+            symmetric_trees=self.symmetric_trees,
             valid=valid_matrix,
             callbacks=[quitting, stop],
             table=table,

@@ -33,7 +33,7 @@ from mtboost.mixed_stages import mixed_stages
 from mtboost.models import MultiTaskModel
 from mtboost.pooled_leaves import PoolingOption, check_pooling
 from mtboost.reports import task_reports, validation_scores
-from mtboost.scores import Beta, Score, make_split_score
+from mtboost.scores import Beta, Score, check_symmetric, make_split_score
 from mtboost.sharing import fit_plan, plan_sharing
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table, as_table
@@ -145,6 +145,7 @@ def fit(
     beta: Beta = "auto",
     pooling: PoolingOption = None,
     task_splits: bool | float = False,
+    symmetric_trees: bool = False,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int | None = None,
@@ -203,6 +204,10 @@ def fit(
         Whether nodes of the common model may divide the tasks into two groups; a number is the
         price c of such a cut in units of what it gains by chance, True is 1 (docs/split_scores.md).
         Needs ``split_score="plain"`` and columns of numbers.
+    symmetric_trees : bool, default=False
+        Whether all nodes of a level of a tree have the same cut, in both stages: more rigid trees,
+        often better on few and noisy rows (docs/symmetric_trees.md). Needs
+        ``split_score="plain"``.
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
@@ -315,6 +320,7 @@ def fit(
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
         pooling=check_pooling(pooling),
         task_penalty=task_penalty_of(task_splits, split_score, data),
+        symmetric_trees=check_symmetric(symmetric_trees, split_score),
         on_round=on_round,
     )
     if isinstance(objective, Mapping):

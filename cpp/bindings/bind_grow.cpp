@@ -80,12 +80,12 @@ LightgbmParams lightgbm_params(double learning_rate, int max_depth, int num_leav
 TreeGrower make_grower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
                        const std::optional<Contiguous<row_t>>& first_rows,
                        const std::optional<Contiguous<float>>& feature_weights, std::optional<feature_t> task_column,
-                       double task_penalty) {
+                       double task_penalty, bool is_symmetric) {
   std::optional<TaskRows> tasks;
   if (first_rows) tasks.emplace(as_vector(*first_rows, "first_rows"));
   return TreeGrower(std::move(matrix), std::move(score), std::move(tasks),
                     feature_weights ? as_vector(*feature_weights, "feature_weights") : std::vector<float>{},
-                    task_column ? std::optional(TaskColumn{*task_column, task_penalty}) : std::nullopt);
+                    task_column ? std::optional(TaskColumn{*task_column, task_penalty}) : std::nullopt, is_symmetric);
 }
 
 // A tree and the matrix whose bins it speaks of.
@@ -212,6 +212,7 @@ void bind_grow(py::module_& module) {
            py::arg("interaction_constraints") = xgboost.interaction_constraints, py::arg("seed") = xgboost.seed,
            py::arg("arithmetic") = "xgboost-3.0")
       .def_readonly("learning_rate", &XgboostParams::learning_rate)
+      .def_readonly("max_depth", &XgboostParams::max_depth)
       .def_readonly("monotone_constraints", &XgboostParams::monotone_constraints);
 
   const LightgbmParams lightgbm;
@@ -232,6 +233,7 @@ void bind_grow(py::module_& module) {
            py::arg("monotone_constraints") = lightgbm.monotone_constraints,
            py::arg("interaction_constraints") = lightgbm.interaction_constraints, py::arg("seed") = lightgbm.seed)
       .def_readonly("learning_rate", &LightgbmParams::learning_rate)
+      .def_readonly("max_depth", &LightgbmParams::max_depth)
       .def_readonly("monotone_constraints", &LightgbmParams::monotone_constraints);
 
   bind_add_leaf_values<float>(module);
@@ -242,7 +244,7 @@ void bind_grow(py::module_& module) {
       .def(py::init(&make_grower), py::arg("matrix"), py::kw_only(), py::arg("score").none(true) = py::none(),
            py::arg("first_rows").noconvert().none(true) = py::none(),
            py::arg("feature_weights").noconvert().none(true) = py::none(), py::arg("task_column") = py::none(),
-           py::arg("task_penalty") = TaskColumn{}.penalty);
+           py::arg("task_penalty") = TaskColumn{}.penalty, py::arg("symmetric") = false);
   bind_grow_with<XgboostParams, XgboostRules>(grower);
   bind_grow_with<LightgbmParams, LightgbmRules>(grower);
 

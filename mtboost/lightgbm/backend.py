@@ -240,6 +240,7 @@ class LightgbmBackend(Backend):
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
         task_penalty: float | None = None,
+        symmetric_trees: bool = False,
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[lightgbm.Booster, PooledTrees]:
@@ -256,6 +257,7 @@ class LightgbmBackend(Backend):
             pooling=pooling,
             task_column=None if task_penalty is None else -1,
             task_penalty=task_penalty or 0.0,
+            symmetric_trees=symmetric_trees,
         )
         booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
         return booster, split.pooled
@@ -267,6 +269,7 @@ class LightgbmBackend(Backend):
         n_rounds: int,
         *,
         objective: Callable[..., Any] | None = None,
+        symmetric_trees: bool = False,
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
         table: Table | None = None,
@@ -274,11 +277,13 @@ class LightgbmBackend(Backend):
         # LightGBM's sums differ by the number of threads in the last bit, and so may its trees.
         # Small tables are therefore trained by one thread, large ones by the core.
         matrix.construct()
-        if matrix.num_data() * matrix.num_feature() < _SMALL:
+        is_small = matrix.num_data() * matrix.num_feature() < _SMALL
+        if is_small:
             params = {**params, "num_threads": 1, "force_col_wise": True, "force_row_wise": False}
-        else:
+        if symmetric_trees or not is_small:
             one_task = TaskSet.from_labels(None, matrix.num_data())
-            callbacks = [TaskSplit(one_task, score="plain"), *callbacks]
+            split = TaskSplit(one_task, score="plain", symmetric_trees=symmetric_trees)
+            callbacks = [split, *callbacks]
         return _train(params, matrix, n_rounds, objective, valid, callbacks)
 
     def quitting(

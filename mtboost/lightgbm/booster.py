@@ -68,6 +68,8 @@ class Growth(TaskGrowth):
         κ of partially pooled leaves.
     task_column : TaskColumn, optional
         Column by which nodes may divide tasks.
+    symmetric_trees : bool
+        Whether all nodes of a level have the same cut.
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class Growth(TaskGrowth):
         score: _core.SplitScore | None,
         pooling: Pooling = None,
         task_column: TaskColumn | None = None,
+        symmetric_trees: bool = False,
     ) -> None:
-        super().__init__(tasks, score, pooling)
+        super().__init__(tasks, score, pooling, symmetric_trees)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
+        self._check_levels(self.settings.grow.max_depth, ", and num_leaves to 2**max_depth")
         self._n_outputs = self.settings.n_outputs
         self._texts = list(assemble.read_document(stock).trees)
         self.pooled.values.extend(TaskValues.none() for _ in self._texts)
@@ -118,6 +122,7 @@ class Growth(TaskGrowth):
             matrix,
             score=self._score,
             first_rows=first_rows,
+            symmetric=self._symmetric_trees,
             **grower_arguments(task_column, data.get_feature_name(), may_divide),
         )
         self._bags = self._make_bags()
@@ -622,9 +627,17 @@ def take_over(
     score: _core.SplitScore | None,
     pooling: Pooling = None,
     task_column: TaskColumn | None = None,
+    symmetric_trees: bool = False,
 ) -> Growth:
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
-    growth = Growth(booster, tasks=tasks, score=score, pooling=pooling, task_column=task_column)
+    growth = Growth(
+        booster,
+        tasks=tasks,
+        score=score,
+        pooling=pooling,
+        task_column=task_column,
+        symmetric_trees=symmetric_trees,
+    )
     # The stock booster lives on as an object of its own with the same state.
     growth.stock = object.__new__(lightgbm.Booster)
     growth.stock.__dict__.update(booster.__dict__)

@@ -12,7 +12,7 @@ from mtboost.lightgbm import assemble
 from mtboost.lightgbm.booster import GrowingBooster, take_over
 from mtboost.lightgbm.library import check_version, rows_of_subset
 from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
-from mtboost.scores import Beta, Score, make_split_score
+from mtboost.scores import Beta, Score, check_symmetric, make_split_score
 from mtboost.task_column import make_task_column
 from mtboost.tasks import TaskName, TaskSet
 
@@ -52,11 +52,16 @@ class TaskSplit:
         their divisions gains by chance is subtracted c times. ``cat_smooth``, ``cat_l2`` and
         ``min_data_per_group`` hold besides. 0 leaves the column a category like others, as in
         stock training.
+    symmetric_trees : bool, default=False
+        Whether all nodes of a level have the same cut, the one with the largest sum of gains; a
+        node that would gain nothing by it stays whole. With ``max_depth=d`` a tree asks at most d
+        questions (docs/symmetric_trees.md). Needs ``score="plain"``.
 
     Raises
     ------
     ParameterError
-        Of `score`, `beta` or `task_penalty`, or `task_column` with another score than "plain".
+        Of `score`, `beta` or `task_penalty`, or `task_column` or `symmetric_trees` with another
+        score than "plain".
     UnsupportedError
         Parameters ask for trees that only LightGBM grows, such as ``boosting="dart"`` or
         ``linear_tree=True``.
@@ -83,6 +88,7 @@ class TaskSplit:
         valid_tasks: Sequence[tuple[lightgbm.Dataset, Any]] = (),
         task_column: int | str | None = None,
         task_penalty: float = 1.0,
+        symmetric_trees: bool = False,
     ) -> None:
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
@@ -96,6 +102,7 @@ class TaskSplit:
         #: What the leaves of the last training hold of single tasks.
         self.pooled = PooledTrees(self._pooling)
         self._task_column = make_task_column(task_column, task_penalty, score)
+        self._symmetric_trees = check_symmetric(symmetric_trees, score)
         # Before any other callback looks at the booster. lightgbm.train sets what it does not find
         # in the instance.
         self.order = -1_000_000
@@ -117,6 +124,7 @@ class TaskSplit:
                 score=score,
                 pooling=self._pooling,
                 task_column=self._task_column,
+                symmetric_trees=self._symmetric_trees,
             )
             for data, known in self._valid_tasks:
                 growth.know_tasks(data, known)

@@ -206,6 +206,7 @@ class XgboostBackend(Backend):
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
         task_penalty: float | None = None,
+        symmetric_trees: bool = False,
         valid: xgboost.DMatrix | None = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[xgboost.Booster, PooledTrees]:
@@ -217,6 +218,7 @@ class XgboostBackend(Backend):
             table=table.native if task_penalty is None else None,
             task_column=None if task_penalty is None else -1,
             task_penalty=task_penalty or 0.0,
+            symmetric_trees=symmetric_trees,
         )
         booster = xgboost.train(
             with_start(params, matrix),
@@ -235,13 +237,20 @@ class XgboostBackend(Backend):
         n_rounds: int,
         *,
         objective: Callable[..., Any] | None = None,
+        symmetric_trees: bool = False,
         valid: xgboost.DMatrix | None = None,
         callbacks: Sequence[Any] = (),
         table: Table | None = None,
     ) -> xgboost.Booster:
         native = None if table is None else table.native
         return train_plain(
-            params, matrix, n_rounds, objective=objective, callbacks=callbacks, table=native
+            params,
+            matrix,
+            n_rounds,
+            objective=objective,
+            symmetric_trees=symmetric_trees,
+            callbacks=callbacks,
+            table=native,
         )
 
     def quitting(

@@ -35,6 +35,8 @@ from mtboost.xgboost.matrices import starting_from
 DoubleArray = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.float32]
 _SERIAL_ROWS = 20_000
+# Values of a validation matrix that are read back, at 12 bytes each, to be binned.
+_MOST_VALUES = 20_000_000
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
 LeafFit = Callable[[DoubleArray, npt.NDArray[np.int32]], DoubleArray]
 
@@ -56,6 +58,8 @@ class Growth(TaskGrowth):
         What the training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
     task_column : TaskColumn, optional
         Column by which nodes may divide tasks.
+    symmetric_trees : bool
+        Whether all nodes of a level have the same cut.
     """
 
     def __init__(
@@ -67,18 +71,26 @@ class Growth(TaskGrowth):
         pooling: Pooling = None,
         table: object = None,
         task_column: TaskColumn | None = None,
+        symmetric_trees: bool = False,
     ) -> None:
-        super().__init__(tasks, score, pooling)
+        super().__init__(tasks, score, pooling, symmetric_trees)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
+        self._check_levels(self.settings.grow.max_depth, ", as XGBoost does by default")
         self._table = table
         self._task_column = task_column
         self._frame: assemble.Document | None = None
         self._trees: list[assemble.Document] = []
+        self._grown: list[_core.Tree] = []  # those of them that are not taken over
         self._grower: _core.TreeGrower | None = None
         self._loss: _core.Loss | None = None
         self._train: weakref.ref[xgboost.DMatrix] | None = None
+        self._cuts: tuple[npt.NDArray[Any], ...] | None = None
+        # Rows that have the bins of the training matrix; None: they have not.
+        self._binned: weakref.WeakKeyDictionary[xgboost.DMatrix, _core.BinnedMatrix | None] = (
+            weakref.WeakKeyDictionary()
+        )
         self._labels: FloatArray = np.empty((0, 1), np.float32)
         self._objective: Objective | None = None
         self._n_outputs = 1
@@ -148,6 +160,7 @@ class Growth(TaskGrowth):
                 n_threads=self.settings.n_threads,
             )
             self._trees.append(assemble.tree_document(tree, n_features=matrix.num_col()))
+            self._grown.append(grown_tree)
             self.pooled.values.append(values)
         self._margins[matrix] = (len(self._trees), updated)
 
@@ -203,43 +216,74 @@ class Growth(TaskGrowth):
         else:
             n_done, margins = 0, self.start_margins(matrix)
         if n_done < len(self._trees):
+            binned = self._binned_as_in_training(matrix)
+            n_at_once = 0
             if self.pooled.pooling is None:
-                margins = self._with_trees(self._trees[n_done:], matrix, margins)
-            else:
-                margins = margins.copy()
-                for number in range(n_done, len(self._trees)):
-                    self._add_pooled_tree(number, matrix, margins)
+                n_at_once = len(self._trees) - (0 if binned is None else len(self._grown))
+            if n_done < n_at_once:
+                margins = self._with_trees(self._trees[n_done:n_at_once], matrix, margins)
+                n_done = n_at_once
+            margins = margins.copy()
+            for number in range(n_done, len(self._trees)):
+                leaves = self._leaves(number, matrix, binned)
+                self._add_tree(
+                    self._trees[number]["split_conditions"].astype(np.float64),
+                    self.pooled.values[number],
+                    leaves,
+                    matrix,
+                    margins,
+                    output=number % self._n_outputs,
+                    n_threads=self._threads_for(matrix),
+                )
         self._margins[matrix] = (len(self._trees), margins)
         return margins
+
+    def _threads_for(self, matrix: xgboost.DMatrix) -> int:
+        """For few rows the start of threads would cost more than the prediction."""
+        return 1 if matrix.num_row() < _SERIAL_ROWS else self.settings.n_threads
+
+    def _binned_as_in_training(self, matrix: xgboost.DMatrix) -> _core.BinnedMatrix | None:
+        """The rows of a QuantileDMatrix that was made with ``ref`` the training matrix.
+
+        The core finds leaves by bins in a part of the time that XGBoost takes to load a tree.
+        """
+        if matrix not in self._binned:
+            self._binned[matrix] = None
+            if (
+                self._cuts is not None
+                and isinstance(matrix, xgboost.QuantileDMatrix)
+                and matrix.num_nonmissing() <= _MOST_VALUES
+                and all(map(np.array_equal, matrix.get_quantile_cut(), self._cuts))
+            ):
+                in_order = np.empty(0, np.uint32)
+                self._binned[matrix] = bin_matrix(
+                    matrix, storage_order=in_order, n_threads=self.settings.n_threads
+                )
+        return self._binned[matrix]
+
+    def _leaves(
+        self, number: int, matrix: xgboost.DMatrix, binned: _core.BinnedMatrix | None
+    ) -> npt.NDArray[np.int32]:
+        """Leaf of each row in one tree."""
+        n_taken_over = len(self._trees) - len(self._grown)
+        if binned is not None and number >= n_taken_over:
+            grown = self._grown[number - n_taken_over]
+            return grown.leaves(binned, n_threads=self._threads_for(matrix))
+        # A tree whose leaves hold their numbers tells the leaves of any kind of matrix.
+        numbered = [assemble.with_leaf_numbers(self._trees[number])] * self._n_outputs
+        none = np.zeros((matrix.num_row(), self._n_outputs), np.float32)
+        found = self._with_trees(numbered, matrix, none)
+        return found[:, number % self._n_outputs].astype(np.int32)
 
     def _with_trees(
         self, trees: list[assemble.Document], matrix: xgboost.DMatrix, margins: FloatArray
     ) -> FloatArray:
         new = assemble.load_document(self._document(trees))
-        # For few rows the start of XGBoost's threads would cost more than the prediction.
-        is_small = matrix.num_row() < _SERIAL_ROWS
-        new.set_param({"nthread": 1 if is_small else self.settings.n_threads})
+        new.set_param({"nthread": self._threads_for(matrix)})
         # XGBoost adds trees to a base margin one after another, as it would to earlier trees.
         with starting_from(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
             found: FloatArray = new.predict(matrix, output_margin=True)
         return found.reshape(margins.shape)
-
-    def _add_pooled_tree(self, number: int, matrix: xgboost.DMatrix, margins: FloatArray) -> None:
-        """Add the values of one tree, which depend on the rows' tasks."""
-        tree = self._trees[number]
-        output = number % self._n_outputs
-        # A tree whose leaves hold their numbers tells the leaves of any kind of matrix.
-        numbered = [assemble.with_leaf_numbers(tree)] * self._n_outputs
-        found = self._with_trees(numbered, matrix, np.zeros_like(margins))
-        self._add_tree(
-            tree["split_conditions"].astype(np.float64),
-            self.pooled.values[number],
-            found[:, output].astype(np.int32),
-            matrix,
-            margins,
-            output=output,
-            n_threads=self.settings.n_threads,
-        )
 
     def start_margins(self, matrix: xgboost.DMatrix) -> FloatArray:
         """Margins before the first tree, shape (n_rows, n_outputs)."""
@@ -341,10 +385,13 @@ class Growth(TaskGrowth):
             score=self._score,
             first_rows=first_rows,
             feature_weights=feature_weights if feature_weights.size else None,
+            symmetric=self._symmetric_trees,
             **tasks,
         )
         self._table = None
         self._train = weakref.ref(matrix)
+        if isinstance(matrix, xgboost.QuantileDMatrix):
+            self._cuts = matrix.get_quantile_cut()
 
     def _make_loss(self) -> _core.Loss:
         n_outputs = self.settings.n_classes or self._labels.shape[1]

@@ -9,7 +9,7 @@ import xgboost
 
 from mtboost.errors import UnsupportedError
 from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
-from mtboost.scores import Beta, Score, make_split_score
+from mtboost.scores import Beta, Score, check_symmetric, make_split_score
 from mtboost.task_column import make_task_column
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
@@ -54,11 +54,16 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
         their divisions gains by chance is subtracted c times. 0 leaves the column a category like
         others, as in stock training.
+    symmetric_trees : bool, default=False
+        Whether all nodes of a level have the same cut, the one with the largest sum of gains; a
+        node that would gain nothing by it stays whole. With ``max_depth=d`` a tree asks at most d
+        questions (docs/symmetric_trees.md). Needs ``score="plain"``.
 
     Raises
     ------
     ParameterError
-        Of `score`, `beta` or `task_penalty`, or `task_column` with another score than "plain".
+        Of `score`, `beta` or `task_penalty`, or `task_column` or `symmetric_trees` with another
+        score than "plain".
     UnsupportedError
         Parameters ask for trees that only XGBoost grows, such as ``tree_method="exact"`` or
         ``booster="dart"``.
@@ -84,6 +89,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         table: object = None,
         task_column: int | str | None = None,
         task_penalty: float = 1.0,
+        symmetric_trees: bool = False,
     ) -> None:
         super().__init__()
         check_version()
@@ -100,6 +106,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         #: What the leaves of the last training hold of single tasks.
         self.pooled = PooledTrees(self._pooling)
         self._task_column = make_task_column(task_column, task_penalty, score)
+        self._symmetric_trees = check_symmetric(symmetric_trees, score)
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
@@ -116,6 +123,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
             pooling=self._pooling,
             table=self._table,
             task_column=self._task_column,
+            symmetric_trees=self._symmetric_trees,
         )
         for matrix, tasks in self._valid_tasks:
             growth.know_tasks(matrix, tasks)

@@ -21,6 +21,7 @@ def train_plain(
     n_rounds: int,
     *,
     objective: Callable[..., Any] | None = None,
+    symmetric_trees: bool = False,
     callbacks: Sequence[xgboost.callback.TrainingCallback] = (),
     table: object = None,
 ) -> xgboost.Booster:
@@ -34,14 +35,18 @@ def train_plain(
     ----------
     params, matrix, n_rounds, objective, callbacks
         As in ``xgboost.train``.
+    symmetric_trees : bool
+        Whether all nodes of a level have the same cut: no trees of XGBoost's.
     table : ndarray, optional
         See :class:`~mtboost.xgboost.TaskSplit`.
     """
-    if matrix.num_row() * matrix.num_col() < _SMALL:
+    is_small = matrix.num_row() * matrix.num_col() < _SMALL
+    if is_small:
         params = {**params, "nthread": 1}
-    else:
+    if symmetric_trees or not is_small:
         one_task = TaskSet.from_labels(None, matrix.num_row())
-        callbacks = [TaskSplit(one_task, score="plain", table=table), *callbacks]
+        split = TaskSplit(one_task, score="plain", table=table, symmetric_trees=symmetric_trees)
+        callbacks = [split, *callbacks]
     return xgboost.train(
         with_start(params, matrix),
         matrix,

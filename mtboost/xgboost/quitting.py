@@ -127,20 +127,22 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         if self.metric is None:
             self.metric = default_metric(str(self._objective))
         self._watch(tasks, self._valid_tasks)
+        weight = self._valid.get_weight()
+        self._weight = weight if weight.size else None
+        self._labels = self._valid.get_label()
         if isinstance(self._task_objective, BalancedSplit):
             model = returned_model(model)
         self._evaluate(0, _start_margins(model, self._valid))
 
     def _evaluate(self, n_rounds: int, margins: npt.NDArray[np.float32]) -> None:
-        weight = self._valid.get_weight()
-        labels = self._valid.get_label()
+        labels = self._labels
         if isinstance(self._task_objective, BalancedSplit):
             margins, labels = returned_columns(margins), returned_columns(labels).squeeze(axis=1)
         self._record(
             n_rounds,
             labels,
             inverse_link(self._objective, margins[:, 0] if margins.shape[1] == 1 else margins),
-            weight if weight.size else None,
+            self._weight,
         )
 
 

@@ -105,6 +105,7 @@ def grow(
     score: _core.SplitScore | None,
     n_threads: int = 1,
     task_column: TaskColumn | None = None,
+    symmetric: bool = False,
 ) -> dict:
     """The kernel's tree, with the leaf of every row."""
     X = problem.bins.astype(np.float32)  # value b of a numerical feature lies in bin b
@@ -128,6 +129,7 @@ def grow(
         first_rows=np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
         task_column=task_column and task_column.column,
         task_penalty=task_column.penalty if task_column else 1.0,
+        symmetric=symmetric,
     )
     p = problem.params
     params = _core.XgboostParams(

@@ -41,17 +41,20 @@ class TreeGrower::Growth {
         interactions_(params_, matrix_.n_features(), rules.constrains_root()),
         score_(grower.score_.get()),
         tasks_(grower.tasks_ ? &*grower.tasks_ : nullptr),
-        finder_(matrix_, make_scans(grower.task_column_), score_, tasks_) {
+        is_symmetric_(grower.is_symmetric_),
+        is_loss_guided_(params_.loss_guided && !is_symmetric_),
+        finder_(matrix_, make_scans(grower.task_column_), score_, tasks_),
+        level_search_(matrix_, make_scans(grower.task_column_)) {
     tree_.listed_go_left = rules.lists_left_categories();
   }
 
   Tree run(const std::function<void()>& check_interrupt) {
-    std::vector<Leaf> urgent;
-    urgent.push_back(root());
-    while (!urgent.empty()) {
+    std::vector<Leaf> first;
+    first.push_back(root());
+    push(std::move(first));
+    for (auto urgent = pop(); !urgent.empty(); urgent = pop()) {
       if (check_interrupt) check_interrupt();
       push(children(cut(std::move(urgent))));
-      urgent = pop();
     }
     rules_.finish(tree_);
     return std::move(tree_);
@@ -111,9 +114,13 @@ class TreeGrower::Growth {
     std::vector<Pair> pairs;
     std::vector<RowPartition::NodeSplit> splits;
     for (Leaf& leaf : leaves) {
+      if (is_symmetric_ && !leaf.split.is_found()) {
+        whole_.push_back(std::move(leaf));
+        continue;
+      }
       if (!may_be_cut(leaf)) {
         histograms_.give_back(std::move(leaf.histogram));
-        if (params_.loss_guided) stop();  // as XGBoost: less urgent leaves are not tried
+        if (is_loss_guided_) stop();  // as XGBoost: less urgent leaves are not tried
         continue;
       }
       ++n_leaves_;
@@ -198,6 +205,13 @@ class TreeGrower::Growth {
       work.push_back({partition_.rows(light.node), &light.sums, &light.histogram, &heavy.histogram});
     }
     sum_gradients(work);
+    for (Leaf& leaf : whole_) {
+      if (++leaf.sums.depth < params_.max_depth)
+        leaves.push_back(std::move(leaf));
+      else
+        histograms_.give_back(std::move(leaf.histogram));
+    }
+    whole_.clear();
     std::vector<Leaf*> to_search;
     for (Leaf& leaf : leaves) to_search.push_back(&leaf);
     find_splits(to_search);
@@ -290,19 +304,26 @@ class TreeGrower::Growth {
   void find_splits(const std::vector<Leaf*>& leaves) {
     std::vector<std::vector<std::uint8_t>> may_be_used(leaves.size());
     std::vector<NodeToSplit> nodes;
+    const bool inherits = rules_.inherits_features() && !is_symmetric_;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       Leaf& leaf = *leaves[i];
-      auto own = interactions_.allowed(leaf.used, sampler_.features(leaf.sums.depth, leaf.node));
-      if (rules_.inherits_features() && leaf.node != 0)
+      const node_t drawing = is_symmetric_ ? leaves.front()->node : leaf.node;
+      auto own = interactions_.allowed(leaf.used, sampler_.features(leaf.sums.depth, drawing));
+      if (inherits && leaf.node != 0)
         may_be_used[i] = flags_of(leaf.candidates, own);
       else
         leaf.candidates = std::move(own);
       nodes.push_back({&leaf.histogram, leaf.sums, partition_.rows(leaf.node), leaf.candidates, may_be_used[i]});
     }
+    if (is_symmetric_) {
+      auto splits = level_search_.find(nodes, pool_);
+      for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i]->split = std::move(splits[i]);
+      return;
+    }
     auto found = finder_.find(nodes, gradients_, pool_);
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       leaves[i]->split = std::move(found[i].best);
-      leaves[i]->candidates = rules_.inherits_features() ? std::move(found[i].with_gain) : std::vector<feature_t>{};
+      leaves[i]->candidates = inherits ? std::move(found[i].with_gain) : std::vector<feature_t>{};
     }
   }
 
@@ -323,18 +344,25 @@ class TreeGrower::Growth {
   }
 
   void push(std::vector<Leaf> leaves) {
+    const bool is_level_cut = is_symmetric_ && may_cut_level(leaves);
     for (Leaf& leaf : leaves) {
-      if (leaf.split.is_found()) {
+      if (is_symmetric_ ? is_level_cut : leaf.split.is_found()) {
         waiting_.push_back(std::move(leaf));
-        if (params_.loss_guided) std::push_heap(waiting_.begin(), waiting_.end(), less_urgent());
+        if (is_loss_guided_) std::push_heap(waiting_.begin(), waiting_.end(), less_urgent());
       } else {
         histograms_.give_back(std::move(leaf.histogram));
       }
     }
   }
 
+  // Whether any leaf of a symmetric tree is to be cut, and all those that are make no more leaves than there may be.
+  bool may_cut_level(const std::vector<Leaf>& leaves) const noexcept {
+    const auto n_cuts = std::ranges::count_if(leaves, [](const Leaf& leaf) { return leaf.split.is_found(); });
+    return n_cuts > 0 && (params_.max_leaves <= 0 || n_leaves_ + n_cuts <= params_.max_leaves);
+  }
+
   std::vector<Leaf> pop() {
-    if (!params_.loss_guided) return std::exchange(waiting_, {});
+    if (!is_loss_guided_) return std::exchange(waiting_, {});
     std::vector<Leaf> urgent;
     if (!waiting_.empty()) {
       std::pop_heap(waiting_.begin(), waiting_.end(), less_urgent());
@@ -355,22 +383,28 @@ class TreeGrower::Growth {
   InteractionConstraints interactions_;
   const SplitScore* score_;
   const TaskRows* tasks_;
+  bool is_symmetric_;
+  bool is_loss_guided_;
   SplitFinder finder_;
+  LevelSearch level_search_;
   Tree tree_;
   std::vector<Leaf> waiting_;
+  std::vector<Leaf> whole_;  // of a symmetric tree: leaves that this level does not cut
   int n_leaves_ = 1;
 };
 
 TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
                        std::optional<TaskRows> tasks, std::vector<float> feature_weights,
-                       std::optional<TaskColumn> task_column)
+                       std::optional<TaskColumn> task_column, bool is_symmetric)
     : matrix_(std::move(matrix)),
       score_(std::move(score)),
       tasks_(std::move(tasks)),
       feature_weights_(std::move(feature_weights)),
       task_column_(task_column),
+      is_symmetric_(is_symmetric),
       histograms_(matrix_->n_slots()) {
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");
+  require(score_ == nullptr || !is_symmetric_, "symmetric trees need the plain score");
   require(!tasks_ || tasks_->end(tasks_->n_tasks() - 1) == matrix_->n_rows(), "tasks must cover all rows");
   require(feature_weights_.empty() || feature_weights_.size() == matrix_->n_features(),
           "feature_weights needs one weight per feature");
@@ -458,6 +492,7 @@ TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const Gradi
                                    const Sample& sample, int n_threads, const std::function<void()>& check_interrupt) {
   const GrowParams& params = rules.params();
   params.check(matrix_->n_features());
+  require(!is_symmetric_ || params.max_depth > 0, "symmetric trees need max_depth > 0");
   require(gradients.size() == matrix_->n_rows(), "gradients have " + std::to_string(gradients.size()) + " rows, the data " +
                                                      std::to_string(matrix_->n_rows()));
   for (const feature_t feature : sample.features) require(feature < matrix_->n_features(), "features names one that is not there");

@@ -3,7 +3,7 @@
 //   take the most urgent leaves        depth-wise: a whole level; loss-guided: the leaf with the best split
 //   cut them                           tree/tree: two new nodes each; grow/row_partition: their rows
 //   sum gradients of the children      histogram/: the lighter child from its rows, its sibling by subtraction
-//   find the children's best cuts      split/split_finder
+//   find the children's best cuts      split/split_finder; of a symmetric tree one for all of them: split/level_search
 // grow_rules.hpp lists where XGBoost and LightGBM part. With one task, or the plain score, the tree is the library's own
 // bit for bit. Naive twins: tests/oracle/naive.py, naive_lightgbm.py.
 #pragma once
@@ -21,6 +21,7 @@
 #include "grow/row_partition.hpp"
 #include "histogram/histogram.hpp"
 #include "split/feature_sampler.hpp"
+#include "split/level_search.hpp"
 #include "split/split_finder.hpp"
 #include "split/split_score.hpp"
 #include "split/task_column.hpp"
@@ -33,9 +34,10 @@ class TreeGrower {
  public:
   // score: null grows by the pooled gain. tasks: null is a single task. feature_weights: empty, or one per feature.
   // task_column: a category in which no row is missing; only where score is null.
+  // is_symmetric: all nodes of a level are cut alike, whatever the order of growth; only where score is null.
   TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
              std::optional<TaskRows> tasks, std::vector<float> feature_weights,
-             std::optional<TaskColumn> task_column = {});
+             std::optional<TaskColumn> task_column = {}, bool is_symmetric = false);
 
   struct Grown {
     Tree tree;
@@ -69,6 +71,7 @@ class TreeGrower {
   std::optional<TaskRows> tasks_;
   std::vector<float> feature_weights_;
   std::optional<TaskColumn> task_column_;
+  bool is_symmetric_;
   RowPartition partition_;
   HistogramPool histograms_;
   std::vector<GradientPair> stored_gradients_;

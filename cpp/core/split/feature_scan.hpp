@@ -25,6 +25,18 @@ class FeatureScan {
   virtual void list_cuts(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
                          std::vector<Candidate>& cuts /* IN-OUT */) = 0;
 
+  // For cuts that several nodes share, of an ordered feature. A cut is its position and where missing values go; in a
+  // node without any it is the same cut either way.
+  // Adds the gain of every admissible cut at its position.
+  struct Gains {
+    std::vector<double> missing_right, missing_left;
+  };
+  virtual void add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                         Gains& gains /* IN-OUT */) = 0;
+  // One cut; none if the node does not admit it.
+  virtual Split cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bin_t position,
+                       bool default_left) = 0;
+
   // Whether the last call saw a cut that gains, admitted or not: LightGBM looks no further at features without.
   virtual bool has_seen_gain() const noexcept { return true; }
 

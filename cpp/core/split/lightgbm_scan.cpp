@@ -47,6 +47,23 @@ void LightgbmScan::list_cuts(feature_t feature, std::span<const GradientSums> bi
   std::erase_if(cuts, [](const Candidate& candidate) { return !(candidate.gain > 0.0); });
 }
 
+void LightgbmScan::add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums, Gains& gains) {
+  cuts_.clear();
+  list_cuts(feature, bins, sums, cuts_);
+  for (const Candidate& candidate : cuts_)
+    (candidate.cut.default_left ? gains.missing_left : gains.missing_right)[candidate.cut.position] += candidate.gain;
+}
+
+Split LightgbmScan::cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums, bin_t position,
+                           bool default_left) {
+  cuts_.clear();
+  list_cuts(feature, bins, sums, cuts_);
+  for (const Candidate& cut : cuts_)
+    if (cut.cut.position == position && cut.cut.default_left == default_left)
+      return {cut.gain, cut.gain, cut.cut, cut.order, cut.left, cut.right, cut.n_left, {}};
+  return {};
+}
+
 std::vector<bin_t> LightgbmScan::listed_bins(const Cut& cut, std::span<const bin_t> category_order) const {
   switch (cut.kind) {
     case CutKind::partition: {

@@ -27,6 +27,9 @@ class LightgbmScan final : public FeatureScan {
   Split best_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) override;
   void list_cuts(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
                  std::vector<Candidate>& cuts) override;
+  void add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Gains& gains) override;
+  Split cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bin_t position,
+               bool default_left) override;
   bool has_seen_gain() const noexcept override { return has_seen_gain_; }
   std::vector<bin_t> listed_bins(const Cut& cut, std::span<const bin_t> category_order) const override;
   const FreeGain& free_gain() const noexcept override { return free_gain_; }
@@ -81,6 +84,7 @@ class LightgbmScan final : public FeatureScan {
   std::int64_t fewest_rows_;
   bool has_seen_gain_ = false;
   std::uint32_t order_ = 0;
+  std::vector<Candidate> cuts_;
 };
 
 // min_data_in_leaf, raised where LightGBM raises it.

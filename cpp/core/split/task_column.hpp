@@ -36,6 +36,9 @@ class TaskColumnScan final : public FeatureScan {
 
   Split best_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) override;
   void list_cuts(feature_t, std::span<const GradientSums>, const NodeSums&, std::vector<Candidate>&) override;
+  void add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Gains& gains) override;
+  Split cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bin_t position,
+               bool default_left) override;
   bool has_seen_gain() const noexcept override { return last_->has_seen_gain(); }
   std::vector<bin_t> listed_bins(const Cut& cut, std::span<const bin_t> category_order) const override;
   const FreeGain& free_gain() const noexcept override { return of_others_->free_gain(); }

@@ -37,6 +37,30 @@ void XgboostScan::list_cuts(feature_t feature, std::span<const GradientSums> bin
   for_each_cut(feature, bins, node, [&](const Candidate& candidate) { cuts.push_back(candidate); });
 }
 
+void XgboostScan::add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Gains& gains) {
+  own_gains_.assign(gains.missing_right.size(), 0.0);
+  for_each_cut(feature, bins, node, [&](const Candidate& candidate) {
+    (candidate.cut.default_left ? gains.missing_left : own_gains_)[candidate.cut.position] += candidate.gain;
+  });
+  for (std::size_t position = 0; position < own_gains_.size(); ++position) {
+    gains.missing_right[position] += own_gains_[position];
+    if (!has_missing_) gains.missing_left[position] += own_gains_[position];
+  }
+}
+
+Split XgboostScan::cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bin_t position,
+                          bool default_left) {
+  Split found, other_way;
+  for_each_cut(feature, bins, node, [&](const Candidate& cut) {
+    if (cut.cut.position != position) return;
+    (cut.cut.default_left == default_left ? found : other_way) = {cut.gain, cut.gain,  cut.cut, cut.order,
+                                                                  cut.left, cut.right, 0,       {}};
+  });
+  if (has_missing_ || !other_way.is_found()) return found;
+  other_way.cut.default_left = default_left;
+  return other_way;
+}
+
 std::vector<bin_t> XgboostScan::listed_bins(const Cut& cut, std::span<const bin_t> category_order) const {
   switch (cut.kind) {
     case CutKind::partition: return {category_order.begin(), category_order.begin() + cut.position};
@@ -83,7 +107,8 @@ void XgboostScan::scan_ordered(feature_t feature, std::span<const GradientSums> 
     left += bins[bin];
     consider(left, node.sums - left, Cut{feature, CutKind::ordered, bin + 1, false}, node, visit);
   }
-  if (left == node.sums) return;  // no missing values here
+  has_missing_ = !(left == node.sums);
+  if (!has_missing_) return;
   GradientSums right;
   for (bin_t bin = n_bins; bin-- > 0;) {
     right += bins[bin];

@@ -25,6 +25,9 @@ class XgboostScan final : public FeatureScan {
   Split best_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) override;
   void list_cuts(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
                  std::vector<Candidate>& cuts) override;
+  void add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Gains& gains) override;
+  Split cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bin_t position,
+               bool default_left) override;
   std::vector<bin_t> listed_bins(const Cut& cut, std::span<const bin_t> category_order) const override;
   const FreeGain& free_gain() const noexcept override { return arithmetic_.free_gain(); }
 
@@ -50,6 +53,8 @@ class XgboostScan final : public FeatureScan {
   bin_t max_cat_threshold_;
   std::vector<int> monotone_signs_;
   std::uint32_t order_ = 0;
+  bool has_missing_ = false;  // whether the node has missing values of the ordered feature scanned last
+  std::vector<double> own_gains_;
 };
 
 }  // namespace mtboost

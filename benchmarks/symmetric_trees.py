@@ -1,0 +1,122 @@
+"""What symmetric trees bring: held-out scores and times of the common model beside ordinary trees.
+
+Data and scores are those of never_worse.py. The common model alone (no specific ones) is trained by
+XGBoost's loop with half of the rows for each tree; its depth (2, 4 or 6) and rounds are found on a
+fifth of the training rows at a learning rate of .1, then it is trained on all at .04. Leaves are
+pooled, or partially (κ half of a task's mean hessian), or nodes may divide tasks, without a price.
+CatBoost, whose trees are symmetric, has the task as a category.
+
+    python benchmarks/symmetric_trees.py [--data FOLDER] [--seeds 3] [names of never_worse.py]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from never_worse import DATA, Judge, load
+from task_methods import METHODS, Budget, Rows, SkippedError
+from task_methods.multi_task import in_tables, names_of, predict_mtboost
+
+import mtboost
+
+LEAVES: dict[str, dict[str, Any]] = {
+    "pooled": {},
+    "partially pooled": {"pooling": 0.5},
+    "task splits": {"task_splits": 0.0},
+}
+
+
+def mean_hessian(rows: Rows) -> float:
+    """Of a task: rows, or of classes p (1 - p) for each."""
+    per_row = float(rows.y.mean() * (1 - rows.y.mean())) if rows.is_binary else 1.0
+    return per_row * len(rows.y) / rows.n_tasks
+
+
+def best_of_depths(
+    train: Rows, judge: Judge, seed: int, budget: Budget, options: dict[str, Any]
+) -> tuple[float, float]:
+    """Test score of the depth with the best validation loss, and seconds."""
+    start = time.process_time()
+    inner, valid = train.inner(seed)
+    options = {
+        "objective": "binary:logistic" if train.is_binary else "reg:squarederror",
+        "feature_names": names_of(train),
+        "common_features": None if train.columns is None else "all",
+        "split_score": "plain",
+        "patience": None,
+        "specific_rounds": 0,
+        "n_threads": budget.threads,
+        "seed": seed,
+        **options,
+    }
+    if "pooling" in options:
+        options["pooling"] *= mean_hessian(inner)
+    X, y, task = in_tables(valid)
+    found = []
+    for depth in budget.depths:
+        params = {"max_depth": depth, "learning_rate": budget.learning_rate, "subsample": 0.5}
+        model = fit(
+            inner, budget.rounds, params, eval_set=(X, y, task)[: 3 - (task is None)], **options
+        )
+        power = 1 if train.is_binary else 2  # the history of squared error is its root
+        n_rows = np.bincount(valid.task, minlength=train.n_tasks)
+        losses = sum(
+            n_rows[name] * history["common"] ** power
+            for name, history in model.history.items()
+            if n_rows[name]
+        )
+        found.append((losses.min(), int(losses.argmin()), params))
+    _, rounds, params = min(found, key=lambda each: each[0])
+    params = {**params, "learning_rate": 0.4 * budget.learning_rate}
+    model = fit(train, 1 + int(2.5 * rounds), params, validation_fraction=0.0, **options)
+    seconds = time.process_time() - start
+    return next(iter(judge(lambda rows: predict_mtboost(model, rows)).values())), seconds
+
+
+def fit(rows: Rows, rounds: int, params: dict[str, Any], **options: Any) -> mtboost.MultiTaskModel:
+    X, y, task = in_tables(rows)
+    return mtboost.fit(X, y, task=task, params=params, num_boost_round=rounds, **options)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="data", help=f"of: {', '.join(DATA)}")
+    parser.add_argument("--data", type=Path, default=os.environ.get("MTBOOST_DATA"))
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    budget = Budget(threads=1)
+    names = args.names or [name for name in DATA if args.data or " " in name]
+    for name in names:
+        found: list[dict[str, Any]] = []
+        for seed in range(args.seeds):
+            train, judge = load(name, seed, args.data and Path(args.data))
+            for leaves, options in LEAVES.items():
+                for trees in ("depth-wise", "symmetric"):
+                    is_symmetric = trees == "symmetric"
+                    score, seconds = best_of_depths(
+                        train, judge, seed, budget, {"symmetric_trees": is_symmetric, **options}
+                    )
+                    found.append({"leaves": leaves, "trees": trees, "score": score, "s": seconds})
+            try:
+                start = time.process_time()
+                fitted = METHODS["CatBoost category"](train, seed, budget)
+            except SkippedError as reason:
+                print(f"left out: {reason}")
+                continue
+            seconds = time.process_time() - start
+            score = next(iter(judge(fitted.predict).values()))
+            found.append({"leaves": "category", "trees": "CatBoost", "score": score, "s": seconds})
+        table = pd.DataFrame(found).groupby(["leaves", "trees"], sort=False).mean()
+        print(f"\n{name}\n{table.unstack('trees').round(4).to_string()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

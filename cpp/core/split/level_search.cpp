@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "split/level_search.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace mtboost {
+namespace {
+
+bool may_use(const NodeToSplit& node, feature_t feature) { return std::ranges::binary_search(node.features, feature); }
+
+// All features that some node may use, ascending.
+std::vector<feature_t> features_of(std::span<const NodeToSplit> nodes) {
+  std::vector<feature_t> features;
+  for (const NodeToSplit& node : nodes) features.insert(features.end(), node.features.begin(), node.features.end());
+  std::ranges::sort(features);
+  features.erase(std::unique(features.begin(), features.end()), features.end());
+  return features;
+}
+
+}  // namespace
+
+LevelSearch::LevelSearch(const BinnedMatrix& matrix, SplitFinder::MakeScan make_scan)
+    : matrix_(matrix), make_scan_(std::move(make_scan)) {}
+
+std::vector<Split> LevelSearch::find(std::span<const NodeToSplit> nodes, ThreadPool& pool) const {
+  const auto features = features_of(nodes);
+  std::vector<Found> found(features.size());
+  constexpr std::size_t kRun = 8;
+  pool.parallel_for((features.size() + kRun - 1) / kRun, [&](std::size_t run) {
+    const auto scan = make_scan_();
+    const std::size_t end = std::min((run + 1) * kRun, features.size());
+    for (std::size_t i = run * kRun; i < end; ++i) found[i] = search(features[i], nodes, *scan);
+  });
+  std::vector<Split> splits(nodes.size());
+  // Of equal gains the lower feature.
+  const auto best = std::ranges::max_element(found, {}, &Found::gain);
+  if (best == found.end() || best->gain <= 0.0) return splits;
+  const feature_t feature = features[static_cast<std::size_t>(best - found.begin())];
+  const auto scan = make_scan_();
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (may_use(nodes[i], feature)) splits[i] = split(feature, *best, nodes[i], *scan);
+  return splits;
+}
+
+LevelSearch::Found LevelSearch::search(feature_t feature, std::span<const NodeToSplit> nodes, FeatureScan& scan) const {
+  Found best;
+  if (matrix_.cuts().is_categorical(feature)) {
+    for (const NodeToSplit& node : nodes)
+      if (may_use(node, feature)) best.gain += scan.best_cut(feature, node.bins(matrix_, feature), node.sums).score;
+    return best;
+  }
+  const std::size_t n_positions = std::size_t{matrix_.cuts().n_bins(feature)} + 1;
+  FeatureScan::Gains gains{std::vector<double>(n_positions), std::vector<double>(n_positions)};
+  for (const NodeToSplit& node : nodes)
+    if (may_use(node, feature)) scan.add_gains(feature, node.bins(matrix_, feature), node.sums, gains);
+  // In the order of XGBoost's scan, whose first one wins among equals.
+  for (bin_t position = 0; position < n_positions; ++position)
+    if (gains.missing_right[position] > best.gain) best = {gains.missing_right[position], position, false};
+  for (bin_t position = static_cast<bin_t>(n_positions); position-- > 0;)
+    if (gains.missing_left[position] > best.gain) best = {gains.missing_left[position], position, true};
+  return best;
+}
+
+Split LevelSearch::split(feature_t feature, const Found& found, const NodeToSplit& node, FeatureScan& scan) const {
+  const auto bins = node.bins(matrix_, feature);
+  Split split = matrix_.cuts().is_categorical(feature)
+                    ? scan.best_cut(feature, bins, node.sums)
+                    : scan.cut_at(feature, bins, node.sums, found.position, found.default_left);
+  if (split.is_found()) split.score = found.gain;
+  return split;
+}
+
+}  // namespace mtboost
