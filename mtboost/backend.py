@@ -333,6 +333,12 @@ class Backend(abc.ABC):
         Shape (n_rows, n_outputs): sums in tree order, as the combined booster adds them.
         """
 
+    def scaled(self, booster: Any, factor: float) -> Any:
+        """The booster with all leaf values multiplied."""
+        document = self.document(booster)
+        values = [factor * own for own in self.leaf_values(document)]
+        return self.first_rounds(self.with_leaf_values(document, values), self.n_rounds(booster))
+
     @abc.abstractmethod
     def margins_by_round(
         self, booster: Any, table: Table, margin: Margins | None

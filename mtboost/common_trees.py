@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,9 @@ class CommonTrees:
         What the leaves hold of single tasks.
     has_task_column : bool
         Whether the last column of the booster is the code of the task, by which nodes divide tasks.
+    shares : mapping of task name to float
+        What the leaf values of a task are multiplied by, if not by 1: its model is an average of
+        these trees and others.
     """
 
     backend: Backend
@@ -42,11 +45,12 @@ class CommonTrees:
     tasks: tuple[TaskName, ...]
     pooled: PooledTrees = field(default_factory=PooledTrees)
     has_task_column: bool = False
+    shares: Mapping[TaskName, float] = field(default_factory=dict)
 
     @property
     def are_same_for_all(self) -> bool:
         """Whether every task has the booster's own trees."""
-        return self.pooled.pooling is None and not self.has_task_column
+        return self.pooled.pooling is None and not self.has_task_column and not self.shares
 
     @property
     def n_rounds(self) -> int:
@@ -62,12 +66,11 @@ class CommonTrees:
             return self.booster
         code = self.tasks.index(task) if task in self.tasks else None
         document = self.backend.document(self.booster)
-        if code is not None and self.pooled.pooling is not None:
+        if code is not None and (self.pooled.pooling is not None or task in self.shares):
+            share = self.shares.get(task, 1.0) if task is not None else 1.0
             values = [
-                own.of_task(pooled, code)
-                for pooled, own in zip(
-                    self.backend.leaf_values(document), self.pooled.values, strict=True
-                )
+                share * self._values(number).of_task(pooled, code)
+                for number, pooled in enumerate(self.backend.leaf_values(document))
             ]
             document = self.backend.with_leaf_values(document, values)
         if self.has_task_column:
@@ -242,12 +245,14 @@ class CommonTrees:
         if n_rounds == 0:
             return
         n_trees = n_rounds * n_outputs
+        shares = np.array([self.shares.get(task, 1.0) for task in self.tasks] + [1.0])
         first = backend.first_rounds(document, n_rounds)
         leaves = backend.leaves(first, table, self._column(codes))
         for number, pooled in enumerate(backend.leaf_values(document)[:n_trees]):
             values = self._values(number).table(pooled, len(self.tasks))
             follows = rounds > number // n_outputs
-            own = values[leaves[follows, number], codes[follows]].astype(margins.dtype)
+            own = values[leaves[follows, number], codes[follows]] * shares[codes[follows]]
+            own = own.astype(margins.dtype)
             output = number % n_outputs
             margins[follows, output] += own
             if output == n_outputs - 1:

@@ -855,6 +855,7 @@ class MultiTaskModel:
             "pooling": trees.pooled.pooling,
             "pooled_tasks": trees.tasks,
             "has_task_column": trees.has_task_column,
+            "shares": [[task, share] for task, share in trees.shares.items()],
         }
 
     def _loss_to_json(self, task: TaskName) -> dict[str, Any]:
@@ -921,6 +922,7 @@ def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Mult
             tuple(metadata.get("pooled_tasks", names)),
             PooledTrees(metadata.get("pooling"), read_task_values(parts)),
             metadata.get("has_task_column", False),
+            dict(metadata.get("shares", [])),
         ),
         specific={
             entry["name"]: boosters.get(f"specific/{number}")

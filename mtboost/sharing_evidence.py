@@ -23,7 +23,12 @@ from mtboost.tasks import TaskName
 
 DoubleArray = npt.NDArray[np.float64]
 Known = npt.NDArray[np.bool_]
-Sharing = Literal["common", "common + specific", "independent"]
+Sharing = Literal["common", "common + specific", "averaged", "independent"]
+
+#: From more sharing to less.
+_WAYS: tuple[Sharing, ...] = ("common", "common + specific", "averaged", "independent")
+#: Shares of the common model in an average.
+_SHARES = (0.75, 0.5, 0.25)
 
 #: A task's validation curve counts as many rows as it has, the mean of the others as many as this.
 _PRIOR_ROWS = 1000.0
@@ -64,8 +69,10 @@ class Evidence:
         self._weights = row_weights(valid)
         #: Validation rows of each task; of weighted rows so many as they count for.
         self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
-        # Of each way, from more sharing to less: losses of rows, their means by task, and rounds.
-        of_rows = row_losses(stages, valid, stages.followed_margins(common, valid))
+        # Of each way: margins of rows, losses of rows, their means by task, and rounds.
+        margins = stages.followed_margins(common, valid)
+        of_rows = row_losses(stages, valid, margins)
+        self._margins: dict[Sharing, npt.NDArray[Any]] = {"common": margins}
         self._of_rows: dict[Sharing, DoubleArray] = {"common": of_rows}
         self._means: dict[Sharing, DoubleArray] = {"common": self._task_means(of_rows)}
         self._rounds: dict[Sharing, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
@@ -100,7 +107,28 @@ class Evidence:
     ) -> None:
         """Take down what the models of all tasks reach, trained from the margins of `start`."""
         self._means[way], self._rounds[way], _ = self._read(models, way)
-        self._of_rows[way] = self._losses_of(models, start)
+        self._margins[way] = self._margins_of(models, start)
+        self._of_rows[way] = row_losses(self._stages, self._valid, self._margins[way])
+
+    def add_average(self) -> float:
+        """Take down the best average of common and independent margins; the common ones' share.
+
+        Boosters of independent models end at their own best rounds, which flatters them; what the
+        shared rounds lose more is counted as far as they have a share.
+        """
+        common, alone = self._margins["common"], self._margins["independent"]
+        flattery = self._means["independent"] - self._task_means(self._of_rows["independent"])
+        known = (self._n_rows > 0) & np.isfinite(flattery)
+        best, least = _SHARES[0], np.inf
+        for share in _SHARES:
+            of_rows = row_losses(self._stages, self._valid, share * common + (1.0 - share) * alone)
+            means = self._task_means(of_rows) + (1.0 - share) * flattery
+            loss = np.average(means[known], weights=self._n_rows[known]) if known.any() else np.inf
+            if loss < least or share == best:
+                best, least = share, float(loss)
+                self._of_rows["averaged"], self._means["averaged"] = of_rows, means
+        self._rounds["averaged"] = self._rounds["independent"]
+        return best
 
     def losses_of_rows(self, way: Sharing) -> DoubleArray:
         """Loss of each validation row."""
@@ -117,10 +145,15 @@ class Evidence:
     def _way_of_all(self) -> Sharing:
         """From more sharing to less, what pays."""
         best: Sharing = "common"
-        for way in self._means:
-            if pays_for_all(*self._gains(way, best), self._n_rows):
+        for way in self._found():
+            n_errors = 0.0 if way == "averaged" else 1.0
+            if pays_for_all(*self._gains(way, best), self._n_rows, n_errors):
                 best = way
         return best
+
+    def _found(self) -> list[Sharing]:
+        """The ways, from more sharing to less."""
+        return [way for way in _WAYS if way in self._means]
 
     def _certain_gains(self, way: Sharing, other: Sharing, n_errors: float) -> DoubleArray:
         """Gains of the tasks, shrunk, less so many standard errors."""
@@ -131,10 +164,10 @@ class Evidence:
         """Whether a task's own model has rounds, if the way has one."""
         return (self._rounds[way] > 0) | (way == "common")
 
-    def _losses_of(
+    def _margins_of(
         self, models: Mapping[TaskName, SpecificModel], start: CommonModel
-    ) -> DoubleArray:
-        """Loss of each validation row under the models."""
+    ) -> npt.NDArray[Any]:
+        """Margins of the validation rows under the models."""
         margins = self._stages.followed_margins(start, self._valid)
         library = self._stages.backend
         for task in self._valid.tasks:
@@ -145,14 +178,14 @@ class Evidence:
             table = self._valid.task_table(task)
             own = library.predict_margin(booster, table, margins[rows])
             margins[rows] = own.reshape(len(rows), -1)
-        return row_losses(self._stages, self._valid, margins)
+        return margins
 
     def ways(self) -> dict[TaskName, Sharing]:
         """The way that each task takes."""
         way_of_all = self._way_of_all()
         best = np.where(self._is_possible(way_of_all), way_of_all, "common").astype(object)
         most = np.zeros(len(self._tasks))
-        for way in self._means:
+        for way in self._found():
             if way == way_of_all:
                 continue
             gains = self._certain_gains(way, way_of_all, _OWN_WAY)
@@ -173,17 +206,20 @@ class Evidence:
         """Validation metric of each task under each way."""
         return {
             task: {
-                way: from_loss(self._stages.metric, means[code])
-                for way, means in self._means.items()
+                way: from_loss(self._stages.metric, self._means[way][code]) for way in self._found()
             }
             for code, task in enumerate(self._tasks)
         }
 
 
 def pays_for_all(
-    gains: DoubleArray, variances: DoubleArray, known: Known, n_rows: DoubleArray
+    gains: DoubleArray,
+    variances: DoubleArray,
+    known: Known,
+    n_rows: DoubleArray,
+    n_errors: float = 1.0,
 ) -> bool:
-    """Whether all rows together gain more than one standard error, whichever task is left out.
+    """Whether all rows together gain so many standard errors, whichever task is left out.
 
     A task that is far from the others speaks for itself alone.
 
@@ -193,11 +229,12 @@ def pays_for_all(
         Mean gain of the rows of each task, and its sampling variance.
     known : ndarray of bool, shape (n_tasks,)
     n_rows : ndarray of float64, shape (n_tasks,)
+    n_errors : float
     """
     gained = n_rows[known] * gains[known]
     noise = n_rows[known] ** 2 * variances[known]
     others, of_others = gained.sum() - gained, noise.sum() - noise
-    return len(gained) > 1 and bool((others > np.sqrt(of_others)).all())
+    return len(gained) > 1 and bool((others > n_errors * np.sqrt(of_others)).all())
 
 
 def shrunk_means(

@@ -119,6 +119,37 @@ def test_a_tasks_booster_gives_its_margins(library, objective, tmp_path):
     assert again.common_losses == model.common_losses
 
 
+@pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob"])
+def test_an_average_is_one_of_margins(library, objective, monkeypatch, tmp_path):
+    X, y, task = tasks_of(OUTLIER)
+    if objective == "multi:softprob":
+        y = np.digitize(y, [0.0, 1.0]).astype(float)
+    models = {}
+    monkeypatch.setattr("mtboost.sharing_evidence._SHARES", (0.75,))
+    monkeypatch.setattr("mtboost.sharing_evidence.Evidence.better_alone", lambda self: [])
+    for way in ("common", "averaged", "independent"):
+        monkeypatch.setattr(
+            "mtboost.sharing_evidence.Evidence.ways",
+            lambda self, way=way: dict.fromkeys(range(N_TASKS), way),
+        )
+        models[way] = fitted(library, (X, y, task), objective=library.own(objective))
+        assert set(models[way].report()["sharing"]) == {way}
+    common, average, alone = (model.predict_margin(X, task=task) for model in models.values())
+    np.testing.assert_allclose(average, 0.75 * common + 0.25 * alone, atol=1e-5)
+    model = models["averaged"]
+    for name in range(N_TASKS):
+        own = task == name
+        np.testing.assert_allclose(
+            library.margins(model.booster(name), X[own]), average[own], atol=100 * library.atol
+        )
+    model.save(tmp_path / "model.mtb")
+    again = mtboost.load_model(tmp_path / "model.mtb")
+    np.testing.assert_array_equal(again.predict_margin(X, task=task), average)
+    rows = task == 0
+    model.add_task(99, X[rows][:30], y[rows][:30])
+    np.testing.assert_array_equal(model.predict_margin(X, task=task), average)
+
+
 def test_an_independent_task_begins_at_its_own_start(library):
     X, y, task = tasks_of(OUTLIER)
     y = np.where(task == N_TASKS - 1, y + 1000.0, y)
@@ -140,7 +171,8 @@ def test_validation_rows_of_the_user_are_only_looked_at(library):
 
 def test_the_report_tells_what_every_way_would_lose(library):
     report = fitted(library, tasks_of(OUTLIER)).report()
-    ways = [f"rmse {way}" for way in ("common", "common + specific", "independent")]
+    names = ("common", "common + specific", "averaged", "independent")
+    ways = [f"rmse {way}" for way in names]
     assert report[ways].notna().all(axis=None)
     # An outlier leaves because that is what its validation rows say.
     assert report.loc[N_TASKS - 1, ways].idxmin() == f"rmse {report['sharing'][N_TASKS - 1]}"
@@ -174,7 +206,7 @@ def test_without_rounds_of_their_own_all_tasks_follow_the_common_model(library):
 
 def test_of_many_rows_a_part_is_compared(library, monkeypatch):
     data = tasks_of(OUTLIER)
-    monkeypatch.setattr("mtboost.sharing._MOST_ROWS", 300)
+    monkeypatch.setattr("mtboost.sharing_search._MOST_ROWS", 300)
     model = fitted(library, data)
     assert model.report()["rows"].sum() == 720  # four fifths of 900
     pooled = fitted(library, data, strategy="two-stage", split_score="plain", specific_rounds=0)

@@ -34,11 +34,16 @@ class XgboostScan final : public FeatureScan {
  private:
   CutKind kind(feature_t feature) const noexcept;
   // Call visit(const Candidate&) for each admissible cut: gain > kMinGain and >= min_split_loss, both children at least
-  // min_child_weight.
+  // min_child_weight. Without repeats the cut behind an empty bin, whose gain is that of the cut before, is left out.
   template <typename Visit>
-  void for_each_cut(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node, Visit&& visit);
+  void for_each_cut(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node, bool repeats,
+                    Visit&& visit);
   template <typename Visit>
-  void scan_ordered(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Visit&& visit);
+  void scan_ordered(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bool repeats,
+                    Visit&& visit);
+  // NaN: not admissible.
+  float admissible_gain(const GradientSums& left, const GradientSums& right, feature_t feature,
+                        const NodeSums& node) const noexcept;
   template <typename Visit>
   void scan_partition(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Visit&& visit);
   template <typename Visit>
