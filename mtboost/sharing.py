@@ -17,21 +17,24 @@ The order of the search:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.dataset import Dataset
 from mtboost.sharing_evidence import Evidence, Sharing, row_losses, row_weights
-from mtboost.sharing_search import Search, is_better, search, sizes_of
+from mtboost.sharing_search import Search, is_better, part_of, search, sizes_of
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName
 
 #: Least learning rates: of models that settings are compared by, and of specific models.
 _SEARCH_LEARNING_RATE = 0.1
 _SPECIFIC_LEARNING_RATE = 0.05
+#: Tasks by which ways to share are compared.
+_MOST_TASKS = 200
 #: Standard errors by which independent models may be worse in large steps, to be trained in small.
 _MUCH_WORSE = 2.0
 #: λ of specific stumps in units of κ: little more than shrunken offsets at first.
@@ -130,12 +133,14 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     patience = math.ceil(stages.patience * scale)
     small = replace(stages, patience=patience, common_patience=patience)
 
-    found = search(large, train, valid)
+    part, valid_part = part_of(train), part_of(valid)
+    found = search(large, part, valid_part)
     best = found.chosen(small)
-    common = best.fit_common(train, valid)
-    evidence = Evidence(best, train, valid, common)
-    specific_params = _add_best_specific(evidence, best, common, train, valid, stages.patience)
-    independent, rounds_of = _add_best_independent(evidence, found, small, common, train, valid)
+    common = best.fit_common(part, valid_part)
+    watched = _rows_of(valid_part, _some_tasks(valid_part))
+    evidence = Evidence(best, part, watched, common)
+    specific_params = _add_best_specific(evidence, best, common, part, watched, stages.patience)
+    independent, rounds_of = _add_best_independent(evidence, found, small, common, part, watched)
     common_share = evidence.add_average()
     sharing = evidence.ways()
     alone = {task: rounds_of(n) for task, n in evidence.rounds("independent").items()}
@@ -152,11 +157,35 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
             task: {"common": 0, "common + specific": continued[task]}.get(way, alone[task])
             for task, way in sharing.items()
         },
-        scores=evidence.scores(),
+        scores=evidence.scores() | _common_scores(best, common, valid_part, watched),
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
     )
     leavers = {task: alone[task] for task in evidence.better_alone()}
-    return _without(leavers, plan, common, train, valid)
+    plan = _without(leavers, plan, common, part, valid_part)
+    if part is not train:
+        common = plan.stages.fit_common(_rows_of(train, plan.pool), _rows_of(valid, plan.pool))
+        plan = replace(plan, common_rounds=max(common.quit_round.values()))
+    return plan
+
+
+def _some_tasks(data: Dataset) -> list[TaskName]:
+    """All tasks, or some of all sizes, by which ways to share are compared for all."""
+    if data.tasks.n_tasks <= _MOST_TASKS:
+        return list(data.tasks)
+    places = np.linspace(0, data.tasks.n_tasks - 1, _MOST_TASKS).astype(np.int64)
+    codes = np.argsort(data.tasks.counts, kind="stable")[places]
+    return [data.tasks.names[code] for code in codes.tolist()]
+
+
+def _common_scores(
+    stages: TwoStages, common: CommonModel, valid: Dataset, watched: Dataset
+) -> dict[TaskName, dict[str, float]]:
+    """Validation metric of the tasks by which nothing else was compared."""
+    if watched is valid:
+        return {}
+    values = stages.evaluate(valid, stages.followed_margins(common, valid)).tolist()
+    found = zip(valid.tasks.names, values, strict=True)
+    return {task: {"common": value} for task, value in found if task not in watched.tasks}
 
 
 def _without(
@@ -197,7 +226,7 @@ def _add_best_specific(
     stages: TwoStages,
     common: CommonModel,
     train: Dataset,
-    valid: Dataset,
+    watched: Dataset,
     patience: int | None,
 ) -> Mapping[str, Any]:
     """The parameters of specific models that the user wants, or the better of two kinds."""
@@ -209,7 +238,7 @@ def _add_best_specific(
         choices = [{"learning_rate": rate}, stumps]
     models = [
         replace(stages, specific_params=params, patience=patience).fit_specific(
-            train, valid, common
+            train, watched, common
         )
         for params in choices
     ]
@@ -224,7 +253,7 @@ def _add_best_independent(
     small: TwoStages,
     common: CommonModel,
     train: Dataset,
-    valid: Dataset,
+    watched: Dataset,
 ) -> tuple[TwoStages, Callable[[int], int]]:
     """Settings of independent models, and their rounds from those that were found.
 
@@ -240,7 +269,7 @@ def _add_best_independent(
             stages = found.best.sized(steps, size)
             n_rounds = stages.rounds if stages.specific_rounds else 0
             stages = replace(stages, specific_rounds=n_rounds)
-            models[size] = stages.fit_specific(train, valid, nobody, alone=tuple(train.tasks))
+            models[size] = stages.fit_specific(train, watched, nobody, alone=tuple(train.tasks))
         best = min(models, key=lambda size: evidence.mean_loss(models[size], "independent"))
         evidence.add("independent", models[best], nobody)
         return best
@@ -248,14 +277,19 @@ def _add_best_independent(
     scale = found.stages.params["learning_rate"] / small.params["learning_rate"]
     size = best_of(found.stages, list(sizes_of(found.stages))[:2])
     losses = evidence.losses_of_rows("independent")
-    if scale > 1.0 and not is_better(found.of_rows, losses, row_weights(valid), _MUCH_WORSE):
+    of_common = found.of_rows[_row_numbers(found.valid, watched.tasks)]
+    if scale > 1.0 and not is_better(of_common, losses, row_weights(watched), _MUCH_WORSE):
         scale = 1.0
         best_of(small, [size])
     return found.best.sized(small, size), lambda n_rounds: math.ceil(scale * n_rounds)
 
 
+def _row_numbers(data: Dataset, tasks: Iterable[TaskName]) -> npt.NDArray[np.int64]:
+    codes = [data.tasks.code(task) for task in tasks if task in data.tasks]
+    return np.flatnonzero(np.isin(data.tasks.codes, codes))
+
+
 def _rows_of(data: Dataset, tasks: list[TaskName]) -> Dataset:
     if len(tasks) == data.tasks.n_tasks:
         return data
-    codes = [data.tasks.code(task) for task in tasks if task in data.tasks]
-    return data.take(np.flatnonzero(np.isin(data.tasks.codes, codes)))
+    return data.take(_row_numbers(data, tasks))

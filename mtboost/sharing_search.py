@@ -20,7 +20,7 @@ from mtboost.stages import TwoStages
 
 _Losses = npt.NDArray[np.float64]
 
-#: Rows on which settings of the common model are compared.
+#: Rows to train on, and to validate on, when settings and ways to share are compared.
 _MOST_ROWS = 100_000
 #: Depths of the common model's trees.
 _DEPTHS = (2, 4, 6)
@@ -69,7 +69,7 @@ class Search:
     def __init__(self, stages: TwoStages, train: Dataset, valid: Dataset) -> None:
         self.stages = stages
         self._train = train
-        self._valid = valid
+        self.valid = valid
         self.losses: dict[Setting, float] = {}
         self.best: Setting
         self.of_rows: _Losses
@@ -88,10 +88,10 @@ class Search:
             stages = setting.applied(
                 self.stages, None if factor is None else RelativePooling(factor)
             )
-            common = stages.fit_common(self._train, self._valid)
-            margins = stages.followed_margins(common, self._valid)
-            of_rows = row_losses(stages, self._valid, margins)
-            weights = row_weights(self._valid)
+            common = stages.fit_common(self._train, self.valid)
+            margins = stages.followed_margins(common, self.valid)
+            of_rows = row_losses(stages, self.valid, margins)
+            weights = row_weights(self.valid)
             if not self.losses or is_better(of_rows, self.of_rows, weights, n_errors):
                 self.best, self.of_rows = setting, of_rows
                 self._pooling = common.trees.pooled.pooling
@@ -112,7 +112,7 @@ def is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: floa
 
 def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
     """Search one setting after the other; the size of trees again when the others are found."""
-    search = Search(stages, _part_of(train, _MOST_ROWS), valid)
+    search = Search(stages, train, valid)
     sizes = sizes_of(stages)
     is_free = len(sizes) > 1
     first = [Setting(size, is_symmetric=is_free or stages.symmetric_trees) for size in sizes]
@@ -145,14 +145,14 @@ def sizes_of(stages: TwoStages) -> dict[str, TwoStages]:
     } or {"given size": stages}
 
 
-def _part_of(data: Dataset, n_rows: int) -> Dataset:
-    """About so many rows, the same part of each task; all if there are no more."""
-    if data.n_rows <= n_rows:
+def part_of(data: Dataset) -> Dataset:
+    """Rows enough to compare by, the same part of each task; all if there are no more."""
+    if data.n_rows <= _MOST_ROWS:
         return data
     order = np.argsort(data.tasks.codes, kind="stable")
     rank = np.empty(data.n_rows, np.int64)
     rank[order] = np.arange(data.n_rows) - np.repeat(
         np.cumsum(data.tasks.counts) - data.tasks.counts, data.tasks.counts
     )
-    every = -(-data.n_rows // n_rows)
+    every = -(-data.n_rows // _MOST_ROWS)
     return data.take(np.flatnonzero(rank % every == 0))

@@ -254,7 +254,13 @@ class TwoStages:
         prior = self._prior(common, data)
         # The largest task first: it would otherwise be waited for at the end.
         tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
-        n_parallel = min(self.n_threads, len(tasks))
+        models = {}
+        if n_rounds is None and self.patience is not None:
+            assert valid is not None
+            for task in (task for task in tasks if task not in valid.tasks):
+                models[task] = self.of_task(task)._no_model("no validation rows", data, task)
+            tasks = [task for task in tasks if task in valid.tasks]
+        n_parallel = max(1, min(self.n_threads, len(tasks)))
         n_threads = self.n_threads // n_parallel
         stop = _Stop(self.backend)
 
@@ -277,11 +283,11 @@ class TwoStages:
 
         with ThreadPoolExecutor(n_parallel) as executor:
             try:
-                found = dict(zip(tasks, executor.map(fit_one, tasks), strict=True))
+                models |= zip(tasks, executor.map(fit_one, tasks), strict=True)
             except BaseException:  # Ctrl-C; the executor waits for tasks that are being trained
                 stop.is_set = True
                 raise
-        return {task: found[task] for task in data.tasks}
+        return {task: models[task] for task in data.tasks}
 
     def _fit_task(
         self,
@@ -329,8 +335,7 @@ class TwoStages:
             if left is not None:
                 booster = self.backend.stand_alone(booster, left)
             return SpecificModel(booster, n_rounds, np.empty(0), "")
-        if valid is None or task not in valid.tasks:
-            return self._no_model("no validation rows", data, task)
+        assert valid is not None
         valid_table = Columns.of(table).align(valid.task_table(task))
         valid_matrix = self._task_matrix(
             valid_table, valid, task, valid_margins, n_threads, params, ref=matrix

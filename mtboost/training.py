@@ -48,6 +48,9 @@ from mtboost.xgboost.matrices import quantile_matrix
 
 # Of strategy="auto", where the user says nothing.
 _AUTO_LEARNING_RATE = 0.02
+# Of more rows: small steps pay where few rows and much noise make every step uncertain.
+_MANY_ROWS = 100_000
+_LARGE_LEARNING_RATE = 0.1
 _AUTO_PATIENCE = 20
 _AUTO_ROUNDS = 2000
 _ROUNDS = 500
@@ -189,7 +192,8 @@ def fit(
         :meth:`MultiTaskModel.report` tells what and why. It splits by the plain score, ignores
         `pooling` and `task_splits`, finds the size of trees and the part of the rows that each sees
         unless `params` has them, and rounds for all tasks together; it chooses by the objective's
-        own loss. The learning rate is .02 unless `params` has one; `patience` counts rounds at a
+        own loss. The learning rate is .02 (with more than 100,000 rows .1)
+        unless `params` has one; `patience` counts rounds at a
         rate of .1. Tables with different columns have all of them in the common model.
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto"
@@ -408,9 +412,10 @@ def _fit_auto(
             "strategy='auto' compares losses of all tasks: give it one objective by name."
         )
     metric = stages.backend.default_metric(stages.params)
+    rate = _AUTO_LEARNING_RATE if data.n_rows <= _MANY_ROWS else _LARGE_LEARNING_RATE
     stages = replace(
         stages,
-        params={"learning_rate": _AUTO_LEARNING_RATE, **stages.params},
+        params={"learning_rate": rate, **stages.params},
         score="plain",
         metric=metric,
         patience=stages.patience or _AUTO_PATIENCE,

@@ -213,6 +213,20 @@ def test_of_many_rows_a_part_is_compared(library, monkeypatch):
     assert rmse(model, OUTLIER).mean() < rmse(pooled, OUTLIER).mean()
 
 
+def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
+    functions = [
+        lambda a, b, c, s=s, k=k: s * np.sin((3 + k) * (a, b, c)[k % 3])
+        for k, s in enumerate([2, -3, 4, -2, 3, -4])
+    ]
+    monkeypatch.setattr("mtboost.sharing._MOST_TASKS", 4)
+    report = fitted(library, tasks_of(functions, n_each=250)).report()
+    # Two tasks have no way of their own to look back at, and go the way of the others.
+    assert report["rmse common"].notna().all()
+    assert report["rmse independent"].notna().sum() == 4
+    assert (report["sharing"] != "common").all()
+    assert (report["specific_rounds"] > 0).all()
+
+
 def test_rows_without_weight_decide_nothing(library):
     X, y, task = tasks_of(OUTLIER)
     weight = (task < N_TASKS - 1).astype(float)
