@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,7 +19,6 @@ from mtboost.arguments import (
     metric_of,
 )
 from mtboost.backend import Backend, Margins
-from mtboost.backends import get_backend
 from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset, is_column, split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ParameterError
@@ -31,7 +30,7 @@ from mtboost.missing_columns import align_some, lacking
 from mtboost.mixed_objective import metrics_by_task, objectives_by_task
 from mtboost.mixed_stages import mixed_stages
 from mtboost.model_file import read_model, write_model
-from mtboost.pooled_leaves import PooledTrees, read_task_values, write_task_values
+from mtboost.model_parts import from_parts, to_parts
 from mtboost.reports import TaskReport, task_reports, validation_scores
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table, as_table
@@ -799,69 +798,7 @@ class MultiTaskModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file (docs/model_file.md), replacing an existing one at once."""
-        library = self._library
-        boosters = {"common": self.common} | {
-            f"specific/{number}": booster
-            for number, booster in enumerate(self.specific.values())
-            if booster is not None
-        }
-        parts = {f"{name}.{library.suffix}": library.dump(each) for name, each in boosters.items()}
-        form = 4 if self.losses else 1 if self.backend == "xgboost" else 2
-        if not self.common_trees.are_same_for_all:
-            parts |= write_task_values(self.common_trees.pooled.values)
-            form = 4
-        write_model(path, form, self._metadata(), parts)
-
-    def _metadata(self) -> dict[str, Any]:
-        return {
-            "backend": self.backend,
-            # Keys of JSON are texts: what a task has of its own stands in its entry.
-            "objective": None if self.losses else self.objective,
-            "metric": None if self.losses else self.metric,
-            "task_column": self.task_column,
-            "common_columns": _columns_to_json(self.common_columns),
-            **({"common_losses": self.common_losses} if self.common_losses else {}),
-            **self._pooled_tasks(),
-            "tasks": [
-                {
-                    "name": task,
-                    "quit_round": self.quit_round[task],
-                    "columns": _columns_to_json(self.task_columns[task]),
-                    **self._loss_to_json(task),
-                    "report": {
-                        "n_rows": report.n_rows,
-                        "n_valid_rows": report.n_valid_rows,
-                        "n_positives": report.n_positives,
-                        "specific_rounds": report.specific_rounds,
-                        "why_no_specific": report.why_no_specific,
-                        "sharing": report.sharing,
-                        "scores": {k: _without_nan(v) for k, v in report.scores.items()},
-                        "common_history": list(map(_without_nan, report.common_history.tolist())),
-                        "specific_history": list(
-                            map(_without_nan, report.specific_history.tolist())
-                        ),
-                    },
-                }
-                for task, report in self.reports.items()
-            ],
-        }
-
-    def _pooled_tasks(self) -> dict[str, Any]:
-        """Whose the codes of the task values are; nothing where leaves are pooled."""
-        trees = self.common_trees
-        if trees.are_same_for_all:
-            return {}
-        return {
-            "pooling": trees.pooled.pooling,
-            "pooled_tasks": trees.tasks,
-            "has_task_column": trees.has_task_column,
-            "shares": [[task, share] for task, share in trees.shares.items()],
-        }
-
-    def _loss_to_json(self, task: TaskName) -> dict[str, Any]:
-        if isinstance(self.metric, str):
-            return {}
-        return {"loss": asdict(self.losses[task]) | {"metric": self.metric[task]}}
+        write_model(path, *to_parts(self.__getstate__()))
 
     def __getstate__(self) -> dict[str, Any]:
         names = [name for name in self.__dataclass_fields__ if name != "_cache"]
@@ -896,72 +833,6 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Any:
-    return (estimator_from_parts if "estimator" in metadata else _model_from_parts)(metadata, parts)
-
-
-def _model_from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> MultiTaskModel:
-    entries = metadata["tasks"]
-    backend = metadata.get("backend", "xgboost")  # files of format 1 may lack it
-    library = get_backend(backend)
-    boosters = {
-        name.removesuffix(f".{library.suffix}"): library.load(raw)
-        for name, raw in parts.items()
-        if name.endswith(f".{library.suffix}")
-    }
-    names = tuple(entry["name"] for entry in entries)
-    objective, metric, losses = metadata["objective"], metadata["metric"], {}
-    if objective is None:
-        given = {entry["name"]: dict(entry["loss"]) for entry in entries}
-        metric = {name: loss.pop("metric") for name, loss in given.items()}
-        losses = {name: TaskLoss(**loss) for name, loss in given.items()}
-        objective = {name: loss.objective for name, loss in losses.items()}
-    return MultiTaskModel(
-        common_trees=CommonTrees(
-            library,
-            boosters["common"],
-            tuple(metadata.get("pooled_tasks", names)),
-            PooledTrees(metadata.get("pooling"), read_task_values(parts)),
-            metadata.get("has_task_column", False),
-            dict(metadata.get("shares", [])),
-        ),
-        specific={
-            entry["name"]: boosters.get(f"specific/{number}")
-            for number, entry in enumerate(entries)
-        },
-        quit_round={entry["name"]: entry["quit_round"] for entry in entries},
-        common_columns=_columns_from_json(metadata["common_columns"]),
-        task_columns={e["name"]: _columns_from_json(e["columns"]) for e in entries},
-        objective=objective,
-        metric=metric,
-        task_column=metadata["task_column"],
-        reports={entry["name"]: _report_from_json(entry) for entry in entries},
-        losses=losses,
-        common_losses=metadata.get("common_losses", {}),
-    )
-
-
-def _report_from_json(entry: dict[str, Any]) -> TaskReport:
-    report = entry["report"]
-    return TaskReport(
-        **{
-            **report,
-            "quit_round": entry["quit_round"],
-            "scores": {k: np.nan if v is None else v for k, v in report["scores"].items()},
-            "common_history": np.array(report["common_history"], float),
-            "specific_history": np.array(report["specific_history"], float),
-        }
-    )
-
-
-def _without_nan(value: float) -> float | None:
-    """JSON has no NaN; null stands for a metric that is undefined."""
-    return value if np.isfinite(value) else None
-
-
-def _columns_to_json(columns: Columns) -> dict[str, Any]:
-    return {"names": columns.names, "n": columns.n, "categories": columns.categories}
-
-
-def _columns_from_json(columns: dict[str, Any]) -> Columns:
-    names = columns["names"]
-    return Columns(None if names is None else tuple(names), columns["n"], columns["categories"])
+    if "estimator" in metadata:
+        return estimator_from_parts(metadata, parts)
+    return MultiTaskModel(**from_parts(metadata, parts))
