@@ -59,6 +59,7 @@ _LIBRARY_PARAMETERS = (
     "monotone_constraints",
     "interaction_constraints",
 )
+_N_ESTIMATORS = 100
 # Says how to predict and nothing about rows, which is what scikit-learn routes.
 _UNROUTED = {"unknown_task": UNUSED}
 
@@ -73,7 +74,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
+        n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,
         max_leaves: int | None = None,
@@ -93,9 +94,12 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         objective: Objective | None = None,
         backend: Literal["xgboost", "lightgbm"] = "xgboost",
         params: Mapping[str, Any] | None = None,
+        strategy: Literal["two-stage", "auto"] = "two-stage",
         split_score: Score = "entropy",
         beta: Beta = "auto",
         pooling: PoolingOption = None,
+        task_splits: bool | float = False,
+        symmetric_trees: bool = False,
         task: str | int | None = None,
         patience: int | None = 20,
         min_delta: float = 0.0,
@@ -132,9 +136,12 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         self.objective = objective
         self.backend = backend
         self.params = params
+        self.strategy = strategy
         self.split_score = split_score
         self.beta = beta
         self.pooling = pooling
+        self.task_splits = task_splits
+        self.symmetric_trees = symmetric_trees
         self.task = task
         self.patience = patience
         self.min_delta = min_delta
@@ -217,6 +224,9 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         objective = self._learn_labels(y, library)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode(eval_set[1]), *eval_set[2:])
+        n_estimators = self.n_estimators
+        if n_estimators is None and self.strategy != "auto":
+            n_estimators = _N_ESTIMATORS
         # Callbacks keep what they have seen, which must not reach another fit.
         self.callbacks_ = tuple(copy.deepcopy(self.callbacks or ()))
         self.model_ = fit(
@@ -224,12 +234,15 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             self._encode(y),
             task=self.task if task is None else task,
             objective=objective,
+            strategy=self.strategy,
             split_score=self.split_score,
             beta=self.beta,
             pooling=self.pooling,
+            task_splits=self.task_splits,
+            symmetric_trees=self.symmetric_trees,
             backend=self.backend,
             params=self._library_parameters(library),
-            num_boost_round=self.n_estimators,
+            num_boost_round=n_estimators,
             patience=self.patience,
             min_delta=self.min_delta,
             eval_metric=self.eval_metric,
@@ -367,8 +380,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
 
     Parameters
     ----------
-    n_estimators : int, default=100
-        Most rounds of the common model.
+    n_estimators : int, optional
+        Most rounds of the common model: by default 100, or 2000 with ``strategy="auto"``.
     learning_rate, max_depth, max_leaves, grow_policy, max_bin, max_delta_step : optional
     min_child_weight, gamma, reg_lambda, reg_alpha : optional
     subsample, colsample_bytree, colsample_bylevel, colsample_bynode : optional
@@ -386,11 +399,18 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
         Further parameters of the library, such as ``scale_pos_weight`` and ``max_cat_to_onehot``.
+    strategy : {"two-stage", "auto"}, default="two-stage"
+        ``"auto"`` finds how much the tasks should share, see :func:`mtboost.fit`. Leave then
+        `learning_rate`, `max_depth` and `subsample` to it as well.
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto", default="auto"
         See :func:`mtboost.make_split_score`.
     pooling : float or "auto", optional
         κ of partially pooled leaves, see :func:`mtboost.fit`; without it leaves are pooled.
+    task_splits : bool or float, default=False
+        Whether nodes may divide the tasks, see :func:`mtboost.fit`.
+    symmetric_trees : bool, default=False
+        Whether all nodes of a level have the same cut, see :func:`mtboost.fit`.
     task : str or int, optional
         Column of `X` that holds the task of each row: its name, or its position in an array. It is
         no feature. scikit-learn's scorers cannot pass the tasks to ``predict``, so this is the form

@@ -246,6 +246,12 @@ def test_what_lightgbm_does_not_have_is_refused(name):
             {"split_score": "variance", "beta": 0.5},
             {"split_score": "variance", "beta": 0.5},
         ),
+        ({"pooling": 5.0}, {"pooling": 5.0}),
+        ({"strategy": "auto"}, {"strategy": "auto"}),
+        (
+            {"split_score": "plain", "symmetric_trees": True},
+            {"split_score": "plain", "symmetric_trees": True},
+        ),
         ({"patience": 1}, {"patience": 1}),
         ({"min_delta": 0.2}, {"min_delta": 0.2}),
         ({"eval_metric": "mae"}, {"eval_metric": "mae"}),
@@ -270,6 +276,22 @@ def test_each_parameter_reaches_fit(parameters, arguments):
     if parameters:
         default = MultiTaskRegressor(task="shop", **FAST).fit(FRAME, VALUES)
         assert boosters(estimator) != boosters(default)
+
+
+def test_task_splits_reach_fit():
+    options = {"split_score": "plain", "task_splits": 0.5}
+    model = mtboost.fit(NUMBERS, VALUES, task=SHOP, **FAST_FIT, **options)
+    estimator = MultiTaskRegressor(**FAST, **options).fit(NUMBERS, VALUES, task=SHOP)
+    assert boosters(estimator) == boosters(model)
+
+
+def test_the_number_of_rounds_depends_on_the_strategy(monkeypatch):
+    estimator = MultiTaskRegressor(max_depth=1, specific_rounds=0, patience=None)
+    estimator.fit(NUMBERS, VALUES, task=SHOP)
+    assert set(estimator.quit_round_.values()) == {100}
+    monkeypatch.setattr("mtboost.training._AUTO_ROUNDS", 3)
+    estimator.set_params(strategy="auto").fit(NUMBERS, VALUES, task=SHOP)
+    assert set(estimator.quit_round_.values()) <= {0, 1, 2, 3}
 
 
 def test_data_beside_x_reach_fit():
