@@ -11,8 +11,8 @@ same budget, then trains on all training rows and is judged once on test rows:
 
 Differences are paired over seeds: mean and standard error. Results are appended to a file, one line
 for each data set, seed and method, and those that stand there are not computed again.
-results/never_worse.jsonl has what was found so far (seconds: of one thread of a machine that did
-other work as well); remove the lines of a method that has changed.
+results/never_worse.jsonl has what was found so far; remove the lines of a method that has changed.
+Seconds are of processor time, with all that a method tries; they were not always taken down.
 
     python benchmarks/never_worse.py --out results.jsonl [--data FOLDER] [--seeds 10]
     python benchmarks/never_worse.py --out results.jsonl --table
@@ -173,13 +173,13 @@ def run(
                 continue
             train, judge = load(name, seed, folder)
             for method in missing:
-                start = time.perf_counter()
+                start = time.process_time()
                 try:
                     fitted = METHODS[method](train, seed, budget)
                 except SkippedError as reason:
                     print(f"left out: {reason}")
                     continue
-                seconds = time.perf_counter() - start
+                seconds = time.process_time() - start
                 entry = {
                     "data": name,
                     "seed": seed,
