@@ -188,13 +188,13 @@ def fit(
         ``"two-stage"`` is zhang2019 with the arguments below. ``"auto"`` finds on validation rows
         how much the tasks should share (docs/strategies.md): the values of the common model's
         leaves wholly or partially, and for each task the common model alone, a specific model on
-        top of it, or an independent one. It then trains what it has chosen on all rows of `X`;
-        :meth:`MultiTaskModel.report` tells what and why. It splits by the plain score, ignores
-        `pooling` and `task_splits`, finds the size of trees and the part of the rows that each sees
-        unless `params` has them, and rounds for all tasks together; it chooses by the objective's
-        own loss. The learning rate is .02 (with more than 100,000 rows .1)
-        unless `params` has one; `patience` counts rounds at a
-        rate of .1. Tables with different columns have all of them in the common model.
+        top of it, its average with an independent model, or that alone. It then trains what it has
+        chosen on all rows of `X`; :meth:`MultiTaskModel.report` tells what and why. It splits by
+        the plain score, ignores `pooling` and `task_splits`, finds the kind and size of trees and
+        the part of the rows that each sees unless `params` has them, and rounds for all tasks
+        together; it chooses by the objective's own loss. The learning rate is .02 (with more than
+        100,000 rows .1) unless `params` has one; `patience` counts rounds at a rate of .1. Tables
+        with different columns have all of them in the common model.
     split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
