@@ -96,6 +96,22 @@ TEST(task_splits_have_the_same_bytes_for_any_number_of_threads) {
   for (const int n_threads : {2, 7}) check(are_equal(grow_with(n_threads), expected));
 }
 
+TEST(symmetric_trees_have_the_same_bytes_for_any_number_of_threads) {
+  const auto matrix = make_matrix(mixed_table(), shuffled(kRows));
+  XgboostParams constrained = loss_guided();
+  constrained.max_depth = 5;
+  for (const XgboostParams& params : {XgboostParams{}, sampling(), constrained}) {
+    const auto grow_with = [&](int n_threads) {
+      TreeGrower grower(matrix, nullptr, std::nullopt, {}, {}, /* is_symmetric: */ true);
+      return grow_trees(grower, params, n_threads);
+    };
+    const auto expected = grow_with(1);
+    check(expected.front().tree.n_nodes() > 20);
+    check(params.max_leaves == 0 || expected.front().tree.n_nodes() < 2 * params.max_leaves);
+    for (const int n_threads : {2, 7}) check(are_equal(grow_with(n_threads), expected));
+  }
+}
+
 TEST(rows_of_a_task_that_has_quit_take_no_part) {
   TreeGrower grower = make_grower(std::make_shared<EntropyScore>());
   const auto serial = grow_trees(grower, {}, 1, {1, 1, 0, 1, 1});
