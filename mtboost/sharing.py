@@ -3,10 +3,11 @@
 The order of the search:
 
 1. The common model, one choice after the other: how deep its trees are, unless the user says;
-   then its leaves, pooled or partially pooled with much or little shrinkage; then whether nodes
-   may divide tasks. Less sharing must be better by more than one standard error of the difference,
-   over all validation rows. Settings are compared in large steps (learning rates), which rank them
-   as small ones do; what has won is trained in the small steps of the final model.
+   then its leaves, pooled or partially pooled with much or little shrinkage; whether nodes may
+   divide tasks; whether trees are symmetric; how many rows they see. Less sharing must be better
+   by more than one standard error of the difference, over all validation rows. Settings are
+   compared in large steps (learning rates), which rank them as small ones do; what has won is
+   trained in the small steps of the final model.
 2. For each task four ways to use it: the common model alone, a specific model that continues it,
    the average with an independent model, or the independent model alone (sharing_evidence.py has
    the rule).
@@ -109,8 +110,10 @@ def _averaged(
     share: float,
 ) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
     """Weigh the common trees and the independent models of some tasks: a sum is then an average."""
+    rounds = common.quit_round | dict.fromkeys(tasks, common.trees.n_rounds)
+    # A task whose rows have no weight has no model to be averaged with.
+    tasks = [task for task in tasks if models[task].n_rounds]
     trees = replace(common.trees, shares=dict.fromkeys(tasks, share))
-    rounds = common.quit_round | dict.fromkeys(tasks, trees.n_rounds)
     models = models | {
         task: replace(models[task], booster=trees.backend.scaled(models[task].booster, 1.0 - share))
         for task in tasks

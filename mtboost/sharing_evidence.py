@@ -119,14 +119,16 @@ class Evidence:
         common, alone = self._margins["common"], self._margins["independent"]
         flattery = self._means["independent"] - self._task_means(self._of_rows["independent"])
         known = (self._n_rows > 0) & np.isfinite(flattery)
-        best, least = _SHARES[0], np.inf
-        for share in _SHARES:
-            of_rows = row_losses(self._stages, self._valid, share * common + (1.0 - share) * alone)
-            means = self._task_means(of_rows) + (1.0 - share) * flattery
-            loss = np.average(means[known], weights=self._n_rows[known]) if known.any() else np.inf
-            if loss < least or share == best:
-                best, least = share, float(loss)
-                self._of_rows["averaged"], self._means["averaged"] = of_rows, means
+        of_rows = {
+            share: row_losses(self._stages, self._valid, share * common + (1.0 - share) * alone)
+            for share in _SHARES
+        }
+        means = {
+            share: self._task_means(losses) + (1.0 - share) * flattery
+            for share, losses in of_rows.items()
+        }
+        best = min(_SHARES, key=lambda share: (self._n_rows * means[share])[known].sum())
+        self._of_rows["averaged"], self._means["averaged"] = of_rows[best], means[best]
         self._rounds["averaged"] = self._rounds["independent"]
         return best
 

@@ -1,8 +1,9 @@
 """The search for a common model: large steps, one choice after the other.
 
 How deep trees are, unless the user says; then leaves, pooled or partially pooled with much or
-little shrinkage; then whether nodes may divide tasks. Less sharing must be better by more than one
-standard error of the difference, over all validation rows.
+little shrinkage; then whether nodes may divide tasks, whether trees are symmetric, and how many
+rows they see. Less sharing must be better by more than one standard error of the difference, over
+all validation rows.
 """
 
 from __future__ import annotations

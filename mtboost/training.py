@@ -211,7 +211,7 @@ def fit(
     symmetric_trees : bool, default=False
         Whether all nodes of a level of a tree have the same cut, in both stages: more rigid trees,
         often better on few and noisy rows (docs/symmetric_trees.md). Needs
-        ``split_score="plain"``.
+        ``split_score="plain"``; with ``strategy="auto"`` False tries both.
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
@@ -307,12 +307,13 @@ def fit(
     if num_boost_round is None:
         num_boost_round = _AUTO_ROUNDS if strategy == "auto" else _ROUNDS
     threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
+    score: Score = "plain" if strategy == "auto" else split_score
     stages = TwoStages(
         backend=library,
         params=settings,
         objective=objective if callable(objective) else None,
         metric=metric_of(library, eval_metric, objective, settings),
-        score=split_score,
+        score=score,
         beta=beta,
         rounds=at_least(1, num_boost_round, "num_boost_round"),
         patience=None if patience is None else at_least(1, patience, "patience"),
@@ -323,8 +324,8 @@ def fit(
         verbose=verbose,
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
         pooling=check_pooling(pooling),
-        task_penalty=task_penalty_of(task_splits, split_score, data),
-        symmetric_trees=check_symmetric(symmetric_trees, split_score),
+        task_penalty=task_penalty_of(task_splits, score, data),
+        symmetric_trees=check_symmetric(symmetric_trees, score),
         on_round=on_round,
     )
     if isinstance(objective, Mapping):
@@ -416,7 +417,6 @@ def _fit_auto(
     stages = replace(
         stages,
         params={"learning_rate": rate, **stages.params},
-        score="plain",
         metric=metric,
         patience=stages.patience or _AUTO_PATIENCE,
         common_patience=stages.patience or _AUTO_PATIENCE,

@@ -55,9 +55,9 @@ _NOT_NAMED = {
     "grow_policy": "It always splits the best leaf: bound trees by max_leaves and max_depth.",
     "colsample_bylevel": "Use colsample_bytree or colsample_bynode.",
 }
-# Parameters with a value for each column, and what leaves a column alone.
 #: Parameters that say which rows a tree sees.
 _OF_SAMPLING = {"bagging_fraction", "bagging_freq"}
+# Parameters with a value for each column, and what leaves a column alone.
 _LISTS = {"monotone_constraints": 0, "feature_contri": 1.0}
 
 

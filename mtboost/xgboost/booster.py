@@ -77,7 +77,7 @@ class Growth(TaskGrowth):
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
-        self._check_levels(self.settings.grow.max_depth, ", as XGBoost does by default")
+        self._check_levels(self.settings.grow.max_depth, "")
         self._table = table
         self._task_column = task_column
         self._frame: assemble.Document | None = None

@@ -135,6 +135,7 @@ def test_an_average_is_one_of_margins(library, objective, monkeypatch, tmp_path)
         models[way] = fitted(library, (X, y, task), objective=library.own(objective))
         assert set(models[way].report()["sharing"]) == {way}
     common, average, alone = (model.predict_margin(X, task=task) for model in models.values())
+    # XGBoost adds up to a hundred float32 numbers of order 1.
     np.testing.assert_allclose(average, 0.75 * common + 0.25 * alone, atol=1e-5)
     model = models["averaged"]
     for name in range(N_TASKS):
@@ -148,6 +149,21 @@ def test_an_average_is_one_of_margins(library, objective, monkeypatch, tmp_path)
     rows = task == 0
     model.add_task(99, X[rows][:30], y[rows][:30])
     np.testing.assert_array_equal(model.predict_margin(X, task=task), average)
+
+
+def test_a_task_without_weight_has_nothing_to_be_averaged_with(library, monkeypatch):
+    X, y, task = tasks_of(SAME)
+    monkeypatch.setattr(
+        "mtboost.sharing_evidence.Evidence.ways",
+        lambda self: dict.fromkeys(range(N_TASKS), "averaged"),
+    )
+    model = fitted(library, (X, y, task), weight=(task > 0).astype(float))
+    assert rmse(model, SAME).max() < 0.5
+
+
+def test_what_auto_ignores_is_no_error(library):
+    model = fitted(library, tasks_of(SAME), symmetric_trees=True, task_splits=True)
+    assert all("symmetric" in setting for setting in model.common_losses)
 
 
 def test_an_independent_task_begins_at_its_own_start(library):

@@ -84,6 +84,7 @@ def test_both_libraries_grow_the_same_trees():
             params = {**params, "boost_from_average": False}
         boosters.append(module.train(params, data, 8, callbacks=[split]))
     ours = boosters[0].predict(xgboost.DMatrix(NEW))
+    # XGBoost adds float32 numbers of order 1: eight trees, gradients of some 100 rows in a leaf.
     assert_allclose(ours, boosters[1].predict(NEW), atol=1e-5)
 
 

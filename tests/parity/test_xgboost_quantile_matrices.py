@@ -37,23 +37,10 @@ class Margins(xgboost.callback.TrainingCallback):
         return False
 
 
-def matrices(table, label=Y, types=None, **options):
-    train = xgboost.QuantileDMatrix(
-        table[FIT],
-        label[FIT],
-        feature_types=types,
-        enable_categorical=types is not None,
-        max_bin=16,
-    )
-    valid = xgboost.QuantileDMatrix(
-        table[VALID],
-        label[VALID],
-        feature_types=types,
-        enable_categorical=types is not None,
-        max_bin=16,
-        ref=train,
-        **options,
-    )
+def matrices(table, label=Y, types=None, **of_valid):
+    options = {"feature_types": types, "enable_categorical": types is not None, "max_bin": 16}
+    train = xgboost.QuantileDMatrix(table[FIT], label[FIT], **options)
+    valid = xgboost.QuantileDMatrix(table[VALID], label[VALID], ref=train, **options, **of_valid)
     return train, valid
 
 
