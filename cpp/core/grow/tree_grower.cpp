@@ -43,8 +43,9 @@ class TreeGrower::Growth {
         tasks_(grower.tasks_ ? &*grower.tasks_ : nullptr),
         is_symmetric_(grower.is_symmetric_),
         is_loss_guided_(params_.loss_guided && !is_symmetric_),
-        finder_(matrix_, make_scans(grower.task_column_), score_, tasks_),
-        level_search_(matrix_, make_scans(grower.task_column_)) {
+        make_scan_(make_scans(grower.task_column_)),
+        finder_(matrix_, make_scan_, score_, tasks_),
+        level_search_(matrix_, make_scan_) {
     tree_.listed_go_left = rules.lists_left_categories();
   }
 
@@ -385,6 +386,7 @@ class TreeGrower::Growth {
   const TaskRows* tasks_;
   bool is_symmetric_;
   bool is_loss_guided_;
+  SplitFinder::MakeScan make_scan_;
   SplitFinder finder_;
   LevelSearch level_search_;
   Tree tree_;

@@ -26,11 +26,12 @@ LevelSearch::LevelSearch(const BinnedMatrix& matrix, SplitFinder::MakeScan make_
 std::vector<Split> LevelSearch::find(std::span<const NodeToSplit> nodes, ThreadPool& pool) const {
   const auto features = features_of(nodes);
   std::vector<Found> found(features.size());
-  constexpr std::size_t kRun = 8;
-  pool.parallel_for((features.size() + kRun - 1) / kRun, [&](std::size_t run) {
+  // A few runs for each thread: small ones balance, but each has a scan of its own.
+  const std::size_t n_runs = std::min(features.size(), 4 * static_cast<std::size_t>(pool.n_threads()));
+  pool.parallel_for(n_runs, [&](std::size_t run) {
     const auto scan = make_scan_();
-    const std::size_t end = std::min((run + 1) * kRun, features.size());
-    for (std::size_t i = run * kRun; i < end; ++i) found[i] = search(features[i], nodes, *scan);
+    const std::size_t end = (run + 1) * features.size() / n_runs;
+    for (std::size_t i = run * features.size() / n_runs; i < end; ++i) found[i] = search(features[i], nodes, *scan);
   });
   std::vector<Split> splits(nodes.size());
   // Of equal gains the lower feature.
