@@ -1,9 +1,10 @@
-"""Task splits on School and Landmine: what is a task column worth, and what its penalty?
+"""Task splits on School and Landmine: what is a task column worth, its penalty, and descriptors?
 
 One common model of all tasks, nothing else. Depth (or number of leaves) and rounds are chosen on a
 fifth of the training rows, then the model is trained on all of them and judged once on the test
 rows: pooled explained variance of School, mean AUC over the tasks of Landmine. "-" has no task
-column, 0 is the library's own category. Figures are means over random splits, with the standard
+column, 0 is the library's own category, "descriptors" are those of `task_splits="descriptors"` as
+columns of the library. Figures are means over random splits, with the standard
 error of the paired difference to "-".
 
     python benchmarks/task_splits.py [--splits 5] [--data ../shared/data]
@@ -23,26 +24,33 @@ from real_data import Task
 
 import mtboost.lightgbm
 import mtboost.xgboost
+from mtboost.task_descriptors import describe_tasks
 
-PENALTIES = (None, 0.0, 0.5, 1.0, 2.0)
+CUTS = (None, 0.0, 0.5, 1.0, 2.0, "descriptors")
 SIZES = (2, 4, 6)  # depth; LightGBM has 2 to the power of it leaves
 ETA, ROUNDS, PATIENCE, THREADS = 0.1, 500, 30, 1
 
 Predict = Callable[[np.ndarray], np.ndarray]
-Train = Callable[[Task, np.ndarray, np.ndarray, float | None, int, int], tuple[Predict, int]]
+Cuts = float | str | None
+Train = Callable[[Task, np.ndarray, np.ndarray, Cuts, int, int], tuple[Predict, int]]
 
 
-def table(data: Task, penalty: float | None) -> tuple[np.ndarray, list[int]]:
-    """Columns, and which of them are categories."""
-    if penalty is None:
+def table(data: Task, fit: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, list[int]]:
+    """Columns, and which of them are categories; descriptors by the rows to train on."""
+    if cuts is None:
         return data.X, []
+    if cuts == "descriptors":
+        rows = mtboost.Dataset(data.X[fit], data.y[fit], task=data.task[fit])
+        places = {name: code for code, name in enumerate(rows.tasks)}
+        codes = np.array([places[task] for task in data.task.tolist()])
+        return np.column_stack([data.X, describe_tasks(rows).of_rows(codes)]), []
     return np.column_stack([data.X, data.task]), [data.X.shape[1]]
 
 
 def train_xgboost(
-    data: Task, fit: np.ndarray, valid: np.ndarray, penalty: float | None, size: int, rounds: int
+    data: Task, fit: np.ndarray, valid: np.ndarray, cuts: Cuts, size: int, rounds: int
 ) -> tuple[Predict, int]:
-    X, categories = table(data, penalty)
+    X, categories = table(data, fit, cuts)
     types = ["c" if column in categories else "q" for column in range(X.shape[1])]
 
     def matrix(rows: np.ndarray) -> xgboost.DMatrix:
@@ -58,10 +66,10 @@ def train_xgboost(
         "nthread": THREADS,
     }
     callbacks: list[xgboost.callback.TrainingCallback] = []
-    if penalty is not None:
+    if isinstance(cuts, float):
         callbacks += [
             mtboost.xgboost.TaskSplit(
-                data.task[fit], score="plain", task_column=-1, task_penalty=penalty
+                data.task[fit], score="plain", task_column=-1, task_penalty=cuts
             )
         ]
     if len(valid):
@@ -78,9 +86,9 @@ def train_xgboost(
 
 
 def train_lightgbm(
-    data: Task, fit: np.ndarray, valid: np.ndarray, penalty: float | None, size: int, rounds: int
+    data: Task, fit: np.ndarray, valid: np.ndarray, cuts: Cuts, size: int, rounds: int
 ) -> tuple[Predict, int]:
-    X, categories = table(data, penalty)
+    X, categories = table(data, fit, cuts)
     params = {
         "objective": {"reg:squarederror": "regression"}.get(data.objective, "binary"),
         "learning_rate": ETA,
@@ -92,10 +100,10 @@ def train_lightgbm(
     train = lightgbm.Dataset(X[fit], data.y[fit], categorical_feature=categories)
     held_out = lightgbm.Dataset(X[valid], data.y[valid], reference=train)
     callbacks = []
-    if penalty is not None:
+    if isinstance(cuts, float):
         callbacks += [
             mtboost.lightgbm.TaskSplit(
-                data.task[fit], score="plain", task_column=-1, task_penalty=penalty
+                data.task[fit], score="plain", task_column=-1, task_penalty=cuts
             )
         ]
     if len(valid):
@@ -117,15 +125,15 @@ def score(data: Task, rows: np.ndarray, prediction: np.ndarray) -> float:
     )
 
 
-def judged(data: Task, train: Train, rows: np.ndarray, test: np.ndarray, penalty: float | None):
+def judged(data: Task, train: Train, rows: np.ndarray, test: np.ndarray, cuts: Cuts):
     """Score on the test rows; size and rounds are found on the training rows."""
     fit, valid = data.split(rows, 0.2, seed=1)
     found = []
     for size in SIZES:
-        predict, best = train(data, fit, valid, penalty, size, ROUNDS)
+        predict, best = train(data, fit, valid, cuts, size, ROUNDS)
         found.append((score(data, valid, predict(valid)), size, best))
     _, size, best = max(found)
-    predict, _ = train(data, rows, np.empty(0, np.int64), penalty, size, best)
+    predict, _ = train(data, rows, np.empty(0, np.int64), cuts, size, best)
     return score(data, test, predict(test))
 
 
@@ -134,7 +142,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     options = parser.parse_args()
-    names = ["-" if penalty is None else f"{penalty:g}" for penalty in PENALTIES]
+    names = ["-" if cuts is None else str(cuts) for cuts in CUTS]
     lines = {}
     for name in ("school", "landmine"):
         data = Task(name, options.data)
@@ -142,7 +150,7 @@ def main() -> None:
             scores = []
             for seed in range(options.splits):
                 rows, test = data.split(np.arange(len(data.y)), data.test_part, seed)
-                scores.append([judged(data, train, rows, test, p) for p in PENALTIES])
+                scores.append([judged(data, train, rows, test, cuts) for cuts in CUTS])
             found = np.array(scores)
             error = (found - found[:, :1]).std(axis=0, ddof=1) / np.sqrt(options.splits)
             lines[name, library] = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,11 @@ from mtboost.labels import FloatArray
 from mtboost.losses import is_classification, is_multiclass
 from mtboost.metrics import Metric, get_metric
 from mtboost.task_column import make_task_column
+from mtboost.task_descriptors import MOST_DESCRIPTORS
 from mtboost.tasks import TaskName, TaskSet, listed
 from mtboost.threads import default_n_threads
+
+TaskSplits: TypeAlias = "bool | float | Literal['descriptors']"
 
 
 def common_parameters(
@@ -129,25 +132,36 @@ def feature_prior_of(
     return prior
 
 
-def task_penalty_of(task_splits: object, score: object, data: Dataset) -> float | None:
-    """The price of cuts between tasks; None for no such cuts."""
+def task_splits_of(
+    task_splits: object, score: object, objective: object, data: Dataset
+) -> tuple[float | None, int | None]:
+    """The price of cuts between tasks, or the number of descriptors; None for no such cuts."""
+    penalty, n_descriptors = None, None
     if isinstance(task_splits, bool):
         penalty = 1.0 if task_splits else None
+    elif isinstance(task_splits, str) and task_splits == "descriptors":
+        n_descriptors = MOST_DESCRIPTORS
+        if isinstance(objective, Mapping):
+            raise ParameterError(
+                "task_splits='descriptors' compares the labels of the tasks, and each task has an "
+                "objective of its own: pass True or a number, or one objective for all."
+            )
     elif isinstance(task_splits, (int, float, np.number)) and 0 <= task_splits < np.inf:
         penalty = float(task_splits)
     else:
         raise ParameterError(
-            f"task_splits must be True, False or a number from 0, found {task_splits!r}."
+            "task_splits must be True, False, a number from 0 or 'descriptors', found "
+            f"{task_splits!r}."
         )
-    if penalty is not None:
-        make_task_column(-1, penalty, score)
+    if penalty is not None or n_descriptors is not None:
+        make_task_column(-1, penalty or 0.0, score)
         if not may_split_tasks(data):
             raise ParameterError(
                 f"task_splits needs columns of numbers, and "
                 f"{listed(list(data.common.categorical_features), 'column')} hold categories: "
                 "leave out task_splits, or encode them."
             )
-    return penalty
+    return penalty, n_descriptors
 
 
 def may_split_tasks(data: Dataset) -> bool:

@@ -22,6 +22,7 @@ from mtboost.metrics import Metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
+from mtboost.task_column import AddedColumns
 from mtboost.task_quitting import TaskWatch
 from mtboost.tasks import TaskName, TaskSet, did_you_mean
 
@@ -160,13 +161,13 @@ class Backend(abc.ABC):
         params: Params,
         n_threads: int,
         ref: Any = None,
-        codes: npt.NDArray[np.integer[Any]] | None = None,
+        added: AddedColumns | None = None,
         feature_weights: npt.NDArray[np.float32] | None = None,
     ) -> Any:
         """Rows to train on, or with the bins of `ref` to validate on.
 
-        `codes` is one more column, of categories. `feature_weights` are those of
-        `feature_sampling`.
+        `added` are columns of the rows' tasks, after those of the table. `feature_weights` are
+        those of `feature_sampling`.
         """
 
     @abc.abstractmethod
@@ -179,7 +180,7 @@ class Backend(abc.ABC):
         tasks: TaskSet,
         score: Score,
         beta: Beta,
-        table: Table,
+        table: Table | None,
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
         task_penalty: float | None = None,
@@ -274,11 +275,15 @@ class Backend(abc.ABC):
         """Document of one task, without the last column, which holds the tasks; None: unknown."""
 
     @abc.abstractmethod
+    def resolve_descriptors(self, document: Any, values: npt.NDArray[np.float32]) -> Any:
+        """Document of the task that has these values in the last columns, without them."""
+
+    @abc.abstractmethod
     def leaves(
         self,
         booster: Any,
         table: Table,
-        codes: npt.NDArray[np.integer[Any]] | None = None,
+        added: AddedColumns | None = None,
     ) -> npt.NDArray[np.int32]:
         """Number of the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
 
@@ -307,9 +312,9 @@ class Backend(abc.ABC):
         booster: Any,
         table: Table,
         margin: Margins | None,
-        codes: npt.NDArray[np.integer[Any]] | None = None,
+        added: AddedColumns | None = None,
     ) -> Margins:
-        """Margins in the library's shape: (n_rows,) for one output. `codes` as in `matrix`."""
+        """Margins in the library's shape: (n_rows,) for one output. `added` as in `matrix`."""
 
     @abc.abstractmethod
     def response(self, no_rounds: Any, columns: Columns, margins: Margins) -> Margins:

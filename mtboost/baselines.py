@@ -87,7 +87,7 @@ def _margins(
     best = max(1, next(iter(stopping.quit_round.values()), stages.rounds))
     document = backend.document(booster)
     first = backend.first_rounds(document, min(best, backend.n_rounds(booster)))
-    margins = backend.predict_margin(first, aligned, valid.base_margin, codes=codes and codes[1])
+    margins = backend.predict_margin(first, aligned, valid.base_margin, added=codes and codes[1])
     return margins.reshape(aligned.n_rows, -1)
 
 
@@ -106,5 +106,5 @@ def _matrix(
         params=stages.params,
         n_threads=stages.n_threads,
         ref=ref,
-        codes=codes,
+        added=codes,
     )

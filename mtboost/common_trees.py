@@ -14,6 +14,8 @@ from mtboost.labels import FloatArray
 from mtboost.losses import Loss
 from mtboost.pooled_leaves import PooledTrees, TaskValues, pool_leaves
 from mtboost.tables import Table
+from mtboost.task_column import AddedColumns
+from mtboost.task_descriptors import TaskDescriptors
 from mtboost.tasks import TaskName
 
 # Rows are taken in blocks of so many leaf numbers.
@@ -35,6 +37,8 @@ class CommonTrees:
         What the leaves hold of single tasks.
     has_task_column : bool
         Whether the last column of the booster is the code of the task, by which nodes divide tasks.
+    descriptors : TaskDescriptors, optional
+        Values of the tasks in the last columns of the booster, by which nodes divide tasks.
     shares : mapping of task name to float
         What the leaf values of a task are multiplied by, if not by 1: its model is an average of
         these trees and others.
@@ -46,11 +50,17 @@ class CommonTrees:
     pooled: PooledTrees = field(default_factory=PooledTrees)
     has_task_column: bool = False
     shares: Mapping[TaskName, float] = field(default_factory=dict)
+    descriptors: TaskDescriptors | None = None
 
     @property
     def are_same_for_all(self) -> bool:
         """Whether every task has the booster's own trees."""
-        return self.pooled.pooling is None and not self.has_task_column and not self.shares
+        return (
+            self.pooled.pooling is None
+            and not self.has_task_column
+            and self.descriptors is None
+            and not self.shares
+        )
 
     @property
     def n_rounds(self) -> int:
@@ -60,7 +70,7 @@ class CommonTrees:
         """An ordinary booster with the trees of a task.
 
         One that is not known has the pooled values, and goes where nodes that divide tasks send
-        rows without a task.
+        rows without a task, or a task that is like the mean of all.
         """
         if self.are_same_for_all:
             return self.booster
@@ -75,6 +85,9 @@ class CommonTrees:
             document = self.backend.with_leaf_values(document, values)
         if self.has_task_column:
             document = self.backend.resolve_task(document, code)
+        if self.descriptors is not None:
+            own = self.descriptors.of_rows(-1 if code is None else code)
+            document = self.backend.resolve_descriptors(document, own)
         return self.backend.first_rounds(document, self.n_rounds)
 
     def learn_task(
@@ -107,7 +120,7 @@ class CommonTrees:
         new = np.full(table.n_rows, -1, np.int32)
         margins = self._start(document, table, new, base_margin)
         margins += [own.start for own in self.pooled.values[:n_outputs]]
-        leaves = self.backend.leaves(self.booster, table, self._column(new))
+        leaves = self.backend.leaves(self.booster, table, self._added(new))
         codes = np.zeros(table.n_rows, np.int32)
         own: list[TaskValues] = []
         pairs: Any = None
@@ -145,14 +158,17 @@ class CommonTrees:
     ) -> Margins:
         """Margins before the first tree, shape (n_rows, n_outputs)."""
         start = self.backend.predict_margin(
-            self.backend.first_rounds(document, 0), table, base_margin, self._column(codes)
+            self.backend.first_rounds(document, 0), table, base_margin, self._added(codes)
         )
         return np.array(start).reshape(table.n_rows, self.backend.n_outputs(document))
 
     def _values(self, number: int) -> TaskValues:
         return TaskValues.none() if self.pooled.pooling is None else self.pooled.values[number]
 
-    def _column(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32] | None:
+    def _added(self, codes: npt.NDArray[np.int32]) -> AddedColumns | None:
+        """Columns of the booster that the tables lack."""
+        if self.descriptors is not None:
+            return self.descriptors.of_rows(codes)
         return codes if self.has_task_column else None
 
     def _number(self) -> float:
@@ -170,6 +186,7 @@ class CommonTrees:
             self,
             tasks=(*self.tasks, task),
             pooled=PooledTrees(self.pooled.pooling, together),
+            descriptors=self.descriptors and self.descriptors.with_task(),
         )
 
     def codes_of(self, names: Sequence[TaskName]) -> npt.NDArray[np.int32]:
@@ -247,7 +264,7 @@ class CommonTrees:
         n_trees = n_rounds * n_outputs
         shares = np.array([self.shares.get(task, 1.0) for task in self.tasks] + [1.0])
         first = backend.first_rounds(document, n_rounds)
-        leaves = backend.leaves(first, table, self._column(codes))
+        leaves = backend.leaves(first, table, self._added(codes))
         for number, pooled in enumerate(backend.leaf_values(document)[:n_trees]):
             values = self._values(number).table(pooled, len(self.tasks))
             follows = rounds > number // n_outputs

@@ -18,6 +18,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from mtboost.arguments import TaskSplits
 from mtboost.backend import Backend
 from mtboost.backends import get_backend
 from mtboost.errors import DataError, ParameterError
@@ -98,7 +99,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         split_score: Score = "entropy",
         beta: Beta = "auto",
         pooling: PoolingOption = None,
-        task_splits: bool | float = False,
+        task_splits: TaskSplits = False,
         symmetric_trees: bool = False,
         task: str | int | None = None,
         patience: int | None = 20,
@@ -407,7 +408,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         See :func:`mtboost.make_split_score`.
     pooling : float or "auto", optional
         κ of partially pooled leaves, see :func:`mtboost.fit`; without it leaves are pooled.
-    task_splits : bool or float, default=False
+    task_splits : bool, float or "descriptors", default=False
         Whether nodes may divide the tasks, see :func:`mtboost.fit`.
     symmetric_trees : bool, default=False
         Whether all nodes of a level have the same cut, see :func:`mtboost.fit`.

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.backend import Margins
+from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset
 from mtboost.losses import TaskLoss
 from mtboost.metrics import Metric
@@ -24,7 +25,7 @@ from mtboost.mixed_objective import (
     metric_by_task,
     start_margins,
 )
-from mtboost.stages import CommonModel, TwoStages
+from mtboost.stages import AddedToCommon, CommonModel, TwoStages
 from mtboost.tasks import TaskName
 
 
@@ -63,12 +64,13 @@ class MixedStages(TwoStages):
         self,
         data: Dataset,
         matrix: Any,
+        added: AddedToCommon | None,
         n_rounds: int,
         callbacks: tuple[Any, ...],
         valid: Any = None,
-    ) -> Any:
-        without_start = replace(self, params={**self.params, **self.backend.no_start})
-        return TwoStages._train_common(without_start, data, matrix, n_rounds, callbacks, valid)
+    ) -> CommonTrees:
+        plain = replace(self, params={**self.params, **self.backend.no_start})
+        return TwoStages._train_common(plain, data, matrix, added, n_rounds, callbacks, valid)
 
     def followed_margins(self, common: CommonModel, data: Dataset) -> Margins:
         trees = common.trees

@@ -11,10 +11,19 @@ import numpy as np
 from mtboost.backends import get_backend
 from mtboost.common_trees import CommonTrees
 from mtboost.losses import TaskLoss
-from mtboost.pooled_leaves import PooledTrees, read_task_values, write_task_values
+from mtboost.pooled_leaves import (
+    PooledTrees,
+    from_bytes,
+    read_task_values,
+    to_bytes,
+    write_task_values,
+)
 from mtboost.reports import TaskReport
 from mtboost.tables import Columns
+from mtboost.task_descriptors import TaskDescriptors
 from mtboost.tasks import TaskName
+
+_DESCRIPTORS = "task_descriptors.npy"
 
 
 def to_parts(model: Mapping[str, Any]) -> tuple[int, dict[str, Any], dict[str, bytes]]:
@@ -30,6 +39,8 @@ def to_parts(model: Mapping[str, Any]) -> tuple[int, dict[str, Any], dict[str, b
     form = 4 if model["losses"] else 1 if library.name == "xgboost" else 2
     if not trees.are_same_for_all:
         parts |= write_task_values(trees.pooled.values)
+        if trees.descriptors is not None:
+            parts[_DESCRIPTORS] = to_bytes(trees.descriptors.ranks)
         form = 4
     return form, _metadata(model, trees), parts
 
@@ -100,6 +111,7 @@ def from_parts(metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> dict[
             PooledTrees(metadata.get("pooling"), read_task_values(parts)),
             metadata.get("has_task_column", False),
             dict(metadata.get("shares", [])),
+            TaskDescriptors(from_bytes(parts[_DESCRIPTORS])) if _DESCRIPTORS in parts else None,
         ),
         "specific": {
             entry["name"]: boosters.get(f"specific/{number}")

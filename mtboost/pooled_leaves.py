@@ -299,7 +299,7 @@ def write_task_values(values: Sequence[TaskValues]) -> dict[str, bytes]:
         "value": np.concatenate([own.value for own in values]),
     }
     return {
-        f"task_values/{name}.npy": _to_bytes(arrays[name].astype(dtype))
+        f"task_values/{name}.npy": to_bytes(arrays[name].astype(dtype))
         for name, dtype in _MEMBERS.items()
     }
 
@@ -309,8 +309,7 @@ def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
     if "task_values/starts.npy" not in members:
         return []
     starts, rates, scores, leaf, task, value = (
-        np.load(io.BytesIO(members[f"task_values/{name}.npy"]), allow_pickle=False)
-        for name in _MEMBERS
+        from_bytes(members[f"task_values/{name}.npy"]) for name in _MEMBERS
     )
     return [
         TaskValues(leaf[begin:end], task[begin:end], value[begin:end], rate, start)
@@ -320,7 +319,13 @@ def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
     ]
 
 
-def _to_bytes(array: npt.NDArray[Any]) -> bytes:
+def to_bytes(array: npt.NDArray[Any]) -> bytes:
+    """An array as a member of a model file."""
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return file.getvalue()
+
+
+def from_bytes(member: bytes) -> npt.NDArray[Any]:
+    """The array of a member of a model file."""
+    return np.asarray(np.load(io.BytesIO(member), allow_pickle=False))

@@ -31,9 +31,9 @@ from mtboost.sharing_search import Search, is_better, part_of, search, sizes_of
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName
 
-#: Least learning rates: of models that settings are compared by, and of specific models.
+#: Least learning rates: of models that settings are compared by, and of a task's own models.
 _SEARCH_LEARNING_RATE = 0.1
-_SPECIFIC_LEARNING_RATE = 0.05
+_OWN_LEARNING_RATE = 0.05
 #: Tasks by which ways to share are compared.
 _MOST_TASKS = 200
 #: Standard errors by which independent models may be worse in large steps, to be trained in small.
@@ -126,15 +126,7 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
 
     `patience` counts rounds in large steps; in small ones training goes on as much longer.
     """
-    rate = stages.params["learning_rate"]
-    scale = max(1.0, _SEARCH_LEARNING_RATE / rate)
-    large = replace(
-        stages,
-        params={**stages.params, "learning_rate": rate * scale},
-        rounds=math.ceil(stages.rounds / scale),
-    )
-    patience = math.ceil(stages.patience * scale)
-    small = replace(stages, patience=patience, common_patience=patience)
+    large, small = _in_steps(stages, _SEARCH_LEARNING_RATE), _in_steps(stages, 0.0)
 
     part, valid_part = part_of(train), part_of(valid)
     found = search(large, part, valid_part)
@@ -143,7 +135,8 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     watched = _rows_of(valid_part, _some_tasks(valid_part))
     evidence = Evidence(best, part, watched, common)
     specific_params = _add_best_specific(evidence, best, common, part, watched, stages.patience)
-    independent, rounds_of = _add_best_independent(evidence, found, small, common, part, watched)
+    own = _in_steps(stages, _OWN_LEARNING_RATE)
+    independent, rounds_of = _add_best_independent(evidence, found, own, common, part, watched)
     common_share = evidence.add_average()
     sharing = evidence.ways()
     alone = {task: rounds_of(n) for task, n in evidence.rounds("independent").items()}
@@ -169,6 +162,20 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
         common = plan.stages.fit_common(_rows_of(train, plan.pool), _rows_of(valid, plan.pool))
         plan = replace(plan, common_rounds=max(common.quit_round.values()))
     return plan
+
+
+def _in_steps(stages: TwoStages, least: float) -> TwoStages:
+    """The same with at least this learning rate: as many rounds less, and rounds of patience."""
+    rate = stages.params["learning_rate"]
+    own = max(rate, least)
+    patience = math.ceil(stages.patience * max(rate, _SEARCH_LEARNING_RATE) / own)
+    return replace(
+        stages,
+        params={**stages.params, "learning_rate": own},
+        rounds=math.ceil(stages.rounds * rate / own),
+        patience=patience,
+        common_patience=patience,
+    )
 
 
 def _some_tasks(data: Dataset) -> list[TaskName]:
@@ -236,7 +243,7 @@ def _add_best_specific(
     choices = [stages.specific_params]
     if not stages.specific_params:
         penalty = _STUMP_PENALTY * common.trees.pooled.mean_hessian
-        rate = max(stages.params["learning_rate"], _SPECIFIC_LEARNING_RATE)
+        rate = max(stages.params["learning_rate"], _OWN_LEARNING_RATE)
         stumps = stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE)
         choices = [{"learning_rate": rate}, stumps]
     models = [

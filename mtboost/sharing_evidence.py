@@ -18,11 +18,10 @@ import numpy.typing as npt
 
 from mtboost.dataset import Dataset
 from mtboost.metrics import Metric, evaluate_by_task
+from mtboost.shrinkage import DoubleArray, Known, shrunk_means
 from mtboost.stages import CommonModel, SpecificModel, TwoStages, as_losses, from_loss
 from mtboost.tasks import TaskName
 
-DoubleArray = npt.NDArray[np.float64]
-Known = npt.NDArray[np.bool_]
 Sharing = Literal["common", "common + specific", "averaged", "independent"]
 
 #: From more sharing to less.
@@ -237,42 +236,6 @@ def pays_for_all(
     noise = n_rows[known] ** 2 * variances[known]
     others, of_others = gained.sum() - gained, noise.sum() - noise
     return len(gained) > 1 and bool((others > n_errors * np.sqrt(of_others)).all())
-
-
-def shrunk_means(
-    values: DoubleArray, variances: DoubleArray, known: Known
-) -> tuple[DoubleArray, DoubleArray]:
-    """Values that vary about a common mean, shrunk towards it by how much of that is chance.
-
-    Each known value has a sampling variance; the variance τ² of the true values is estimated by
-    moments (DerSimonian and Laird, 1986). A value that is not known is the common mean.
-
-    Parameters
-    ----------
-    values, variances : ndarray of float64, shape (n,)
-    known : ndarray of bool, shape (n,)
-
-    Returns
-    -------
-    shrunk, errors : ndarrays of float64, shape (n,)
-        Errors are the standard deviations of `shrunk` by sampling; infinite if nothing is known.
-    """
-    if not known.any():
-        return np.zeros(len(values)), np.full(len(values), np.inf)
-    found, sampling = values[known], np.maximum(variances[known], 1e-100)
-    weights = 1.0 / sampling
-    centre = np.average(found, weights=weights)
-    excess = (weights * (found - centre) ** 2).sum() - (len(found) - 1)
-    scale = weights.sum() - (weights**2).sum() / weights.sum()
-    spread = max(0.0, excess / scale) if scale > 0.0 else 0.0
-    weights = 1.0 / (sampling + spread)
-    centre = np.average(found, weights=weights)
-    of_centre = (weights**2 * sampling).sum() / weights.sum() ** 2
-    own = spread * weights
-    shrunk, errors = np.full(len(values), centre), np.full(len(values), np.sqrt(of_centre))
-    shrunk[known] += own * (found - centre)
-    errors[known] = np.sqrt(own**2 * sampling + (1.0 - own) ** 2 * of_centre)
-    return shrunk, errors
 
 
 def _variance_of_means(

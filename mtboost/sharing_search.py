@@ -1,14 +1,15 @@
 """The search for a common model: large steps, one choice after the other.
 
 How deep trees are, unless the user says; then leaves, pooled or partially pooled with much or
-little shrinkage; then whether nodes may divide tasks, whether trees are symmetric, and how many
-rows they see. Less sharing must be better by more than one standard error of the difference, over
-all validation rows.
+little shrinkage; then whether nodes may divide tasks, and by what; whether trees are symmetric, and
+how many rows they see. A model that shares less than the pooled one must be better by more than one
+standard error of the difference, over all validation rows; of those that do, the best is taken.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from mtboost.dataset import Dataset
 from mtboost.pooled_leaves import Pooling, RelativePooling
 from mtboost.sharing_evidence import row_losses, row_weights
 from mtboost.stages import TwoStages
+from mtboost.task_descriptors import MOST_DESCRIPTORS
 
 _Losses = npt.NDArray[np.float64]
 
@@ -27,8 +29,14 @@ _MOST_ROWS = 100_000
 _DEPTHS = (2, 4, 6)
 #: κ as multiples of what a task has on average.
 _POOLINGS = (2.0, 0.5, 0.1)
-#: c of cuts between tasks: as a library's categorical column.
-_TASK_PENALTY = 0.0
+#: Ways to divide tasks: the number of descriptors of each kind, or at the price c of a category, 0
+#: as the library's own.
+_TASK_SPLITS: dict[str | None, dict[str, Any]] = {
+    None: {},
+    "few descriptors": {"n_descriptors": 0},
+    "descriptors": {"n_descriptors": MOST_DESCRIPTORS},
+    "task splits": {"task_penalty": 0.0},
+}
 #: Parts of the rows that each tree sees.
 _SUBSAMPLES = (0.7, 0.5)
 
@@ -39,13 +47,13 @@ class Setting:
 
     size: str
     pooling: float | None = None  # a multiple of what a task has on average
-    has_task_splits: bool = False
+    task_splits: str | None = None
     subsample: float = _SUBSAMPLES[0]
     is_symmetric: bool = True
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"pooling {self.pooling:g}"
-        cuts = ["task splits"] * self.has_task_splits
+        cuts = [self.task_splits] if self.task_splits else []
         rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLES[0])
         trees = ["symmetric"] * self.is_symmetric
         return ", ".join([self.size, leaves, *cuts, *rows, *trees])
@@ -57,11 +65,13 @@ class Setting:
         return replace(sized, params=params, symmetric_trees=self.is_symmetric)
 
     def applied(self, stages: TwoStages, pooling: Pooling) -> TwoStages:
-        return replace(
-            self.sized(stages),
-            pooling=pooling,
-            task_penalty=_TASK_PENALTY if self.has_task_splits else None,
-        )
+        splits = {"task_penalty": None, "n_descriptors": None} | _TASK_SPLITS[self.task_splits]
+        return replace(self.sized(stages), pooling=pooling, **splits)
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether nothing is a single task's."""
+        return self.pooling is None and self.task_splits is None
 
 
 class Search:
@@ -76,11 +86,11 @@ class Search:
         self.of_rows: _Losses
         self._pooling: Pooling
 
-    def look_at(self, *settings: Setting, n_errors: float) -> None:
+    def look_at(self, *settings: Setting) -> None:
         """Train by each setting that has not been tried.
 
-        A model is kept if it is better than the best so far by more than so many standard errors of
-        the difference.
+        A model is kept if it is better than the best so far; if it shares less than a pooled one,
+        by more than one standard error of the difference.
         """
         for setting in settings:
             if setting in self.losses:
@@ -93,7 +103,9 @@ class Search:
             margins = stages.followed_margins(common, self.valid)
             of_rows = row_losses(stages, self.valid, margins)
             weights = row_weights(self.valid)
-            if not self.losses or is_better(of_rows, self.of_rows, weights, n_errors):
+            if not self.losses or is_better(
+                of_rows, self.of_rows, weights, float(self.best.is_pooled > setting.is_pooled)
+            ):
                 self.best, self.of_rows = setting, of_rows
                 self._pooling = common.trees.pooled.pooling
             self.losses[setting] = float(np.average(of_rows, weights=weights))
@@ -117,22 +129,20 @@ def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
     sizes = sizes_of(stages)
     is_free = len(sizes) > 1
     first = [Setting(size, is_symmetric=is_free or stages.symmetric_trees) for size in sizes]
-    search.look_at(*first, n_errors=0.0)
+    search.look_at(*first)
     if train.tasks.n_tasks > 1:
-        search.look_at(*(replace(search.best, pooling=each) for each in _POOLINGS), n_errors=1.0)
-        pooling = search.best.pooling
+        search.look_at(*(replace(search.best, pooling=each) for each in _POOLINGS))
         if may_split_tasks(train):
-            splits = [replace(each, has_task_splits=True) for each in first]
-            search.look_at(*splits, n_errors=1.0)
-            both = replace(search.best, pooling=pooling, has_task_splits=True)
-            search.look_at(both, n_errors=1.0)
-        search.look_at(*(replace(search.best, size=size) for size in sizes), n_errors=0.0)
+            _, few, *many = _TASK_SPLITS
+            search.look_at(replace(search.best, task_splits=few))
+            search.look_at(*(replace(each, task_splits=many[0]) for each in first))
+            search.look_at(*(replace(search.best, task_splits=each) for each in many))
+            search.look_at(*(replace(search.best, pooling=each) for each in (None, *_POOLINGS)))
+        search.look_at(*(replace(search.best, size=size) for size in sizes))
     if is_free and not stages.symmetric_trees:
-        others = (replace(search.best, size=size, is_symmetric=False) for size in sizes)
-        search.look_at(*others, n_errors=0.0)
+        search.look_at(*(replace(search.best, size=size, is_symmetric=False) for size in sizes))
     if stages.backend.with_sampling(stages.params, _SUBSAMPLES[0]) != stages.params:
-        parts = (replace(search.best, subsample=part) for part in _SUBSAMPLES)
-        search.look_at(*parts, n_errors=0.0)
+        search.look_at(*(replace(search.best, subsample=part) for part in _SUBSAMPLES))
     return search
 
 

@@ -14,13 +14,15 @@ from mtboost.backend import Backend, Margins
 from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset
 from mtboost.feature_weights import FeaturePrior, PriorOption
-from mtboost.losses import TaskLoss
+from mtboost.losses import TaskLoss, is_multiclass
 from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
+from mtboost.task_column import AddedColumns
+from mtboost.task_descriptors import TaskDescriptors, describe_tasks
 from mtboost.task_quitting import OnRound
-from mtboost.tasks import TaskName
+from mtboost.tasks import TaskName, TaskSet
 from mtboost.threads import openmp_threads
 
 
@@ -65,6 +67,8 @@ class TwoStages:
     pooling: Pooling = None
     #: c of cuts between tasks (mtboost.xgboost.TaskSplit); None for none.
     task_penalty: float | None = None
+    #: Descriptors of each kind by which nodes may divide tasks (describe_tasks); None for none.
+    n_descriptors: int | None = None
     symmetric_trees: bool = False
     #: Without `patience`: rounds after which the common model ends if the mean metric over all
     #: validation rows has not improved; all tasks then use the best round.
@@ -80,10 +84,11 @@ class TwoStages:
         callbacks: tuple[Any, ...] = (),
     ) -> CommonModel:
         """Grow the common model; with validation rows, tasks quit when it stops helping them."""
-        matrix = self._common_matrix(data)
+        added = self._added_columns(data)
+        matrix = self._common_matrix(data, added)
         quitting = valid_matrix = None
         if valid is not None:
-            valid_matrix = self._common_matrix(valid, matrix, data)
+            valid_matrix = self._common_matrix(valid, added, matrix)
             quitting = self.backend.quitting(
                 valid_matrix,
                 valid.tasks,
@@ -98,7 +103,7 @@ class TwoStages:
         if valid is not None and self.common_patience is not None:
             together = MeanWatch(quitting, data, valid, self.metric, self.common_patience)
             callbacks = (*callbacks, self.backend.stop_if(together.is_over))
-        trees = self._train_common(data, matrix, self.rounds, callbacks, valid_matrix)
+        trees = self._train_common(data, matrix, added, self.rounds, callbacks, valid_matrix)
         n_rounds = max(1, together.best_round) if together else trees.n_rounds
         found = quitting.quit_round if quitting and not together else {}
         return CommonModel(
@@ -112,7 +117,9 @@ class TwoStages:
         """Grow it again on more rows, each task leaving after the round found before."""
         n_rounds = common.trees.n_rounds
         quit_at = self.backend.quit_at(common.left_after)
-        trees = self._train_common(data, self._common_matrix(data), n_rounds, (quit_at,))
+        added = self._added_columns(data)
+        matrix = self._common_matrix(data, added)
+        trees = self._train_common(data, matrix, added, n_rounds, (quit_at,))
         return CommonModel(trees, common.quit_round, common.left_after, common.history)
 
     def follow_common(
@@ -160,6 +167,7 @@ class TwoStages:
         self,
         data: Dataset,
         matrix: Any,
+        added: AddedToCommon | None,
         n_rounds: int,
         callbacks: tuple[Any, ...],
         valid: Any = None,
@@ -171,7 +179,7 @@ class TwoStages:
             tasks=data.tasks,
             score=self.score,
             beta=self.beta,
-            table=data.common,
+            table=None if added else data.common,
             objective=self.objective_for(data),
             pooling=self.pooling,
             task_penalty=self.task_penalty,
@@ -181,14 +189,23 @@ class TwoStages:
         )
         if pooled.pooling is None:  # nothing of single tasks
             pooled = PooledTrees(mean_hessian=pooled.mean_hessian)
-        has_column = self.task_penalty is not None
-        return CommonTrees(self.backend, booster, data.tasks.names, pooled, has_column)
+        return CommonTrees(
+            self.backend,
+            booster,
+            data.tasks.names,
+            pooled,
+            has_task_column=self.task_penalty is not None,
+            descriptors=added.descriptors if added else None,
+        )
 
-    def _common_matrix(self, data: Dataset, ref: Any = None, train: Dataset | None = None) -> Any:
-        codes = None
-        if self.task_penalty is not None:
-            names = (train or data).tasks
-            codes = np.array([names.code(name) for name in data.tasks])[data.tasks.codes]
+    def _added_columns(self, data: Dataset) -> AddedToCommon | None:
+        """What tells the tasks of training rows apart, if nodes may divide them."""
+        if self.n_descriptors is not None:
+            has_classes = is_multiclass(self.params.get("objective"))
+            return AddedToCommon(data.tasks, describe_tasks(data, self.n_descriptors, has_classes))
+        return None if self.task_penalty is None else AddedToCommon(data.tasks, None)
+
+    def _common_matrix(self, data: Dataset, added: AddedToCommon | None, ref: Any = None) -> Any:
         return self.backend.matrix(
             data.common,
             label=data.labels(),
@@ -197,7 +214,7 @@ class TwoStages:
             params=self.params,
             n_threads=self.n_threads,
             ref=ref,
-            codes=codes,
+            added=added.of(data.tasks) if added else None,
         )
 
     # ---- what differs where each task has a loss of its own (mixed_stages.py) ----------------
@@ -433,6 +450,19 @@ class TwoStages:
             )
         rounds = np.array([common.quit_round[name] for name in data.tasks])[data.tasks.codes]
         return trees.margins(data.common, _row_codes(trees, data), rounds, data.base_margin)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedToCommon:
+    """Columns of the common matrix that hold the tasks, or what describes them."""
+
+    tasks: TaskSet
+    descriptors: TaskDescriptors | None
+
+    def of(self, tasks: TaskSet) -> AddedColumns:
+        """Columns for rows of some of the tasks."""
+        codes = np.array([self.tasks.code(name) for name in tasks])[tasks.codes]
+        return codes if self.descriptors is None else self.descriptors.of_rows(codes)
 
 
 def _row_codes(trees: CommonTrees, data: Dataset) -> npt.NDArray[np.int32]:

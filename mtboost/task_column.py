@@ -1,14 +1,21 @@
-"""A column of the training matrix that holds the tasks, by which nodes may divide them."""
+"""Columns of the training matrix by which nodes may divide tasks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from mtboost.errors import DataError, ParameterError
 from mtboost.tasks import did_you_mean
+
+#: Columns beside those of a table that tell the rows' tasks apart: codes of a category, shape
+#: (n_rows,), -1 if missing; or numbers, shape (n_rows, n_columns).
+AddedColumns: TypeAlias = "npt.NDArray[np.integer[Any]] | npt.NDArray[np.float32]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +85,14 @@ def make_task_column(column: int | str | None, penalty: float, score: object) ->
     return TaskColumn(column, float(penalty))
 
 
-def name_of_task_column(names: Sequence[str]) -> str:
-    """A name for one more column, unlike the others."""
-    name = "task"
-    while name in names:
-        name += "_"
-    return name
+def names_of_added(names: Sequence[str], added: AddedColumns) -> list[str]:
+    """Names for the added columns, unlike the others."""
+    prefix = "task"
+    while any(name.startswith(prefix) for name in names):
+        prefix += "_"
+    if added.ndim == 1:
+        return [prefix]
+    return [f"{prefix}{number}" for number in range(added.shape[1])]
 
 
 def grower_arguments(

@@ -14,13 +14,14 @@ from typing import Any, Literal
 import xgboost
 
 from mtboost.arguments import (
+    TaskSplits,
     at_least,
     check_rows,
     common_parameters,
     feature_prior_of,
     labels_are_classes,
     metric_of,
-    task_penalty_of,
+    task_splits_of,
 )
 from mtboost.backends import get_backend
 from mtboost.baselines import baseline_scores
@@ -147,7 +148,7 @@ def fit(
     split_score: Score = "entropy",
     beta: Beta = "auto",
     pooling: PoolingOption = None,
-    task_splits: bool | float = False,
+    task_splits: TaskSplits = False,
     symmetric_trees: bool = False,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
@@ -204,10 +205,12 @@ def fit(
         of all tasks to the one that its H_t rows alone would have: 0 shares the structure of the
         trees only, ``"auto"`` goes by how much the tasks differ in the first tree, and without it
         the values are shared too (docs/pooling.md).
-    task_splits : bool or float, default=False
-        Whether nodes of the common model may divide the tasks into two groups; a number is the
-        price c of such a cut in units of what it gains by chance, True is 1 (docs/split_scores.md).
-        Needs ``split_score="plain"`` and columns of numbers.
+    task_splits : bool, float or "descriptors", default=False
+        Whether nodes of the common model may divide the tasks into two groups. A number is the
+        price c of such a cut in units of what it gains by chance, True is 1. With
+        ``"descriptors"`` tasks are divided by numbers that describe them: rows, means, and how
+        labels go with columns (docs/split_scores.md). Needs ``split_score="plain"`` and columns of
+        numbers.
     symmetric_trees : bool, default=False
         Whether all nodes of a level of a tree have the same cut, in both stages: more rigid trees,
         often better on few and noisy rows (docs/symmetric_trees.md). Needs
@@ -308,6 +311,7 @@ def fit(
         num_boost_round = _AUTO_ROUNDS if strategy == "auto" else _ROUNDS
     threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
     score: Score = "plain" if strategy == "auto" else split_score
+    penalty, n_descriptors = task_splits_of(task_splits, score, objective, data)
     stages = TwoStages(
         backend=library,
         params=settings,
@@ -324,7 +328,8 @@ def fit(
         verbose=verbose,
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
         pooling=check_pooling(pooling),
-        task_penalty=task_penalty_of(task_splits, score, data),
+        task_penalty=penalty,
+        n_descriptors=n_descriptors,
         symmetric_trees=check_symmetric(symmetric_trees, score),
         on_round=on_round,
     )

@@ -33,17 +33,18 @@ from mtboost.lightgbm.matrices import (
     native,
     own_name,
     predict_margin,
-    with_category,
+    with_columns,
 )
 from mtboost.lightgbm.prune import without_columns
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.lightgbm.resolve import resolve_task
+from mtboost.lightgbm.resolve import resolve_descriptors, resolve_task
 from mtboost.losses import TaskLoss, check_labels, inverse_link, main_name, make_lightgbm_loss
 from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
+from mtboost.task_column import AddedColumns
 from mtboost.task_quitting import rounds_of_rows
 from mtboost.tasks import TaskName, TaskSet
 
@@ -214,7 +215,7 @@ class LightgbmBackend(Backend):
         params: Params,
         n_threads: int,
         ref: lightgbm.Dataset | None = None,
-        codes: npt.NDArray[np.integer[Any]] | None = None,
+        added: AddedColumns | None = None,
         feature_weights: npt.NDArray[np.float32] | None = None,
     ) -> lightgbm.Dataset:
         return dataset(
@@ -224,7 +225,7 @@ class LightgbmBackend(Backend):
             init_score=margin,
             params={**params, "num_threads": n_threads},
             ref=ref,
-            codes=codes,
+            added=added,
         )
 
     def train_common(
@@ -236,7 +237,7 @@ class LightgbmBackend(Backend):
         tasks: TaskSet,
         score: Score,
         beta: Beta,
-        table: Table,
+        table: Table | None,
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
         task_penalty: float | None = None,
@@ -363,13 +364,18 @@ class LightgbmBackend(Backend):
     def resolve_task(self, document: assemble.Document, code: int | None) -> assemble.Document:
         return resolve_task(document, code)
 
+    def resolve_descriptors(
+        self, document: assemble.Document, values: npt.NDArray[np.float32]
+    ) -> assemble.Document:
+        return resolve_descriptors(document, values)
+
     def leaves(
         self,
         booster: lightgbm.Booster,
         table: Table,
-        codes: npt.NDArray[np.integer[Any]] | None = None,
+        added: AddedColumns | None = None,
     ) -> npt.NDArray[np.int32]:
-        data = native(table) if codes is None else with_category(native(table), codes)
+        data = native(table) if added is None else with_columns(native(table), added)
         found = np.asarray(booster.predict(data, pred_leaf=True), np.int32)
         return found.reshape(table.n_rows, -1)
 
@@ -411,9 +417,9 @@ class LightgbmBackend(Backend):
         booster: lightgbm.Booster,
         table: Table,
         margin: Margins | None,
-        codes: npt.NDArray[np.integer[Any]] | None = None,
+        added: AddedColumns | None = None,
     ) -> Margins:
-        found = predict_margin(booster, table, codes=codes)
+        found = predict_margin(booster, table, added=added)
         return found if margin is None else np.reshape(margin, found.shape) + found
 
     def response(self, no_rounds: lightgbm.Booster, columns: Columns, margins: Margins) -> Margins:

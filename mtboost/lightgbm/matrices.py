@@ -12,7 +12,7 @@ import scipy.sparse
 from mtboost.errors import DataError, MissingDependencyError
 from mtboost.labels import FloatArray
 from mtboost.tables import Table
-from mtboost.task_column import name_of_task_column
+from mtboost.task_column import AddedColumns, names_of_added
 
 # Characters that LightGBM refuses in names, and two that would end the line they are written in.
 _FORBIDDEN = set('[]{}":,\n\r')
@@ -70,18 +70,17 @@ def dataset(
     init_score: npt.NDArray[np.floating] | None,
     params: dict[str, Any],
     ref: lightgbm.Dataset | None = None,
-    codes: npt.NDArray[np.integer[Any]] | None = None,
+    added: AddedColumns | None = None,
 ) -> lightgbm.Dataset:
-    """Rows to train on, or with the bins of `ref` to validate on; `codes` is one more category."""
+    """Rows to train on, or with the bins of `ref` to validate on, and with more columns."""
     data, names = native(table), table.feature_names
     check_names(table)
     options: dict[str, Any] = {}
-    if codes is not None:
-        data = with_category(data, codes)
-        names = names and (*names, name_of_task_column(names))
-        options["categorical_feature"] = [table.n_features]
-        if table.categorical_features:
-            options["categorical_feature"] = "auto"
+    if added is not None:
+        data = with_columns(data, added)
+        names = names and (*names, *names_of_added(names, added))
+        if added.ndim == 1 and not table.categorical_features:
+            options["categorical_feature"] = [table.n_features]
     if init_score is not None and init_score.ndim == 2 and init_score.shape[1] == 1:
         init_score = init_score[:, 0]
     return lightgbm.Dataset(
@@ -123,30 +122,34 @@ def predict_margin(
     table: Table,
     *,
     n_rounds: int | None = None,
-    codes: npt.NDArray[np.integer[Any]] | None = None,
+    added: AddedColumns | None = None,
     **options: Any,
 ) -> npt.NDArray[np.float64]:
     """Raw scores of the first rounds, by default of all; shape (n_rows,) or (n_rows, n_outputs)."""
-    data = native(table) if codes is None else with_category(native(table), codes)
+    data = native(table) if added is None else with_columns(native(table), added)
     rounds = booster.current_iteration() if n_rounds is None else n_rounds
     if table.n_rows * (1 + rounds) < _SERIAL_VISITS:
         options["num_threads"] = 1
     return np.asarray(booster.predict(data, raw_score=True, num_iteration=rounds, **options))
 
 
-def with_category(data: Any, codes: npt.NDArray[np.integer[Any]]) -> Any:
-    """One more column of category codes, a negative one missing; of an array they are numbers."""
+def with_columns(data: Any, added: AddedColumns) -> Any:
+    """More columns; of an array, categories are numbers, of which a negative one is missing."""
     if scipy.sparse.issparse(data):
-        column = scipy.sparse.csr_matrix(codes.astype(data.dtype)[:, None])
-        return scipy.sparse.hstack([data, column], format="csr")
+        columns = scipy.sparse.csr_matrix(added.reshape(len(added), -1).astype(data.dtype))
+        return scipy.sparse.hstack([data, columns], format="csr")
     if isinstance(data, np.ndarray):
-        return np.column_stack([data, codes.astype(data.dtype)])
+        return np.column_stack([data, added.astype(data.dtype)])
     import pandas
 
-    categories = np.arange(codes.max(initial=0) + 1)
-    column = pandas.Categorical.from_codes(np.maximum(codes, -1), categories)
-    name = name_of_task_column(list(map(str, data.columns)))
-    return data.set_axis(list(map(str, data.columns)), axis=1).assign(**{name: column})
+    names = list(map(str, data.columns))
+    if added.ndim == 1:
+        categories = np.arange(added.max(initial=0) + 1)
+        values = [pandas.Categorical.from_codes(np.maximum(added, -1), categories)]
+    else:
+        values = list(added.T)
+    new = dict(zip(names_of_added(names, added), values, strict=True))
+    return data.set_axis(names, axis=1).assign(**new)
 
 
 def _number(dtype: Any) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.errors import ModelFormatError
-from mtboost.lightgbm.assemble import Document, read_tree, tree_text
+from mtboost.lightgbm.assemble import Document, Tree, read_tree, tree_text
 from mtboost.lightgbm.prune import OF_FEATURES, spliced
 
 
@@ -37,28 +39,58 @@ def resolve_task(document: Document, code: int | None) -> Document:
     infos = (document.header["feature_infos"] or "").split(" ")
     if infos[-1].startswith("["):  # a constant column is "none", whatever it holds
         raise ModelFormatError("The last column of the booster is no category: it has no tasks.")
-    column = len(infos) - 1
-    header = {**document.header, "max_feature_idx": str(column - 1)}
+
+    def goes_left(tree: Tree) -> npt.NDArray[np.bool_]:
+        sets = np.split(tree.categories, tree.category_starts[1:-1])
+        left = np.zeros(len(tree.split_feature), bool)
+        left[tree.is_categorical] = [code in categories for categories in sets]
+        return left
+
+    of_pandas = document.pandas_categorical and document.pandas_categorical[:-1]
+    return replace(_resolve(document, 1, goes_left), pandas_categorical=of_pandas)
+
+
+def resolve_descriptors(document: Document, values: npt.NDArray[np.float32]) -> Document:
+    """Document of the task that has these values in the last columns, without them.
+
+    Parameters
+    ----------
+    document : Document
+        As of :func:`resolve_task`; the last columns are numbers.
+    values : ndarray of float32, shape (n_columns,)
+        None is 0 or NaN, which may be missing values for LightGBM.
+
+    Returns
+    -------
+    Document
+        As of :func:`resolve_task`.
+    """
+    first = len((document.header["feature_infos"] or "").split(" ")) - len(values)
+    of_columns = np.concatenate([np.zeros(first, np.float32), values])
+
+    def goes_left(tree: Tree) -> npt.NDArray[np.bool_]:
+        return np.asarray(of_columns[tree.split_feature] <= tree.threshold)
+
+    return _resolve(document, len(values), goes_left)
+
+
+def _resolve(
+    document: Document, n_columns: int, goes_left: Callable[[Tree], npt.NDArray[np.bool_]]
+) -> Document:
+    """Without the last columns: nodes that test them are replaced by the child the task goes to."""
+    kept = len((document.header["feature_infos"] or "").split(" ")) - n_columns
+    header = {**document.header, "max_feature_idx": str(kept - 1)}
     for name in OF_FEATURES:
         words = header.get(name)
         if words:
-            header[name] = " ".join(words.split(" ")[:-1])
-    return replace(
-        document,
-        header=header,
-        trees=[_resolve(text, column, code) for text in document.trees],
-        pandas_categorical=document.pandas_categorical and document.pandas_categorical[:-1],
-    )
+            header[name] = " ".join(words.split(" ")[:kept])
 
+    def resolved(text: str) -> str:
+        tree = read_tree(text)
+        divides_tasks = tree.split_feature >= kept
+        if not divides_tasks.any():
+            return text
+        goes_to = np.where(goes_left(tree), tree.left_child, tree.right_child)
+        return tree_text(spliced(tree, divides_tasks, goes_to))
 
-def _resolve(text: str, column: int, code: int | None) -> str:
-    """Tree whose nodes that divide tasks are replaced by the child to which the task goes."""
-    tree = read_tree(text)
-    divides_tasks = tree.split_feature == column
-    if not divides_tasks.any():
-        return text
-    sets = np.split(tree.categories, tree.category_starts[1:-1])
-    goes_left = np.zeros(len(divides_tasks), bool)
-    goes_left[tree.is_categorical] = [code in categories for categories in sets]
-    goes_to = np.where(goes_left, tree.left_child, tree.right_child)
-    return tree_text(spliced(tree, divides_tasks, goes_to))
+    return replace(document, header=header, trees=list(map(resolved, document.trees)))

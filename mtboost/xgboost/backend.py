@@ -25,6 +25,7 @@ from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
 from mtboost.tables import Columns, Table
+from mtboost.task_column import AddedColumns
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.threads import openmp_threads
 from mtboost.xgboost import assemble
@@ -39,16 +40,16 @@ from mtboost.xgboost.library import (
     with_start,
 )
 from mtboost.xgboost.matrices import (
-    matrix_with_category,
+    matrix_with,
     plain_matrix,
     quantile_matrix,
-    quantile_matrix_with_category,
+    quantile_matrix_with,
 )
 from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.prune import without_columns
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
-from mtboost.xgboost.resolve import resolve_task
+from mtboost.xgboost.resolve import resolve_descriptors, resolve_task
 
 # One thread visits so many pairs of a row and a round in about a millisecond.
 _SERIAL_VISITS = 100_000
@@ -178,7 +179,7 @@ class XgboostBackend(Backend):
         params: Params,
         n_threads: int,
         ref: xgboost.DMatrix | None = None,
-        codes: npt.NDArray[np.integer[Any]] | None = None,
+        added: AddedColumns | None = None,
         feature_weights: npt.NDArray[np.float32] | None = None,
     ) -> xgboost.DMatrix:
         options: dict[str, Any] = {
@@ -189,9 +190,9 @@ class XgboostBackend(Backend):
             "n_threads": n_threads,
             "ref": ref,
         }
-        if codes is None:
+        if added is None:
             return quantile_matrix(table, **options, feature_weights=feature_weights)
-        return quantile_matrix_with_category(table, codes, **options)
+        return quantile_matrix_with(table, added, **options)
 
     def train_common(
         self,
@@ -202,7 +203,7 @@ class XgboostBackend(Backend):
         tasks: TaskSet,
         score: Score,
         beta: Beta,
-        table: Table,
+        table: Table | None,
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
         task_penalty: float | None = None,
@@ -215,7 +216,7 @@ class XgboostBackend(Backend):
             score=score,
             beta=beta,
             pooling=pooling,
-            table=table.native if task_penalty is None else None,
+            table=table.native if table else None,
             task_column=None if task_penalty is None else -1,
             task_penalty=task_penalty or 0.0,
             symmetric_trees=symmetric_trees,
@@ -321,14 +322,19 @@ class XgboostBackend(Backend):
     def resolve_task(self, document: assemble.Document, code: int | None) -> assemble.Document:
         return resolve_task(document, code)
 
+    def resolve_descriptors(
+        self, document: assemble.Document, values: npt.NDArray[np.float32]
+    ) -> assemble.Document:
+        return resolve_descriptors(document, values)
+
     def leaves(
         self,
         booster: xgboost.Booster,
         table: Table,
-        codes: npt.NDArray[np.integer[Any]] | None = None,
+        added: AddedColumns | None = None,
     ) -> npt.NDArray[np.int32]:
-        if codes is not None:
-            found = np.asarray(booster.predict(matrix_with_category(table, codes), pred_leaf=True))
+        if added is not None:
+            found = np.asarray(booster.predict(matrix_with(table, added), pred_leaf=True))
         else:
             found = _predict(booster, table, None, pred_leaf=True)
         return found.reshape(table.n_rows, -1).astype(np.int32)
@@ -366,10 +372,10 @@ class XgboostBackend(Backend):
         booster: xgboost.Booster,
         table: Table,
         margin: Margins | None,
-        codes: npt.NDArray[np.integer[Any]] | None = None,
+        added: AddedColumns | None = None,
     ) -> Margins:
-        if codes is not None:
-            matrix = matrix_with_category(table, codes, base_margin=margin)
+        if added is not None:
+            matrix = matrix_with(table, added, base_margin=margin)
             return np.asarray(booster.predict(matrix, output_margin=True))
         return _predict(booster, table, margin, output_margin=True)
 

@@ -14,7 +14,7 @@ import xgboost
 from mtboost.errors import DataError
 from mtboost.labels import FloatArray
 from mtboost.tables import Table
-from mtboost.task_column import name_of_task_column
+from mtboost.task_column import AddedColumns, names_of_added
 from mtboost.xgboost.library import check_readable
 
 
@@ -44,9 +44,9 @@ def quantile_matrix(
         )
 
 
-def quantile_matrix_with_category(
+def quantile_matrix_with(
     table: Table,
-    codes: npt.NDArray[np.integer[Any]],
+    added: AddedColumns,
     *,
     label: FloatArray | None = None,
     weight: FloatArray | None = None,
@@ -55,9 +55,9 @@ def quantile_matrix_with_category(
     n_threads: int | None = None,
     ref: xgboost.DMatrix | None = None,
 ) -> xgboost.QuantileDMatrix:
-    """As :func:`quantile_matrix`, with one more column of category codes; -1 is missing."""
+    """As :func:`quantile_matrix`, with more columns."""
     return xgboost.QuantileDMatrix(
-        **_with_category(table, codes, n_threads),
+        **_with(table, added, n_threads),
         label=label,
         weight=weight,
         base_margin=base_margin,
@@ -67,32 +67,35 @@ def quantile_matrix_with_category(
     )
 
 
-def matrix_with_category(
+def matrix_with(
     table: Table,
-    codes: npt.NDArray[np.integer[Any]],
+    added: AddedColumns,
     *,
     base_margin: FloatArray | None = None,
 ) -> xgboost.DMatrix:
-    """As :func:`plain_matrix`, with one more column of category codes; -1 is missing."""
-    return xgboost.DMatrix(**_with_category(table, codes, None), base_margin=base_margin)
+    """As :func:`plain_matrix`, with more columns."""
+    return xgboost.DMatrix(**_with(table, added, None), base_margin=base_margin)
 
 
-def _with_category(
-    table: Table, codes: npt.NDArray[np.integer[Any]], n_threads: int | None
-) -> dict[str, Any]:
+def _with(table: Table, added: AddedColumns, n_threads: int | None) -> dict[str, Any]:
     plain = plain_matrix(table, n_threads=n_threads)
-    n_rows = len(codes)
-    values = np.where(codes < 0, np.float32(np.nan), codes.astype(np.float32))
-    column = scipy.sparse.csr_array(  # code 0 is stored: what is not stored is missing
-        (values, np.zeros(n_rows, np.int32), np.arange(n_rows + 1)),
-        shape=(n_rows, 1),
+    is_category = added.ndim == 1
+    values = np.where(added < 0, np.nan, added)[:, None] if is_category else added
+    n_rows, n_added = values.shape
+    columns = scipy.sparse.csr_array(  # zeros are stored: what is not stored is missing
+        (
+            values.astype(np.float32).ravel(),
+            np.tile(np.arange(n_added, dtype=np.int32), n_rows),
+            np.arange(0, n_rows * n_added + 1, n_added),
+        ),
+        shape=(n_rows, n_added),
     )
     types = list(plain.feature_types or ["float"] * plain.num_col())
     names = plain.feature_names
     return {
-        "data": scipy.sparse.hstack([plain.get_data(), column], format="csr"),
-        "feature_names": names and [*names, name_of_task_column(names)],
-        "feature_types": [*types, "c"],
+        "data": scipy.sparse.hstack([plain.get_data(), columns], format="csr"),
+        "feature_names": names and [*names, *names_of_added(names, added)],
+        "feature_types": [*types, *(["c"] if is_category else ["float"] * n_added)],
         "enable_categorical": True,
     }
 

@@ -1,17 +1,23 @@
 """A booster with task splits, as the booster of one task.
 
 Nodes that divide tasks send all rows of a task the same way. For one task each of them is replaced
-by the child it leads to, and the column of task codes, which is the last one, is dropped: what is
-left gives the task's rows the same leaves in the same order, and so the same bits.
+by the child it leads to, and the last columns, which hold the code of the task or its descriptors,
+are dropped: what is left gives the task's rows the same leaves in the same order, and so the same
+bits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.errors import ModelFormatError
 from mtboost.xgboost.assemble import Document, outputs_of, trees_of, with_trees
 from mtboost.xgboost.prune import listed_categories, spliced, with_features
+
+Nodes = npt.NDArray[np.int64]
 
 
 def resolve_task(document: Document, code: int | None) -> Document:
@@ -38,20 +44,55 @@ def resolve_task(document: Document, code: int | None) -> Document:
     learner = document["learner"]
     if not learner["feature_types"] or learner["feature_types"][-1] != "c":
         raise ModelFormatError("The last column of the booster is no category: it has no tasks.")
-    column = int(learner["learner_model_param"]["num_feature"]) - 1
-    trees = [_resolve(tree, column, code) for tree in trees_of(document)]
-    return with_trees(
-        with_features(document, np.arange(column)), trees, n_outputs=outputs_of(document)
-    )
+
+    def goes_left(tree: Document, nodes: Nodes) -> npt.NDArray[np.bool_]:
+        if code is None:
+            return np.asarray(tree["default_left"][nodes] == 1)
+        listed = listed_categories(tree)
+        return np.array([code not in listed[node] for node in nodes.tolist()], bool)
+
+    return _resolve(document, 1, goes_left)
 
 
-def _resolve(tree: Document, column: int, code: int | None) -> Document:
-    """Tree whose nodes that divide tasks are replaced by the child to which the task goes."""
-    left, right = tree["left_children"], tree["right_children"]
-    listed = listed_categories(tree)
-    goes_to = np.full(len(left), -1)
-    for node in np.flatnonzero((left >= 0) & (tree["split_indices"] == column)).tolist():
-        goes_left = tree["default_left"][node] if code is None else code not in listed[node]
-        goes_to[node] = left[node] if goes_left else right[node]
-    short = spliced(tree, goes_to)
-    return {**short, "tree_param": {**short["tree_param"], "num_feature": str(column)}}
+def resolve_descriptors(document: Document, values: npt.NDArray[np.float32]) -> Document:
+    """Document of the task that has these values in the last columns, without them.
+
+    Parameters
+    ----------
+    document : dict
+        As of :func:`resolve_task`; the last columns are numbers.
+    values : ndarray of float32, shape (n_columns,)
+
+    Returns
+    -------
+    dict
+        As of :func:`resolve_task`.
+    """
+
+    def goes_left(tree: Document, nodes: Nodes) -> npt.NDArray[np.bool_]:
+        first = int(tree["tree_param"]["num_feature"]) - len(values)
+        own = values[tree["split_indices"][nodes] - first]
+        return np.asarray(own < tree["split_conditions"][nodes])
+
+    return _resolve(document, len(values), goes_left)
+
+
+def _resolve(
+    document: Document,
+    n_columns: int,
+    goes_left: Callable[[Document, Nodes], npt.NDArray[np.bool_]],
+) -> Document:
+    """Without the last columns: nodes that test them are replaced by the child the task goes to."""
+    kept = int(document["learner"]["learner_model_param"]["num_feature"]) - n_columns
+
+    def resolved(tree: Document) -> Document:
+        left, right = tree["left_children"], tree["right_children"]
+        nodes = np.flatnonzero((left >= 0) & (tree["split_indices"] >= kept))
+        goes_to = np.full(len(left), -1)
+        goes_to[nodes] = np.where(goes_left(tree, nodes), left[nodes], right[nodes])
+        short = spliced(tree, goes_to)
+        return {**short, "tree_param": {**short["tree_param"], "num_feature": str(kept)}}
+
+    trees = [resolved(tree) for tree in trees_of(document)]
+    frame = with_features(document, np.arange(kept))
+    return with_trees(frame, trees, n_outputs=outputs_of(document))

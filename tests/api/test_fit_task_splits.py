@@ -38,8 +38,12 @@ def fitted(library, table=X, y=Y, task=TASK, **options):
     return mtboost.fit(table, y, task=task, backend=library.name, **options)
 
 
-def test_opposite_tasks_are_divided(library):
-    found = fitted(library).predict(NEW, task=NEW_TASK)
+by_code_or_descriptors = pytest.mark.parametrize("splits", [True, "descriptors"])
+
+
+@by_code_or_descriptors
+def test_opposite_tasks_are_divided(library, splits):
+    found = fitted(library, task_splits=splits).predict(NEW, task=NEW_TASK)
     pooled = fitted(library, task_splits=False).predict(NEW, task=NEW_TASK)
     assert np.mean((found - NEW_Y) ** 2) < 0.3 * np.mean((pooled - NEW_Y) ** 2)
 
@@ -52,6 +56,11 @@ def test_opposite_tasks_are_divided(library):
         {"pooling": 5.0},
         {"specific_rounds": 10, "patience": 5},
         {"task_splits": 0.5, "refit": True},
+        {"task_splits": "descriptors"},
+        {"task_splits": "descriptors", "objective": "binary:logistic", "pooling": 5.0},
+        {"task_splits": "descriptors", "specific_rounds": 10, "patience": 5, "refit": True},
+        {"task_splits": "descriptors", "symmetric_trees": True},
+        {"task_splits": "descriptors", "objective": "multi:softprob"},
     ],
     ids=str,
 )
@@ -61,6 +70,9 @@ def test_a_tasks_booster_gives_its_margins(library, options, has_names, tmp_path
     y = Y
     if objective := options.get("objective"):
         options["objective"], y = library.own(objective), (Y > 0).astype(float)
+        if objective == "multi:softprob":
+            y = np.digitize(Y, [-0.5, 0.5]).astype(float)
+            options["params"] = {"num_class": 3, "max_depth": 4}
     table, new = (
         (pd.DataFrame(X, columns=COLUMNS), pd.DataFrame(NEW, columns=COLUMNS))
         if has_names
@@ -87,15 +99,17 @@ def test_a_tasks_booster_gives_its_margins(library, options, has_names, tmp_path
     )
 
 
-def test_with_one_task_there_is_nothing_to_divide(library):
+@by_code_or_descriptors
+def test_with_one_task_there_is_nothing_to_divide(library, splits):
     one = np.zeros(len(X), int)
-    found = fitted(library, task=one).predict_margin(NEW, task=one[: len(NEW)])
+    found = fitted(library, task=one, task_splits=splits).predict_margin(NEW, task=one[: len(NEW)])
     plain = fitted(library, task=one, task_splits=False).predict_margin(NEW, task=one[: len(NEW)])
     np.testing.assert_array_equal(found, plain)
 
 
-def test_a_new_task_follows_nodes_as_rows_without_a_task(library):
-    model = fitted(library, pooling=5.0)
+@by_code_or_descriptors
+def test_a_new_task_follows_nodes_as_rows_without_a_task(library, splits):
+    model = fitted(library, pooling=5.0, task_splits=splits)
     before = model.predict_margin(NEW, task=NEW_TASK)
     model.add_task(99, NEW[:200], NEW_Y[:200])
     np.testing.assert_array_equal(model.predict_margin(NEW, task=NEW_TASK), before)
@@ -111,6 +125,7 @@ def test_a_new_task_follows_nodes_as_rows_without_a_task(library):
         ({"split_score": "entropy"}, "split_score='plain'"),
         ({"task_splits": -1}, "task_splits must be"),
         ({"task_splits": "yes"}, "task_splits must be"),
+        ({"task_splits": "descriptors", "split_score": "variance"}, "split_score='plain'"),
     ],
 )
 def test_what_cannot_be_is_an_error(library, options, message):
@@ -120,5 +135,19 @@ def test_what_cannot_be_is_an_error(library, options, message):
 
 def test_columns_of_categories_are_refused(library):
     table = pd.DataFrame(X, columns=COLUMNS).assign(e=pd.Categorical(["u", "v", "w"] * 500))
-    with pytest.raises(ParameterError, match="'e'"):
-        fitted(library, table)
+    for splits in (True, "descriptors"):
+        with pytest.raises(ParameterError, match="'e'"):
+            fitted(library, table, task_splits=splits)
+
+
+def test_descriptors_are_of_labels_that_can_be_compared(library):
+    objective = {task: library.own("reg:squarederror") for task in range(N_TASKS)}
+    with pytest.raises(ParameterError, match="an objective of its own"):
+        fitted(library, task_splits="descriptors", objective=objective)
+
+
+def test_tasks_without_rows_to_validate_on_are_divided(library):
+    few = np.flatnonzero((TASK < 5) | (np.arange(len(TASK)) < 30))
+    eval_set = (X[TASK == 1], Y[TASK == 1], TASK[TASK == 1])
+    model = fitted(library, X[few], Y[few], TASK[few], task_splits="descriptors", eval_set=eval_set)
+    assert np.isfinite(model.predict(NEW, task=NEW_TASK)).all()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tells tasks apart: the numbers of the twin, and those that are there to be found."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
+from oracle import naive_task_descriptors
+
+from mtboost.dataset import Dataset
+from mtboost.task_descriptors import describe_tasks
+
+N_TASKS = 12
+
+
+def rows(seed, n_rows=900, n_columns=6):
+    """Tasks of unequal sizes; some columns differ between them, and so does what they do."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.random(N_TASKS) + 0.1
+    task = np.append(rng.choice(N_TASKS, n_rows, p=sizes / sizes.sum()), np.arange(N_TASKS))
+    X = rng.normal(size=(len(task), n_columns)) + rng.normal(size=(N_TASKS, n_columns))[task] / 4
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, -1] = 1.0
+    slopes = rng.normal(size=(N_TASKS, n_columns)) / 3
+    y = np.nansum(X * slopes[task], axis=1) + rng.normal(size=len(task))
+    return X, y, task
+
+
+def ranks(values):
+    return np.unique(values, return_inverse=True)[1] + 1
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 8])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("has_classes", [False, True])
+def test_descriptors_are_the_twins(most, is_weighted, has_classes):
+    X, y, task = rows(most)
+    weight = np.random.default_rng(1).integers(1, 4, len(y)) * 1.0
+    labels = [y.astype(np.float32).astype(float)]
+    if has_classes:
+        y = np.digitize(y, [-0.5, 0.5])
+        labels = [(y == number).astype(float) for number in range(3)]
+    data = Dataset(X, y, task=task, weight=weight if is_weighted else None)
+    found = describe_tasks(data, most, has_classes).ranks
+    expected = naive_task_descriptors.describe(
+        X, labels, task, weight if is_weighted else np.ones(len(y)), most
+    )
+    assert found.shape == (N_TASKS + 1, len(expected))
+    assert len(expected) > 2 * most > 0 or most in (0, 8)
+    for column, values in zip(found.T, expected, strict=True):
+        assert_array_equal(column[:-1], ranks(np.round(values, 12)))
+
+
+def test_any_table_gives_the_same():
+    X, y, task = rows(5)
+    dense = np.nan_to_num(X)
+    names = list("abcdef")
+    found = [
+        describe_tasks(Dataset(table, y, task=task)).ranks
+        for table in (
+            dense,
+            pd.DataFrame(dense, columns=names),
+            scipy.sparse.csr_array(dense),
+            scipy.sparse.csc_array(dense),
+        )
+    ]
+    for other in found[1:]:
+        assert_array_equal(other, found[0])
+
+
+def test_groups_of_tasks_that_use_a_column_in_opposite_ways_stand_apart():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(10), 100)
+    X = rng.normal(size=(1000, 3))
+    y = X[:, 1] * np.where(task % 2, 1, -1) + rng.normal(size=1000) / 2
+    found = describe_tasks(Dataset(X, y, task=task)).ranks
+    (column,) = [each for each in found.T if {*each[1:-1:2]} == {6, 7, 8, 9, 10}]
+    assert column[-1] == 5.5
+
+
+def test_tasks_that_are_alike_have_few_descriptors():
+    """Of 7 statistics of 20 equal tasks each passes with a chance of about .03; 100 draws."""
+    n_found = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        task = np.repeat(np.arange(20), 30)
+        X, y = rng.normal(size=(600, 3)), rng.normal(size=600)
+        n_found += describe_tasks(Dataset(X, y, task=task)).ranks.shape[1] - 1
+    assert n_found < 50  # expected 21, standard deviation 5
+
+
+def test_an_unknown_task_is_like_the_mean():
+    task = np.repeat([0, 1, 2], [10, 20, 90])
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.normal(size=(120, 1)), rng.normal(size=120) + 5 * task, task=task)
+    found = describe_tasks(data, 0)
+    assert_array_equal(found.ranks, [[1, 1], [2, 2], [3, 3], [2.5, 2.5]])
+    assert_array_equal(found.of_rows(np.array([2, -1])), [[3, 3], [2.5, 2.5]])
+    assert_array_equal(found.with_task().ranks[3:], found.ranks[[3, 3]])
+
+
+def test_a_task_without_weight_is_like_the_others():
+    task = np.repeat([0, 1, 2], 40)
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=120) + 5 * task
+    weight = np.where(task == 2, 0.0, 1.0)
+    found = describe_tasks(Dataset(rng.normal(size=(120, 1)), y, task=task, weight=weight), 0).ranks
+    assert_allclose(found[:3, 1], [1, 3, 2])
