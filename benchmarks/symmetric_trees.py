@@ -3,7 +3,8 @@
 Data and scores are those of never_worse.py. The common model alone (no specific ones) is trained by
 XGBoost's loop with half of the rows for each tree; its depth (2, 4 or 6) and rounds are found on a
 fifth of the training rows at a learning rate of .1, then it is trained on all at .04. Leaves are
-pooled, or partially (κ half of a task's mean hessian), or nodes may divide tasks, without a price.
+pooled, or partially (κ half of a task's mean hessian), or nodes may divide tasks, without a price
+or by descriptors.
 CatBoost, whose trees are symmetric, has the task as a category.
 
     python benchmarks/symmetric_trees.py [--data FOLDER] [--seeds 3] [names of never_worse.py]
@@ -29,6 +30,7 @@ LEAVES: dict[str, dict[str, Any]] = {
     "pooled": {},
     "partially pooled": {"pooling": 0.5},
     "task splits": {"task_splits": 0.0},
+    "descriptors": {"task_splits": "descriptors"},
 }
 
 

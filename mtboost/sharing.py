@@ -4,10 +4,10 @@ The order of the search:
 
 1. The common model, one choice after the other: how deep its trees are, unless the user says;
    then its leaves, pooled or partially pooled with much or little shrinkage; whether nodes may
-   divide tasks; whether trees are symmetric; how many rows they see. Less sharing must be better
-   by more than one standard error of the difference, over all validation rows. Settings are
-   compared in large steps (learning rates), which rank them as small ones do; what has won is
-   trained in the small steps of the final model.
+   divide tasks, and by what; whether trees are symmetric; how many rows they see. To share less
+   than a pooled model must be better by more than one standard error of the difference, over all
+   validation rows. Settings are compared in large steps (learning rates), which rank them as
+   small ones do; what has won is trained in the small steps of the final model.
 2. For each task four ways to use it: the common model alone, a specific model that continues it,
    the average with an independent model, or the independent model alone (sharing_evidence.py has
    the rule).
@@ -35,7 +35,7 @@ from mtboost.tasks import TaskName
 _SEARCH_LEARNING_RATE = 0.1
 _OWN_LEARNING_RATE = 0.05
 #: Tasks by which ways to share are compared.
-_MOST_TASKS = 200
+_MOST_TASKS = 100
 #: Standard errors by which independent models may be worse in large steps, to be trained in small.
 _MUCH_WORSE = 2.0
 #: λ of specific stumps in units of κ: little more than shrunken offsets at first.
@@ -267,31 +267,35 @@ def _add_best_independent(
 ) -> tuple[TwoStages, Callable[[int], int]]:
     """Settings of independent models, and their rounds from those that were found.
 
-    The size of their trees is small, as few rows want, or what the user wants. In small steps they
-    are trained only if they come near the common model in large ones.
+    The size of their trees is small, as few rows want, or what the user wants. A second size, and
+    small steps, are tried only if they come near the common model in large ones.
     """
     nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
+    of_common = found.of_rows[_row_numbers(found.valid, watched.tasks)]
 
-    def best_of(steps: TwoStages, sizes: list[str]) -> str:
-        """Add the models of the best size."""
-        models = {}
-        for size in sizes:
-            stages = found.best.sized(steps, size)
-            n_rounds = stages.rounds if stages.specific_rounds else 0
-            stages = replace(stages, specific_rounds=n_rounds)
-            models[size] = stages.fit_specific(train, watched, nobody, alone=tuple(train.tasks))
-        best = min(models, key=lambda size: evidence.mean_loss(models[size], "independent"))
-        evidence.add("independent", models[best], nobody)
-        return best
+    def trained(steps: TwoStages, size: str) -> dict[TaskName, SpecificModel]:
+        stages = found.best.sized(steps, size)
+        n_rounds = stages.rounds if stages.specific_rounds else 0
+        stages = replace(stages, specific_rounds=n_rounds)
+        return stages.fit_specific(train, watched, nobody, alone=tuple(train.tasks))
+
+    def are_near() -> bool:
+        losses = evidence.losses_of_rows("independent")
+        return not is_better(of_common, losses, row_weights(watched), _MUCH_WORSE)
 
     scale = found.stages.params["learning_rate"] / small.params["learning_rate"]
-    size = best_of(found.stages, list(sizes_of(found.stages))[:2])
-    losses = evidence.losses_of_rows("independent")
-    of_common = found.of_rows[_row_numbers(found.valid, watched.tasks)]
-    if scale > 1.0 and not is_better(of_common, losses, row_weights(watched), _MUCH_WORSE):
+    best, *others = list(sizes_of(found.stages))[:2]
+    models = trained(found.stages, best)
+    evidence.add("independent", models, nobody)
+    for size in others if are_near() else ():
+        other = trained(found.stages, size)
+        if evidence.mean_loss(other, "independent") < evidence.mean_loss(models, "independent"):
+            best, models = size, other
+            evidence.add("independent", models, nobody)
+    if scale > 1.0 and are_near():
         scale = 1.0
-        best_of(small, [size])
-    return found.best.sized(small, size), lambda n_rounds: math.ceil(scale * n_rounds)
+        evidence.add("independent", trained(small, best), nobody)
+    return found.best.sized(small, best), lambda n_rounds: math.ceil(scale * n_rounds)
 
 
 def _row_numbers(data: Dataset, tasks: Iterable[TaskName]) -> npt.NDArray[np.int64]:

@@ -504,9 +504,12 @@ def as_losses(metric: Metric, values: npt.NDArray[np.float64]) -> npt.NDArray[np
 
 
 def from_loss(metric: Metric, loss: float) -> float:
-    """The metric of rows whose mean loss it is, the way back of :func:`as_losses`."""
+    """The metric of rows whose mean loss it is, the way back of :func:`as_losses`.
+
+    An estimated mean of squares may be below 0; its root is 0.
+    """
     if metric.name in ("rmse", "rmsle"):
-        return float(np.sqrt(loss))
+        return float(np.sqrt(np.maximum(loss, 0.0)))
     return float(-loss if metric.greater_is_better else loss)
 
 
