@@ -9,6 +9,7 @@ from mtboost.errors import ParameterError
 from mtboost.metrics import get_metric
 from mtboost.sharing_evidence import _curves, _shared_rounds, pays_for_all
 from mtboost.shrinkage import shrunk_means
+from mtboost.stages import TwoStages, from_loss
 
 N_TASKS, N_EACH = 6, 150
 # One size of trees: the search is then a third as long.
@@ -201,6 +202,32 @@ def test_the_common_models_that_were_tried_are_told(library):
     assert losses["given size, pooling 0.1"] < losses["given size, pooled"]
 
 
+def test_groups_of_tasks_are_divided_by_what_describes_them(library):
+    functions = [wave, lambda a, b, c: -wave(a, b, c)] * (N_TASKS // 2)
+    losses = fitted(library, tasks_of(functions, noise=1.0)).common_losses
+    assert losses["given size, pooled, descriptors"] < losses["given size, pooled"]
+    best = min(losses, key=losses.__getitem__)
+    assert "descriptors" in best or "task splits" in best
+
+
+def test_independent_models_that_are_far_off_are_of_one_size(library, monkeypatch):
+    sizes = []
+
+    def counted(stages, train, valid, common, n_rounds=None, alone=()):
+        if alone and n_rounds is None:
+            sizes.append(stages.params)
+        return fit_specific(stages, train, valid, common, n_rounds, alone)
+
+    fit_specific = TwoStages.fit_specific
+    monkeypatch.setattr(TwoStages, "fit_specific", counted)
+    options = {"params": {}, "num_boost_round": 80, "patience": 5}
+    fitted(library, tasks_of(SAME, n_each=40), **options)
+    assert len(sizes) == 1
+    unrelated = [lambda a, b, c, s=s: s * (a + 3 * b - 2 * c) for s in (2, -3, 1, -2, 3, -1)]
+    fitted(library, tasks_of(unrelated), **options)
+    assert len(sizes) == 4  # two sizes, and the better one in small steps
+
+
 def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_ones(library):
     small = {**OPTIONS["params"], "learning_rate": 0.02}
     model = fitted(library, tasks_of(SAME), params=small, num_boost_round=200, patience=5)
@@ -390,3 +417,10 @@ def test_a_curve_that_ended_early_goes_on_as_it_ended_or_rises_on():
     np.testing.assert_array_equal(_curves(mae, histories, goes_on=True)[0], [5, 1, 2, 3, 4, 5, 6])
     falls = [np.array([5.0, 4.0, 3.0]), np.full(5, 2.0)]
     np.testing.assert_array_equal(_curves(mae, falls, goes_on=True)[0], [5, 4, 3, 3, 3])
+
+
+def test_an_estimated_loss_below_zero_is_no_error():
+    assert from_loss(get_metric("rmse"), 4.0) == 2.0
+    assert from_loss(get_metric("rmse"), -1e-3) == 0.0
+    assert np.isnan(from_loss(get_metric("rmse"), np.nan))
+    assert from_loss(get_metric("mae"), -1e-3) == -1e-3
