@@ -220,6 +220,10 @@ class CommonTrees:
         """
         document = self.backend.document(self.booster)
         n_rounds = int(rounds.max(initial=0))
+        if self.pooled.pooling is None and not self.shares and (rounds == n_rounds).all():
+            first = self.backend.first_rounds(document, n_rounds)
+            margins = self.backend.predict_margin(first, table, base_margin, self._added(codes))
+            return margins.reshape(table.n_rows, -1)
         per_block = max(1, _LEAVES_PER_BLOCK // max(1, n_rounds))
         parts = []
         for begin in range(0, max(1, table.n_rows), per_block):
