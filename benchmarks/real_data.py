@@ -214,6 +214,19 @@ def two_stages(score: str) -> Callable[[Task, np.ndarray, np.ndarray], np.ndarra
     return run
 
 
+def auto(data: Task, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """``strategy="auto"``, which holds out rows of its own and goes by its own loss."""
+    model = mtboost.fit(
+        data.X[train],
+        data.y[train],
+        task=data.task[train],
+        objective=data.objective,
+        strategy="auto",
+        n_threads=THREADS,
+    )
+    return np.asarray(model.predict(data.X[test], task=data.task[test]))
+
+
 METHODS: dict[str, Callable[[Task, np.ndarray, np.ndarray], np.ndarray]] = {
     "pooled": pooled,
     "independent": independent,
@@ -222,6 +235,7 @@ METHODS: dict[str, Callable[[Task, np.ndarray, np.ndarray], np.ndarray]] = {
     "mtboost plain": two_stages("plain"),
     "mtboost entropy": two_stages("entropy"),
     "mtboost variance": two_stages("variance"),
+    "mtboost auto": auto,
 }
 
 
