@@ -99,10 +99,11 @@ class CommonTrees:
         base_margin: Margins | None,
         loss: Loss,
     ) -> CommonTrees:
-        """These trees with leaf values for one more task, as if its rows had not counted before.
+        """These trees for one more task, as if its rows had not counted before.
 
-        Tree after tree, its rows have gradients at their margins so far, and its value in a leaf is
-        shrunk towards the pooled one with the κ of the others.
+        Its rows describe it, if nodes divide tasks by descriptors. It has leaf values, if the
+        others have: tree after tree, its rows have gradients at their margins so far, and its value
+        in a leaf is shrunk towards the pooled one with the κ of the others.
 
         Parameters
         ----------
@@ -113,6 +114,11 @@ class CommonTrees:
         loss : Loss
             That of the common model.
         """
+        descriptors = None
+        if self.descriptors is not None:
+            descriptors = self.descriptors.with_task(table, np.asarray(labels), weight)
+        if self.pooled.pooling is None:
+            return self.with_task(task, [], descriptors)
         document = self.backend.document(self.booster)
         n_outputs = self.backend.n_outputs(document)
         labels = np.asarray(labels, np.float32)[:, None]
@@ -120,7 +126,9 @@ class CommonTrees:
         new = np.full(table.n_rows, -1, np.int32)
         margins = self._start(document, table, new, base_margin)
         margins += [own.start for own in self.pooled.values[:n_outputs]]
-        leaves = self.backend.leaves(self.booster, table, self._added(new))
+        place = np.full(table.n_rows, len(self.tasks))
+        added = self._added(new) if descriptors is None else descriptors.of_rows(place)
+        leaves = self.backend.leaves(self.booster, table, added)
         codes = np.zeros(table.n_rows, np.int32)
         own: list[TaskValues] = []
         pairs: Any = None
@@ -147,7 +155,7 @@ class CommonTrees:
             own.append(replace(values, value=values.value + known.start))
             table_of_task = values.of_task(pooled, 0).astype(margins.dtype)
             margins[:, output] += table_of_task[leaves[:, number]]
-        return self.with_task(task, own)
+        return self.with_task(task, own, descriptors)
 
     def _start(
         self,
@@ -175,7 +183,12 @@ class CommonTrees:
         assert isinstance(self.pooled.pooling, float)
         return self.pooled.pooling
 
-    def with_task(self, task: TaskName, values: Sequence[TaskValues]) -> CommonTrees:
+    def with_task(
+        self,
+        task: TaskName,
+        values: Sequence[TaskValues],
+        descriptors: TaskDescriptors | None = None,
+    ) -> CommonTrees:
         """These trees, also for one more task; `values` are the task's, with the code 0."""
         code = len(self.tasks)
         together = [
@@ -186,7 +199,7 @@ class CommonTrees:
             self,
             tasks=(*self.tasks, task),
             pooled=PooledTrees(self.pooled.pooling, together),
-            descriptors=self.descriptors and self.descriptors.with_task(),
+            descriptors=descriptors,
         )
 
     def codes_of(self, names: Sequence[TaskName]) -> npt.NDArray[np.int32]:

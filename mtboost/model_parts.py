@@ -19,8 +19,9 @@ from mtboost.pooled_leaves import (
     write_task_values,
 )
 from mtboost.reports import TaskReport
+from mtboost.shrinkage import Population
 from mtboost.tables import Columns
-from mtboost.task_descriptors import TaskDescriptors
+from mtboost.task_descriptors import Column, Descriptor, TaskDescriptors
 from mtboost.tasks import TaskName
 
 _DESCRIPTORS = "task_descriptors.npy"
@@ -40,7 +41,7 @@ def to_parts(model: Mapping[str, Any]) -> tuple[int, dict[str, Any], dict[str, b
     if not trees.are_same_for_all:
         parts |= write_task_values(trees.pooled.values)
         if trees.descriptors is not None:
-            parts[_DESCRIPTORS] = to_bytes(trees.descriptors.ranks)
+            parts[_DESCRIPTORS] = to_bytes(trees.descriptors.values)
         form = 4
     return form, _metadata(model, trees), parts
 
@@ -84,7 +85,33 @@ def _tasks_of_trees(trees: CommonTrees) -> dict[str, Any]:
         "pooled_tasks": trees.tasks,
         "has_task_column": trees.has_task_column,
         "shares": [[task, share] for task, share in trees.shares.items()],
+        **_descriptors_to_json(trees.descriptors),
     }
+
+
+def _descriptors_to_json(descriptors: TaskDescriptors | None) -> dict[str, Any]:
+    if descriptors is None:
+        return {}
+    return {
+        "descriptors": [asdict(each) for each in descriptors.descriptors],
+        "n_described": descriptors.n_trained,
+    }
+
+
+def _read_descriptors(
+    metadata: Mapping[str, Any], parts: Mapping[str, bytes]
+) -> TaskDescriptors | None:
+    if "descriptors" not in metadata:
+        return None
+    found = []
+    for entry in metadata["descriptors"]:
+        column, population = entry["column"], entry["population"]
+        own = {
+            "column": column and Column(**column),
+            "population": population and Population(**population),
+        }
+        found.append(Descriptor(**{**entry, **own}))
+    return TaskDescriptors(tuple(found), from_bytes(parts[_DESCRIPTORS]), metadata["n_described"])
 
 
 def from_parts(metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> dict[str, Any]:
@@ -111,7 +138,7 @@ def from_parts(metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> dict[
             PooledTrees(metadata.get("pooling"), read_task_values(parts)),
             metadata.get("has_task_column", False),
             dict(metadata.get("shares", [])),
-            TaskDescriptors(from_bytes(parts[_DESCRIPTORS])) if _DESCRIPTORS in parts else None,
+            _read_descriptors(metadata, parts),
         ),
         "specific": {
             entry["name"]: boosters.get(f"specific/{number}")

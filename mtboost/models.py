@@ -621,7 +621,8 @@ class MultiTaskModel:
         stages = stages.on_rows(train)
         with openmp_threads(stages.n_threads):
             trees = self.common_trees
-            if trees.pooled.pooling is not None and isinstance(own, str):
+            knows_tasks = trees.pooled.pooling is not None or trees.descriptors is not None
+            if knows_tasks and isinstance(own, str):
                 trees = trees.learn_task(
                     task,
                     train.common,

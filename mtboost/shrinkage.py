@@ -2,11 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 DoubleArray = npt.NDArray[np.float64]
 Known = npt.NDArray[np.bool_]
+
+_LEAST_VARIANCE = 1e-100  # of values that are certain
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """True values that vary about a mean.
+
+    Attributes
+    ----------
+    mean : float
+    spread : float
+        Variance τ² of the true values.
+    variance : float
+        Sampling variance of `mean`.
+    """
+
+    mean: float
+    spread: float
+    variance: float
+
+    def shrunk(self, values: DoubleArray, variances: DoubleArray) -> DoubleArray:
+        """Values with sampling variances, as far from the mean as they are not chance."""
+        return self.mean + self._own(variances) * (values - self.mean)
+
+    def errors(self, variances: DoubleArray) -> DoubleArray:
+        """Standard deviations of shrunk values by sampling."""
+        own = self._own(variances)
+        return np.asarray(np.sqrt(own**2 * variances + (1.0 - own) ** 2 * self.variance))
+
+    def _own(self, variances: DoubleArray) -> DoubleArray:
+        return np.asarray(self.spread / (variances + self.spread))
+
+
+def estimate_population(values: DoubleArray, variances: DoubleArray) -> Population:
+    """Mean and spread of values with sampling variances, by moments (DerSimonian and Laird, 1986).
+
+    Parameters
+    ----------
+    values, variances : ndarray of float64, shape (n,), n > 0
+    """
+    variances = np.maximum(variances, _LEAST_VARIANCE)
+    weights = 1.0 / variances
+    scale = weights.sum() - (weights**2).sum() / weights.sum()
+    excess = _q(values, weights) - (len(values) - 1)
+    spread = max(0.0, float(excess / scale)) if scale > 0.0 else 0.0
+    weights = 1.0 / (variances + spread)
+    mean = float(np.average(values, weights=weights))
+    return Population(mean, spread, float((weights**2 * variances).sum() / weights.sum() ** 2))
 
 
 def shrunk_means(
@@ -14,12 +65,12 @@ def shrunk_means(
 ) -> tuple[DoubleArray, DoubleArray]:
     """Values that vary about a common mean, shrunk towards it by how much of that is chance.
 
-    Each known value has a sampling variance; the variance τ² of the true values is estimated by
-    moments (DerSimonian and Laird, 1986). A value that is not known is the common mean.
+    A value that is not known is the common mean.
 
     Parameters
     ----------
     values, variances : ndarray of float64, shape (n,)
+        Each known value has a sampling variance.
     known : ndarray of bool, shape (n,)
 
     Returns
@@ -29,18 +80,12 @@ def shrunk_means(
     """
     if not known.any():
         return np.zeros(len(values)), np.full(len(values), np.inf)
-    found, sampling = values[known], np.maximum(variances[known], 1e-100)
-    weights = 1.0 / sampling
-    scale = weights.sum() - (weights**2).sum() / weights.sum()
-    excess = _q(found, weights) - (len(found) - 1)
-    spread = max(0.0, excess / scale) if scale > 0.0 else 0.0
-    weights = 1.0 / (sampling + spread)
-    centre = np.average(found, weights=weights)
-    of_centre = (weights**2 * sampling).sum() / weights.sum() ** 2
-    own = spread * weights
-    shrunk, errors = np.full(len(values), centre), np.full(len(values), np.sqrt(of_centre))
-    shrunk[known] += own * (found - centre)
-    errors[known] = np.sqrt(own**2 * sampling + (1.0 - own) ** 2 * of_centre)
+    population = estimate_population(values[known], variances[known])
+    shrunk = np.full(len(values), population.mean)
+    errors = np.full(len(values), np.sqrt(population.variance))
+    own = np.maximum(variances[known], _LEAST_VARIANCE)
+    shrunk[known] = population.shrunk(values[known], own)
+    errors[known] = population.errors(own)
     return shrunk, errors
 
 
@@ -52,7 +97,7 @@ def excess_spread(values: DoubleArray, variances: DoubleArray) -> float:
     n_free = len(values) - 1
     if n_free <= 0:
         return 0.0
-    q = _q(values, 1.0 / np.maximum(variances, 1e-100))
+    q = _q(values, 1.0 / np.maximum(variances, _LEAST_VARIANCE))
     return float((q - n_free) / np.sqrt(2.0 * n_free))
 
 

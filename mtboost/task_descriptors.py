@@ -19,7 +19,6 @@ Bonilla, Agakov, Williams, Kernel multi-task learning using task-specific featur
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.dataset import Dataset
-from mtboost.shrinkage import DoubleArray, excess_spread, shrunk_means
+from mtboost.labels import FloatArray
+from mtboost.shrinkage import DoubleArray, Population, estimate_population, excess_spread
+from mtboost.tables import Table
 
 #: Standard deviations of Cochran's Q by which tasks must differ in a descriptor.
 _LEAST_EXCESS = 2.0
@@ -37,26 +38,98 @@ MOST_DESCRIPTORS = 8
 _MOST_COLUMNS = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A common column on a scale of its own: mean 0, standard deviation 1, missing values 0."""
+
+    position: int
+    mean: float
+    scale: float
+
+    def of(self, table: Table) -> DoubleArray:
+        return (_numbers(table, self.position, self.mean) - self.mean) / self.scale
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """One number of each task.
+
+    Of a label its mean, of a column its mean, of both their covariance, of neither the number of
+    rows.
+
+    Attributes
+    ----------
+    has_label : bool
+    label : float, optional
+        The class that is meant, of classes.
+    column : Column, optional
+    population : Population, optional
+        What the means and covariances of tasks are shrunk by.
+    noise : float
+        Variance of a row's value about the mean of its task.
+    """
+
+    has_label: bool = False
+    label: float | None = None
+    column: Column | None = None
+    population: Population | None = None
+    noise: float = 0.0
+
+    def of_rows(self, rows: _Rows) -> DoubleArray:
+        """Values of rows, whose mean is the descriptor of their task."""
+        labels = rows.labels if self.label is None else rows.labels == self.label
+        if self.column is None:
+            return np.asarray(labels, np.float64)
+        values = rows.column(self.column)
+        return rows.centred(values) * rows.centred(labels) if self.has_label else values
+
+    def of_tasks(self, rows: _Rows) -> DoubleArray:
+        """Shrunk values of tasks."""
+        if self.population is None:
+            return rows.n_rows
+        variances = np.divide(
+            self.noise, rows.n_rows, out=np.full(rows.n_tasks, np.inf), where=rows.n_rows > 0.0
+        )
+        return self.population.shrunk(rows.means(self.of_rows(rows)), variances)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskDescriptors:
     """Columns that are constant within each task.
 
+    Trees look at order alone: the columns hold ranks, those of equal tasks equal, of tasks that
+    took no part in training the place between two ranks.
+
     Attributes
     ----------
-    ranks : ndarray of float32, shape (n_tasks + 1, n_descriptors)
-        Ranks 1, 2, ... of the tasks by each descriptor, as trees look at order alone. The last row
-        is for tasks that are not known: the place of the mean, between two ranks.
+    descriptors : tuple of Descriptor
+    values : ndarray of float64, shape (n_tasks + 1, n_descriptors)
+        The last row is for tasks that are not known: the mean of the tasks' rows.
+    n_trained : int
+        The first so many tasks took part in training.
     """
 
-    ranks: npt.NDArray[np.float32]
+    descriptors: tuple[Descriptor, ...]
+    values: DoubleArray
+    n_trained: int
 
     def of_rows(self, codes: npt.NDArray[np.integer[Any]] | int) -> npt.NDArray[np.float32]:
-        """Values for rows of tasks, or of one; -1 is a task that is not known."""
-        return np.asarray(self.ranks[codes])
+        """Ranks for rows of tasks, or of one; -1 is a task that is not known."""
+        return np.asarray(self.ranks()[codes])
 
-    def with_task(self) -> TaskDescriptors:
-        """These, and one more task, of which nothing is known."""
-        return replace(self, ranks=np.concatenate([self.ranks, self.ranks[-1:]]))
+    def ranks(self) -> npt.NDArray[np.float32]:
+        """Ranks 1, 2, ... of the tasks, shape (n_tasks + 1, n_descriptors)."""
+        columns = [_places(column[: self.n_trained], column) for column in self.values.T]
+        return np.column_stack(columns).astype(np.float32)
+
+    def with_task(
+        self, table: Table, labels: FloatArray, weight: FloatArray | None
+    ) -> TaskDescriptors:
+        """These, and one more task by its rows."""
+        rows = _Rows(table, labels, np.zeros(table.n_rows, np.int64), 1, weight)
+        own = np.concatenate([each.of_tasks(rows) for each in self.descriptors])
+        values = np.concatenate([self.values[:-1], own[None], self.values[-1:]])
+        return replace(self, values=values)
 
 
 def describe_tasks(
@@ -74,83 +147,106 @@ def describe_tasks(
     has_classes : bool
         Labels are numbers of classes: each class is a label of its own.
     """
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight.astype(np.float64)
-    means = _TaskMeans(data.tasks.codes, weight, data.tasks.n_tasks)
-    labels = [values.astype(np.float64) for values in _labels(data, has_classes)]
-    found = [means.n_rows]
-    found += [each for _, each in means.different(labels)]
+    rows = _Rows(data.common, data.labels(), data.tasks.codes, data.tasks.n_tasks, data.weight)
+    classes = np.unique(data.labels()).tolist() if has_classes else [None]
+    labels = [Descriptor(has_label=True, label=each) for each in classes]
+    found = [Descriptor(), *(each for _, each in rows.different(labels))]
     if most and data.common.n_features <= _MOST_COLUMNS:
-        residuals = [means.centred(values) for values in labels]
-        of_columns, covariances = [], []
-        for column in _columns(data):
-            of_columns += means.different([column])
-            centred = means.centred(column)
-            covariances += means.different([centred * values for values in residuals])
-        for each in (covariances, of_columns):
-            each.sort(key=lambda pair: -pair[0])
-            found += [values for _, values in each[:most]]
-    return TaskDescriptors(np.column_stack([_ranks(values, means.n_rows) for values in found]))
+        covariances, means = [], []
+        for column in _columns(data.common):
+            covariances += rows.different([replace(each, column=column) for each in labels])
+            means += rows.different([Descriptor(column=column)])
+        for kind in (covariances, means):
+            kind.sort(key=lambda pair: -pair[0])
+            found += [each for _, each in kind[:most]]
+    values = np.column_stack([each.of_tasks(rows) for each in found])
+    weights = rows.n_rows if rows.n_rows.any() else None
+    mean = np.average(values, axis=0, weights=weights)
+    return TaskDescriptors(tuple(found), np.vstack([values, mean]), len(values))
 
 
-class _TaskMeans:
-    """Means of tasks over their rows."""
+class _Rows:
+    """Rows of tasks, and means over the rows of each."""
 
-    def __init__(self, codes: npt.NDArray[Any], weight: DoubleArray, n_tasks: int) -> None:
-        self._codes, self._weight, self._n_tasks = codes, weight, n_tasks
+    def __init__(
+        self,
+        table: Table,
+        labels: FloatArray,
+        codes: npt.NDArray[Any],
+        n_tasks: int,
+        weight: FloatArray | None,
+    ) -> None:
+        self._table = _by_columns(table)
+        self.labels = labels.astype(np.float64)
+        self._codes, self.n_tasks = codes, n_tasks
+        self._weight = np.ones(len(codes)) if weight is None else weight.astype(np.float64)
         self.n_rows = self._sums(np.ones(len(codes)))
         self._known = self.n_rows > 0.0
+        self._last: tuple[Column, DoubleArray] | None = None
+
+    def column(self, column: Column) -> DoubleArray:
+        """Its values; several descriptors of one column come one after another."""
+        if self._last is None or self._last[0] != column:
+            self._last = column, column.of(self._table)
+        return self._last[1]
 
     def _sums(self, values: DoubleArray) -> DoubleArray:
-        return np.asarray(np.bincount(self._codes, self._weight * values, self._n_tasks))
+        return np.asarray(np.bincount(self._codes, self._weight * values, self.n_tasks))
 
-    def _means(self, values: DoubleArray) -> DoubleArray:
+    def means(self, values: DoubleArray) -> DoubleArray:
+        """By task; 0 without rows."""
         return self._sums(values) / np.where(self._known, self.n_rows, 1.0)
 
-    def centred(self, values: DoubleArray) -> DoubleArray:
+    def centred(self, values: npt.NDArray[Any]) -> DoubleArray:
         """Less the mean of the row's task."""
-        return np.asarray(values - self._means(values)[self._codes])
+        return np.asarray(values - self.means(np.asarray(values, np.float64))[self._codes])
 
-    def different(self, columns: list[DoubleArray]) -> list[tuple[float, DoubleArray]]:
-        """Shrunk means of the columns in which tasks differ, and how much more than by chance."""
+    def different(self, candidates: list[Descriptor]) -> list[tuple[float, Descriptor]]:
+        """Those in which tasks differ, and how much more than by chance."""
         found = []
-        for values in columns:
-            means, rest = self._means(values), self.centred(values)
-            squares = (self._weight * rest**2).sum()
-            n_free = max(1.0, self.n_rows.sum() - np.count_nonzero(self._known))
-            variances = squares / n_free / np.where(self._known, self.n_rows, 1.0)
-            excess = excess_spread(means[self._known], variances[self._known])
+        n_free = max(1.0, self.n_rows.sum() - np.count_nonzero(self._known))
+        for candidate in candidates:
+            values = candidate.of_rows(self)
+            noise = float((self._weight * self.centred(values) ** 2).sum() / n_free)
+            means = self.means(values)[self._known]
+            variances = noise / self.n_rows[self._known]
+            excess = excess_spread(means, variances)
             if excess > _LEAST_EXCESS:
-                found.append((excess, shrunk_means(means, variances, self._known)[0]))
+                population = estimate_population(means, variances)
+                found.append((excess, replace(candidate, population=population, noise=noise)))
         return found
 
 
-def _labels(data: Dataset, has_classes: bool) -> list[npt.NDArray[Any]]:
-    """Labels, one column after the other."""
-    labels = data.labels()
-    if not has_classes:
-        return [labels]
-    return [labels == number for number in np.unique(labels)]
-
-
-def _columns(data: Dataset) -> Iterator[DoubleArray]:
-    """Common columns that vary, with standard deviation 1; a missing value is the mean."""
-    table = data.common
-    if table.library == "scipy":
-        table = replace(table, native=table.native.tocsc())
-    for name in table.feature_names or range(table.n_features):
-        values = table.column(name).astype(np.float64)
+def _columns(table: Table) -> list[Column]:
+    """Columns that vary."""
+    table = _by_columns(table)
+    found = []
+    for position in range(table.n_features):
+        values = _numbers(table, position)
         present = np.isfinite(values)
         if not present.any():
             continue
-        values = np.where(present, values - values[present].mean(), 0.0)
-        scale = float(values.std())
+        mean = float(values[present].mean())
+        scale = float(np.where(present, values, mean).std())
         if scale > 0.0:
-            yield values / scale
+            found.append(Column(position, mean, scale))
+    return found
 
 
-def _ranks(values: DoubleArray, n_rows: DoubleArray) -> npt.NDArray[np.float32]:
-    """Ranks of the tasks, equal ones of equal values, and the place of their mean."""
-    different, ranks = np.unique(values, return_inverse=True)
-    mean = np.average(values, weights=n_rows) if n_rows.any() else values.mean()
-    place = np.searchsorted(different, mean) + 0.5
-    return np.append(ranks + 1.0, place).astype(np.float32)
+def _numbers(table: Table, position: int, missing: float = np.nan) -> DoubleArray:
+    name = table.feature_names[position] if table.feature_names else position
+    values = table.column(name).astype(np.float64)
+    return np.where(np.isfinite(values), values, missing)
+
+
+def _by_columns(table: Table) -> Table:
+    """The table, sparse ones as columns."""
+    return replace(table, native=table.native.tocsc()) if table.library == "scipy" else table
+
+
+def _places(trained: DoubleArray, values: DoubleArray) -> DoubleArray:
+    """Ranks among different values of trained tasks; between two of them for other values."""
+    different = np.unique(trained)
+    place = np.searchsorted(different, values)
+    is_one = different[np.minimum(place, len(different) - 1)] == values
+    return np.where(is_one, place + 1.0, place + 0.5)

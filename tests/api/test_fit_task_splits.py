@@ -107,9 +107,8 @@ def test_with_one_task_there_is_nothing_to_divide(library, splits):
     np.testing.assert_array_equal(found, plain)
 
 
-@by_code_or_descriptors
-def test_a_new_task_follows_nodes_as_rows_without_a_task(library, splits):
-    model = fitted(library, pooling=5.0, task_splits=splits)
+def test_a_new_task_follows_nodes_as_rows_without_a_task(library):
+    model = fitted(library, pooling=5.0)
     before = model.predict_margin(NEW, task=NEW_TASK)
     model.add_task(99, NEW[:200], NEW_Y[:200])
     np.testing.assert_array_equal(model.predict_margin(NEW, task=NEW_TASK), before)
@@ -138,6 +137,32 @@ def test_columns_of_categories_are_refused(library):
     for splits in (True, "descriptors"):
         with pytest.raises(ParameterError, match="'e'"):
             fitted(library, table, task_splits=splits)
+
+
+@pytest.mark.parametrize("pooling", [None, 5.0])
+def test_a_new_task_stands_beside_those_that_are_like_it(library, pooling, tmp_path):
+    """Its rows are those of task 4, whose nodes it goes through; the library stays as it is."""
+    options = {"task_splits": "descriptors", "pooling": pooling, "validation_fraction": 0.0}
+    model = fitted(library, **options)
+    before = model.predict_margin(NEW, task=NEW_TASK)
+    own = TASK == 4
+    model.add_task(9, X[own], Y[own], validation_fraction=0.0, specific_rounds=0)
+    np.testing.assert_array_equal(model.predict_margin(NEW, task=NEW_TASK), before)
+    margins = {task: model.predict_margin({task: NEW})[task] for task in (4, 9)}
+    if pooling is None:
+        np.testing.assert_array_equal(margins[9], margins[4])
+    np.testing.assert_allclose(margins[9], margins[4], atol=0.3)
+    unknown = model.predict_margin({"x": NEW}, unknown_task="common")["x"]
+    assert np.abs(unknown - margins[9]).max() > 0.5
+    np.testing.assert_allclose(
+        library.margins(model.booster(9), NEW), margins[9], atol=10 * library.atol
+    )
+    model.save(tmp_path / "model.mtb")
+    again = mtboost.load_model(tmp_path / "model.mtb")
+    np.testing.assert_array_equal(again.predict_margin({9: NEW})[9], margins[9])
+    for each in (model, again):
+        each.add_task(10, X[own], Y[own], validation_fraction=0.0, specific_rounds=0)
+    np.testing.assert_array_equal(*(m.predict_margin({10: NEW})[10] for m in (model, again)))
 
 
 def test_descriptors_are_of_labels_that_can_be_compared(library):
