@@ -18,16 +18,23 @@ The order of the search:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mtboost.dataset import Dataset
 from mtboost.sharing_evidence import Evidence, Sharing, row_losses, row_weights
-from mtboost.sharing_search import Search, is_better, part_of, search, sizes_of
+from mtboost.sharing_search import (
+    Search,
+    is_better,
+    parts_of,
+    row_numbers,
+    rows_of,
+    search,
+    sizes_of,
+)
 from mtboost.stages import CommonModel, SpecificModel, TwoStages
 from mtboost.tasks import TaskName
 
@@ -86,7 +93,7 @@ def fit_plan(
 ) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
     """Train what the plan says on all rows of `data`."""
     fixed = replace(plan.stages, rounds=plan.common_rounds, common_patience=None, patience=None)
-    pool = fixed.fit_common(_rows_of(data, plan.pool), None, callbacks)
+    pool = fixed.fit_common(rows_of(data, plan.pool), None, callbacks)
     n_rounds = pool.trees.n_rounds
     averaged = [task for task, way in plan.sharing.items() if way == "averaged"]
     alone = averaged + [task for task, way in plan.sharing.items() if way == "independent"]
@@ -128,12 +135,12 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     """
     large, small = _in_steps(stages, _SEARCH_LEARNING_RATE), _in_steps(stages, 0.0)
 
-    part, valid_part = part_of(train), part_of(valid)
+    part, valid_part = parts_of(train, valid)
     found = search(large, part, valid_part)
     best = found.chosen(small)
     common = best.fit_common(part, valid_part)
-    watched = _rows_of(valid_part, _some_tasks(valid_part))
-    evidence = Evidence(best, part, watched, common)
+    watched = rows_of(valid_part, _some_tasks(valid_part))
+    evidence = Evidence(best, train, watched, common)
     specific_params = _add_best_specific(evidence, best, common, part, watched, stages.patience)
     own = _in_steps(stages, _OWN_LEARNING_RATE)
     independent, rounds_of = _add_best_independent(evidence, found, own, common, part, watched)
@@ -159,7 +166,7 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     leavers = {task: alone[task] for task in evidence.better_alone()}
     plan = _without(leavers, plan, common, part, valid_part)
     if part is not train:
-        common = plan.stages.fit_common(_rows_of(train, plan.pool), _rows_of(valid, plan.pool))
+        common = plan.stages.fit_common(rows_of(train, plan.pool), rows_of(valid, plan.pool))
         plan = replace(plan, common_rounds=max(common.quit_round.values()))
     return plan
 
@@ -213,7 +220,7 @@ def _without(
         or not any(task in valid.tasks for task in stay)
     ):
         return plan
-    own, own_valid = _rows_of(train, stay), _rows_of(valid, stay)
+    own, own_valid = rows_of(train, stay), rows_of(valid, stay)
     rest = plan.stages.fit_common(own, own_valid)
     before, after = (
         row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
@@ -271,7 +278,7 @@ def _add_best_independent(
     small steps, are tried only if they come near the common model in large ones.
     """
     nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
-    of_common = found.of_rows[_row_numbers(found.valid, watched.tasks)]
+    of_common = found.of_rows[row_numbers(found.valid, watched.tasks)]
 
     def trained(steps: TwoStages, size: str) -> dict[TaskName, SpecificModel]:
         stages = found.best.sized(steps, size)
@@ -296,14 +303,3 @@ def _add_best_independent(
         scale = 1.0
         evidence.add("independent", trained(small, best), nobody)
     return found.best.sized(small, best), lambda n_rounds: math.ceil(scale * n_rounds)
-
-
-def _row_numbers(data: Dataset, tasks: Iterable[TaskName]) -> npt.NDArray[np.int64]:
-    codes = [data.tasks.code(task) for task in tasks if task in data.tasks]
-    return np.flatnonzero(np.isin(data.tasks.codes, codes))
-
-
-def _rows_of(data: Dataset, tasks: list[TaskName]) -> Dataset:
-    if len(tasks) == data.tasks.n_tasks:
-        return data
-    return data.take(_row_numbers(data, tasks))

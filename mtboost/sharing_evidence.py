@@ -92,7 +92,9 @@ class Evidence:
         self, models: Mapping[TaskName, SpecificModel], way: Sharing
     ) -> tuple[DoubleArray, npt.NDArray[np.int64], Known]:
         """Loss of each task at the rounds it gets, these rounds, and whether they are known."""
-        histories = [models[task].history for task in self._tasks]
+        histories = [
+            models[task].history if task in models else np.empty(0) for task in self._tasks
+        ]
         curves = _curves(self._stages.metric, histories, goes_on=way == "independent")
         known = (self._n_rows > 0) & np.isfinite(curves[:, 0])
         rounds = _shared_rounds(curves, self._n_rows, known)

@@ -8,6 +8,7 @@ standard error of the difference, over all validation rows; of those that do, th
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +21,14 @@ from mtboost.pooled_leaves import Pooling, RelativePooling
 from mtboost.sharing_evidence import row_losses, row_weights
 from mtboost.stages import TwoStages
 from mtboost.task_descriptors import MOST_DESCRIPTORS
+from mtboost.tasks import TaskName
 
 _Losses = npt.NDArray[np.float64]
 
 #: Rows to train on, and to validate on, when settings and ways to share are compared.
 _MOST_ROWS = 100_000
+#: Tasks with fewer rows on average are taken as a whole.
+_SMALL_TASK = 1000
 #: Depths of the common model's trees.
 _DEPTHS = (2, 4, 6)
 #: κ as multiples of what a task has on average.
@@ -156,14 +160,40 @@ def sizes_of(stages: TwoStages) -> dict[str, TwoStages]:
     } or {"given size": stages}
 
 
-def part_of(data: Dataset) -> Dataset:
-    """Rows enough to compare by, the same part of each task; all if there are no more."""
-    if data.n_rows <= _MOST_ROWS:
+def parts_of(train: Dataset, valid: Dataset) -> tuple[Dataset, Dataset]:
+    """Rows enough to train and to validate on, all if there are no more.
+
+    Of small tasks whole ones of all sizes, for how much they should share depends on their sizes;
+    of large tasks the same part of each.
+    """
+    every = -(-train.n_rows // _MOST_ROWS)
+    are_small = train.n_rows <= _SMALL_TASK * train.tasks.n_tasks
+    if every == 1 or not are_small or 2 * valid.tasks.n_tasks < train.tasks.n_tasks:
+        return _every_row(train, every), _every_row(valid, -(-valid.n_rows // _MOST_ROWS))
+    by_size = sorted(valid.tasks, key=lambda task: len(train.tasks.rows(task)))
+    kept = by_size[::every]
+    return rows_of(train, kept), rows_of(valid, kept)
+
+
+def _every_row(data: Dataset, every: int) -> Dataset:
+    """Every second, third, ... row of each task."""
+    if every == 1:
         return data
     order = np.argsort(data.tasks.codes, kind="stable")
     rank = np.empty(data.n_rows, np.int64)
     rank[order] = np.arange(data.n_rows) - np.repeat(
         np.cumsum(data.tasks.counts) - data.tasks.counts, data.tasks.counts
     )
-    every = -(-data.n_rows // _MOST_ROWS)
     return data.take(np.flatnonzero(rank % every == 0))
+
+
+def rows_of(data: Dataset, tasks: Collection[TaskName]) -> Dataset:
+    """Rows of some tasks, those that the data has."""
+    if set(data.tasks) <= set(tasks):
+        return data
+    return data.take(row_numbers(data, tasks))
+
+
+def row_numbers(data: Dataset, tasks: Iterable[TaskName]) -> npt.NDArray[np.int64]:
+    codes = [data.tasks.code(task) for task in tasks if task in data.tasks]
+    return np.flatnonzero(np.isin(data.tasks.codes, codes))

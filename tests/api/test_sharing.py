@@ -8,6 +8,7 @@ import mtboost
 from mtboost.errors import ParameterError
 from mtboost.metrics import get_metric
 from mtboost.sharing_evidence import _curves, _shared_rounds, pays_for_all
+from mtboost.sharing_search import search
 from mtboost.shrinkage import shrunk_means
 from mtboost.stages import TwoStages, from_loss
 
@@ -251,10 +252,41 @@ def test_without_rounds_of_their_own_all_tasks_follow_the_common_model(library):
 def test_of_many_rows_a_part_is_compared(library, monkeypatch):
     data = tasks_of(OUTLIER)
     monkeypatch.setattr("mtboost.sharing_search._MOST_ROWS", 300)
+    monkeypatch.setattr("mtboost.sharing_search._SMALL_TASK", 100)
     model = fitted(library, data)
     assert model.report()["rows"].sum() == 720  # four fifths of 900
     pooled = fitted(library, data, strategy="two-stage", split_score="plain", specific_rounds=0)
     assert rmse(model, OUTLIER).mean() < rmse(pooled, OUTLIER).mean()
+
+
+def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
+    seen = []
+
+    def watched(stages, train, valid):
+        seen.append((train.tasks.counts.tolist(), valid.tasks.names))
+        return search(stages, train, valid)
+
+    monkeypatch.setattr("mtboost.sharing.search", watched)
+    monkeypatch.setattr("mtboost.sharing_search._MOST_ROWS", 300)
+    functions = [
+        lambda a, b, c, s=s, k=k: s * np.sin((3 + k) * (a, b, c)[k % 3])
+        for k, s in enumerate([2, -3, 4, -2, 3, -4])
+    ]
+    model = fitted(library, tasks_of(functions))
+    assert seen == [([120, 120], (0, 3))]
+    assert model.report()["rmse common"].notna().sum() == 2
+    # What two of the six tasks say holds for all.
+    pooled = fitted(library, tasks_of(functions), strategy="two-stage", specific_rounds=0)
+    assert rmse(model, functions).mean() < 0.8 * rmse(pooled, functions).mean()
+
+
+def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
+    monkeypatch.setattr("mtboost.sharing_search._MOST_ROWS", 300)
+    X, y, task = tasks_of(OUTLIER)
+    for kept in ([4], [1, 2, 3, 5]):
+        own = np.isin(task, kept)
+        model = fitted(library, (X, y, task), eval_set=(X[own], y[own], task[own]))
+        assert np.isfinite(model.predict(X, task=task)).all()
 
 
 def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
