@@ -200,6 +200,12 @@ class Dataset:
         order = np.concatenate([self.tasks.rows(task) for task in self._tables])
         self.common = stacked.take(np.argsort(order))
 
+    def of_tasks(self, tasks: Collection[TaskName]) -> Dataset:
+        """The rows of some tasks, of those that have any here."""
+        if set(self.tasks) <= set(tasks):
+            return self
+        return self.take(self.tasks.rows_of(tasks))
+
     def take(self, rows: npt.NDArray[np.int64]) -> Dataset:
         """Some of the rows, ascending; tasks without any are left out."""
         part = object.__new__(Dataset)

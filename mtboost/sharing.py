@@ -30,8 +30,6 @@ from mtboost.sharing_search import (
     Search,
     is_better,
     parts_of,
-    row_numbers,
-    rows_of,
     search,
     sizes_of,
 )
@@ -93,7 +91,7 @@ def fit_plan(
 ) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
     """Train what the plan says on all rows of `data`."""
     fixed = replace(plan.stages, rounds=plan.common_rounds, common_patience=None, patience=None)
-    pool = fixed.fit_common(rows_of(data, plan.pool), None, callbacks)
+    pool = fixed.fit_common(data.of_tasks(plan.pool), None, callbacks)
     n_rounds = pool.trees.n_rounds
     averaged = [task for task, way in plan.sharing.items() if way == "averaged"]
     alone = averaged + [task for task, way in plan.sharing.items() if way == "independent"]
@@ -139,7 +137,7 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     found = search(large, part, valid_part)
     best = found.chosen(small)
     common = best.fit_common(part, valid_part)
-    watched = rows_of(valid_part, _some_tasks(valid_part))
+    watched = valid_part.of_tasks(_some_tasks(valid_part))
     evidence = Evidence(best, train, watched, common)
     specific_params = _add_best_specific(evidence, best, common, part, watched, stages.patience)
     own = _in_steps(stages, _OWN_LEARNING_RATE)
@@ -166,7 +164,7 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     leavers = {task: alone[task] for task in evidence.better_alone()}
     plan = _without(leavers, plan, common, part, valid_part)
     if part is not train:
-        common = plan.stages.fit_common(rows_of(train, plan.pool), rows_of(valid, plan.pool))
+        common = plan.stages.fit_common(train.of_tasks(plan.pool), valid.of_tasks(plan.pool))
         plan = replace(plan, common_rounds=max(common.quit_round.values()))
     return plan
 
@@ -220,7 +218,7 @@ def _without(
         or not any(task in valid.tasks for task in stay)
     ):
         return plan
-    own, own_valid = rows_of(train, stay), rows_of(valid, stay)
+    own, own_valid = train.of_tasks(stay), valid.of_tasks(stay)
     rest = plan.stages.fit_common(own, own_valid)
     before, after = (
         row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
@@ -278,7 +276,7 @@ def _add_best_independent(
     small steps, are tried only if they come near the common model in large ones.
     """
     nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
-    of_common = found.of_rows[row_numbers(found.valid, watched.tasks)]
+    of_common = found.of_rows[found.valid.tasks.rows_of(watched.tasks)]
 
     def trained(steps: TwoStages, size: str) -> dict[TaskName, SpecificModel]:
         stages = found.best.sized(steps, size)

@@ -8,7 +8,6 @@ standard error of the difference, over all validation rows; of those that do, th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +20,6 @@ from mtboost.pooled_leaves import Pooling, RelativePooling
 from mtboost.sharing_evidence import row_losses, row_weights
 from mtboost.stages import TwoStages
 from mtboost.task_descriptors import MOST_DESCRIPTORS
-from mtboost.tasks import TaskName
 
 _Losses = npt.NDArray[np.float64]
 
@@ -172,7 +170,7 @@ def parts_of(train: Dataset, valid: Dataset) -> tuple[Dataset, Dataset]:
         return _every_row(train, every), _every_row(valid, -(-valid.n_rows // _MOST_ROWS))
     by_size = sorted(valid.tasks, key=lambda task: len(train.tasks.rows(task)))
     kept = by_size[::every]
-    return rows_of(train, kept), rows_of(valid, kept)
+    return train.of_tasks(kept), valid.of_tasks(kept)
 
 
 def _every_row(data: Dataset, every: int) -> Dataset:
@@ -185,15 +183,3 @@ def _every_row(data: Dataset, every: int) -> Dataset:
         np.cumsum(data.tasks.counts) - data.tasks.counts, data.tasks.counts
     )
     return data.take(np.flatnonzero(rank % every == 0))
-
-
-def rows_of(data: Dataset, tasks: Collection[TaskName]) -> Dataset:
-    """Rows of some tasks, those that the data has."""
-    if set(data.tasks) <= set(tasks):
-        return data
-    return data.take(row_numbers(data, tasks))
-
-
-def row_numbers(data: Dataset, tasks: Iterable[TaskName]) -> npt.NDArray[np.int64]:
-    codes = [data.tasks.code(task) for task in tasks if task in data.tasks]
-    return np.flatnonzero(np.isin(data.tasks.codes, codes))

@@ -77,11 +77,13 @@ class Descriptor:
 
     def of_rows(self, rows: _Rows) -> DoubleArray:
         """Values of rows, whose mean is the descriptor of their task."""
-        labels = rows.labels if self.label is None else rows.labels == self.label
+        if not self.has_label:
+            assert self.column is not None
+            return rows.column(self.column)
+        labels = rows.labels if self.label is None else (rows.labels == self.label).astype(float)
         if self.column is None:
-            return np.asarray(labels, np.float64)
-        values = rows.column(self.column)
-        return rows.centred(values) * rows.centred(labels) if self.has_label else values
+            return labels
+        return rows.centred(rows.column(self.column)) * rows.centred(labels)
 
     def of_tasks(self, rows: _Rows) -> DoubleArray:
         """Shrunk values of tasks."""
@@ -197,9 +199,9 @@ class _Rows:
         """By task; 0 without rows."""
         return self._sums(values) / np.where(self._known, self.n_rows, 1.0)
 
-    def centred(self, values: npt.NDArray[Any]) -> DoubleArray:
+    def centred(self, values: DoubleArray) -> DoubleArray:
         """Less the mean of the row's task."""
-        return np.asarray(values - self.means(np.asarray(values, np.float64))[self._codes])
+        return np.asarray(values - self.means(values)[self._codes])
 
     def different(self, candidates: list[Descriptor]) -> list[tuple[float, Descriptor]]:
         """Those in which tasks differ, and how much more than by chance."""

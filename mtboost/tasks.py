@@ -129,6 +129,11 @@ class TaskSet:
         end = self._ends[code]
         return self._rows_by_task[end - self.counts[code] : end]
 
+    def rows_of(self, tasks: Iterable[TaskName]) -> npt.NDArray[np.int64]:
+        """Ascending indices of the rows of some tasks, of those that have any."""
+        codes = [self.code(task) for task in tasks if task in self]
+        return np.flatnonzero(np.isin(self.codes, codes))
+
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> "TaskSet":
         """The tasks of some rows, those without any left out."""
         present, codes = np.unique(self.codes[rows], return_inverse=True)

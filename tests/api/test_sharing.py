@@ -45,6 +45,10 @@ SAMPLING = {
 }
 SAME = [wave] * N_TASKS
 OUTLIER = [wave] * (N_TASKS - 1) + [other]
+UNRELATED = [
+    lambda a, b, c, s=s, k=k: s * np.sin((3 + k) * (a, b, c)[k % 3])
+    for k, s in enumerate([2, -3, 4, -2, 3, -4])
+]
 
 
 def fitted(library, data, **options):
@@ -90,11 +94,7 @@ def test_an_outlier_leaves_and_does_not_harm_the_others(library):
 
 
 def test_unrelated_tasks_go_their_own_ways(library):
-    functions = [
-        lambda a, b, c, s=s, k=k: s * np.sin((3 + k) * (a, b, c)[k % 3])
-        for k, s in enumerate([2, -3, 4, -2, 3, -4])
-    ]
-    model = fitted(library, tasks_of(functions, n_each=250))
+    model = fitted(library, tasks_of(UNRELATED, n_each=250))
     assert (model.report()["sharing"] != "common").sum() >= N_TASKS - 1
 
 
@@ -268,16 +268,12 @@ def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
 
     monkeypatch.setattr("mtboost.sharing.search", watched)
     monkeypatch.setattr("mtboost.sharing_search._MOST_ROWS", 300)
-    functions = [
-        lambda a, b, c, s=s, k=k: s * np.sin((3 + k) * (a, b, c)[k % 3])
-        for k, s in enumerate([2, -3, 4, -2, 3, -4])
-    ]
-    model = fitted(library, tasks_of(functions))
+    model = fitted(library, tasks_of(UNRELATED))
     assert seen == [([120, 120], (0, 3))]
     assert model.report()["rmse common"].notna().sum() == 2
     # What two of the six tasks say holds for all.
-    pooled = fitted(library, tasks_of(functions), strategy="two-stage", specific_rounds=0)
-    assert rmse(model, functions).mean() < 0.8 * rmse(pooled, functions).mean()
+    pooled = fitted(library, tasks_of(UNRELATED), strategy="two-stage", specific_rounds=0)
+    assert rmse(model, UNRELATED).mean() < 0.8 * rmse(pooled, UNRELATED).mean()
 
 
 def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
@@ -290,12 +286,8 @@ def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
 
 
 def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
-    functions = [
-        lambda a, b, c, s=s, k=k: s * np.sin((3 + k) * (a, b, c)[k % 3])
-        for k, s in enumerate([2, -3, 4, -2, 3, -4])
-    ]
     monkeypatch.setattr("mtboost.sharing._MOST_TASKS", 4)
-    report = fitted(library, tasks_of(functions, n_each=250)).report()
+    report = fitted(library, tasks_of(UNRELATED, n_each=250)).report()
     # Two tasks have no way of their own to look back at, and go the way of the others.
     assert report["rmse common"].notna().all()
     assert report["rmse independent"].notna().sum() == 4

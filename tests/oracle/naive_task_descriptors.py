@@ -31,7 +31,7 @@ def describe(
         return rest
 
     def shrunk(values: Doubles) -> tuple[float, list[float]] | None:
-        """By Paule's moments in the form of DerSimonian and Laird; None where it is chance."""
+        """Excess of Cochran's Q, and values by DerSimonian and Laird; None where it is chance."""
         means = [mean(values[rows[t]].tolist(), weight[rows[t]].tolist()) for t in tasks]
         squares = math.fsum(w * r**2 for w, r in zip(weight, centred(values), strict=True))
         variance = squares / max(1.0, math.fsum(weight) - len(tasks))

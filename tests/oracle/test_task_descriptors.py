@@ -47,7 +47,8 @@ def test_descriptors_are_the_twins(most, is_weighted, has_classes):
         X, labels, task, weight if is_weighted else np.ones(len(y)), most
     )
     assert found.shape == (N_TASKS + 1, len(expected))
-    assert len(expected) > 2 * most > 0 or most in (0, 8)
+    # The number of rows, the labels, and of each kind as many as are wanted, if there are so many.
+    assert 2 * min(most, 3) < len(expected) <= 1 + len(labels) + 2 * most
     for column, values in zip(found.T, expected, strict=True):
         assert_array_equal(column[:-1], ranks(np.round(values, 12)))
 
@@ -80,14 +81,14 @@ def test_groups_of_tasks_that_use_a_column_in_opposite_ways_stand_apart():
 
 
 def test_tasks_that_are_alike_have_few_descriptors():
-    """Of 7 statistics of 20 equal tasks each passes with a chance of about .03; 100 draws."""
+    """7 statistics of 20 equal tasks: each is taken with .037 by χ², with .042 of 1500 other draws."""
     n_found = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
         task = np.repeat(np.arange(20), 30)
         X, y = rng.normal(size=(600, 3)), rng.normal(size=600)
         n_found += describe_tasks(Dataset(X, y, task=task)).ranks().shape[1] - 1
-    assert n_found < 50  # expected 21, standard deviation 5
+    assert n_found < 52  # 29.5 with a standard deviation of 5.5: four of them
 
 
 def test_an_unknown_task_is_like_the_mean():
