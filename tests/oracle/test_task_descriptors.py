@@ -81,7 +81,7 @@ def test_groups_of_tasks_that_use_a_column_in_opposite_ways_stand_apart():
 
 
 def test_tasks_that_are_alike_have_few_descriptors():
-    """7 statistics of 20 equal tasks: each is taken with .037 by χ², with .042 of 1500 other draws."""
+    """7 statistics of equal tasks: each is taken with .037 by χ², with .042 of 1500 other draws."""
     n_found = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
