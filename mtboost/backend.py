@@ -307,6 +307,10 @@ class Backend(abc.ABC):
         """One booster of first common and all specific rounds; `columns` are the task's."""
 
     @abc.abstractmethod
+    def stacked(self, documents: Sequence[Any]) -> Any:
+        """One booster with an output for each of several that have one."""
+
+    @abc.abstractmethod
     def predict_margin(
         self,
         booster: Any,

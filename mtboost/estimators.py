@@ -350,8 +350,8 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
                 importances[self._place_of[name]] += gain / total
         return importances / (importances.sum() or 1.0)
 
-    def booster(self, task: TaskName) -> Any:
-        """One ordinary booster for a task; see :meth:`MultiTaskModel.booster`."""
+    def booster(self, task: TaskName | None = None) -> Any:
+        """One ordinary booster for a task, or for all; see :meth:`MultiTaskModel.booster`."""
         check_is_fitted(self, "model_")
         return self.model_.booster(task)
 

@@ -21,7 +21,12 @@ from mtboost.arguments import (
 from mtboost.backend import Backend, Margins
 from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset, is_column, split_task_column
-from mtboost.errors import DataError, MissingDependencyError, ParameterError
+from mtboost.errors import (
+    DataError,
+    MissingDependencyError,
+    ParameterError,
+    UnsupportedError,
+)
 from mtboost.feature_weights import PriorOption
 from mtboost.labels import as_base_margin
 from mtboost.load_estimator import estimator_from_parts
@@ -464,17 +469,36 @@ class MultiTaskModel:
 
     # ---- single tasks -----------------------------------------------------------------------
 
-    def booster(self, task: TaskName) -> Any:
+    def booster(self, task: TaskName | None = None) -> Any:
         """One ordinary booster for a task: its common rounds, then its specific rounds.
 
         It predicts from the task's columns and has no others, gives the model's margins (of XGBoost
         bit for bit; of LightGBM up to the order of two sums in double precision), and needs no
         mtboost.
 
+        Parameters
+        ----------
+        task : task name, optional
+            By default all: a booster with an output for each task, in the order of :attr:`tasks`,
+            which predicts every row as if it were of every task. Tasks that cut rows alike share
+            trees whose leaves hold a number for each of them. XGBoost has such trees, LightGBM has
+            not.
+
         Returns
         -------
         xgboost.Booster or lightgbm.Booster
+
+        Raises
+        ------
+        DataError
+            The task is unknown, or there are so many different trees of tasks that one booster of
+            all would be enormous.
+        UnsupportedError
+            A booster of all tasks that the library has not: of LightGBM, of several classes, or of
+            tasks with objectives of their own.
         """
+        if task is None:
+            return self._booster_of_all()
         self._check_task(task)
         common, n_rounds = self.common_trees.of_task(task), self.quit_round[task]
         if self.losses:
@@ -483,6 +507,18 @@ class MultiTaskModel:
         columns = self.task_columns[task]
         common = self._without_what_it_lacks(common, task)
         return self._library.combine(common, self.specific[task], n_rounds, columns)
+
+    def _booster_of_all(self) -> Any:
+        if self.losses or self._n_outputs > 1:
+            why = "its tasks have several classes"
+            if self.losses:
+                why = "each of its tasks has an objective of its own"
+            raise UnsupportedError(
+                f"There is no booster of all tasks of this model, since {why}: name one, such as "
+                f"booster({self.tasks[0]!r})."
+            )
+        library = self._library
+        return library.stacked([library.document(self.booster(task)) for task in self.tasks])
 
     def _without_what_it_lacks(self, common: Any, task: TaskName) -> Any:
         """Common trees as they are where the columns that the task lacks are missing."""

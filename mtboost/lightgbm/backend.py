@@ -412,6 +412,12 @@ class LightgbmBackend(Backend):
         categories = {own_name(name): labels for name, labels in columns.categories.items()}
         return assemble.combine(common, specific, n_common_rounds, categories=categories)
 
+    def stacked(self, documents: Sequence[assemble.Document]) -> lightgbm.Booster:
+        raise UnsupportedError(
+            "LightGBM has no trees whose leaves hold a number for each task: name one, as in "
+            "booster(task)."
+        )
+
     def predict_margin(
         self,
         booster: lightgbm.Booster,

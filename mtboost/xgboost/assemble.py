@@ -8,7 +8,6 @@ root's parent is 2147483647, and margins are sums of float32 in tree order from 
 
 from __future__ import annotations
 
-import copy
 import json
 import struct
 from collections.abc import Iterable, Sequence
@@ -24,7 +23,7 @@ from mtboost.errors import DataError, ModelFormatError
 Document = dict[str, Any]
 Tree = dict[str, npt.NDArray[Any]]
 
-_NO_PARENT = 2147483647
+NO_PARENT = 2147483647
 # Arrays of a tree in XGBoost's schema, with the type its UBJSON reader expects.
 _TREE_ARRAYS = {
     "base_weights": np.float32,
@@ -132,7 +131,7 @@ def tree_document(tree: Tree, *, n_features: int) -> Document:
     left = tree["left"]
     is_leaf = left < 0
     parents = tree["parent"].copy()
-    parents[0] = _NO_PARENT
+    parents[0] = NO_PARENT
     nodes, starts = tree["categorical_nodes"], tree["category_starts"]
     split_type = np.zeros(len(left), np.uint8)
     split_type[nodes] = 1
@@ -199,45 +198,6 @@ def with_leaf_values(tree: Document, values: npt.NDArray[Any]) -> Document:
     }
 
 
-def with_scalar_leaves(booster: xgboost.Booster, n_outputs: int) -> xgboost.Booster:
-    """The first outputs of a booster with vector leaves, as one tree per round and output.
-
-    Predictions keep their bits; parameters and attributes stay. In a vector tree a leaf's
-    ``right_children`` is its row in ``leaf_weights``.
-    """
-    frame = read_document(booster)
-    trees = []
-    for tree in trees_of(frame):
-        is_leaf = tree["left_children"] < 0
-        n_all = int(tree["tree_param"]["size_leaf_vector"])
-        leaves = np.asarray(tree.pop("leaf_weights"), np.float32).reshape(-1, n_all)
-        parents = tree["parents"].copy()
-        parents[0] = _NO_PARENT
-        for output in range(n_outputs):
-            value = np.zeros(len(is_leaf), np.float32)
-            value[is_leaf] = leaves[tree["right_children"][is_leaf], output]
-            scalar = {
-                **tree,
-                "base_weights": value,
-                "parents": parents,
-                "right_children": np.where(is_leaf, np.int32(-1), tree["right_children"]),
-                "split_conditions": np.where(is_leaf, value, tree["split_conditions"]),
-                "tree_param": {**tree["tree_param"], "size_leaf_vector": "1"},
-            }
-            trees.append(scalar)
-    learner = frame["learner"]
-    starts = learner["learner_model_param"]["base_score"].strip("[]").split(",")[:n_outputs]
-    # Without brackets where it can be: XGBoost up to 3.0 reads them as 0.
-    start = starts[0] if n_outputs == 1 else f"[{','.join(starts)}]"
-    learner["learner_model_param"] |= {"base_score": start, "num_target": str(n_outputs)}
-    scalar_booster = load_document(with_trees(frame, trees, n_outputs=n_outputs))
-    config = json.loads(booster.save_config())
-    config["learner"]["learner_model_param"] = learner["learner_model_param"]
-    config["learner"]["learner_train_param"]["multi_strategy"] = "one_output_per_tree"
-    scalar_booster.load_config(json.dumps(config))
-    return scalar_booster
-
-
 def as_own(
     document: Document,
     n_rounds: int,
@@ -299,73 +259,81 @@ def combine(
     per_round = outputs_of(first)
     if second is None:
         return first_rounds(first, n_common_rounds)
-    trees = trees_of(first)[: n_common_rounds * per_round]
     if outputs_of(second) != per_round:
         raise DataError(
             f"The common model has {per_round} trees a round, the specific one "
             f"{outputs_of(second)}: they must have the same outputs."
         )
-    frame, places = _union_of_features(first, second)
-    moved = [_move_features(tree, places, frame) for tree in trees]
-    own = [_move_features(tree, None, frame) for tree in trees_of(second)]
-    return load_document(with_trees(frame, moved + own, n_outputs=per_round))
+    frame, (own, moved) = over_same_features(first, [second, first])
+    trees = moved[: n_common_rounds * per_round] + own
+    return load_document(with_trees(frame, trees, n_outputs=per_round))
 
 
-def _union_of_features(
-    first: Document, second: Document
-) -> tuple[Document, npt.NDArray[np.int32] | None]:
-    """Frame over both feature sets, and where each feature of `first` stands in it."""
-    frame = copy.copy(first)
-    learner = frame["learner"] = copy.copy(first["learner"])
-    names, own_names = first["learner"]["feature_names"], second["learner"]["feature_names"]
-    if bool(names) != bool(own_names):
+def over_same_features(
+    frame: Document, documents: Sequence[Document]
+) -> tuple[Document, list[list[Document]]]:
+    """`frame` over the features of several documents, and the trees of each over the same ones.
+
+    Features are matched by name, in the order in which the documents have them.
+    """
+    names = [document["learner"]["feature_names"] for document in documents]
+    if len({bool(own) for own in names}) > 1:
         raise DataError(
             "One booster has feature names and the other has none: name both or neither."
         )
-    if not names:
-        n_first, n_second = _n_features(first), _n_features(second)
-        if n_first != n_second:
-            raise DataError(
-                f"The boosters have {n_first} and {n_second} features and no names to match them "
-                "by: train with feature names."
-            )
-        return frame, None
-    union = list(own_names) + [name for name in names if name not in set(own_names)]
-    types = dict(zip(names, first["learner"]["feature_types"] or [], strict=False))
-    types |= dict(zip(own_names, second["learner"]["feature_types"] or [], strict=False))
-    learner["feature_names"] = union
-    learner["feature_types"] = [types[name] for name in union] if types else []
-    learner["learner_model_param"] = {
-        **learner["learner_model_param"],
-        "num_feature": str(len(union)),
-    }
-    learner["gradient_booster"] = {**learner["gradient_booster"]}
-    model = {**learner["gradient_booster"]["model"]}
-    if "cats" in model:
-        model["cats"] = _union_of_categories(first, second, union)
-    learner["gradient_booster"]["model"] = model
+    sizes = sorted({_n_features(document) for document in documents})
+    if not names[0] and len(sizes) > 1:
+        raise DataError(
+            f"The boosters have {' and '.join(map(str, sizes))} features and no names to match "
+            "them by: train with feature names."
+        )
+    union = list(dict.fromkeys(name for own in names for name in own))
+    n_features = len(union) or sizes[0]
     position = {name: place for place, name in enumerate(union)}
-    return frame, np.array([position[name] for name in names], np.int32)
+    trees = []
+    for own, document in zip(names, documents, strict=True):
+        places = np.array([position[name] for name in own], np.int32)
+        trees.append([_over_features(tree, places, n_features) for tree in trees_of(document)])
+    learner = {
+        **frame["learner"],
+        "feature_names": union,
+        "feature_types": _union_of_types(documents, union),
+        "learner_model_param": {
+            **frame["learner"]["learner_model_param"],
+            "num_feature": str(n_features),
+        },
+    }
+    model = {**_model(frame)}
+    if "cats" in model and union:
+        model["cats"] = _union_of_categories(documents, union)
+    learner["gradient_booster"] = {**learner["gradient_booster"], "model": model}
+    return {**frame, "learner": learner}, trees
 
 
-def _move_features(
-    tree: Document, places: npt.NDArray[np.int32] | None, frame: Document
-) -> Document:
-    """Copy of a tree whose split indices count the features of `frame`."""
-    moved = {**tree, "tree_param": {**tree["tree_param"], "num_feature": str(_n_features(frame))}}
-    if places is not None:
+def _over_features(tree: Document, places: npt.NDArray[np.int32], n_features: int) -> Document:
+    """Copy of a tree that counts features otherwise; `places` is empty where they have no names."""
+    moved = {**tree, "tree_param": {**tree["tree_param"], "num_feature": str(n_features)}}
+    if places.size:
         moved["split_indices"] = places[tree["split_indices"]]
     return moved
 
 
-def _union_of_categories(first: Document, second: Document, union: list[str]) -> Document:
+def _union_of_types(documents: Sequence[Document], union: Sequence[str]) -> list[str]:
+    types: dict[str, str] = {}
+    for document in documents:
+        learner = document["learner"]
+        types |= dict(zip(learner["feature_names"], learner["feature_types"] or [], strict=False))
+    return [types.get(name, "float") for name in union] if types else []
+
+
+def _union_of_categories(documents: Sequence[Document], union: Sequence[str]) -> Document:
     """Category names of the union's features (XGBoost 3.1+ stores them with the model).
 
     ``enc`` has one list of names per feature, empty for numbers; ``sorted_idx`` holds, feature
     after feature, the order of the names, and ``feature_segments`` where each feature starts.
     """
     by_name: dict[str, tuple[Document, list[int]]] = {}
-    for document in (first, second):
+    for document in documents:
         categories = _model(document)["cats"]
         starts = categories["feature_segments"]
         for place, (name, names) in enumerate(
@@ -374,8 +342,8 @@ def _union_of_categories(first: Document, second: Document, union: list[str]) ->
             order = list(categories["sorted_idx"][starts[place] : starts[place + 1]])
             if by_name.setdefault(name, (names, order))[0] != names:
                 raise DataError(
-                    f"Feature {name!r} has other categories in the common model than in the "
-                    "specific one: give both the same category dtype."
+                    f"Feature {name!r} has other categories in one booster than in another: give "
+                    "all tasks the same category dtype."
                 )
     if not by_name:
         return {"enc": [], "feature_segments": [], "sorted_idx": []}

@@ -50,6 +50,7 @@ from mtboost.xgboost.prune import without_columns
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
 from mtboost.xgboost.resolve import resolve_descriptors, resolve_task
+from mtboost.xgboost.vector_leaves import stacked
 
 # One thread visits so many pairs of a row and a round in about a millisecond.
 _SERIAL_VISITS = 100_000
@@ -366,6 +367,9 @@ class XgboostBackend(Backend):
         columns: Columns,
     ) -> xgboost.Booster:
         return assemble.combine(common, specific, n_common_rounds)
+
+    def stacked(self, documents: Sequence[assemble.Document]) -> xgboost.Booster:
+        return stacked(documents)
 
     def predict_margin(
         self,

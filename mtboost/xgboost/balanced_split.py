@@ -22,6 +22,7 @@ from mtboost.xgboost.library import (
     check_vector_categories,
 )
 from mtboost.xgboost.objective import TaskObjective
+from mtboost.xgboost.vector_leaves import with_scalar_leaves
 
 if TYPE_CHECKING:
     from xgboost.objective import TreeObjective
@@ -208,7 +209,7 @@ class BalancedSplit(xgboost.callback.TrainingCallback, TreeObjective):
 def returned_model(model: xgboost.Booster) -> xgboost.Booster:
     """Booster without the balanced model, of one that BalancedSplit trains."""
     n_outputs = int(assemble.read_document(model)["learner"]["learner_model_param"]["num_target"])
-    return assemble.with_scalar_leaves(model, n_outputs // 2)
+    return with_scalar_leaves(model, n_outputs // 2)
 
 
 def returned_columns(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -24,7 +24,7 @@ from mtboost.xgboost.assemble import (
     tree_document,
     with_trees,
 )
-from mtboost.xgboost.library import version
+from mtboost.xgboost.vector_leaves import with_vector_leaves
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -109,11 +109,14 @@ def _trees(model: _core.BoostedModel, outputs: slice) -> Iterator[Document]:
             values = initial + values
         is_leaf = arrays["left"] < 0
         leaves = values[arrays["feature"][is_leaf]]
-        yield _tree_document(_nodes(arrays), leaves, n_features=model.n_features)
+        first = np.zeros(len(is_leaf), np.float32)
+        first[is_leaf] = leaves[:, 0]
+        tree = tree_document(_nodes(arrays, first), n_features=model.n_features)
+        yield tree if leaves.shape[1] == 1 else with_vector_leaves(tree, leaves)
 
 
-def _nodes(arrays: Tree) -> Tree:
-    """A tree as the plug-ins have it, but for its leaves."""
+def _nodes(arrays: Tree, values: FloatArray) -> Tree:
+    """A tree as the plug-ins have it, whose leaves have these values; there is one a node."""
     left = arrays["left"]
     is_leaf = left < 0
     inner = np.flatnonzero(~is_leaf)
@@ -132,34 +135,9 @@ def _nodes(arrays: Tree) -> Tree:
         "default_left": arrays["default_left"],
         "gain": np.maximum(gain, 0.0),
         "hessian": weight,
+        "value": values,
+        "base_weight": values,
         "categorical_nodes": np.empty(0, np.int32),
         "category_starts": np.zeros(1, np.int64),
         "categories": np.empty(0, np.int32),
-    }
-
-
-def _tree_document(nodes: Tree, leaves: FloatArray, *, n_features: int) -> Document:
-    """A tree whose leaves are these, in the order of the nodes, each a number or a vector.
-
-    XGBoost 3.0 and 3.1 read vectors from ``base_weights``, later versions from ``leaf_weights``,
-    where a leaf's ``right_children`` is its row.
-    """
-    is_leaf = nodes["left"] < 0
-    n_outputs = leaves.shape[1]
-    values = np.zeros((len(is_leaf), n_outputs), np.float32)
-    values[is_leaf] = leaves
-    first = values[:, 0]
-    tree = tree_document(nodes | {"value": first, "base_weight": first}, n_features=n_features)
-    if n_outputs == 1:
-        return tree
-    if version() >= (3, 2):
-        places = np.cumsum(is_leaf, dtype=np.int32) - 1
-        tree["right_children"] = np.where(is_leaf, places, nodes["right"])
-        tree["leaf_weights"] = leaves.ravel()
-    return {
-        **tree,
-        "base_weights": values.ravel(),
-        "parents": nodes["parent"],
-        "split_conditions": nodes["threshold"],
-        "tree_param": {**tree["tree_param"], "size_leaf_vector": str(n_outputs)},
     }

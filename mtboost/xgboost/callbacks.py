@@ -15,6 +15,7 @@ from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster, Growth
 from mtboost.xgboost.library import check_version
+from mtboost.xgboost.vector_leaves import stacked
 
 
 class TaskSplit(xgboost.callback.TrainingCallback):
@@ -135,28 +136,42 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         # genuine booster already.
         return model.trained() if isinstance(model, GrowingBooster) else model
 
-    def booster(self, trained: xgboost.Booster, task: TaskName) -> xgboost.Booster:
-        """The booster of one task after a training with partially pooled leaves.
+    def booster(self, trained: xgboost.Booster, task: TaskName | None = None) -> xgboost.Booster:
+        """The booster of one task, or of all, after a training with partially pooled leaves.
 
         Parameters
         ----------
         trained : Booster
             What ``xgboost.train`` has returned; it may have been cut after some round.
-        task : int, str or bool
+        task : int, str or bool, optional
+            By default all: a booster with an output for each, in the order of ``tasks.names``.
 
         Returns
         -------
         xgboost.Booster
-            The same trees with the task's own leaf values.
+            The same trees with the task's own leaf values, or with those of all tasks.
+
+        Raises
+        ------
+        UnsupportedError
+            Of all tasks, where each has several classes.
         """
         document = assemble.read_document(trained)
-        code = self.tasks.code(task)
+        if task is not None:
+            return assemble.load_document(self._of_task(document, self.tasks.code(task)))
+        if assemble.outputs_of(document) > 1:
+            raise UnsupportedError(
+                "There is no booster of all tasks where each has several classes: name one, such "
+                f"as booster(trained, {self.tasks.names[0]!r})."
+            )
+        return stacked([self._of_task(document, code) for code in range(self.tasks.n_tasks)])
+
+    def _of_task(self, document: assemble.Document, code: int) -> assemble.Document:
         trees = [
             assemble.with_leaf_values(tree, values.of_task(tree["split_conditions"], code))
             for tree, values in zip(assemble.trees_of(document), self.pooled.values, strict=False)
         ]
-        n_outputs = assemble.outputs_of(document)
-        return assemble.load_document(assemble.with_trees(document, trees, n_outputs=n_outputs))
+        return assemble.with_trees(document, trees, n_outputs=assemble.outputs_of(document))
 
 
 class InOrder(xgboost.callback.TrainingCallback):

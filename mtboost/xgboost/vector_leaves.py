@@ -1,0 +1,186 @@
+"""Trees whose leaves hold a number for each output: from ordinary trees, and to them.
+
+XGBoost 3.0 and 3.1 read the vectors from ``base_weights``; later versions from ``leaf_weights``,
+where a leaf's ``right_children`` is its row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost.errors import DataError
+from mtboost.xgboost.assemble import (
+    NO_PARENT,
+    Document,
+    load_document,
+    over_same_features,
+    read_document,
+    trees_of,
+    with_trees,
+)
+from mtboost.xgboost.library import version
+
+_MOST_LEAF_VALUES = 2**29  # of all trees: two gigabytes, which later versions store twice
+
+# What tells two trees of the same cuts from others, besides the thresholds of their inner nodes.
+_CUTS = (
+    "left_children",
+    "right_children",
+    "split_indices",
+    "default_left",
+    "categories_nodes",
+    "categories_segments",
+    "categories",
+)
+
+
+def with_vector_leaves(tree: Document, leaves: npt.NDArray[np.float32]) -> Document:
+    """The tree with these leaves, in the order of the nodes, each a number for every output.
+
+    Parameters
+    ----------
+    tree : dict
+        With a number in each leaf, as :func:`~mtboost.xgboost.assemble.tree_document` makes it.
+    leaves : ndarray of float32, shape (n_leaves, n_outputs)
+    """
+    n_outputs = leaves.shape[1]
+    is_leaf = tree["left_children"] < 0
+    values = np.zeros((len(is_leaf), n_outputs), np.float32)
+    values[is_leaf] = leaves
+    parents = tree["parents"].copy()
+    parents[0] = -1
+    vectors = {}
+    if version() >= (3, 2):
+        places = np.cumsum(is_leaf, dtype=np.int32) - 1
+        vectors = {
+            "right_children": np.where(is_leaf, places, tree["right_children"]),
+            "leaf_weights": leaves.ravel(),
+        }
+    return {
+        **tree,
+        **vectors,
+        "base_weights": values.ravel(),
+        "parents": parents,
+        "tree_param": {**tree["tree_param"], "size_leaf_vector": str(n_outputs)},
+    }
+
+
+def stacked(documents: Sequence[Document]) -> xgboost.Booster:
+    """One booster with the margins of several, in their order: those of the first are its output 0.
+
+    Trees of a round that make the same cuts become one, whose leaves hold a vector; outputs that
+    have other trees, or none any more, have zeros in it. So each output adds up the same numbers
+    in the same order as its own booster, and ``iteration_range`` means the rounds of that.
+
+    Parameters
+    ----------
+    documents : sequence of dict
+        As :func:`~mtboost.xgboost.assemble.read_document` gives them, of one objective and start
+        score, with a number in each leaf. Features are matched by name; those of the first come
+        first.
+
+    Raises
+    ------
+    DataError
+        The boosters have different features and no names, or the vectors would be too many.
+    """
+    frame, trees_by_output = over_same_features(documents[0], documents)
+    n_outputs = len(documents)
+    rounds = [_by_cuts(trees) for trees in zip_longest(*trees_by_output)]
+    groups = [group for groups_of_round in rounds for group in groups_of_round]
+    n_values = n_outputs * sum(_n_leaves(next(iter(group.values()))) for group in groups)
+    if n_values > _MOST_LEAF_VALUES:
+        raise DataError(
+            f"A booster of all {n_outputs} tasks would hold {n_values:.2g} leaf values, because "
+            "their trees differ: make one for each."
+        )
+    trees = [_stacked(group, n_outputs) for group in groups]
+    document = with_trees(_with_outputs(frame, n_outputs), trees, n_outputs=1)
+    ends = np.cumsum([0] + [len(groups_of_round) for groups_of_round in rounds]).tolist()
+    document["learner"]["gradient_booster"]["model"]["iteration_indptr"] = ends
+    return load_document(document)
+
+
+def _by_cuts(trees: Sequence[Document | None]) -> list[dict[int, Document]]:
+    """Trees of one round by output, those with the same cuts together; None has no more trees."""
+    groups: dict[bytes, dict[int, Document]] = {}
+    for output, tree in enumerate(trees):
+        if tree is not None:
+            groups.setdefault(_cuts_of(tree), {})[output] = tree
+    return list(groups.values())
+
+
+def _stacked(trees: dict[int, Document], n_outputs: int) -> Document:
+    """One tree of several with the same cuts, by output; the other outputs have zeros."""
+    first, *_ = trees.values()
+    leaves = np.zeros((_n_leaves(first), n_outputs), np.float32)
+    for output, tree in trees.items():
+        leaves[:, output] = tree["split_conditions"][tree["left_children"] < 0]
+    return with_vector_leaves(first, leaves)
+
+
+def _n_leaves(tree: Document) -> int:
+    return int(np.count_nonzero(tree["left_children"] < 0))
+
+
+def _cuts_of(tree: Document) -> bytes:
+    """Equal for trees that divide all rows in the same way, node by node."""
+    thresholds = tree["split_conditions"][tree["left_children"] >= 0]
+    arrays = [thresholds, *(tree[name] for name in _CUTS)]
+    return b"".join(np.int64(len(array)).tobytes() + array.tobytes() for array in arrays)
+
+
+def _with_outputs(frame: Document, n_outputs: int) -> Document:
+    """The document with as many outputs, all of which start where its one does."""
+    parameters = frame["learner"]["learner_model_param"]
+    # One number for all outputs up to XGBoost 3.0, which reads a list as 0.
+    start = parameters["base_score"].strip("[]")
+    if version() >= (3, 1):
+        start = f"[{','.join([start] * n_outputs)}]"
+    own = {**parameters, "base_score": start, "num_target": str(n_outputs)}
+    return {**frame, "learner": {**frame["learner"], "learner_model_param": own}}
+
+
+def with_scalar_leaves(booster: xgboost.Booster, n_outputs: int) -> xgboost.Booster:
+    """The first outputs of a booster with vector leaves, as one tree per round and output.
+
+    Predictions keep their bits; parameters and attributes stay. In a vector tree a leaf's
+    ``right_children`` is its row in ``leaf_weights``.
+    """
+    frame = read_document(booster)
+    trees = []
+    for tree in trees_of(frame):
+        is_leaf = tree["left_children"] < 0
+        n_all = int(tree["tree_param"]["size_leaf_vector"])
+        leaves = np.asarray(tree.pop("leaf_weights"), np.float32).reshape(-1, n_all)
+        parents = tree["parents"].copy()
+        parents[0] = NO_PARENT
+        for output in range(n_outputs):
+            value = np.zeros(len(is_leaf), np.float32)
+            value[is_leaf] = leaves[tree["right_children"][is_leaf], output]
+            scalar = {
+                **tree,
+                "base_weights": value,
+                "parents": parents,
+                "right_children": np.where(is_leaf, np.int32(-1), tree["right_children"]),
+                "split_conditions": np.where(is_leaf, value, tree["split_conditions"]),
+                "tree_param": {**tree["tree_param"], "size_leaf_vector": "1"},
+            }
+            trees.append(scalar)
+    learner = frame["learner"]
+    starts = learner["learner_model_param"]["base_score"].strip("[]").split(",")[:n_outputs]
+    # Without brackets where it can be: XGBoost up to 3.0 reads them as 0.
+    start = starts[0] if n_outputs == 1 else f"[{','.join(starts)}]"
+    learner["learner_model_param"] |= {"base_score": start, "num_target": str(n_outputs)}
+    scalar_booster = load_document(with_trees(frame, trees, n_outputs=n_outputs))
+    config = json.loads(booster.save_config())
+    config["learner"]["learner_model_param"] = learner["learner_model_param"]
+    config["learner"]["learner_train_param"]["multi_strategy"] = "one_output_per_tree"
+    scalar_booster.load_config(json.dumps(config))
+    return scalar_booster
