@@ -250,6 +250,7 @@ class TreeGrower(metaclass=_Pybind11Type):
         task_column: int | None = None,
         task_penalty: float = 1.0,
         symmetric: bool = False,
+        random_strength: float = 0.0,
     ) -> None: ...
     # A tree and the leaf of every row (~leaf if the row took no part).
     # tasks, rows: one flag each. features: ascending.

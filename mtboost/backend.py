@@ -21,6 +21,7 @@ from mtboost.losses import Loss, TaskLoss
 from mtboost.metrics import Metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
+from mtboost.symmetric_trees import Symmetric
 from mtboost.tables import Columns, Table
 from mtboost.task_column import AddedColumns
 from mtboost.task_quitting import TaskWatch
@@ -184,7 +185,7 @@ class Backend(abc.ABC):
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
         task_penalty: float | None = None,
-        symmetric_trees: bool = False,
+        symmetric: Symmetric | None = None,
         valid: Any = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[Any, PooledTrees]:
@@ -202,7 +203,7 @@ class Backend(abc.ABC):
         n_rounds: int,
         *,
         objective: Callable[..., Any] | None = None,
-        symmetric_trees: bool = False,
+        symmetric: Symmetric | None = None,
         valid: Any = None,
         callbacks: Sequence[Any] = (),
         table: Table | None = None,

@@ -101,6 +101,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         pooling: PoolingOption = None,
         task_splits: TaskSplits = False,
         symmetric_trees: bool = False,
+        random_strength: float = 0.0,
         task: str | int | None = None,
         patience: int | None = 20,
         min_delta: float = 0.0,
@@ -143,6 +144,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         self.pooling = pooling
         self.task_splits = task_splits
         self.symmetric_trees = symmetric_trees
+        self.random_strength = random_strength
         self.task = task
         self.patience = patience
         self.min_delta = min_delta
@@ -241,6 +243,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             pooling=self.pooling,
             task_splits=self.task_splits,
             symmetric_trees=self.symmetric_trees,
+            random_strength=self.random_strength,
             backend=self.backend,
             params=self._library_parameters(library),
             num_boost_round=n_estimators,
@@ -412,6 +415,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Whether nodes may divide the tasks, see :func:`mtboost.fit`.
     symmetric_trees : bool, default=False
         Whether all nodes of a level have the same cut, see :func:`mtboost.fit`.
+    random_strength : float, default=0.0
+        Noise in the choice of these cuts, see :func:`mtboost.fit`.
     task : str or int, optional
         Column of `X` that holds the task of each row: its name, or its position in an array. It is
         no feature. scikit-learn's scorers cannot pass the tasks to ``predict``, so this is the form

@@ -19,6 +19,7 @@ from mtboost.pooled_leaves import (
     pair_numbers,
     pool_leaves,
 )
+from mtboost.symmetric_trees import Symmetric
 from mtboost.tasks import TaskSet
 
 FloatArray = npt.NDArray[np.float32]
@@ -45,8 +46,8 @@ class TaskGrowth:
     pooling : float or EstimatedPooling, optional
         κ of partially pooled leaves; None gives all tasks the pooled values. An estimate becomes a
         number with the first tree.
-    symmetric_trees : bool
-        Whether all nodes of a level have the same cut.
+    symmetric : Symmetric, optional
+        All nodes of a level have the same cut.
     """
 
     def __init__(
@@ -54,10 +55,10 @@ class TaskGrowth:
         tasks: TaskSet | None,
         score: _core.SplitScore | None,
         pooling: Pooling = None,
-        symmetric_trees: bool = False,
+        symmetric: Symmetric | None = None,
     ) -> None:
         self.tasks = tasks
-        self._symmetric_trees = symmetric_trees
+        self._symmetric = symmetric
         self.pooled = PooledTrees(pooling)
         self._score = score
         self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
@@ -71,6 +72,12 @@ class TaskGrowth:
     def quit(self, task: int) -> None:
         """Leave the rows of a task out of all later trees."""
         self._is_active[task] = 0
+
+    def _symmetric_options(self) -> dict[str, Any]:
+        """Of the core's grower."""
+        if self._symmetric is None:
+            return {}
+        return {"symmetric": True, "random_strength": self._symmetric.random_strength}
 
     # ---- partially pooled leaves (docs/pooling.md) ------------------------------------------
 
@@ -138,7 +145,7 @@ class TaskGrowth:
 
     def _check_levels(self, max_depth: int, instead: str) -> None:
         """Refuse symmetric trees without a limit of levels."""
-        if self._symmetric_trees and max_depth <= 0:
+        if self._symmetric and max_depth <= 0:
             raise ParameterError(
                 f"symmetric_trees=True needs a number of levels: set max_depth{instead}."
             )

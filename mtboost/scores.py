@@ -60,23 +60,3 @@ def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | No
     raise ParameterError(
         f"split_score must be one of {', '.join(map(repr, _NAMES))} or a callable, found {score!r}."
     )
-
-
-def check_symmetric(symmetric_trees: object, score: object) -> bool:
-    """Check what a user says of symmetric trees.
-
-    Raises
-    ------
-    ParameterError
-        `score` is not ``"plain"``.
-    TypeError
-        It is neither True nor False.
-    """
-    if not isinstance(symmetric_trees, bool | np.bool_):
-        raise TypeError(f"symmetric_trees must be True or False, found {symmetric_trees!r}.")
-    if symmetric_trees and score != "plain":
-        raise ParameterError(
-            f"symmetric_trees=True needs split_score='plain', found {score!r}: all nodes of a "
-            "level have one cut, and scores over tasks compare the cuts of one node."
-        )
-    return bool(symmetric_trees)

@@ -44,12 +44,15 @@ def row_weights(valid: Dataset) -> DoubleArray:
 
 def row_losses(stages: TwoStages, valid: Dataset, margins: npt.NDArray[Any]) -> DoubleArray:
     """Loss of each row: the metric of the row alone."""
-    n_rows = len(margins)
     predictions = stages.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
-    alone = np.arange(n_rows)
-    return as_losses(
-        stages.metric, evaluate_by_task(stages.metric, valid.labels(), predictions, alone, n_rows)
-    )
+    return losses_of(predictions, valid, stages.metric)
+
+
+def losses_of(predictions: npt.NDArray[np.floating], valid: Dataset, metric: Metric) -> DoubleArray:
+    """Loss of each row that is predicted so, on the scale of the labels."""
+    alone = np.arange(valid.n_rows)
+    values = evaluate_by_task(metric, valid.labels(), predictions, alone, valid.n_rows)
+    return as_losses(metric, values)
 
 
 class Evidence:

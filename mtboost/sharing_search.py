@@ -17,8 +17,9 @@ import numpy.typing as npt
 from mtboost.arguments import may_split_tasks
 from mtboost.dataset import Dataset
 from mtboost.pooled_leaves import Pooling, RelativePooling
-from mtboost.sharing_evidence import row_losses, row_weights
+from mtboost.sharing_evidence import losses_of, row_weights
 from mtboost.stages import TwoStages
+from mtboost.symmetric_trees import Symmetric
 from mtboost.task_descriptors import MOST_DESCRIPTORS
 
 _Losses = npt.NDArray[np.float64]
@@ -39,6 +40,8 @@ _TASK_SPLITS: dict[str | None, dict[str, Any]] = {
     "descriptors": {"n_descriptors": MOST_DESCRIPTORS},
     "task splits": {"task_penalty": 0.0},
 }
+#: Noise in the choice of the cuts of symmetric trees.
+_RANDOM_STRENGTHS = (1.0, 0.0, 2.0)
 #: Parts of the rows that each tree sees.
 _SUBSAMPLES = (0.7, 0.5)
 
@@ -51,20 +54,24 @@ class Setting:
     pooling: float | None = None  # a multiple of what a task has on average
     task_splits: str | None = None
     subsample: float = _SUBSAMPLES[0]
-    is_symmetric: bool = True
+    random_strength: float | None = _RANDOM_STRENGTHS[0]  # of symmetric trees; None: ordinary ones
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"pooling {self.pooling:g}"
         cuts = [self.task_splits] if self.task_splits else []
         rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLES[0])
-        trees = ["symmetric"] * self.is_symmetric
+        trees = []
+        if self.random_strength is not None:
+            trees = ["symmetric", f"random strength {self.random_strength:g}"]
         return ", ".join([self.size, leaves, *cuts, *rows, *trees])
 
     def sized(self, stages: TwoStages, size: str | None = None) -> TwoStages:
         """Stages with trees of this size, or another one, on this part of the rows."""
         sized = sizes_of(stages)[size or self.size]
         params = stages.backend.with_sampling(sized.params, self.subsample)
-        return replace(sized, params=params, symmetric_trees=self.is_symmetric)
+        strength = self.random_strength
+        symmetric = None if strength is None else Symmetric(strength)
+        return replace(sized, params=params, symmetric=symmetric)
 
     def applied(self, stages: TwoStages, pooling: Pooling) -> TwoStages:
         splits = {"task_penalty": None, "n_descriptors": None} | _TASK_SPLITS[self.task_splits]
@@ -87,6 +94,8 @@ class Search:
         self.best: Setting
         self.of_rows: _Losses
         self._pooling: Pooling
+        #: Least mean loss of any model.
+        self._least = np.inf
 
     def look_at(self, *settings: Setting) -> None:
         """Train by each setting that has not been tried.
@@ -101,9 +110,11 @@ class Search:
             stages = setting.applied(
                 self.stages, None if factor is None else RelativePooling(factor)
             )
-            common = stages.fit_common(self._train, self.valid)
-            margins = stages.followed_margins(common, self.valid)
-            of_rows = row_losses(stages, self.valid, margins)
+            common = stages.fit_common(self._train, self.valid, to_beat=self._least)
+            together = common.together
+            assert together is not None
+            of_rows = losses_of(together.best_predictions, self.valid, stages.metric)
+            self._least = min(self._least, together.best)
             weights = row_weights(self.valid)
             if not self.losses or is_better(
                 of_rows, self.of_rows, weights, float(self.best.is_pooled > setting.is_pooled)
@@ -130,7 +141,8 @@ def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
     search = Search(stages, train, valid)
     sizes = sizes_of(stages)
     is_free = len(sizes) > 1
-    first = [Setting(size, is_symmetric=is_free or stages.symmetric_trees) for size in sizes]
+    strengths = _strengths_of(stages, is_free)
+    first = [Setting(size, random_strength=strengths[0]) for size in sizes]
     search.look_at(*first)
     if train.tasks.n_tasks > 1:
         search.look_at(*(replace(search.best, pooling=each) for each in _POOLINGS))
@@ -141,11 +153,21 @@ def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
             search.look_at(*(replace(search.best, task_splits=each) for each in many))
             search.look_at(*(replace(search.best, pooling=each) for each in (None, *_POOLINGS)))
         search.look_at(*(replace(search.best, size=size) for size in sizes))
-    if is_free and not stages.symmetric_trees:
-        search.look_at(*(replace(search.best, size=size, is_symmetric=False) for size in sizes))
+    search.look_at(*(replace(search.best, random_strength=each) for each in strengths))
+    if is_free and not stages.symmetric:
+        search.look_at(*(replace(search.best, size=size, random_strength=None) for size in sizes))
     if stages.backend.with_sampling(stages.params, _SUBSAMPLES[0]) != stages.params:
         search.look_at(*(replace(search.best, subsample=part) for part in _SUBSAMPLES))
     return search
+
+
+def _strengths_of(stages: TwoStages, is_free: bool) -> tuple[float | None, ...]:
+    """Noise in the cuts of symmetric trees; None for ordinary trees, as a given size may want."""
+    if stages.symmetric is None and not is_free:
+        return (None,)
+    if stages.symmetric and stages.symmetric.random_strength:
+        return (stages.symmetric.random_strength,)
+    return _RANDOM_STRENGTHS
 
 
 def sizes_of(stages: TwoStages) -> dict[str, TwoStages]:

@@ -73,6 +73,11 @@ class TaskWatch:
         return self._values[-1]
 
     @property
+    def last_predictions(self) -> npt.NDArray[np.floating]:
+        """Of the validation rows after the last round; the next one may write over them."""
+        return self._predictions
+
+    @property
     def left_after(self) -> dict[TaskName, int]:
         """Rounds after which a task took no more part; tasks that stayed to the end are missing."""
         assert self._tasks is not None
@@ -114,6 +119,7 @@ class TaskWatch:
         self._best_round[improved] = n_rounds
         self._n_stale = np.where(improved | np.isnan(self._best), 0, self._n_stale + 1)
         self._values.append(value)
+        self._predictions = prediction
         self._n_rounds = n_rounds
         if self.on_round is not None and n_rounds > 0:
             self.on_round(n_rounds, dict(zip(self._tasks.names, value.tolist(), strict=True)))

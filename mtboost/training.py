@@ -34,9 +34,10 @@ from mtboost.mixed_stages import mixed_stages
 from mtboost.models import MultiTaskModel
 from mtboost.pooled_leaves import PoolingOption, check_pooling
 from mtboost.reports import task_reports, validation_scores
-from mtboost.scores import Beta, Score, check_symmetric, make_split_score
+from mtboost.scores import Beta, Score, make_split_score
 from mtboost.sharing import fit_plan, plan_sharing
 from mtboost.stages import TwoStages
+from mtboost.symmetric_trees import check_symmetric
 from mtboost.tables import Columns, Table, as_table
 from mtboost.task_quitting import OnRound
 from mtboost.task_tables import CommonFeatures, is_mapping
@@ -150,6 +151,7 @@ def fit(
     pooling: PoolingOption = None,
     task_splits: TaskSplits = False,
     symmetric_trees: bool = False,
+    random_strength: float = 0.0,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int | None = None,
@@ -215,6 +217,10 @@ def fit(
         Whether all nodes of a level of a tree have the same cut, in both stages: more rigid trees,
         often better on few and noisy rows (docs/symmetric_trees.md). Needs
         ``split_score="plain"``; with ``strategy="auto"`` False tries both.
+    random_strength : float, default=0.0
+        Noise in the choice of the cuts of symmetric trees, which lets chance decide among those
+        that are about as good; often better at 1 or 2 (docs/symmetric_trees.md). With
+        ``strategy="auto"`` 0 tries several.
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
@@ -330,7 +336,7 @@ def fit(
         pooling=check_pooling(pooling),
         task_penalty=penalty,
         n_descriptors=n_descriptors,
-        symmetric_trees=check_symmetric(symmetric_trees, score),
+        symmetric=check_symmetric(symmetric_trees, random_strength, score),
         on_round=on_round,
     )
     if isinstance(objective, Mapping):

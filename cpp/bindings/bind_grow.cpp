@@ -80,12 +80,13 @@ LightgbmParams lightgbm_params(double learning_rate, int max_depth, int num_leav
 TreeGrower make_grower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
                        const std::optional<Contiguous<row_t>>& first_rows,
                        const std::optional<Contiguous<float>>& feature_weights, std::optional<feature_t> task_column,
-                       double task_penalty, bool is_symmetric) {
+                       double task_penalty, bool is_symmetric, double random_strength) {
   std::optional<TaskRows> tasks;
   if (first_rows) tasks.emplace(as_vector(*first_rows, "first_rows"));
   return TreeGrower(std::move(matrix), std::move(score), std::move(tasks),
                     feature_weights ? as_vector(*feature_weights, "feature_weights") : std::vector<float>{},
-                    task_column ? std::optional(TaskColumn{*task_column, task_penalty}) : std::nullopt, is_symmetric);
+                    task_column ? std::optional(TaskColumn{*task_column, task_penalty}) : std::nullopt, is_symmetric,
+                    random_strength);
 }
 
 // A tree and the matrix whose bins it speaks of.
@@ -244,7 +245,7 @@ void bind_grow(py::module_& module) {
       .def(py::init(&make_grower), py::arg("matrix"), py::kw_only(), py::arg("score").none(true) = py::none(),
            py::arg("first_rows").noconvert().none(true) = py::none(),
            py::arg("feature_weights").noconvert().none(true) = py::none(), py::arg("task_column") = py::none(),
-           py::arg("task_penalty") = TaskColumn{}.penalty, py::arg("symmetric") = false);
+           py::arg("task_penalty") = TaskColumn{}.penalty, py::arg("symmetric") = false, py::arg("random_strength") = 0.0);
   bind_grow_with<XgboostParams, XgboostRules>(grower);
   bind_grow_with<LightgbmParams, LightgbmRules>(grower);
 

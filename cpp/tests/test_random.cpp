@@ -53,6 +53,20 @@ TEST(uniform_draws_fill_the_unit_interval) {
   check(std::abs(sum / kDraws - 0.5) < 4.0 * std::sqrt(1.0 / 12.0 / kDraws));  // four standard errors
 }
 
+TEST(noise_has_mean_0_and_variance_1) {
+  constexpr int kDraws = 10000;
+  RandomStream stream(Purpose::noise_of_level, 1, 0);
+  double sum = 0.0, squares = 0.0;
+  for (int i = 0; i < kDraws; ++i) {
+    const double draw = stream.noise();
+    sum += draw;
+    squares += draw * draw;
+  }
+  // Four standard errors; the variance of squares is below that of normal numbers.
+  check(std::abs(sum / kDraws) < 4.0 / std::sqrt(kDraws));
+  check(std::abs(squares / kDraws - 1.0) < 4.0 * std::sqrt(2.0 / kDraws));
+}
+
 TEST(first_draws_of_neighbouring_keys_are_uniform) {
   constexpr std::uint64_t kRows = 10000;  // how rows are sampled: one stream per row
   double sum = 0.0;

@@ -43,6 +43,7 @@ from mtboost.losses import TaskLoss, check_labels, inverse_link, main_name, make
 from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
+from mtboost.symmetric_trees import Symmetric
 from mtboost.tables import Columns, Table
 from mtboost.task_column import AddedColumns
 from mtboost.task_quitting import rounds_of_rows
@@ -241,7 +242,7 @@ class LightgbmBackend(Backend):
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
         task_penalty: float | None = None,
-        symmetric_trees: bool = False,
+        symmetric: Symmetric | None = None,
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[lightgbm.Booster, PooledTrees]:
@@ -258,7 +259,7 @@ class LightgbmBackend(Backend):
             pooling=pooling,
             task_column=None if task_penalty is None else -1,
             task_penalty=task_penalty or 0.0,
-            symmetric_trees=symmetric_trees,
+            **Symmetric.arguments(symmetric),
         )
         booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
         return booster, split.pooled
@@ -270,7 +271,7 @@ class LightgbmBackend(Backend):
         n_rounds: int,
         *,
         objective: Callable[..., Any] | None = None,
-        symmetric_trees: bool = False,
+        symmetric: Symmetric | None = None,
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
         table: Table | None = None,
@@ -281,9 +282,9 @@ class LightgbmBackend(Backend):
         is_small = matrix.num_data() * matrix.num_feature() < _SMALL
         if is_small:
             params = {**params, "num_threads": 1, "force_col_wise": True, "force_row_wise": False}
-        if symmetric_trees or not is_small:
+        if symmetric or not is_small:
             one_task = TaskSet.from_labels(None, matrix.num_data())
-            split = TaskSplit(one_task, score="plain", symmetric_trees=symmetric_trees)
+            split = TaskSplit(one_task, score="plain", **Symmetric.arguments(symmetric))
             callbacks = [split, *callbacks]
         return _train(params, matrix, n_rounds, objective, valid, callbacks)
 

@@ -37,6 +37,7 @@ from mtboost.lightgbm.library import (
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
 from mtboost.losses import check_labels, is_multiclass, make_lightgbm_loss
 from mtboost.pooled_leaves import Pooling, TaskValues
+from mtboost.symmetric_trees import Symmetric
 from mtboost.task_column import TaskColumn, grower_arguments
 from mtboost.tasks import TaskSet
 
@@ -68,7 +69,7 @@ class Growth(TaskGrowth):
         κ of partially pooled leaves.
     task_column : TaskColumn, optional
         Column by which nodes may divide tasks.
-    symmetric_trees : bool
+    symmetric : Symmetric, optional
         Whether all nodes of a level have the same cut.
     """
 
@@ -80,9 +81,9 @@ class Growth(TaskGrowth):
         score: _core.SplitScore | None,
         pooling: Pooling = None,
         task_column: TaskColumn | None = None,
-        symmetric_trees: bool = False,
+        symmetric: Symmetric | None = None,
     ) -> None:
-        super().__init__(tasks, score, pooling, symmetric_trees)
+        super().__init__(tasks, score, pooling, symmetric)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
@@ -122,7 +123,7 @@ class Growth(TaskGrowth):
             matrix,
             score=self._score,
             first_rows=first_rows,
-            symmetric=self._symmetric_trees,
+            **self._symmetric_options(),
             **grower_arguments(task_column, data.get_feature_name(), may_divide),
         )
         self._bags = self._make_bags()
@@ -627,7 +628,7 @@ def take_over(
     score: _core.SplitScore | None,
     pooling: Pooling = None,
     task_column: TaskColumn | None = None,
-    symmetric_trees: bool = False,
+    symmetric: Symmetric | None = None,
 ) -> Growth:
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
     growth = Growth(
@@ -636,7 +637,7 @@ def take_over(
         score=score,
         pooling=pooling,
         task_column=task_column,
-        symmetric_trees=symmetric_trees,
+        symmetric=symmetric,
     )
     # The stock booster lives on as an object of its own with the same state.
     growth.stock = object.__new__(lightgbm.Booster)

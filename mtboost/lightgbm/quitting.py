@@ -141,7 +141,7 @@ class TaskQuitting(TaskWatch):
         if env.iteration == env.begin_iteration:
             self._start(model, env.begin_iteration)
         assert self._tasks is not None
-        self._evaluate(model.current_iteration(), self._predictions(model))
+        self._evaluate(model.current_iteration(), self._predictions_of(model))
         growth = _growth(model)
         for task in self._leave():
             if growth is not None:
@@ -201,7 +201,7 @@ class TaskQuitting(TaskWatch):
         self._watch(tasks, valid_tasks)
         self._evaluate(n_rounds, self._link(_start_margins(model, self._data)))
 
-    def _predictions(self, model: lightgbm.Booster) -> FloatArray:
+    def _predictions_of(self, model: lightgbm.Booster) -> FloatArray:
         """Predictions for the validation rows, on the scale of their labels."""
         growth = _growth(model)
         if growth is not None:

@@ -24,6 +24,7 @@ from mtboost.losses import TaskLoss, check_labels, inverse_link, make_loss
 from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
+from mtboost.symmetric_trees import Symmetric
 from mtboost.tables import Columns, Table
 from mtboost.task_column import AddedColumns
 from mtboost.tasks import TaskName, TaskSet
@@ -208,7 +209,7 @@ class XgboostBackend(Backend):
         objective: Callable[..., Any] | None,
         pooling: Pooling = None,
         task_penalty: float | None = None,
-        symmetric_trees: bool = False,
+        symmetric: Symmetric | None = None,
         valid: xgboost.DMatrix | None = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[xgboost.Booster, PooledTrees]:
@@ -220,7 +221,7 @@ class XgboostBackend(Backend):
             table=table.native if table else None,
             task_column=None if task_penalty is None else -1,
             task_penalty=task_penalty or 0.0,
-            symmetric_trees=symmetric_trees,
+            **Symmetric.arguments(symmetric),
         )
         booster = xgboost.train(
             with_start(params, matrix),
@@ -239,7 +240,7 @@ class XgboostBackend(Backend):
         n_rounds: int,
         *,
         objective: Callable[..., Any] | None = None,
-        symmetric_trees: bool = False,
+        symmetric: Symmetric | None = None,
         valid: xgboost.DMatrix | None = None,
         callbacks: Sequence[Any] = (),
         table: Table | None = None,
@@ -250,7 +251,7 @@ class XgboostBackend(Backend):
             matrix,
             n_rounds,
             objective=objective,
-            symmetric_trees=symmetric_trees,
+            symmetric=symmetric,
             callbacks=callbacks,
             table=native,
         )

@@ -25,6 +25,7 @@ from mtboost.errors import DataError
 from mtboost.growth import TaskGrowth, naming_the_round
 from mtboost.losses import check_labels, make_loss
 from mtboost.pooled_leaves import Pooling, TaskValues
+from mtboost.symmetric_trees import Symmetric
 from mtboost.task_column import TaskColumn, grower_arguments
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
@@ -58,7 +59,7 @@ class Growth(TaskGrowth):
         What the training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
     task_column : TaskColumn, optional
         Column by which nodes may divide tasks.
-    symmetric_trees : bool
+    symmetric : Symmetric, optional
         Whether all nodes of a level have the same cut.
     """
 
@@ -71,9 +72,9 @@ class Growth(TaskGrowth):
         pooling: Pooling = None,
         table: object = None,
         task_column: TaskColumn | None = None,
-        symmetric_trees: bool = False,
+        symmetric: Symmetric | None = None,
     ) -> None:
-        super().__init__(tasks, score, pooling, symmetric_trees)
+        super().__init__(tasks, score, pooling, symmetric)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
@@ -385,7 +386,7 @@ class Growth(TaskGrowth):
             score=self._score,
             first_rows=first_rows,
             feature_weights=feature_weights if feature_weights.size else None,
-            symmetric=self._symmetric_trees,
+            **self._symmetric_options(),
             **tasks,
         )
         self._table = None

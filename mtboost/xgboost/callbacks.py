@@ -9,7 +9,8 @@ import xgboost
 
 from mtboost.errors import UnsupportedError
 from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
-from mtboost.scores import Beta, Score, check_symmetric, make_split_score
+from mtboost.scores import Beta, Score, make_split_score
+from mtboost.symmetric_trees import check_symmetric
 from mtboost.task_column import make_task_column
 from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
@@ -59,6 +60,11 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         Whether all nodes of a level have the same cut, the one with the largest sum of gains; a
         node that would gain nothing by it stays whole. With ``max_depth=d`` a tree asks at most d
         questions (docs/symmetric_trees.md). Needs ``score="plain"``.
+    random_strength : float, default=0.0
+        ν, noise in the choice of the cuts of symmetric trees: the level takes the cut with the
+        largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of
+        squared gradients over that of hessians, and z about normal, for each cut. Often better at 1
+        or 2 (docs/symmetric_trees.md). 0 takes the largest gain.
 
     Raises
     ------
@@ -91,6 +97,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         task_column: int | str | None = None,
         task_penalty: float = 1.0,
         symmetric_trees: bool = False,
+        random_strength: float = 0.0,
     ) -> None:
         super().__init__()
         check_version()
@@ -107,7 +114,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         #: What the leaves of the last training hold of single tasks.
         self.pooled = PooledTrees(self._pooling)
         self._task_column = make_task_column(task_column, task_penalty, score)
-        self._symmetric_trees = check_symmetric(symmetric_trees, score)
+        self._symmetric = check_symmetric(symmetric_trees, random_strength, score)
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
@@ -124,7 +131,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
             pooling=self._pooling,
             table=self._table,
             task_column=self._task_column,
-            symmetric_trees=self._symmetric_trees,
+            symmetric=self._symmetric,
         )
         for matrix, tasks in self._valid_tasks:
             growth.know_tasks(matrix, tasks)

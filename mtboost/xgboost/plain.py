@@ -7,6 +7,7 @@ from typing import Any
 
 import xgboost
 
+from mtboost.symmetric_trees import Symmetric
 from mtboost.tasks import TaskSet
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import with_start
@@ -21,7 +22,7 @@ def train_plain(
     n_rounds: int,
     *,
     objective: Callable[..., Any] | None = None,
-    symmetric_trees: bool = False,
+    symmetric: Symmetric | None = None,
     callbacks: Sequence[xgboost.callback.TrainingCallback] = (),
     table: object = None,
 ) -> xgboost.Booster:
@@ -35,17 +36,17 @@ def train_plain(
     ----------
     params, matrix, n_rounds, objective, callbacks
         As in ``xgboost.train``.
-    symmetric_trees : bool
-        Whether all nodes of a level have the same cut: no trees of XGBoost's.
+    symmetric : Symmetric, optional
+        All nodes of a level have the same cut: no trees of XGBoost's.
     table : ndarray, optional
         See :class:`~mtboost.xgboost.TaskSplit`.
     """
     is_small = matrix.num_row() * matrix.num_col() < _SMALL
     if is_small:
         params = {**params, "nthread": 1}
-    if symmetric_trees or not is_small:
+    if symmetric or not is_small:
         one_task = TaskSet.from_labels(None, matrix.num_row())
-        split = TaskSplit(one_task, score="plain", table=table, symmetric_trees=symmetric_trees)
+        split = TaskSplit(one_task, score="plain", table=table, **Symmetric.arguments(symmetric))
         callbacks = [split, *callbacks]
     return xgboost.train(
         with_start(params, matrix),

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import mtboost
 from mtboost.errors import ParameterError
@@ -10,7 +11,7 @@ from mtboost.metrics import get_metric
 from mtboost.sharing_evidence import _curves, _shared_rounds, pays_for_all
 from mtboost.sharing_search import search
 from mtboost.shrinkage import shrunk_means
-from mtboost.stages import TwoStages, from_loss
+from mtboost.stages import MeanWatch, TwoStages, from_loss
 
 N_TASKS, N_EACH = 6, 150
 # One size of trees: the search is then a third as long.
@@ -448,3 +449,63 @@ def test_an_estimated_loss_below_zero_is_no_error():
     assert from_loss(get_metric("rmse"), -1e-3) == 0.0
     assert np.isnan(from_loss(get_metric("rmse"), np.nan))
     assert from_loss(get_metric("mae"), -1e-3) == -1e-3
+
+
+def test_settings_are_compared_by_the_predictions_of_their_best_round(library, monkeypatch):
+    seen = []
+
+    def looked_at(stages, data, valid, *args, **options):
+        common = fit_common(stages, data, valid, *args, **options)
+        if common.together is not None:
+            margins = stages.followed_margins(common, valid)[:, 0]
+            predictions = stages.inverse_link(margins)
+            assert_allclose(
+                common.together.best_predictions, predictions, rtol=library.atol, atol=library.atol
+            )
+            seen.append(stages.pooling is not None)
+        return common
+
+    fit_common = TwoStages.fit_common
+    monkeypatch.setattr(TwoStages, "fit_common", looked_at)
+    X, y, task = tasks_of(UNRELATED)
+    fitted(library, (X, y > 0, task), objective=library.own("binary:logistic"))
+    assert {True, False} <= set(seen)
+
+
+class Quitting:
+    """A library's TaskQuitting that has seen one task's mean squared error."""
+
+    def __init__(self):
+        self.last_predictions = np.zeros(2)
+
+    def see(self, loss):
+        self.last_values = np.sqrt([loss])
+        self.last_predictions[:] = loss
+
+
+def rounds_until_over(losses, to_beat, patience=10):
+    X, y, task = tasks_of([wave], n_each=2)
+    data = mtboost.Dataset(X, y, task=task)
+    quitting = Quitting()
+    watch = MeanWatch(quitting, data, data, get_metric("rmse"), patience, to_beat)
+    for n_rounds, loss in enumerate(losses, 1):
+        quitting.see(loss)
+        if watch.is_over():
+            return n_rounds, watch
+    return len(losses), watch
+
+
+def test_a_model_that_cannot_come_near_the_best_is_stopped():
+    slow = 2.0 + 1.0 / np.arange(1, 501)
+    assert rounds_until_over(slow, to_beat=np.inf)[0] == 500
+    assert rounds_until_over(slow, to_beat=1.0)[0] == 20  # twice the patience
+    # After r rounds it has 1/r to go, which is what it came in the second half of them.
+    assert rounds_until_over(slow, to_beat=2.0)[0] == 500
+    assert rounds_until_over(slow, to_beat=1.9)[0] in range(20, 30)
+
+
+def test_the_best_round_is_remembered():
+    losses = np.array([3.0, 2.0, 1.0, 1.5, *np.full(20, 1.2)])
+    n_rounds, watch = rounds_until_over(losses, to_beat=np.inf)
+    assert (n_rounds, watch.best_round, watch.best) == (13, 3, pytest.approx(1.0))
+    assert watch.best_predictions.tolist() == [1.0, 1.0]

@@ -5,7 +5,8 @@ import lightgbm
 import numpy as np
 import pytest
 import xgboost
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 import mtboost
 import mtboost.lightgbm
@@ -120,10 +121,58 @@ def test_specific_models_are_symmetric_too(library):
         assert (np.concatenate(numbers) <= 3).all() == is_symmetric
 
 
+def test_noise_in_the_cuts_depends_on_the_seed_alone(library):
+    margins = [
+        fitted(
+            library, random_strength=strength, seed=seed, validation_fraction=0.0
+        ).predict_margin(NEW, task=NEW_TASK)
+        for strength, seed in ((1.0, 0), (1.0, 0), (1.0, 1), (0.0, 0), (0.0, 1))
+    ]
+    assert_array_equal(margins[0], margins[1])
+    assert_array_equal(margins[3], margins[4])
+    assert (margins[0] != margins[2]).any()
+    assert (margins[0] != margins[3]).any()
+
+
+def test_cuts_with_noise_still_find_what_there_is(library):
+    """Noise of one σ decides between equals: the fit is about as close, and of 100 σ it is not."""
+    params = SAME[library.name]
+
+    def error(strength):
+        model = fitted(library, random_strength=strength, params=params, num_boost_round=30)
+        return np.mean((model.predict(NEW, task=NEW_TASK) - NEW_Y) ** 2)
+
+    assert error(1.0) < 1.05 * error(0.0) < error(100.0)
+
+
+def test_the_estimators_have_it(library):
+    table = np.column_stack([TASK, X])
+    options = {"split_score": "plain", "specific_rounds": 0, "patience": None, "max_depth": 3}
+    model = mtboost.MultiTaskRegressor(
+        backend=library.name,
+        task=0,
+        n_estimators=8,
+        symmetric_trees=True,
+        random_strength=1.0,
+        **options,
+    )
+    model.fit(table, Y)
+    other = clone(model).set_params(random_strength=0.0).fit(table, Y)
+    assert (numbers_of_cuts(model.model_.common) <= 3).all()
+    assert (model.predict(table) != other.predict(table)).any()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"split_score": "entropy"}, "symmetric_trees=True needs split_score='plain'"),
+        ({"random_strength": "1"}, "random_strength must be a number, found '1'"),
+        ({"random_strength": -1.0}, "random_strength must be at least 0, found -1.0"),
+        ({"random_strength": np.nan}, "random_strength must be at least 0, found nan"),
+        (
+            {"random_strength": 1.0, "symmetric_trees": False},
+            "random_strength=1.0 is noise in the cuts of symmetric trees",
+        ),
         ({"symmetric_trees": "yes"}, "symmetric_trees must be True or False, found 'yes'"),
     ],
 )

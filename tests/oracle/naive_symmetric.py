@@ -3,19 +3,43 @@
 
 A cut of a numerical feature is the number of bins that go left, and where missing values go; its
 gain is the sum over the nodes that admit it. Of a category each node takes its own best cut.
+Noise ranks cuts by the root of all gains so far and a random number.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from oracle import naive
+from oracle.naive_forest import RandomStream, mix
 from oracle.naive_task_splits import TaskColumn
 
+NOISE_OF_LEVEL = 7
+
 Key = tuple[bool, int]  # missing values go left, bins on the left
+
+
+@dataclass
+class Noise:
+    """What ranks the cuts of a tree's levels."""
+
+    deviation: float
+    tree: int
+    n_features: int
+    level: int = 0
+    gained: float = 0.0
+
+    def rank(self, gain: float, feature: int, position: int) -> float:
+        if self.deviation == 0.0:
+            return gain
+        stream = RandomStream(NOISE_OF_LEVEL, 0, self.tree, self.level * self.n_features + feature)
+        bits = mix((stream.state + (position + 1) * 0x9E3779B97F4A7C15) % 2**64)
+        uniform = [(bits >> shift) % 2**16 / (2**16 - 1) - 0.5 for shift in (0, 16, 32, 48)]
+        return math.sqrt(self.gained + gain) + self.deviation * math.sqrt(3) * sum(uniform)
 
 
 def ordered_splits(
@@ -47,13 +71,14 @@ def ordered_splits(
 
 
 def splits_of_level(
-    data: naive.Training, nodes: list[naive.Node], params: naive.Params
+    data: naive.Training, nodes: list[naive.Node], params: naive.Params, noise: Noise
 ) -> list[naive.Split | None]:
-    """The cut with the largest sum of gains, which is its score for all nodes.
+    """The cut with the largest rank; its score for all nodes is the sum of gains.
 
     Of equal ones the first, as in XGBoost.
     """
-    best: tuple[float, list[naive.Split | None]] = (0.0, [None] * len(nodes))
+    highest, gain_of_best = -math.inf, 0.0
+    best: list[naive.Split | None] = [None] * len(nodes)
     for feature, cut in enumerate(data.cuts):
         ways: dict[Key, list[naive.Split | None]] = {}
         for number, node in enumerate(nodes):
@@ -68,10 +93,11 @@ def splits_of_level(
         for key in sorted(ways, key=lambda key: (key[0], -key[1] if key[0] else key[1])):
             splits = ways[key]
             gain = sum(float(split.score) for split in splits if split is not None)
-            if gain > best[0]:
-                best = gain, splits
-    gain, splits = best
-    return [split and replace(split, score=np.float32(gain)) for split in splits]
+            if gain > 0 and (rank := noise.rank(gain, feature, key[1])) > highest:
+                highest, gain_of_best, best = rank, gain, splits
+    noise.level += 1
+    noise.gained += gain_of_best
+    return [split and replace(split, score=np.float32(gain_of_best)) for split in best]
 
 
 def grow_tree(
@@ -81,15 +107,20 @@ def grow_tree(
     hessian: NDArray[np.float32],
     params: naive.Params,
     task_column: TaskColumn | None = None,
+    random_strength: float = 0.0,
+    tree: int = 0,
 ) -> naive.Tree:
     """Grow one tree, level by level; leaves that a level does not cut may be cut by the next."""
+    total = math.fsum(hessian)
+    variance = math.fsum(gradient.astype(np.float64) ** 2) / total if total > 0 else 0.0
+    noise = Noise(random_strength * math.sqrt(variance), tree, len(cuts))
     pairs = np.stack([gradient, hessian], axis=1).astype(np.float64)
     no_task = np.full(len(bins), -1)
     data = naive.Training(bins, cuts, pairs, no_task, 0, task_column)
     nodes = level = [naive.make_root(data, params)]
     children_of: dict[int, tuple[naive.Node, naive.Node]] = {}
     for _ in range(params.max_depth):
-        splits = splits_of_level(data, level, params)
+        splits = splits_of_level(data, level, params, noise)
         n_cuts = sum(split is not None for split in splits)
         if params.max_leaves and 1 + len(children_of) + n_cuts > params.max_leaves:
             break

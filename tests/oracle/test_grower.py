@@ -106,6 +106,8 @@ def grow(
     n_threads: int = 1,
     task_column: TaskColumn | None = None,
     symmetric: bool = False,
+    random_strength: float = 0.0,
+    tree_number: int = 0,
 ) -> dict:
     """The kernel's tree, with the leaf of every row."""
     X = problem.bins.astype(np.float32)  # value b of a numerical feature lies in bin b
@@ -130,6 +132,7 @@ def grow(
         task_column=task_column and task_column.column,
         task_penalty=task_column.penalty if task_column else 1.0,
         symmetric=symmetric,
+        random_strength=random_strength,
     )
     p = problem.params
     params = _core.XgboostParams(
@@ -146,7 +149,9 @@ def grow(
         max_delta_step=p.max_delta_step,
         arithmetic=p.arithmetic,
     )
-    grown, leaves = grower.grow(params, problem.gradients, n_threads=n_threads)
+    grown, leaves = grower.grow(
+        params, problem.gradients, tree_number=tree_number, n_threads=n_threads
+    )
     tree = grown.arrays()
     numbers = ("gain", "score", "hessian", "base_weight", "value")  # XGBoost keeps floats
     return {

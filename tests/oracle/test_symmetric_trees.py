@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -20,11 +21,17 @@ from oracle.test_grower import (
     problems,
     with_task_column,
 )
+from scipy.stats import norm
 
 from mtboost import _core
 
 
-def twin(problem: Problem, task_column: TaskColumn | None = None) -> naive.Tree:
+def twin(
+    problem: Problem,
+    task_column: TaskColumn | None = None,
+    random_strength: float = 0.0,
+    tree: int = 0,
+) -> naive.Tree:
     return naive_symmetric.grow_tree(
         problem.bins,
         problem.cuts,
@@ -32,6 +39,8 @@ def twin(problem: Problem, task_column: TaskColumn | None = None) -> naive.Tree:
         problem.gradients[:, 1],
         problem.params,
         task_column,
+        random_strength,
+        tree,
     )
 
 
@@ -53,6 +62,49 @@ def test_core_grows_the_twins_tree_with_task_splits(
     assert_equal_tree(grow(whole, None, task_column=column, symmetric=True), twin(whole, column))
 
 
+@given(
+    problem=problems(),
+    strength=st.sampled_from([0.1, 1.0, 30.0]),
+    tree=st.integers(0, 1000),
+)
+@settings(max_examples=300, deadline=None)
+def test_core_grows_the_twins_tree_with_noise(problem: Problem, strength: float, tree: int) -> None:
+    options = {"random_strength": strength, "tree_number": tree}
+    kernel, expected = (
+        grow(problem, None, symmetric=True, **options),
+        twin(problem, None, strength, tree),
+    )
+    assert_equal_tree(kernel, expected)
+    assert_array_equal(kernel["score"], expected.score)
+
+
+@pytest.mark.parametrize("strength", [0.5, 1.0, 4.0])
+def test_noise_chooses_between_two_cuts_as_normal_numbers_would(strength: float) -> None:
+    """Gains of 64 and 36 on 100 rows: chances of cuts are those of a difference of two normals."""
+    first, second = np.divmod(np.arange(100) % 4, 2)
+    gradient = 0.8 * (2 * first - 1) + 0.6 * (2 * second - 1)
+    cuts = [naive.Cuts(np.array([1, 2], np.float32), np.float32(0), is_categorical=False)] * 2
+    problem = Problem(
+        bins=np.column_stack([first, second]),
+        cuts=cuts,
+        gradients=np.column_stack([gradient, np.ones(100)]).astype(np.float32),
+        task=np.zeros(100, np.int64),
+        n_tasks=1,
+        params=naive.Params(max_depth=1, reg_lambda=0.0),
+        is_sparse=False,
+    )
+    n_trees = 2000
+    trees = [
+        grow(problem, None, symmetric=True, random_strength=strength, tree_number=number)
+        for number in range(n_trees)
+    ]
+    share = np.mean([tree["feature"][0] == 0 for tree in trees])
+    sigma = math.sqrt(np.mean(gradient**2))
+    chance = norm.cdf((8.0 - 6.0) / (strength * sigma * math.sqrt(2)))
+    # Four standard errors (1 in 16,000), and what sums of four uniform numbers differ from normal.
+    assert abs(share - chance) < 4 * math.sqrt(chance * (1 - chance) / n_trees) + 0.01
+
+
 @given(problem=problems())
 @settings(max_examples=100, deadline=None)
 def test_one_level_is_that_of_any_tree(problem: Problem) -> None:
@@ -65,9 +117,11 @@ def test_one_level_is_that_of_any_tree(problem: Problem) -> None:
 @given(problem=problems(), n_threads=st.sampled_from([2, 7]))
 @settings(max_examples=50, deadline=None)
 def test_threads_change_nothing(problem: Problem, n_threads: int) -> None:
-    one, many = (grow(problem, None, n, symmetric=True) for n in (1, n_threads))
-    for field in one:
-        assert_array_equal(one[field], many[field])
+    for strength in (0.0, 1.0):
+        options = {"symmetric": True, "random_strength": strength}
+        one, many = (grow(problem, None, n, **options) for n in (1, n_threads))
+        for field in one:
+            assert_array_equal(one[field], many[field])
 
 
 def test_a_score_over_tasks_is_refused() -> None:
@@ -78,6 +132,16 @@ def test_a_score_over_tasks_is_refused() -> None:
             first_rows=np.array([0, 4], np.uint32),
             symmetric=True,
         )
+
+
+def test_noise_is_for_symmetric_trees() -> None:
+    for options, message in (
+        ({"random_strength": 1.0}, "random_strength is for symmetric trees"),
+        ({"random_strength": -1.0, "symmetric": True}, "must be a finite number >= 0"),
+        ({"random_strength": np.inf, "symmetric": True}, "must be a finite number >= 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            _core.TreeGrower(_matrix(), **options)
 
 
 def test_levels_need_a_limit() -> None:

@@ -17,7 +17,8 @@ class RandomStream {
     features_of_level,
     features_of_node,
     cuts_of_node,
-    projection_of_tree
+    projection_of_tree,
+    noise_of_level
   };
 
   RandomStream(Purpose purpose, std::uint64_t seed, std::uint64_t tree, std::uint64_t index = 0) noexcept
@@ -34,6 +35,14 @@ class RandomStream {
 
   // Uniform on [0, 1) with 53 random bits.
   double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+  // Nearly normal, with mean 0 and variance 1: four uniform numbers of 16 bits each, added up.
+  double noise() noexcept {
+    std::uint64_t bits = next();
+    int sum = -2 * 0xffff;
+    for (int i = 0; i < 4; ++i, bits >>= 16) sum += static_cast<int>(bits & 0xffff);
+    return sum * (1.7320508075688772 / 0xffff);
+  }
 
   // Uniform on 0, ..., n - 1; off by less than n / 2^53.
   std::size_t below(std::size_t n) noexcept { return static_cast<std::size_t>(uniform() * static_cast<double>(n)); }

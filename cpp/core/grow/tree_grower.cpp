@@ -45,7 +45,7 @@ class TreeGrower::Growth {
         is_loss_guided_(params_.loss_guided && !is_symmetric_),
         make_scan_(make_scans(grower.task_column_)),
         finder_(matrix_, make_scan_, score_, tasks_),
-        level_search_(matrix_, make_scan_) {
+        level_search_(matrix_, make_scan_, noise(grower.random_strength_, sample.tree_number)) {
     tree_.listed_go_left = rules.lists_left_categories();
   }
 
@@ -86,6 +86,12 @@ class TreeGrower::Growth {
       hessian += gradients_[row].hessian;
     }
     return hessian > 0.0 ? squares / hessian : 0.0;
+  }
+
+  // Of gains, in whose roots a cut in one leaf by chance has about the deviation σ.
+  LevelSearch::Noise noise(double strength, std::uint64_t tree) const noexcept {
+    if (strength == 0.0) return {};
+    return {strength * std::sqrt(dispersion()), params_.seed, tree};
   }
 
   Leaf root() {
@@ -397,16 +403,19 @@ class TreeGrower::Growth {
 
 TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
                        std::optional<TaskRows> tasks, std::vector<float> feature_weights,
-                       std::optional<TaskColumn> task_column, bool is_symmetric)
+                       std::optional<TaskColumn> task_column, bool is_symmetric, double random_strength)
     : matrix_(std::move(matrix)),
       score_(std::move(score)),
       tasks_(std::move(tasks)),
       feature_weights_(std::move(feature_weights)),
       task_column_(task_column),
       is_symmetric_(is_symmetric),
+      random_strength_(random_strength),
       histograms_(matrix_->n_slots()) {
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");
   require(score_ == nullptr || !is_symmetric_, "symmetric trees need the plain score");
+  require(random_strength_ >= 0.0 && std::isfinite(random_strength_), "random_strength must be a finite number >= 0");
+  require(random_strength_ == 0.0 || is_symmetric_, "random_strength is for symmetric trees");
   require(!tasks_ || tasks_->end(tasks_->n_tasks() - 1) == matrix_->n_rows(), "tasks must cover all rows");
   require(feature_weights_.empty() || feature_weights_.size() == matrix_->n_features(),
           "feature_weights needs one weight per feature");

@@ -35,9 +35,10 @@ class TreeGrower {
   // score: null grows by the pooled gain. tasks: null is a single task. feature_weights: empty, or one per feature.
   // task_column: a category in which no row is missing; only where score is null.
   // is_symmetric: all nodes of a level are cut alike, whatever the order of growth; only where score is null.
+  // random_strength: noise in the search for such cuts, in units of σ (split/level_search.hpp).
   TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
              std::optional<TaskRows> tasks, std::vector<float> feature_weights,
-             std::optional<TaskColumn> task_column = {}, bool is_symmetric = false);
+             std::optional<TaskColumn> task_column = {}, bool is_symmetric = false, double random_strength = 0.0);
 
   struct Grown {
     Tree tree;
@@ -72,6 +73,7 @@ class TreeGrower {
   std::vector<float> feature_weights_;
   std::optional<TaskColumn> task_column_;
   bool is_symmetric_;
+  double random_strength_;
   RowPartition partition_;
   HistogramPool histograms_;
   std::vector<GradientPair> stored_gradients_;

@@ -2,7 +2,10 @@
 #include "split/level_search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include "base/random.hpp"
 
 namespace mtboost {
 namespace {
@@ -20,10 +23,10 @@ std::vector<feature_t> features_of(std::span<const NodeToSplit> nodes) {
 
 }  // namespace
 
-LevelSearch::LevelSearch(const BinnedMatrix& matrix, SplitFinder::MakeScan make_scan)
-    : matrix_(matrix), make_scan_(std::move(make_scan)) {}
+LevelSearch::LevelSearch(const BinnedMatrix& matrix, SplitFinder::MakeScan make_scan, Noise noise)
+    : matrix_(matrix), make_scan_(std::move(make_scan)), noise_(noise) {}
 
-std::vector<Split> LevelSearch::find(std::span<const NodeToSplit> nodes, ThreadPool& pool) const {
+std::vector<Split> LevelSearch::find(std::span<const NodeToSplit> nodes, ThreadPool& pool) {
   const auto features = features_of(nodes);
   std::vector<Found> found(features.size());
   // A few runs for each thread: small ones balance, but each has a scan of its own.
@@ -34,9 +37,11 @@ std::vector<Split> LevelSearch::find(std::span<const NodeToSplit> nodes, ThreadP
     for (std::size_t i = run * features.size() / n_runs; i < end; ++i) found[i] = search(features[i], nodes, *scan);
   });
   std::vector<Split> splits(nodes.size());
-  // Of equal gains the lower feature.
-  const auto best = std::ranges::max_element(found, {}, &Found::gain);
+  // Of equal ones the lower feature.
+  const auto best = std::ranges::max_element(found, {}, &Found::rank);
+  ++level_;
   if (best == found.end() || best->gain <= 0.0) return splits;
+  gained_ += best->gain;
   const feature_t feature = features[static_cast<std::size_t>(best - found.begin())];
   const auto scan = make_scan_();
   for (std::size_t i = 0; i < nodes.size(); ++i)
@@ -49,18 +54,30 @@ LevelSearch::Found LevelSearch::search(feature_t feature, std::span<const NodeTo
   if (matrix_.cuts().is_categorical(feature)) {
     for (const NodeToSplit& node : nodes)
       if (may_use(node, feature)) best.gain += scan.best_cut(feature, node.bins(matrix_, feature), node.sums).score;
+    if (best.gain > 0.0) best.rank = rank(best.gain, feature, 0);
     return best;
   }
   const std::size_t n_positions = std::size_t{matrix_.cuts().n_bins(feature)} + 1;
   FeatureScan::Gains gains{std::vector<double>(n_positions), std::vector<double>(n_positions)};
   for (const NodeToSplit& node : nodes)
     if (may_use(node, feature)) scan.add_gains(feature, node.bins(matrix_, feature), node.sums, gains);
+  const auto look_at = [&](double gain, bin_t position, bool default_left) {
+    if (gain <= 0.0) return;
+    const double own = rank(gain, feature, position);
+    if (own > best.rank) best = {own, gain, position, default_left};
+  };
   // In the order of XGBoost's scan, whose first one wins among equals.
-  for (bin_t position = 0; position < n_positions; ++position)
-    if (gains.missing_right[position] > best.gain) best = {gains.missing_right[position], position, false};
+  for (bin_t position = 0; position < n_positions; ++position) look_at(gains.missing_right[position], position, false);
   for (bin_t position = static_cast<bin_t>(n_positions); position-- > 0;)
-    if (gains.missing_left[position] > best.gain) best = {gains.missing_left[position], position, true};
+    look_at(gains.missing_left[position], position, true);
   return best;
+}
+
+double LevelSearch::rank(double gain, feature_t feature, bin_t position) const noexcept {
+  if (noise_.deviation == 0.0) return gain;
+  const RandomStream of_feature(RandomStream::Purpose::noise_of_level, noise_.seed, noise_.tree,
+                                level_ * matrix_.n_features() + feature);
+  return std::sqrt(gained_ + gain) + noise_.deviation * of_feature.after(position).noise();
 }
 
 Split LevelSearch::split(feature_t feature, const Found& found, const NodeToSplit& node, FeatureScan& scan) const {

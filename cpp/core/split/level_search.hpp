@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cut that all nodes of a level share in a symmetric tree: the one with the largest gain, summed over the nodes that
+// The cut that all nodes of a level share in a symmetric tree: the one with the largest gain s, summed over the nodes that
 // admit it. A node that does not, because it would gain nothing or a side would be too small, stays whole.
+// With noise it is the one with the largest sqrt(T + s) + noise, where T is what the levels above have gained and each
+// cut that gains has noise of its own: chance decides among cuts that are nearly as good, and only among these.
 // Of a category, all nodes share the feature only: each divides its values by weights of its own, as its library does.
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -17,18 +20,26 @@
 
 namespace mtboost {
 
+// Of one tree.
 class LevelSearch {
  public:
-  // The matrix must outlive the search.
-  LevelSearch(const BinnedMatrix& matrix, SplitFinder::MakeScan make_scan);
+  struct Noise {
+    double deviation = 0.0;   // 0: none
+    std::uint64_t seed = 0;   // the keys of the draws
+    std::uint64_t tree = 0;
+  };
 
-  // The split of each node; none where it stays whole. `score` of a split is the level's.
-  std::vector<Split> find(std::span<const NodeToSplit> nodes, ThreadPool& pool) const;
+  // The matrix must outlive the search.
+  LevelSearch(const BinnedMatrix& matrix, SplitFinder::MakeScan make_scan, Noise noise);
+
+  // The split of each node of the next level; none where it stays whole. `score` of a split is the level's.
+  std::vector<Split> find(std::span<const NodeToSplit> nodes, ThreadPool& pool);
 
  private:
   // A feature's best cut for all nodes.
   struct Found {
-    double gain = 0.0;
+    double rank = -std::numeric_limits<double>::infinity();  // the level takes the largest
+    double gain = 0.0;                                       // 0: no cut
     bin_t position = 0;
     bool default_left = false;
   };
@@ -36,8 +47,13 @@ class LevelSearch {
   // A node's part in the cut that was found.
   Split split(feature_t feature, const Found& found, const NodeToSplit& node, FeatureScan& scan) const;
 
+  double rank(double gain, feature_t feature, bin_t position) const noexcept;
+
   const BinnedMatrix& matrix_;
   SplitFinder::MakeScan make_scan_;
+  Noise noise_;
+  std::uint64_t level_ = 0;
+  double gained_ = 0.0;  // T
 };
 
 }  // namespace mtboost
