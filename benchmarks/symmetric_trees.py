@@ -1,11 +1,11 @@
-"""What symmetric trees bring: held-out scores and times of the common model beside ordinary trees.
+"""What symmetric trees bring, and noise in their cuts: held-out scores and times.
 
 Data and scores are those of never_worse.py. The common model alone (no specific ones) is trained by
 XGBoost's loop with half of the rows for each tree; its depth (2, 4 or 6) and rounds are found on a
 fifth of the training rows at a learning rate of .1, then it is trained on all at .04. Leaves are
 pooled, or partially (κ half of a task's mean hessian), or nodes may divide tasks, without a price
 or by descriptors.
-CatBoost, whose trees are symmetric, has the task as a category.
+CatBoost, whose trees are symmetric with noise in their cuts, has the task as a category.
 
     python benchmarks/symmetric_trees.py [--data FOLDER] [--seeds 3] [names of never_worse.py]
 """
@@ -31,6 +31,12 @@ LEAVES: dict[str, dict[str, Any]] = {
     "partially pooled": {"pooling": 0.5},
     "task splits": {"task_splits": 0.0},
     "descriptors": {"task_splits": "descriptors"},
+}
+TREES: dict[str, dict[str, Any]] = {
+    "ordinary": {},
+    "symmetric": {"symmetric_trees": True},
+    "noise 1": {"symmetric_trees": True, "random_strength": 1.0},
+    "noise 2": {"symmetric_trees": True, "random_strength": 2.0},
 }
 
 
@@ -101,11 +107,8 @@ def main() -> None:
         for seed in range(args.seeds):
             train, judge = load(name, seed, args.data and Path(args.data))
             for leaves, options in LEAVES.items():
-                for trees in ("depth-wise", "symmetric"):
-                    is_symmetric = trees == "symmetric"
-                    score, seconds = best_of_depths(
-                        train, judge, seed, budget, {"symmetric_trees": is_symmetric, **options}
-                    )
+                for trees, own in TREES.items():
+                    score, seconds = best_of_depths(train, judge, seed, budget, own | options)
                     found.append({"leaves": leaves, "trees": trees, "score": score, "s": seconds})
             try:
                 start = time.process_time()

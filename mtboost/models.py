@@ -36,7 +36,7 @@ from mtboost.mixed_objective import metrics_by_task, objectives_by_task
 from mtboost.mixed_stages import mixed_stages
 from mtboost.model_file import read_model, write_model
 from mtboost.model_parts import from_parts, to_parts
-from mtboost.reports import TaskReport, task_reports, validation_scores
+from mtboost.reports import TaskReport, report_rows, task_reports, validation_scores
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table, as_table
 from mtboost.task_tables import check_task_keys, is_mapping
@@ -794,29 +794,9 @@ class MultiTaskModel:
             raise MissingDependencyError(
                 "report() gives a pandas DataFrame: pip install 'mtboost[report]'."
             ) from None
-        rows = {}
-        for task, report in self.reports.items():
-            row: dict[str, Any] = {}
-            of_metric = f"{self.metric} "
-            if isinstance(self.objective, dict) and isinstance(self.metric, dict):
-                row |= {"objective": self.objective[task], "metric": self.metric[task]}
-                of_metric = ""
-            row |= {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
-            if report.n_positives is not None:
-                row["positives"] = report.n_positives
-            elif self.losses:  # a column of some tasks
-                row["positives"] = np.nan
-            if report.sharing:
-                row["sharing"] = report.sharing
-            row |= {
-                "quit_round": report.quit_round,
-                "specific_rounds": report.specific_rounds,
-                "why_no_specific": report.why_no_specific,
-            }
-            rows[task] = row | {f"{of_metric}{k}": v for k, v in report.scores.items()}
-        table = pd.DataFrame.from_dict(rows, orient="index")
-        table.index.name = "task"
-        return table
+        return pd.DataFrame.from_dict(
+            report_rows(self.reports, self.objective, self.metric), orient="index"
+        ).rename_axis("task")
 
     def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """Validation metric of each task over the rounds of both stages; a dot where it quit.

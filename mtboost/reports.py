@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -84,3 +85,32 @@ def task_reports(
             sharing=sharing[name] if sharing else "",
         )
     return reports
+
+
+def report_rows(
+    reports: Mapping[TaskName, TaskReport],
+    objective: str | Mapping[TaskName, str],
+    metric: str | Mapping[TaskName, str],
+) -> dict[TaskName, dict[str, Any]]:
+    """A row of a table for each task; `objective` and `metric` are mappings where tasks differ."""
+    rows = {}
+    for task, report in reports.items():
+        row: dict[str, Any] = {}
+        of_metric = f"{metric} "
+        if isinstance(objective, Mapping) and isinstance(metric, Mapping):
+            row |= {"objective": objective[task], "metric": metric[task]}
+            of_metric = ""
+        row |= {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
+        if report.n_positives is not None:
+            row["positives"] = report.n_positives
+        elif not isinstance(objective, str):  # a column of some tasks
+            row["positives"] = np.nan
+        if report.sharing:
+            row["sharing"] = report.sharing
+        row |= {
+            "quit_round": report.quit_round,
+            "specific_rounds": report.specific_rounds,
+            "why_no_specific": report.why_no_specific,
+        }
+        rows[task] = row | {f"{of_metric}{name}": score for name, score in report.scores.items()}
+    return rows

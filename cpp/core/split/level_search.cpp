@@ -5,8 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/random.hpp"
-
 namespace mtboost {
 namespace {
 
@@ -51,10 +49,12 @@ std::vector<Split> LevelSearch::find(std::span<const NodeToSplit> nodes, ThreadP
 
 LevelSearch::Found LevelSearch::search(feature_t feature, std::span<const NodeToSplit> nodes, FeatureScan& scan) const {
   Found best;
+  const RandomStream noise(RandomStream::Purpose::noise_of_level, noise_.seed, noise_.tree,
+                           level_ * matrix_.n_features() + feature);
   if (matrix_.cuts().is_categorical(feature)) {
     for (const NodeToSplit& node : nodes)
       if (may_use(node, feature)) best.gain += scan.best_cut(feature, node.bins(matrix_, feature), node.sums).score;
-    if (best.gain > 0.0) best.rank = rank(best.gain, feature, 0);
+    if (best.gain > 0.0) best.rank = rank(best.gain, noise);
     return best;
   }
   const std::size_t n_positions = std::size_t{matrix_.cuts().n_bins(feature)} + 1;
@@ -63,7 +63,7 @@ LevelSearch::Found LevelSearch::search(feature_t feature, std::span<const NodeTo
     if (may_use(node, feature)) scan.add_gains(feature, node.bins(matrix_, feature), node.sums, gains);
   const auto look_at = [&](double gain, bin_t position, bool default_left) {
     if (gain <= 0.0) return;
-    const double own = rank(gain, feature, position);
+    const double own = rank(gain, noise.after(position));
     if (own > best.rank) best = {own, gain, position, default_left};
   };
   // In the order of XGBoost's scan, whose first one wins among equals.
@@ -73,11 +73,8 @@ LevelSearch::Found LevelSearch::search(feature_t feature, std::span<const NodeTo
   return best;
 }
 
-double LevelSearch::rank(double gain, feature_t feature, bin_t position) const noexcept {
-  if (noise_.deviation == 0.0) return gain;
-  const RandomStream of_feature(RandomStream::Purpose::noise_of_level, noise_.seed, noise_.tree,
-                                level_ * matrix_.n_features() + feature);
-  return std::sqrt(gained_ + gain) + noise_.deviation * of_feature.after(position).noise();
+double LevelSearch::rank(double gain, RandomStream noise) const noexcept {
+  return noise_.deviation == 0.0 ? gain : std::sqrt(gained_ + gain) + noise_.deviation * noise.noise();
 }
 
 Split LevelSearch::split(feature_t feature, const Found& found, const NodeToSplit& node, FeatureScan& scan) const {

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/random.hpp"
 #include "base/thread_pool.hpp"
 #include "binning/binned_matrix.hpp"
 #include "split/score_search.hpp"
@@ -47,7 +48,7 @@ class LevelSearch {
   // A node's part in the cut that was found.
   Split split(feature_t feature, const Found& found, const NodeToSplit& node, FeatureScan& scan) const;
 
-  double rank(double gain, feature_t feature, bin_t position) const noexcept;
+  double rank(double gain, RandomStream noise) const noexcept;
 
   const BinnedMatrix& matrix_;
   SplitFinder::MakeScan make_scan_;
