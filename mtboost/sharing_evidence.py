@@ -29,7 +29,7 @@ _WAYS: tuple[Sharing, ...] = ("common", "common + specific", "averaged", "indepe
 #: Shares of the common model in an average.
 _SHARES = (0.75, 0.5, 0.25)
 
-#: A task's validation curve counts as many rows as it has, the mean of the others as many as this.
+#: Rows that the mean curve of the other tasks counts beside a task's own.
 _PRIOR_ROWS = 1000.0
 #: Standard errors that a task must gain to take another way than the others.
 _OWN_WAY = 2.0
@@ -98,7 +98,7 @@ class Evidence:
         histories = [
             models[task].history if task in models else np.empty(0) for task in self._tasks
         ]
-        curves = _curves(self._stages.metric, histories, goes_on=way == "independent")
+        curves = _curves(self._stages.metric, histories)
         known = (self._n_rows > 0) & np.isfinite(curves[:, 0])
         rounds = _shared_rounds(curves, self._n_rows, known)
         if way != "independent":  # a task that ended early has no more to add to the common model
@@ -261,11 +261,12 @@ def _variance_of_means(
     return np.asarray(squares / n_free / np.maximum(n_rows, 1e-9))
 
 
-def _curves(metric: Metric, histories: list[DoubleArray], goes_on: bool) -> DoubleArray:
+def _curves(metric: Metric, histories: list[DoubleArray]) -> DoubleArray:
     """Losses by task and round.
 
-    A curve that ended early goes on as it ended, or rising as it has risen since its best round: in
-    a mean of tasks a level line would hide that the model has begun to overfit.
+    A curve that ended early goes on rising as it has risen since its best round. In a mean of tasks
+    a level line would hide that the model has begun to overfit, and flatter it: which curves end
+    early is decided by the same rows.
     """
     length = max(1, *(len(history) for history in histories))
     curves = np.full((len(histories), length), np.nan)
@@ -274,7 +275,7 @@ def _curves(metric: Metric, histories: list[DoubleArray], goes_on: bool) -> Doub
             continue
         end = len(history) - 1
         curve[: end + 1] = as_losses(metric, history)
-        slope = _slope(curve[int(np.argmin(curve[: end + 1])) : end + 1]) if goes_on else 0.0
+        slope = _slope(curve[int(np.argmin(curve[: end + 1])) : end + 1])
         curve[end + 1 :] = curve[end] + slope * np.arange(1, length - end)
     return curves
 
@@ -290,7 +291,8 @@ def _slope(curve: DoubleArray) -> float:
 def _shared_rounds(curves: DoubleArray, n_rows: DoubleArray, known: Known) -> npt.NDArray[np.int64]:
     """Rounds of each task by its own curve and, as far as that has few rows, by those of others.
 
-    What a task gains at the rounds that its own curve prefers would flatter it.
+    What a task gains at the rounds that its own curve prefers would flatter it, and where the mean
+    curve is flat a little is enough to prefer others. So an own curve of n rows counts n²/(n + K).
     """
     if not known.any():
         return np.zeros(len(curves), np.int64)
@@ -298,6 +300,7 @@ def _shared_rounds(curves: DoubleArray, n_rows: DoubleArray, known: Known) -> np
     weights = np.where(known, n_rows, 0.0)[:, None]
     own = weights * steps
     others = own.sum(axis=0) - own
+    own *= weights / (weights + _PRIOR_ROWS)
     n_others = weights.sum() - weights
     mean = np.divide(others, n_others, out=np.zeros_like(own), where=n_others > 0.0)
     return np.asarray(np.argmin(own + _PRIOR_ROWS * mean, axis=1))

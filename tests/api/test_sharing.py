@@ -432,16 +432,37 @@ def test_rounds_come_from_the_others_where_a_task_has_few_rows():
     assert _shared_rounds(curves, np.array([1e5, 100.0, 100.0]), unknown)[0] == 3
 
 
-def test_a_curve_that_ended_early_goes_on_as_it_ended_or_rises_on():
+def test_a_curve_that_ended_early_rises_on():
     mae = get_metric("mae")
     histories = [np.array([5.0, 1.0, 2.0, 3.0, 4.0]), np.full(7, 2.0), np.empty(0)]
-    level = _curves(mae, histories, goes_on=False)
-    np.testing.assert_array_equal(level[0], [5, 1, 2, 3, 4, 4, 4])
-    assert np.isnan(level[2]).all()
+    curves = _curves(mae, histories)
     # Since the best round it has risen by one a round: from 1.5 to 3.5 between two halves.
-    np.testing.assert_array_equal(_curves(mae, histories, goes_on=True)[0], [5, 1, 2, 3, 4, 5, 6])
+    np.testing.assert_array_equal(curves[0], [5, 1, 2, 3, 4, 5, 6])
+    assert np.isnan(curves[2]).all()
     falls = [np.array([5.0, 4.0, 3.0]), np.full(5, 2.0)]
-    np.testing.assert_array_equal(_curves(mae, falls, goes_on=True)[0], [5, 4, 3, 3, 3])
+    np.testing.assert_array_equal(_curves(mae, falls)[0], [5, 4, 3, 3, 3])
+
+
+def test_models_that_gain_nothing_are_not_flattered_by_when_they_ended():
+    """Curves are random walks that end 20 rounds after their best one: no rounds gain anything.
+
+    What the shared rounds of 100 tasks seem to gain has the deviation .0186 and, over 60
+    simulations, the mean .0013; with curves that stay level where they ended it was .026.
+    """
+    rng = np.random.default_rng(0)
+    gains = []
+    for _ in range(40):
+        curves = 10.0 + np.cumsum(rng.normal(0.0, 0.03, (100, 150)), axis=1)
+        curves[:, 0] = 10.0
+        histories = []
+        for curve in curves:
+            since_best = np.arange(150) - [curve[: end + 1].argmin() for end in range(150)]
+            is_over = since_best >= 20
+            histories.append(curve[: 1 + is_over.argmax()] if is_over.any() else curve)
+        found = _curves(get_metric("mae"), histories)
+        rounds = _shared_rounds(found, np.full(100, 17.0), np.full(100, True))
+        gains.append(10.0 - found[np.arange(100), rounds].mean())
+    assert np.mean(gains) < 4 * 0.0186 / np.sqrt(40)  # four standard errors: 1 in 30,000
 
 
 def test_an_estimated_loss_below_zero_is_no_error():
