@@ -8,7 +8,7 @@ and a *matrix* what it trains on (``DMatrix``, ``Dataset``).
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -308,8 +308,8 @@ class Backend(abc.ABC):
         """One booster of first common and all specific rounds; `columns` are the task's."""
 
     @abc.abstractmethod
-    def stacked(self, documents: Sequence[Any]) -> Any:
-        """One booster with an output for each of several that have one."""
+    def stacked(self, documents: Iterable[Any]) -> Any:
+        """One booster with an output for each of several; the first is made if the library can."""
 
     @abc.abstractmethod
     def predict_margin(

@@ -21,12 +21,7 @@ from mtboost.arguments import (
 from mtboost.backend import Backend, Margins
 from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset, is_column, split_task_column
-from mtboost.errors import (
-    DataError,
-    MissingDependencyError,
-    ParameterError,
-    UnsupportedError,
-)
+from mtboost.errors import DataError, MissingDependencyError, ParameterError, UnsupportedError
 from mtboost.feature_weights import PriorOption
 from mtboost.labels import as_base_margin
 from mtboost.load_estimator import estimator_from_parts
@@ -518,7 +513,7 @@ class MultiTaskModel:
                 f"booster({self.tasks[0]!r})."
             )
         library = self._library
-        return library.stacked([library.document(self.booster(task)) for task in self.tasks])
+        return library.stacked(library.document(self.booster(task)) for task in self.tasks)
 
     def _without_what_it_lacks(self, common: Any, task: TaskName) -> Any:
         """Common trees as they are where the columns that the task lacks are missing."""

@@ -2,8 +2,9 @@
 
 How deep trees are, unless the user says; then leaves, pooled or partially pooled with much or
 little shrinkage; then whether nodes may divide tasks, and by what; whether trees are symmetric, and
-how many rows they see. A model that shares less than the pooled one must be better by more than one
-standard error of the difference, over all validation rows; of those that do, the best is taken.
+with how much noise; how many rows they see. A model that shares less than the pooled one must be
+better by more than one standard error of the difference, over all validation rows; of those that
+do, the best is taken.
 """
 
 from __future__ import annotations

@@ -478,8 +478,8 @@ def _row_codes(trees: CommonTrees, data: Dataset) -> npt.NDArray[np.int32]:
     return trees.codes_of(data.tasks.names)[data.tasks.codes]
 
 
-#: What a model may still gain, in units of what it has gained in the second half of its rounds. Of
-#: some 300 models that would have beaten another one in the end this stopped one.
+#: What a model may still gain, in units of what it has gained in the second half of its rounds. In
+#: 14 searches this stopped 66 of some 290 models; one of them would have been the best in the end.
 _HOPE = 3.0
 
 

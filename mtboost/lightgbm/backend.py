@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -413,7 +413,7 @@ class LightgbmBackend(Backend):
         categories = {own_name(name): labels for name, labels in columns.categories.items()}
         return assemble.combine(common, specific, n_common_rounds, categories=categories)
 
-    def stacked(self, documents: Sequence[assemble.Document]) -> lightgbm.Booster:
+    def stacked(self, documents: Iterable[assemble.Document]) -> lightgbm.Booster:
         raise UnsupportedError(
             "LightGBM has no trees whose leaves hold a number for each task: name one, as in "
             "booster(task)."

@@ -323,7 +323,7 @@ def _union_of_types(documents: Sequence[Document], union: Sequence[str]) -> list
     for document in documents:
         learner = document["learner"]
         types |= dict(zip(learner["feature_names"], learner["feature_types"] or [], strict=False))
-    return [types.get(name, "float") for name in union] if types else []
+    return [types[name] for name in union] if types else []
 
 
 def _union_of_categories(documents: Sequence[Document], union: Sequence[str]) -> Document:

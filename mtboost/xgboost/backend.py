@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -369,8 +369,8 @@ class XgboostBackend(Backend):
     ) -> xgboost.Booster:
         return assemble.combine(common, specific, n_common_rounds)
 
-    def stacked(self, documents: Sequence[assemble.Document]) -> xgboost.Booster:
-        return stacked(documents)
+    def stacked(self, documents: Iterable[assemble.Document]) -> xgboost.Booster:
+        return stacked(list(documents))
 
     def predict_margin(
         self,

@@ -60,7 +60,7 @@ class Growth(TaskGrowth):
     task_column : TaskColumn, optional
         Column by which nodes may divide tasks.
     symmetric : Symmetric, optional
-        Whether all nodes of a level have the same cut.
+        All nodes of a level have the same cut.
     """
 
     def __init__(

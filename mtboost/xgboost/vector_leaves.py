@@ -74,9 +74,10 @@ def with_vector_leaves(tree: Document, leaves: npt.NDArray[np.float32]) -> Docum
 def stacked(documents: Sequence[Document]) -> xgboost.Booster:
     """One booster with the margins of several, in their order: those of the first are its output 0.
 
-    Trees of a round that make the same cuts become one, whose leaves hold a vector; outputs that
-    have other trees, or none any more, have zeros in it. So each output adds up the same numbers
-    in the same order as its own booster, and ``iteration_range`` means the rounds of that.
+    One alone stays as it is. Trees of a round that make the same cuts become one, whose leaves hold
+    a vector; outputs that have other trees, or none any more, have zeros in it. So each output adds
+    up the same numbers in the same order as its own booster, and ``iteration_range`` means the
+    rounds of that.
 
     Parameters
     ----------
@@ -90,6 +91,8 @@ def stacked(documents: Sequence[Document]) -> xgboost.Booster:
     DataError
         The boosters have different features and no names, or the vectors would be too many.
     """
+    if len(documents) == 1:
+        return load_document(documents[0])
     frame, trees_by_output = over_same_features(documents[0], documents)
     n_outputs = len(documents)
     rounds = [_by_cuts(trees) for trees in zip_longest(*trees_by_output)]
@@ -97,8 +100,8 @@ def stacked(documents: Sequence[Document]) -> xgboost.Booster:
     n_values = n_outputs * sum(_n_leaves(next(iter(group.values()))) for group in groups)
     if n_values > _MOST_LEAF_VALUES:
         raise DataError(
-            f"A booster of all {n_outputs} tasks would hold {n_values:.2g} leaf values, because "
-            "their trees differ: make one for each."
+            f"A booster of all {n_outputs} tasks would hold {n_values:.2g} leaf values: make one "
+            "for each task."
         )
     trees = [_stacked(group, n_outputs) for group in groups]
     document = with_trees(_with_outputs(frame, n_outputs), trees, n_outputs=1)

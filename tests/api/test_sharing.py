@@ -83,7 +83,7 @@ def test_an_outlier_leaves_and_does_not_harm_the_others(library):
     # Or the common model itself divides it from the others.
     is_divided = "descriptors" in best or "task splits" in best
     assert sharing[N_TASKS - 1] != "common" or is_divided
-    assert rmse(model, OUTLIER)[-1] < 0.7
+    assert rmse(model, OUTLIER)[-1] < 0.7  # .30 and .51; of pooled models 1.9 and 1.5
     assert (sharing[: N_TASKS - 1] != "independent").all()
     without = fitted(library, tasks_of(SAME[1:]))
     assert rmse(model, OUTLIER)[:-1].mean() < 2.0 * rmse(without, SAME[1:]).mean()

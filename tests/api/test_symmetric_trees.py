@@ -135,7 +135,10 @@ def test_noise_in_the_cuts_depends_on_the_seed_alone(library):
 
 
 def test_cuts_with_noise_still_find_what_there_is(library):
-    """Noise of one σ decides between equals: the fit is about as close, and of 100 σ it is not."""
+    """Noise of one σ decides between equals: the fit is about as close, and of 100 σ it is not.
+
+    Mean squared errors for 0, 1 and 100: 1.297, 1.326, 1.445 (XGBoost), 1.297, 1.312, 1.479.
+    """
     params = SAME[library.name]
 
     def error(strength):
