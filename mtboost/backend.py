@@ -309,7 +309,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def stacked(self, documents: Iterable[Any]) -> Any:
-        """One booster with an output for each of several; the first is made if the library can."""
+        """One booster with an output for each of several; none is made if the library cannot."""
 
     @abc.abstractmethod
     def predict_margin(
