@@ -292,7 +292,7 @@ def _shared_rounds(curves: DoubleArray, n_rows: DoubleArray, known: Known) -> np
     """Rounds of each task by its own curve and, as far as that has few rows, by those of others.
 
     What a task gains at the rounds that its own curve prefers would flatter it, and where the mean
-    curve is flat a little is enough to prefer others. So an own curve of n rows counts n²/(n + prior).
+    curve is flat a little is enough to prefer others: an own curve of n rows counts n²/(n + prior).
     """
     if not known.any():
         return np.zeros(len(curves), np.int64)
