@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,7 @@ from mtboost.arguments import (
     metric_of,
 )
 from mtboost.backend import Backend, Margins
+from mtboost.common_stage import CommonStage
 from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset, is_column, split_task_column
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, UnsupportedError
@@ -26,17 +27,24 @@ from mtboost.feature_weights import PriorOption
 from mtboost.labels import as_base_margin
 from mtboost.load_estimator import estimator_from_parts
 from mtboost.losses import TaskLoss, is_classification, is_multiclass
-from mtboost.missing_columns import align_some, lacking
-from mtboost.mixed_objective import metrics_by_task, objectives_by_task
+from mtboost.mixed_objective import metrics_by_task
 from mtboost.mixed_stages import mixed_stages
 from mtboost.model_file import read_model, write_model
 from mtboost.model_parts import from_parts, to_parts
-from mtboost.reports import TaskReport, report_rows, task_reports, validation_scores
+from mtboost.new_task import (
+    NewTask,
+    check_new_name,
+    learn_task,
+    objective_of_new_task,
+    rows_of_new_task,
+    validation_rows_of_new_task,
+)
+from mtboost.reports import TaskReport, report_rows
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table, as_table
 from mtboost.task_tables import check_task_keys, is_mapping
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
-from mtboost.threads import default_n_threads, openmp_threads
+from mtboost.threads import default_n_threads
 from mtboost.validation import hold_out
 
 if TYPE_CHECKING:
@@ -108,6 +116,20 @@ class MultiTaskModel:
     @property
     def _library(self) -> Backend:
         return self.common_trees.backend
+
+    @property
+    def _stage(self) -> CommonStage:
+        """The common model as each task follows it, and what predictions keep of it."""
+        if "stage" not in self._cache:
+            self._cache["stage"] = CommonStage(
+                self.common_trees,
+                self.quit_round,
+                self.common_columns,
+                self.task_columns,
+                self.losses,
+            )
+        stage: CommonStage = self._cache["stage"]
+        return stage
 
     @property
     def tasks(self) -> tuple[TaskName, ...]:
@@ -200,7 +222,7 @@ class MultiTaskModel:
                 f"The task label at row {int(codes.argmin())} is unknown. Known: "
                 f"{listed(self.tasks, 'task')}. Give the new task to add_task() first."
             )
-        margins = self._common_margins(table, codes, self._start(base_margin, table.n_rows))
+        margins = self._stage.margins(table, codes, self._start(base_margin, table.n_rows))
         for code in np.unique(codes[codes >= 0]):
             name = self.tasks[code]
             booster = self.specific[name]
@@ -272,32 +294,6 @@ class MultiTaskModel:
                 f"task pass X={{{task!r}: table}}."
             ) from None
 
-    def _first_stages(
-        self, codes: npt.NDArray[np.int32]
-    ) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
-        """Boosters of the common model, each with the rows that follow it."""
-        if self.losses:
-            for code in np.unique(codes):
-                yield self._first_stage(self.tasks[code]), np.flatnonzero(codes == code)
-            return
-        rounds = self._rounds_of(codes)
-        for n_rounds in np.unique(rounds):
-            yield self._first_rounds(int(n_rounds)), np.flatnonzero(rounds == n_rounds)
-
-    def _rounds_of(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        rounds = [*self.quit_round.values(), max(self.quit_round.values())]  # the last: unknown
-        return np.array(rounds)[codes]
-
-    def _first_stage(self, task: TaskName) -> Any:
-        """The common model as far as the task follows it, with the task's own objective."""
-        if not self.losses:
-            rounds = self.quit_round.get(task, max(self.quit_round.values()))
-            if self.common_trees.are_same_for_all:
-                return self._first_rounds(rounds)
-            document = self._library.document(self.common_trees.of_task(task))
-            return self._library.first_rounds(document, rounds)
-        return self._own_rounds(self.quit_round[task], task)
-
     def _by_objective(
         self,
         response: Callable[[Margins, TaskName | None], Margins],
@@ -328,138 +324,26 @@ class MultiTaskModel:
             table = self.task_columns[task].align(table)  # now with the names it had in training
         code = self.tasks.index(task) if task in self.quit_round else -1
         codes = np.full(table.n_rows, code, np.int32)
-        margins = self._common_margins(table, codes, self._start(base_margin, table.n_rows))
+        margins = self._stage.margins(table, codes, self._start(base_margin, table.n_rows))
         booster = self.specific.get(task)
         if booster is None:
             return margins
         own = self.task_columns[task].align(table)
         return self._library.predict_margin(booster, own, margins)
 
-    def _common_margins(
-        self,
-        table: Table,
-        codes: npt.NDArray[np.int32],
-        start: npt.NDArray[np.floating] | None,
-    ) -> Margins:
-        """Margins of rows under the common model; a code of -1 is an unknown task."""
-        if not self._optional_columns:
-            return self._margins_of_common(self.common_columns.align(table), codes, start)
-        margins: Margins | None = None
-        for common, rows in self._common_tables(table, codes):
-            part = self._margins_of_common(
-                common, codes[rows], None if start is None else start[rows]
-            )
-            if margins is None:
-                margins = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
-            margins[rows] = part
-        assert margins is not None
-        return margins
-
-    def _common_tables(
-        self, table: Table, codes: npt.NDArray[np.int32]
-    ) -> Iterator[tuple[Table, npt.NDArray[np.int64]]]:
-        """The common columns of rows whose tasks have the same ones, and these rows.
-
-        What a task lacks is missing, whatever the table has there.
-        """
-        groups: dict[Columns | None, list[int]] = {}
-        for code in np.unique(codes).tolist():
-            columns = self.task_columns[self.tasks[code]] if code >= 0 else None
-            groups.setdefault(columns, []).append(code)
-        for columns, members in groups.items():
-            rows = np.flatnonzero(np.isin(codes, members))
-            part = table.take(rows)
-            if part.feature_names is None:
-                part = (columns or self.common_columns).align(part)
-            absent = self._optional_columns.intersection(
-                lacking(self.common_columns, columns or part)
-            )
-            own = [name for name in self.common_columns.names or () if name not in absent]
-            yield align_some(self.common_columns, part, own, stored=self._stored), rows
-
-    @property
-    def _optional_columns(self) -> frozenset[str]:
-        """Common columns that some task lacks."""
-        if "optional columns" not in self._cache:
-            columns = self.task_columns.values()
-            found = frozenset[str]().union(*(lacking(self.common_columns, c) for c in columns))
-            self._cache["optional columns"] = found
-        names: frozenset[str] = self._cache["optional columns"]
-        return names
-
-    @property
-    def _stored(self) -> Collection[str] | None:
-        """Columns of a sparse table in which NaN must be stored to be missing; None is all."""
-        return () if self._library.unstored_is_missing else None
-
-    def _margins_of_common(
-        self,
-        common: Table,
-        codes: npt.NDArray[np.int32],
-        start: npt.NDArray[np.floating] | None,
-    ) -> Margins:
-        if not (self.losses or self.common_trees.are_same_for_all):
-            own = np.append(self.common_trees.codes_of(self.tasks), -1)[codes]
-            found = self.common_trees.margins(common, own, self._rounds_of(codes), start)
-            return found[:, 0] if found.shape[1] == 1 else found
-        margins: Margins | None = None
-        for booster, rows in self._first_stages(codes):
-            part = self._library.predict_margin(
-                booster, common.take(rows), None if start is None else start[rows]
-            )
-            if margins is None:
-                margins = np.empty((common.n_rows, *part.shape[1:]), part.dtype)
-            margins[rows] = part
-        assert margins is not None
-        return margins
-
     def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
         if base_margin is None:
             return None
-        return as_base_margin(base_margin, n_rows, self._n_outputs)
-
-    @property
-    def _n_outputs(self) -> int:
-        return self._library.n_outputs(self._document())
-
-    def _document(self) -> Any:
-        if "document" not in self._cache:
-            self._cache["document"] = self._library.document(self.common)
-        return self._cache["document"]
-
-    def _first_rounds(self, rounds: int) -> Any:
-        key = f"rounds {rounds}"
-        if key not in self._cache:
-            self._cache[key] = self._library.first_rounds(self._document(), rounds)
-        return self._cache[key]
-
-    def _own_rounds(self, rounds: int, task: TaskName) -> Any:
-        """The first rounds as a booster of the task's own objective."""
-        loss = self.losses[task]
-        trees = self.common_trees
-        key = f"rounds {rounds} {loss}" + ("" if trees.are_same_for_all else f" {task!r}")
-        if key not in self._cache:
-            document = (
-                self._document()
-                if trees.are_same_for_all
-                else self._library.document(trees.of_task(task))
-            )
-            self._cache[key] = self._library.own_rounds(document, rounds, loss)
-        return self._cache[key]
-
-    def _no_rounds(self, task: TaskName | None) -> Any:
-        """What knows the link of a task, or of all if they have one objective."""
-        if task is None or not self.losses:
-            return self._first_rounds(0)
-        return self._own_rounds(0, task)
+        return as_base_margin(base_margin, n_rows, self._stage.n_outputs)
 
     def _response(self, margins: Margins, task: TaskName | None) -> Margins:
-        return self._library.response(self._no_rounds(task), self.common_columns, margins)
+        booster = self._stage.without_rounds(task)
+        return self._library.response(booster, self.common_columns, margins)
 
     def _probabilities(self, margins: Margins, task: TaskName | None) -> Margins:
         own = self.losses.get(task) if task is not None else None
         objective = str(self.objective) if own is None else own.objective
-        found = self._library.probabilities(self._no_rounds(task), objective, margins)
+        found = self._library.probabilities(self._stage.without_rounds(task), objective, margins)
         return np.column_stack([1 - found, found]) if found.ndim == 1 else found
 
     # ---- single tasks -----------------------------------------------------------------------
@@ -497,14 +381,14 @@ class MultiTaskModel:
         self._check_task(task)
         common, n_rounds = self.common_trees.of_task(task), self.quit_round[task]
         if self.losses:
-            common = self._first_stage(task)
+            common = self._stage.followed_by(task)
             n_rounds = self._library.n_rounds(common)
         columns = self.task_columns[task]
-        common = self._without_what_it_lacks(common, task)
+        common = self._stage.without_what_it_lacks(common, task)
         return self._library.combine(common, self.specific[task], n_rounds, columns)
 
     def _booster_of_all(self) -> Any:
-        if self.losses or self._n_outputs > 1:
+        if self.losses or self._stage.n_outputs > 1:
             why = "its tasks have several classes"
             if self.losses:
                 why = "each of its tasks has an objective of its own"
@@ -514,13 +398,6 @@ class MultiTaskModel:
             )
         library = self._library
         return library.stacked(library.document(self.booster(task)) for task in self.tasks)
-
-    def _without_what_it_lacks(self, common: Any, task: TaskName) -> Any:
-        """Common trees as they are where the columns that the task lacks are missing."""
-        names = lacking(self.common_columns, self.task_columns[task])
-        if not names:
-            return common
-        return self._library.without_columns(common, self.common_columns, names)
 
     def add_task(
         self,
@@ -578,38 +455,13 @@ class MultiTaskModel:
         DataError, ParameterError, TypeError
             Before any training; the model is then as it was.
         """
-        if task in self.quit_round:
-            raise DataError(f"task {task!r} is known already: give the new task another name.")
-        if type(task) is not type(self.tasks[0]):
-            raise DataError(
-                f"task is the {type(task).__name__} {task!r}, but the model's tasks are named by "
-                f"{type(self.tasks[0]).__name__}: use one type."
-            )
-
-        may_lack = bool(self._optional_columns)
-
-        def dataset(X: Any, y: Any, weight: Any = None, base_margin: Any = None) -> Dataset:
-            own = {"y": y, "weight": weight, "base_margin": base_margin}
-            by_task = {name: {task: value} for name, value in own.items() if value is not None}
-            names = None if feature_names is None else {task: feature_names}
-            data = Dataset(
-                {task: X},
-                feature_names=names,
-                common_features=None if may_lack else self.common_columns.names,
-                **by_task,
-            )
-            if may_lack:
-                data.align_some_common(self.common_columns, self._stored)
-            else:
-                data.align_common(self.common_columns)
-            return data
-
-        data = dataset(X, y, weight, base_margin)
+        check_new_name(task, self.tasks)
+        stage, library = self._stage, self._library
+        data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names)
         given = dict(params or {})
         if is_multiclass(self.objective):  # the new task may lack a class
-            given["num_class"] = self._n_outputs
-        library = self._library
-        own = self._objective_of_new(task, objective, data)
+            given["num_class"] = stage.n_outputs
+        own = objective_of_new_task(self.objective, objective, task, data, library)
         settings = common_parameters(library, given, own, data, n_threads, seed)
         check_rows(library, data, own, settings)
         stages = TwoStages(
@@ -627,7 +479,6 @@ class MultiTaskModel:
             n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
             feature_prior=feature_prior_of(library, feature_prior, settings, data),
         )
-        metrics = {}
         if isinstance(own, Mapping):
             metrics = metrics_by_task(None, own, data.tasks, library, settings)
             stages = mixed_stages(stages, own, metrics)
@@ -637,64 +488,22 @@ class MultiTaskModel:
             classes = labels_are_classes(own, data.tasks)
             train, valid = hold_out(data, validation_fraction, classes, seed)
         else:
-            if not 2 <= len(eval_set) <= 4:
-                raise DataError(
-                    f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed "
-                    "by weight and base_margin."
-                )
-            train, valid = data, dataset(*eval_set)
-            if (valid.base_margin is None) != (data.base_margin is None):
-                raise DataError(
-                    "base_margin must be given for training and validation rows, or for neither: "
-                    "eval_set=(X, y, weight, base_margin)."
-                )
+            train = data
+            valid = validation_rows_of_new_task(stage, data, eval_set, feature_names)
             check_rows(library, valid, own, settings, "eval_set: ")
-        stages = stages.on_rows(train)
-        with openmp_threads(stages.n_threads):
-            trees = self.common_trees
-            knows_tasks = trees.pooled.pooling is not None or trees.descriptors is not None
-            if knows_tasks and isinstance(own, str):
-                trees = trees.learn_task(
-                    task,
-                    train.common,
-                    train.labels(),
-                    train.weight,
-                    train.base_margin,
-                    library.loss(own, library.loss_options(settings), self._n_outputs),
-                )
-            n_rounds = max(self.quit_round.values())
-            common = stages.follow_common(trees, train, valid, n_rounds)
-            specific = stages.fit_specific(train, valid, common)
-        scores = validation_scores(train, valid, common, specific)
-        kind = own if isinstance(own, dict) else self.objective
-        self.reports.update(task_reports(train, valid, common, specific, scores, kind))
-        object.__setattr__(self, "common_trees", trees)
-        if isinstance(self.objective, dict) and isinstance(self.metric, dict):
-            self.losses.update(stages.losses)
-            self.objective[task] = self.losses[task].objective
-            self.metric[task] = metrics[task].name
-        self.task_columns[task] = Columns.of(data.task_columns(task))
-        self._cache.pop("optional columns", None)
-        self.specific[task] = specific[task].booster
-        self.quit_round[task] = common.quit_round[task]
+        self._add(task, learn_task(stage, stages, train, valid, own))
 
-    def _objective_of_new(
-        self, task: TaskName, objective: str | Callable[..., Any] | None, data: Dataset
-    ) -> str | dict[TaskName, str] | Callable[..., Any]:
-        """What a new task is trained for."""
-        if isinstance(self.objective, str):
-            if isinstance(objective, str):
-                raise ParameterError(
-                    f"objective is {objective!r}, but the tasks of this model have one, "
-                    f"{self.objective!r}: leave it out."
-                )
-            return objective or self.objective
-        if not isinstance(objective, str):
-            raise ParameterError(
-                f"objective is {objective!r}, but each task of this model has its own: name that "
-                f"of the new task, such as {next(iter(self.objective.values()))!r}."
-            )
-        return objectives_by_task({task: objective}, data.tasks, self._library)
+    def _add(self, task: TaskName, new: NewTask) -> None:
+        object.__setattr__(self, "common_trees", new.trees)
+        if isinstance(self.objective, dict) and isinstance(self.metric, dict) and new.loss:
+            self.losses[task] = new.loss
+            self.objective[task] = new.loss.objective
+            self.metric[task] = new.metric
+        self.reports[task] = new.report
+        self.task_columns[task] = new.columns
+        self.specific[task] = new.specific
+        self.quit_round[task] = new.quit_round
+        self._cache.clear()
 
     def importance(
         self,
@@ -713,8 +522,8 @@ class MultiTaskModel:
         # From the two stages as they are: putting the booster of each of 1000 tasks together takes
         # minutes.
         n_rounds, specific = self.quit_round[task], self.specific[task]
-        common = self._first_stage(task)
-        stages = [self._without_what_it_lacks(common, task)] if n_rounds else []
+        common = self._stage.followed_by(task)
+        stages = [self._stage.without_what_it_lacks(common, task)] if n_rounds else []
         stages += [specific] if specific is not None else []
         if importance_type not in ("gain", "cover"):
             found = self._library.importance(stages, importance_type)
