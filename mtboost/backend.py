@@ -236,11 +236,15 @@ class Backend(abc.ABC):
         """A booster for the columns of a table that adds nothing."""
 
     @abc.abstractmethod
-    def stand_alone(self, booster: Any, common: Any) -> Any:
-        """A model that was trained from its own start score, as a continuation of no rounds.
+    def start_score(self, booster: Any) -> npt.NDArray[np.float32]:
+        """Margins before the first tree, shape (n_outputs,); 0 where the trees hold them."""
 
-        Where the library starts all trees of a booster at one score, a first round makes up for the
-        difference to that of the common model.
+    @abc.abstractmethod
+    def stand_alone(self, document: Any, n_rounds: int, start: npt.NDArray[np.float32]) -> Any:
+        """First rounds of a model with its own start score, as a continuation from another one.
+
+        Where the library starts all trees of a booster at one score, a round before them makes up
+        for the difference.
         """
 
     # ---- boosters ---------------------------------------------------------------------------

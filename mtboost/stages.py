@@ -278,6 +278,7 @@ class TwoStages:
         margins = self.followed_margins(common, data)
         valid_margins = self.followed_margins(common, valid) if valid else None
         prior = self._prior(common, data)
+        start = self.backend.start_score(common.trees.booster) if alone else None
         # The largest task first: it would otherwise be waited for at the end.
         tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
         models = {}
@@ -304,7 +305,7 @@ class TwoStages:
                     n_threads,
                     stop.callback,
                     prior,
-                    common.trees.booster if task in alone else None,
+                    start if task in alone else None,
                 )
 
         with ThreadPoolExecutor(n_parallel) as executor:
@@ -327,9 +328,9 @@ class TwoStages:
         n_threads: int,
         stop: Any,
         prior: FeaturePrior | None,
-        left: Any = None,
+        left_start: npt.NDArray[np.float32] | None = None,
     ) -> SpecificModel:
-        """`left` is the common booster that a task alone does not continue."""
+        """`left_start` is the start score of the common model that a task alone does not follow."""
         table = data.task_table(task)
         params = self.backend.with_threads({**self.params, **self.specific_params}, n_threads)
         params = self.backend.own_parameters(params, data.common, table)
@@ -340,7 +341,7 @@ class TwoStages:
         weights = None
         if prior is not None:
             params, weights = self.backend.feature_sampling(params, table, prior)
-        if left is not None and data.base_margin is None:
+        if left_start is not None and data.base_margin is None:
             margins = valid_margins = None
         matrix = self._task_matrix(
             table, data, task, margins, n_threads, params, feature_weights=weights
@@ -358,8 +359,9 @@ class TwoStages:
                 callbacks=[stop],
                 table=table,
             )
-            if left is not None:
-                booster = self.backend.stand_alone(booster, left)
+            if left_start is not None:
+                document = self.backend.document(booster)
+                booster = self.backend.stand_alone(document, n_rounds, left_start)
             return SpecificModel(booster, n_rounds, np.empty(0), "")
         assert valid is not None
         valid_table = Columns.of(table).align(valid.task_table(task))
@@ -393,9 +395,11 @@ class TwoStages:
             return self._no_model(reason, data, task, history)
         if best == 0:
             return self._no_model("no improvement on its validation rows", data, task, history)
-        first = self.backend.first_rounds(self.backend.document(booster), best)
-        if left is not None:
-            first = self.backend.stand_alone(first, left)
+        document = self.backend.document(booster)
+        if left_start is None:
+            first = self.backend.first_rounds(document, best)
+        else:
+            first = self.backend.stand_alone(document, best, left_start)
         return SpecificModel(first, best, history, "")
 
     def _no_model(

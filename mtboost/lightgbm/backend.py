@@ -328,8 +328,13 @@ class LightgbmBackend(Backend):
         empty = lightgbm.Booster({**own, "verbosity": -1}, row)
         return assemble.first_rounds(assemble.read_document(empty), 0)
 
-    def stand_alone(self, booster: lightgbm.Booster, common: lightgbm.Booster) -> lightgbm.Booster:
-        return booster  # the start score is in its first trees
+    def start_score(self, booster: lightgbm.Booster) -> npt.NDArray[np.float32]:
+        return np.zeros(booster.num_model_per_iteration(), np.float32)  # its first trees hold it
+
+    def stand_alone(
+        self, document: assemble.Document, n_rounds: int, start: npt.NDArray[np.float32]
+    ) -> lightgbm.Booster:
+        return self.first_rounds(document, n_rounds)
 
     # ---- boosters ---------------------------------------------------------------------------
 

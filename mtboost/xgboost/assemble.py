@@ -8,9 +8,7 @@ root's parent is 2147483647, and margins are sums of float32 in tree order from 
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost.errors import DataError, ModelFormatError
+from mtboost.xgboost.ubjson import decode, encode
 
 Document = dict[str, Any]
 Tree = dict[str, npt.NDArray[Any]]
@@ -41,13 +40,6 @@ _TREE_ARRAYS = {
     "split_type": np.uint8,
     "sum_hessian": np.float32,
 }
-_UBJSON_TYPES = {
-    np.dtype(np.float32): (b"d", ">f4"),
-    np.dtype(np.int32): (b"l", ">i4"),
-    np.dtype(np.int64): (b"L", ">i8"),
-    np.dtype(np.uint8): (b"U", "u1"),
-}
-
 
 _EMPTY_TREE: Tree = {
     "left": np.array([-1], np.int32),
@@ -68,12 +60,24 @@ _EMPTY_TREE: Tree = {
 
 def read_document(booster: xgboost.Booster) -> Document:
     """Model document of a booster, the arrays of its trees as typed arrays."""
-    document: Document = json.loads(bytes(booster.save_raw("json")))
-    for tree in _model(document)["trees"]:
+    document = decode(bytes(booster.save_raw("ubj")))
+    trees = _model(document).pop("trees")
+    for tree in trees:
         for name, dtype in _TREE_ARRAYS.items():
             if name in tree:
                 tree[name] = np.asarray(tree[name], dtype)
-    return document
+    frame: Document = _with_lists(document)
+    _model(frame)["trees"] = trees
+    return frame
+
+
+def _with_lists(value: Any) -> Any:
+    """Arrays as lists, in all that is small."""
+    if isinstance(value, dict):
+        return {key: _with_lists(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_lists(item) for item in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def load_document(document: Document) -> xgboost.Booster:
@@ -169,15 +173,17 @@ def start_margins(document: Document) -> npt.NDArray[np.float32]:
     return np.ravel(start)
 
 
-def with_first_round(document: Document, values: npt.NDArray[np.float32]) -> xgboost.Booster:
-    """Booster with one more round at the beginning, which adds a constant to each output."""
-    n_features = _n_features(document)
+def with_first_round(
+    document: Document, values: npt.NDArray[np.float32], n_rounds: int
+) -> xgboost.Booster:
+    """Booster of a round that adds a constant to each output, and so many of the document's."""
+    n_features, n_outputs = _n_features(document), outputs_of(document)
     constants = [
         tree_document({**_EMPTY_TREE, "value": np.array([value])}, n_features=n_features)
         for value in values.tolist()
     ]
-    trees = [*constants, *trees_of(document)]
-    return load_document(with_trees(document, trees, n_outputs=outputs_of(document)))
+    trees = [*constants, *trees_of(document)[: n_rounds * n_outputs]]
+    return load_document(with_trees(document, trees, n_outputs=n_outputs))
 
 
 def with_leaf_numbers(tree: Document) -> Document:
@@ -377,38 +383,3 @@ def outputs_of(document: Document) -> int:
         return int(pointers[1] - pointers[0])
     parameters = document["learner"]["learner_model_param"]
     return max(1, int(parameters["num_class"]), int(parameters.get("num_target", "1")))
-
-
-def encode(document: Document) -> bytearray:
-    """Universal Binary JSON, the subset that XGBoost writes."""
-    return bytearray(b"".join(_pieces(document)))
-
-
-def _pieces(value: object) -> Iterable[bytes]:
-    if isinstance(value, dict):
-        yield b"{"
-        for key, item in value.items():
-            text = str(key).encode()
-            yield b"L" + struct.pack(">q", len(text)) + text
-            yield from _pieces(item)
-        yield b"}"
-    elif isinstance(value, np.ndarray):
-        mark, dtype = _UBJSON_TYPES[value.dtype]
-        yield b"[$" + mark + b"#L" + struct.pack(">q", value.size) + value.astype(dtype).tobytes()
-    elif isinstance(value, (list, tuple)):
-        yield b"[#L" + struct.pack(">q", len(value))
-        for item in value:
-            yield from _pieces(item)
-    elif isinstance(value, str):
-        text = value.encode()
-        yield b"SL" + struct.pack(">q", len(text)) + text
-    elif isinstance(value, bool):
-        yield b"T" if value else b"F"
-    elif isinstance(value, int):
-        yield b"L" + struct.pack(">q", value)
-    elif isinstance(value, float):
-        yield b"d" + struct.pack(">f", value)
-    elif value is None:
-        yield b"Z"
-    else:
-        raise ModelFormatError(f"A model document cannot hold a {type(value).__name__}.")

@@ -283,12 +283,14 @@ class XgboostBackend(Backend):
         grown = xgboost.train({**own, "base_score": 0.5}, row, 1)
         return assemble.first_rounds(assemble.read_document(grown), 0)
 
-    def stand_alone(self, booster: xgboost.Booster, common: xgboost.Booster) -> xgboost.Booster:
-        document = assemble.read_document(booster)
-        own, other = (
-            assemble.start_margins(each) for each in (document, assemble.read_document(common))
-        )
-        return assemble.with_first_round(document, own - other)
+    def start_score(self, booster: xgboost.Booster) -> npt.NDArray[np.float32]:
+        return assemble.start_margins(assemble.read_document(booster))
+
+    def stand_alone(
+        self, document: assemble.Document, n_rounds: int, start: npt.NDArray[np.float32]
+    ) -> xgboost.Booster:
+        difference = assemble.start_margins(document) - start
+        return assemble.with_first_round(document, difference, n_rounds)
 
     # ---- boosters ---------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import bin_matrix
 from mtboost.xgboost.library import Settings, arithmetic, call_objective, read_settings
 from mtboost.xgboost.matrices import starting_from
+from mtboost.xgboost.ubjson import encode
 
 DoubleArray = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.float32]
@@ -356,7 +357,7 @@ class Growth(TaskGrowth):
         self._n_outputs = assemble.outputs_of(self._frame)
         self._trees = assemble.trees_of(self._frame)
         self.pooled.values.extend(TaskValues.none() for _ in self._trees)
-        self.stock.load_model(assemble.encode(self._document([])))
+        self.stock.load_model(encode(self._document([])))
         self.stock.load_config(config)
 
     def _start(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
