@@ -27,6 +27,8 @@ _Losses = npt.NDArray[np.float64]
 
 #: Rows to train on, and to validate on, when settings and ways to share are compared.
 _MOST_ROWS = 100_000
+#: Most rounds in large steps that settings are compared by.
+_MOST_ROUNDS = 400
 #: Tasks with fewer rows on average are taken as a whole.
 _SMALL_TASK = 1000
 #: Depths of the common model's trees.
@@ -89,6 +91,7 @@ class Search:
 
     def __init__(self, stages: TwoStages, train: Dataset, valid: Dataset) -> None:
         self.stages = stages
+        self._limited = replace(stages, rounds=min(stages.rounds, _MOST_ROUNDS))
         self._train = train
         self.valid = valid
         self.losses: dict[Setting, float] = {}
@@ -108,9 +111,8 @@ class Search:
             if setting in self.losses:
                 continue
             factor = setting.pooling
-            stages = setting.applied(
-                self.stages, None if factor is None else RelativePooling(factor)
-            )
+            pooling = None if factor is None else RelativePooling(factor)
+            stages = setting.applied(self._limited, pooling)
             common = stages.fit_common(self._train, self.valid, to_beat=self._least)
             together = common.together
             assert together is not None
