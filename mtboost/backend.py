@@ -301,15 +301,22 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def without_columns(self, booster: Any, columns: Columns, names: Collection[str]) -> Any:
-        """Booster for rows in which some of its columns are missing, which it then does not have.
+    def load_document(self, document: Any) -> Any:
+        """The booster of a document."""
+
+    @abc.abstractmethod
+    def without_columns(self, document: Any, columns: Columns, names: Collection[str]) -> Any:
+        """Document for rows in which some of its columns are missing, which it then does not have.
 
         Leaves and margins of these rows are the same.
         """
 
     @abc.abstractmethod
-    def combine(self, common: Any, specific: Any, n_common_rounds: int, columns: Columns) -> Any:
-        """One booster of first common and all specific rounds; `columns` are the task's."""
+    def combined(self, common: Any, specific: Any, n_common_rounds: int, columns: Columns) -> Any:
+        """One document of the first rounds of a document and all of a booster, which may be None.
+
+        `columns` are the task's.
+        """
 
     @abc.abstractmethod
     def stacked(self, documents: Iterable[Any]) -> Any:

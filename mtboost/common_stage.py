@@ -160,13 +160,29 @@ class CommonStage:
             return self._own_rounds(rounds, task)
         if self.trees.are_same_for_all:
             return self._first_rounds(rounds)
-        document = self.library.document(self.trees.of_task(task))
-        return self.library.first_rounds(document, rounds)
+        return self.library.first_rounds(self._document_of(task), rounds)
 
-    def without_what_it_lacks(self, booster: Any, task: TaskName) -> Any:
-        """Common trees as they are where the columns that the task lacks are missing."""
+    def on_own_columns(self, task: TaskName) -> Any:
+        """What the task follows, as a booster of columns that it has: the others are missing."""
+        booster = self.followed_by(task)
         names = lacking(self.columns, self.task_columns[task])
-        return self.library.without_columns(booster, self.columns, names) if names else booster
+        if not names:
+            return booster
+        document = self.library.document(booster)
+        own = self.library.without_columns(document, self.columns, names)
+        return self.library.load_document(own)
+
+    def continued_by(self, task: TaskName, specific: Any) -> Any:
+        """Document of what the task follows and of its specific model, if it has one."""
+        document, n_rounds = self._document_of(task), self.quit_round[task]
+        if self.losses:
+            booster = self.followed_by(task)
+            document, n_rounds = self.library.document(booster), self.library.n_rounds(booster)
+        columns = self.task_columns[task]
+        names = lacking(self.columns, columns)
+        if names:
+            document = self.library.without_columns(document, self.columns, names)
+        return self.library.combined(document, specific, n_rounds, columns)
 
     def without_rounds(self, task: TaskName | None) -> Any:
         """What knows the link of a task, or of all if they have one objective."""
@@ -185,9 +201,11 @@ class CommonStage:
         loss, are_same = self.losses[task], self.trees.are_same_for_all
         key = f"rounds {rounds} {loss}" + ("" if are_same else f" {task!r}")
         if key not in self._cache:
-            own = self._document() if are_same else self.library.document(self.trees.of_task(task))
-            self._cache[key] = self.library.own_rounds(own, rounds, loss)
+            self._cache[key] = self.library.own_rounds(self._document_of(task), rounds, loss)
         return self._cache[key]
+
+    def _document_of(self, task: TaskName) -> Any:
+        return self.trees.document_of(task, self._document())
 
     def _document(self) -> Any:
         if "document" not in self._cache:

@@ -66,16 +66,13 @@ class CommonTrees:
     def n_rounds(self) -> int:
         return self.backend.n_rounds(self.booster)
 
-    def of_task(self, task: TaskName | None) -> Any:
-        """An ordinary booster with the trees of a task.
+    def document_of(self, task: TaskName | None, document: Any) -> Any:
+        """Document of an ordinary booster with the trees of a task, from that of all.
 
-        One that is not known has the pooled values, and goes where nodes that divide tasks send
+        A task that is not known has the pooled values, and goes where nodes that divide tasks send
         rows without a task, or a task that is like the mean of all.
         """
-        if self.are_same_for_all:
-            return self.booster
         code = self.tasks.index(task) if task in self.tasks else None
-        document = self.backend.document(self.booster)
         if code is not None and (self.pooled.pooling is not None or task in self.shares):
             share = self.shares.get(task, 1.0) if task is not None else 1.0
             values = [
@@ -88,7 +85,7 @@ class CommonTrees:
         if self.descriptors is not None:
             own = self.descriptors.of_rows(-1 if code is None else code)
             document = self.backend.resolve_descriptors(document, own)
-        return self.backend.first_rounds(document, self.n_rounds)
+        return document
 
     def learn_task(
         self,

@@ -78,9 +78,9 @@ class MixedStages(TwoStages):
         margins = np.empty((data.n_rows, 1), self.backend.margin_type)
         for task in data.tasks:
             rows = data.tasks.rows(task)
-            if not trees.are_same_for_all:
-                document = self.backend.document(trees.of_task(task))
-            own = self.backend.own_rounds(document, common.quit_round[task], self.losses[task])
+            own = self.backend.own_rounds(
+                trees.document_of(task, document), common.quit_round[task], self.losses[task]
+            )
             start = None if data.base_margin is None else data.base_margin[rows]
             margins[rows, 0] = self.backend.predict_margin(own, data.common.take(rows), start)
         return margins

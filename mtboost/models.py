@@ -379,13 +379,7 @@ class MultiTaskModel:
         if task is None:
             return self._booster_of_all()
         self._check_task(task)
-        common, n_rounds = self.common_trees.of_task(task), self.quit_round[task]
-        if self.losses:
-            common = self._stage.followed_by(task)
-            n_rounds = self._library.n_rounds(common)
-        columns = self.task_columns[task]
-        common = self._stage.without_what_it_lacks(common, task)
-        return self._library.combine(common, self.specific[task], n_rounds, columns)
+        return self._library.load_document(self._stage.continued_by(task, self.specific[task]))
 
     def _booster_of_all(self) -> Any:
         if self.losses or self._stage.n_outputs > 1:
@@ -396,8 +390,9 @@ class MultiTaskModel:
                 f"There is no booster of all tasks of this model, since {why}: name one, such as "
                 f"booster({self.tasks[0]!r})."
             )
-        library = self._library
-        return library.stacked(library.document(self.booster(task)) for task in self.tasks)
+        return self._library.stacked(
+            self._stage.continued_by(task, self.specific[task]) for task in self.tasks
+        )
 
     def add_task(
         self,
@@ -522,8 +517,7 @@ class MultiTaskModel:
         # From the two stages as they are: putting the booster of each of 1000 tasks together takes
         # minutes.
         n_rounds, specific = self.quit_round[task], self.specific[task]
-        common = self._stage.followed_by(task)
-        stages = [self._stage.without_what_it_lacks(common, task)] if n_rounds else []
+        stages = [self._stage.on_own_columns(task)] if n_rounds else []
         stages += [specific] if specific is not None else []
         if importance_type not in ("gain", "cover"):
             found = self._library.importance(stages, importance_type)

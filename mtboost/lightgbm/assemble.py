@@ -169,20 +169,20 @@ def with_trees(frame: Document, trees: Sequence[str]) -> Document:
 
 def first_rounds(document: Document, n_rounds: int) -> lightgbm.Booster:
     """Booster of the first rounds; see :func:`rounds`."""
-    return rounds(document, 0, n_rounds)
+    return load_document(rounds(document, 0, n_rounds))
 
 
-def rounds(document: Document, begin: int, end: int) -> lightgbm.Booster:
-    """Booster of the rounds `begin` to `end` - 1.
+def rounds(document: Document, begin: int, end: int) -> Document:
+    """Document of the rounds `begin` to `end` - 1.
 
-    None at all is allowed: the booster then has one round of trees that are 0. Without a tree
+    None at all is allowed: it then has one round of trees that are 0. Without a tree
     LightGBM reads parameters and category labels as if they were the header.
     """
     n_outputs = outputs_of(document)
     trees = document.trees[begin * n_outputs : end * n_outputs]
     if not trees:
         trees = [tree_text(constant_tree(0.0))] * n_outputs
-    return load_document(with_trees(document, trees))
+    return with_trees(document, trees)
 
 
 # ---- trees -----------------------------------------------------------------------------------
@@ -411,15 +411,27 @@ def combine(
     UnsupportedError
         A booster has linear trees or is a random forest.
     """
-    first, second = read_document(common), read_document(specific) if specific else None
+    document = combined(read_document(common), specific, n_common_rounds, categories=categories)
+    return load_document(document)
+
+
+def combined(
+    first: Document,
+    specific: lightgbm.Booster | None,
+    n_common_rounds: int,
+    *,
+    categories: Mapping[str, list[Any]] | None = None,
+) -> Document:
+    """Document of :func:`combine`, from that of the common model."""
     n_rounds = len(first.trees) // outputs_of(first)
     if not 0 <= n_common_rounds <= n_rounds:
         raise DataError(
             f"n_common_rounds must lie between 0 and the {n_rounds} rounds of the common model, "
             f"found {n_common_rounds}."
         )
-    if second is None or specific is None:
-        return first_rounds(first, n_common_rounds)
+    if specific is None:
+        return rounds(first, 0, n_common_rounds)
+    second = read_document(specific)
     per_round = outputs_of(first)
     if outputs_of(second) != per_round:
         raise DataError(
@@ -431,7 +443,7 @@ def combine(
     own = second.trees
     if specific.best_iteration > 0:
         own = own[: specific.best_iteration * per_round]
-    return load_document(with_trees(frame, [*moved, *own]))
+    return with_trees(frame, [*moved, *own])
 
 
 def _union_of_features(

@@ -398,25 +398,25 @@ class LightgbmBackend(Backend):
         )
         return assemble.load_document(own)
 
-    def without_columns(
-        self, booster: lightgbm.Booster, columns: Columns, names: Collection[str]
-    ) -> lightgbm.Booster:
-        short = without_columns(
-            assemble.read_document(booster),
-            set(map(own_name, names)),
-            set(map(own_name, columns.categories)),
-        )
-        return assemble.load_document(short)
+    def load_document(self, document: assemble.Document) -> lightgbm.Booster:
+        return assemble.load_document(document)
 
-    def combine(
+    def without_columns(
+        self, document: assemble.Document, columns: Columns, names: Collection[str]
+    ) -> assemble.Document:
+        return without_columns(
+            document, set(map(own_name, names)), set(map(own_name, columns.categories))
+        )
+
+    def combined(
         self,
-        common: lightgbm.Booster,
+        common: assemble.Document,
         specific: lightgbm.Booster | None,
         n_common_rounds: int,
         columns: Columns,
-    ) -> lightgbm.Booster:
+    ) -> assemble.Document:
         categories = {own_name(name): labels for name, labels in columns.categories.items()}
-        return assemble.combine(common, specific, n_common_rounds, categories=categories)
+        return assemble.combined(common, specific, n_common_rounds, categories=categories)
 
     def stacked(self, documents: Iterable[assemble.Document]) -> lightgbm.Booster:
         raise UnsupportedError(

@@ -95,20 +95,20 @@ def trees_of(document: Document) -> list[Document]:
 
 def first_rounds(document: Document, n_rounds: int) -> xgboost.Booster:
     """Booster of the first rounds; see :func:`rounds`."""
-    return rounds(document, 0, n_rounds)
+    return load_document(rounds(document, 0, n_rounds))
 
 
-def rounds(document: Document, begin: int, end: int) -> xgboost.Booster:
-    """Booster of the rounds `begin` to `end` - 1.
+def rounds(document: Document, begin: int, end: int) -> Document:
+    """Document of the rounds `begin` to `end` - 1.
 
-    None at all is allowed, which XGBoost's slicing refuses: the booster then has one round of empty
+    None at all is allowed, which XGBoost's slicing refuses: it then has one round of empty
     trees, because XGBoost 3.2 without trees takes ``base_score`` for a margin.
     """
     n_outputs = outputs_of(document)
     trees = trees_of(document)[begin * n_outputs : end * n_outputs]
     if not trees:
         trees = [tree_document(_EMPTY_TREE, n_features=_n_features(document))] * n_outputs
-    return load_document(with_trees(document, trees, n_outputs=n_outputs))
+    return with_trees(document, trees, n_outputs=n_outputs)
 
 
 def with_trees(frame: Document, trees: Sequence[Document], *, n_outputs: int) -> Document:
@@ -261,18 +261,23 @@ def combine(
     DataError
         The two boosters have different numbers of outputs, or only one of them has names.
     """
-    first, second = read_document(common), read_document(specific) if specific else None
-    per_round = outputs_of(first)
-    if second is None:
-        return first_rounds(first, n_common_rounds)
-    if outputs_of(second) != per_round:
+    second = read_document(specific) if specific else None
+    return load_document(combined(read_document(common), second, n_common_rounds))
+
+
+def combined(common: Document, specific: Document | None, n_common_rounds: int) -> Document:
+    """Document of :func:`combine`."""
+    if specific is None:
+        return rounds(common, 0, n_common_rounds)
+    per_round = outputs_of(common)
+    if outputs_of(specific) != per_round:
         raise DataError(
             f"The common model has {per_round} trees a round, the specific one "
-            f"{outputs_of(second)}: they must have the same outputs."
+            f"{outputs_of(specific)}: they must have the same outputs."
         )
-    frame, (own, moved) = over_same_features(first, [second, first])
+    frame, (own, moved) = over_same_features(common, [specific, common])
     trees = moved[: n_common_rounds * per_round] + own
-    return load_document(with_trees(frame, trees, n_outputs=per_round))
+    return with_trees(frame, trees, n_outputs=per_round)
 
 
 def over_same_features(

@@ -356,20 +356,23 @@ class XgboostBackend(Backend):
         )
         return assemble.first_rounds(own, n_rounds)
 
-    def without_columns(
-        self, booster: xgboost.Booster, columns: Columns, names: Collection[str]
-    ) -> xgboost.Booster:
-        document = assemble.read_document(booster)
-        return assemble.load_document(without_columns(document, names))
+    def load_document(self, document: assemble.Document) -> xgboost.Booster:
+        return assemble.load_document(document)
 
-    def combine(
+    def without_columns(
+        self, document: assemble.Document, columns: Columns, names: Collection[str]
+    ) -> assemble.Document:
+        return without_columns(document, names)
+
+    def combined(
         self,
-        common: xgboost.Booster,
+        common: assemble.Document,
         specific: xgboost.Booster | None,
         n_common_rounds: int,
         columns: Columns,
-    ) -> xgboost.Booster:
-        return assemble.combine(common, specific, n_common_rounds)
+    ) -> assemble.Document:
+        second = assemble.read_document(specific) if specific else None
+        return assemble.combined(common, second, n_common_rounds)
 
     def stacked(self, documents: Iterable[assemble.Document]) -> xgboost.Booster:
         return stacked(list(documents))

@@ -60,7 +60,8 @@ def residual_margin(
     for end in np.unique(rounds).tolist():
         if end > n_done:
             with starting_from(matrix, margins):
-                margins = assemble.rounds(document, n_done, end).predict(matrix, output_margin=True)
+                later = assemble.load_document(assemble.rounds(document, n_done, end))
+                margins = later.predict(matrix, output_margin=True)
             n_done = end
         rows = rounds == end
         found[rows] = margins[rows]

@@ -164,7 +164,7 @@ def test_of_the_estimator():
 
 def test_lightgbm_has_no_such_trees(monkeypatch):
     model = fit(backend="lightgbm", params={"num_leaves": 7})
-    monkeypatch.setattr(type(model._library), "combine", partial(pytest.fail, "work"))
+    monkeypatch.setattr(type(model._library), "combined", partial(pytest.fail, "work"))
     with pytest.raises(UnsupportedError, match="LightGBM has no trees whose leaves hold a number"):
         model.booster()
 

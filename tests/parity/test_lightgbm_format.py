@@ -217,7 +217,7 @@ def test_rounds_are_those_that_lightgbm_predicts_with(name):
     document = read_document(booster)
     for begin, end in ((0, 8), (0, 3), (2, 7)):
         assert_array_equal(
-            rounds(document, begin, end).predict(X, raw_score=True),
+            load_document(rounds(document, begin, end)).predict(X, raw_score=True),
             booster.predict(X, raw_score=True, start_iteration=begin, num_iteration=end - begin),
         )
 
