@@ -244,6 +244,15 @@ def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_o
     assert len(model.common_losses) <= 12
 
 
+def test_few_rounds_compare_settings_and_do_not_limit_the_best(library, monkeypatch):
+    monkeypatch.setattr("mtboost.sharing_search._MOST_ROUNDS", 6)
+    model = fitted(library, tasks_of(SAME), params={**OPTIONS["params"], "learning_rate": 0.1})
+    # Six rounds at a rate of .1 leave half of the labels' deviations, a fourth of the loss.
+    variance = np.var(tasks_of(SAME)[1])
+    assert min(model.common_losses.values()) > 0.15 * variance
+    assert model.report()["quit_round"].max() > 6
+
+
 def test_trees_see_a_part_of_the_rows_unless_the_user_says_how_many(library):
     assert "given size, pooled, 0.5 of the rows" in fitted(library, tasks_of(SAME)).common_losses
     all_rows = {**OPTIONS["params"], **SAMPLING[library.name]}
