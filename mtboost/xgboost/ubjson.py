@@ -15,9 +15,18 @@ import numpy as np
 
 from mtboost.errors import ModelFormatError
 
+# By mark: one number, and arrays of them as they are stored and as NumPy has them.
 _NUMBERS = {
-    ord(mark): (struct.Struct(f">{code}"), np.dtype(f">{code}"), np.dtype(code))
-    for mark, code in zip("iUIlLdD", "bBhiqfd", strict=True)
+    ord(mark): (struct.Struct(f">{code}"), np.dtype(f">{kind}"), np.dtype(kind))
+    for mark, code, kind in (
+        ("i", "b", "i1"),
+        ("U", "B", "u1"),
+        ("I", "h", "i2"),
+        ("l", "i", "i4"),
+        ("L", "q", "i8"),
+        ("d", "f", "f4"),
+        ("D", "d", "f8"),
+    )
 }
 _CONSTANTS = {ord("T"): True, ord("F"): False, ord("Z"): None}
 _ARRAY_HEADS = {native: b"[$%c#L" % mark for mark, (_, _, native) in _NUMBERS.items()}
