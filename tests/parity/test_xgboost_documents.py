@@ -7,7 +7,9 @@ import xgboost
 from numpy.testing import assert_array_equal
 
 from mtboost.errors import ModelFormatError
+from mtboost.tables import as_table
 from mtboost.xgboost.assemble import load_document, read_document
+from mtboost.xgboost.library import check_readable
 from mtboost.xgboost.ubjson import decode, encode
 from tests.model_documents import document as json_document
 
@@ -34,6 +36,7 @@ MODELS = {
 
 def train(name):
     params, table, labels = MODELS[name]
+    check_readable(as_table(table))
     matrix = xgboost.DMatrix(table, labels, enable_categorical=True)
     booster = xgboost.train({"max_depth": 4, "nthread": 1, **params}, matrix, 7)
     booster.set_attr(note="Größe", empty="")
