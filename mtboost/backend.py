@@ -366,16 +366,8 @@ class Backend(abc.ABC):
     ) -> Iterator[Margins]:
         """Margins, shape (n_rows, n_outputs), after 0, 1, ... rounds; in one array."""
 
-    def importance(self, boosters: Sequence[Any], importance_type: str) -> dict[str, float]:
-        """Importance by feature, added up over boosters."""
-        sums: dict[str, float] = {}
-        for booster in boosters:
-            for name, score in self.scores(booster, importance_type).items():
-                sums[name] = sums.get(name, 0.0) + score
-        return sums
-
     @abc.abstractmethod
-    def scores(self, booster: Any, importance_type: str) -> dict[str, float]:
+    def importance(self, booster: Any, importance_type: str) -> dict[str, float]:
         """Importance of the features that a booster uses."""
 
     @abc.abstractmethod

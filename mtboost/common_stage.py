@@ -48,7 +48,7 @@ class CommonStage:
     _cache: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def library(self) -> Backend:
+    def backend(self) -> Backend:
         return self.trees.backend
 
     @property
@@ -57,7 +57,7 @@ class CommonStage:
 
     @property
     def n_outputs(self) -> int:
-        return self.library.n_outputs(self._document())
+        return self.backend.n_outputs(self._document())
 
     @property
     def optional_columns(self) -> frozenset[str]:
@@ -72,7 +72,7 @@ class CommonStage:
     @property
     def stored(self) -> Collection[str] | None:
         """Columns of a sparse table in which NaN must be stored to be missing; None is all."""
-        return () if self.library.unstored_is_missing else None
+        return () if self.backend.unstored_is_missing else None
 
     # ---- margins ----------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class CommonStage:
             return found[:, 0] if found.shape[1] == 1 else found
         margins: Margins | None = None
         for booster, rows in self._boosters(codes):
-            part = self.library.predict_margin(
+            part = self.backend.predict_margin(
                 booster, common.take(rows), None if start is None else start[rows]
             )
             if margins is None:
@@ -160,29 +160,19 @@ class CommonStage:
             return self._own_rounds(rounds, task)
         if self.trees.are_same_for_all:
             return self._first_rounds(rounds)
-        return self.library.first_rounds(self._document_of(task), rounds)
-
-    def on_own_columns(self, task: TaskName) -> Any:
-        """What the task follows, as a booster of columns that it has: the others are missing."""
-        booster = self.followed_by(task)
-        names = lacking(self.columns, self.task_columns[task])
-        if not names:
-            return booster
-        document = self.library.document(booster)
-        own = self.library.without_columns(document, self.columns, names)
-        return self.library.load_document(own)
+        return self.backend.first_rounds(self._document_of(task), rounds)
 
     def continued_by(self, task: TaskName, specific: Any) -> Any:
         """Document of what the task follows and of its specific model, if it has one."""
         document, n_rounds = self._document_of(task), self.quit_round[task]
         if self.losses:
             booster = self.followed_by(task)
-            document, n_rounds = self.library.document(booster), self.library.n_rounds(booster)
+            document, n_rounds = self.backend.document(booster), self.backend.n_rounds(booster)
         columns = self.task_columns[task]
         names = lacking(self.columns, columns)
         if names:
-            document = self.library.without_columns(document, self.columns, names)
-        return self.library.combined(document, specific, n_rounds, columns)
+            document = self.backend.without_columns(document, self.columns, names)
+        return self.backend.combined(document, specific, n_rounds, columns)
 
     def without_rounds(self, task: TaskName | None) -> Any:
         """What knows the link of a task, or of all if they have one objective."""
@@ -193,7 +183,7 @@ class CommonStage:
     def _first_rounds(self, rounds: int) -> Any:
         key = f"rounds {rounds}"
         if key not in self._cache:
-            self._cache[key] = self.library.first_rounds(self._document(), rounds)
+            self._cache[key] = self.backend.first_rounds(self._document(), rounds)
         return self._cache[key]
 
     def _own_rounds(self, rounds: int, task: TaskName) -> Any:
@@ -201,7 +191,7 @@ class CommonStage:
         loss, are_same = self.losses[task], self.trees.are_same_for_all
         key = f"rounds {rounds} {loss}" + ("" if are_same else f" {task!r}")
         if key not in self._cache:
-            self._cache[key] = self.library.own_rounds(self._document_of(task), rounds, loss)
+            self._cache[key] = self.backend.own_rounds(self._document_of(task), rounds, loss)
         return self._cache[key]
 
     def _document_of(self, task: TaskName) -> Any:
@@ -209,5 +199,5 @@ class CommonStage:
 
     def _document(self) -> Any:
         if "document" not in self._cache:
-            self._cache["document"] = self.library.document(self.trees.booster)
+            self._cache["document"] = self.backend.document(self.trees.booster)
         return self._cache["document"]

@@ -513,18 +513,7 @@ class MultiTaskModel:
         importance_type : str
             As in ``xgboost.Booster.get_score``. LightGBM keeps no covers.
         """
-        self._check_task(task)
-        # From the two stages as they are: putting the booster of each of 1000 tasks together takes
-        # minutes.
-        n_rounds, specific = self.quit_round[task], self.specific[task]
-        stages = [self._stage.on_own_columns(task)] if n_rounds else []
-        stages += [specific] if specific is not None else []
-        if importance_type not in ("gain", "cover"):
-            found = self._library.importance(stages, importance_type)
-        else:
-            n_splits = self._library.importance(stages, "weight")
-            totals = self._library.importance(stages, f"total_{importance_type}")
-            found = {name: total / n_splits[name] for name, total in totals.items()}
+        found = self._library.importance(self.booster(task), importance_type)
         columns = self.task_columns[task]
         own = dict(zip(self._library.feature_names(columns), columns.names or (), strict=False))
         return {own.get(name, name): value for name, value in found.items()}

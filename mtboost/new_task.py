@@ -155,7 +155,7 @@ def learn_task(
         As from :func:`objective_of_new_task`.
     """
     task = train.tasks.names[0]
-    trees, library = stage.trees, stage.library
+    trees, library = stage.trees, stage.backend
     stages = stages.on_rows(train)
     with openmp_threads(stages.n_threads):
         knows_tasks = trees.pooled.pooling is not None or trees.descriptors is not None

@@ -446,7 +446,7 @@ class TwoStages:
         """What the specific models draw their features by; a common model may have no splits."""
         if not isinstance(self.feature_prior, str):
             return self.feature_prior
-        gains = self.backend.importance([common.trees.booster], "total_gain")
+        gains = self.backend.importance(common.trees.booster, "total_gain")
         names = self.backend.feature_names(Columns.of(data.common))
         values = [gains.get(name, 0.0) for name in names]
         if not any(values):

@@ -175,8 +175,8 @@ def first_rounds(document: Document, n_rounds: int) -> lightgbm.Booster:
 def rounds(document: Document, begin: int, end: int) -> Document:
     """Document of the rounds `begin` to `end` - 1.
 
-    None at all is allowed: it then has one round of trees that are 0. Without a tree
-    LightGBM reads parameters and category labels as if they were the header.
+    None at all is allowed: it then has one round of trees that are 0. Without a tree LightGBM
+    reads parameters and category labels as if they were the header.
     """
     n_outputs = outputs_of(document)
     trees = document.trees[begin * n_outputs : end * n_outputs]

@@ -475,14 +475,16 @@ class LightgbmBackend(Backend):
             if number % n_outputs == n_outputs - 1:
                 yield margins
 
-    def scores(self, booster: lightgbm.Booster, importance_type: str) -> dict[str, float]:
-        kinds = {"weight": "split", "total_gain": "gain"}
+    def importance(self, booster: lightgbm.Booster, importance_type: str) -> dict[str, float]:
+        kinds = {"weight": "split", "total_gain": "gain", "gain": "gain"}
         if importance_type not in kinds:
             raise ParameterError(
                 "importance_type must be 'gain', 'total_gain' or 'weight': LightGBM keeps no "
                 "covers."
             )
-        values = booster.feature_importance(kinds[importance_type]).tolist()
+        values = booster.feature_importance(kinds[importance_type])
+        if importance_type == "gain":
+            values = values / np.maximum(booster.feature_importance("split"), 1)
         found = dict(zip(booster.feature_name(), map(float, values), strict=True))
         return {name: value for name, value in found.items() if value > 0}
 

@@ -101,8 +101,8 @@ def first_rounds(document: Document, n_rounds: int) -> xgboost.Booster:
 def rounds(document: Document, begin: int, end: int) -> Document:
     """Document of the rounds `begin` to `end` - 1.
 
-    None at all is allowed, which XGBoost's slicing refuses: it then has one round of empty
-    trees, because XGBoost 3.2 without trees takes ``base_score`` for a margin.
+    None at all is allowed, which XGBoost's slicing refuses: it then has one round of empty trees,
+    because XGBoost 3.2 without trees takes ``base_score`` for a margin.
     """
     n_outputs = outputs_of(document)
     trees = trees_of(document)[begin * n_outputs : end * n_outputs]

@@ -425,7 +425,7 @@ class XgboostBackend(Backend):
             if number % n_outputs == n_outputs - 1:
                 yield margins
 
-    def scores(self, booster: xgboost.Booster, importance_type: str) -> dict[str, float]:
+    def importance(self, booster: xgboost.Booster, importance_type: str) -> dict[str, float]:
         found = booster.get_score(importance_type=importance_type)
         return {name: float(np.ravel(score)[0]) for name, score in found.items()}
 
