@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.backend import Backend
+from mtboost.checks import check_number, check_seed
 from mtboost.dataset import Dataset
 from mtboost.errors import DataError, ParameterError
 from mtboost.feature_weights import PriorOption, read_importances
@@ -33,14 +34,12 @@ def common_parameters(
 ) -> dict[str, Any]:
     """The library's parameters of both stages, or of the common one of tasks with own losses."""
     own = backend.parameters(params or {}, elsewhere=backend.arguments)
-    if not isinstance(n_threads, int | np.integer | None):
-        raise ParameterError(f"n_threads must be None or an integer, found {n_threads!r}.")
     labels = data.labels()
     settings = {
         **backend.settings(
             objective if isinstance(objective, str) else backend.squared_error,
             default_n_threads(n_threads, data.n_rows * data.common.n_features),
-            at_least(0, seed, "seed"),
+            check_seed(seed, bits=backend.seed_bits),
         ),
         **own,
     }
@@ -146,12 +145,9 @@ def task_splits_of(
                 "task_splits='descriptors' compares the labels of the tasks, and each task has an "
                 "objective of its own: pass True or a number, or one objective for all."
             )
-    elif isinstance(task_splits, (int, float, np.number)) and 0 <= task_splits < np.inf:
-        penalty = float(task_splits)
     else:
-        raise ParameterError(
-            "task_splits must be True, False, a number from 0 or 'descriptors', found "
-            f"{task_splits!r}."
+        penalty = check_number(
+            "task_splits", task_splits, low=0.0, besides="True, False, 'descriptors'"
         )
     if penalty is not None or n_descriptors is not None:
         make_task_column(-1, penalty or 0.0, score)
@@ -184,10 +180,3 @@ def metric_of(
             "objective={task: ...} as well."
         )
     return backend.default_metric(params) if eval_metric is None else get_metric(eval_metric)
-
-
-def at_least(least: int, value: Any, name: str) -> int:
-    is_number = isinstance(value, int | float | np.number)
-    if not (is_number and value >= least and float(value).is_integer()):
-        raise ParameterError(f"{name} must be an integer >= {least}, found {value!r}.")
-    return int(value)

@@ -46,6 +46,8 @@ class Backend(abc.ABC):
     mixable: ClassVar[tuple[str, ...]]
     #: Parameters of a model whose rows all have base margins.
     no_start: ClassVar[Mapping[str, Any]]
+    #: Bits of the largest seed that it reads.
+    seed_bits: ClassVar[int]
     #: Whether a cell that a sparse table does not store is missing; else it is 0.
     unstored_is_missing: ClassVar[bool]
     margin_type: ClassVar[type[np.floating[Any]]]

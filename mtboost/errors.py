@@ -16,6 +16,10 @@ class ParameterError(MtboostError, ValueError):
     """A parameter has an unknown name or a value outside its range."""
 
 
+class ParameterTypeError(ParameterError, TypeError):
+    """A parameter has a value of a type that it cannot have."""
+
+
 class ModelFormatError(MtboostError, ValueError):
     """A model file or booster that mtboost cannot read or write."""
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -32,6 +31,7 @@ from mtboost.tables import Table, as_table
 from mtboost.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.task_weights import TaskWeight
 from mtboost.tasks import TaskName
+from mtboost.threads import threads_of_jobs
 from mtboost.training import fit
 from mtboost.tree_parameters import seed_of
 
@@ -262,7 +262,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             refit=self.refit,
             callbacks=self.callbacks_,
             verbose=self.verbose,
-            n_threads=None if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs),
+            n_threads=threads_of_jobs(self.n_jobs),
             seed=seed_of(self.random_state),
         )
         self.tasks_ = self.model_.tasks

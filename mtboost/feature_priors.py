@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 
+from mtboost.checks import check_choice, check_count
 from mtboost.errors import DataError, ParameterError
 from mtboost.feature_weights import read_importances
 from mtboost.importances import ImportanceType, Names, importances_of
@@ -116,9 +117,7 @@ def feature_prior(
         ("importance_type", importance_type, ImportanceType),
         ("labels", labels, Labels),
     ):
-        if value not in get_args(kind):
-            known = " or ".join(map(repr, get_args(kind)))
-            raise ParameterError(f"{name} must be {known}, found {value!r}.")
+        check_choice(name, value, get_args(kind))
     found: dict[str, tuple[Names, FloatArray]] = {}
     for key, problem in _others(problems, leave_out).items():
         argument = f"problems[{key!r}]"
@@ -168,8 +167,7 @@ def resample_series(values: npt.ArrayLike, length: int) -> FloatArray:
     >>> resample_series([0.0, 1.0, 4.0], 5)
     array([0. , 0.5, 1. , 2.5, 4. ])
     """
-    if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
-        raise ParameterError(f"length must be an integer >= 1, found {length!r}.")
+    length = check_count("length", length, low=1)
     series = np.asarray(values, np.float64)
     if series.ndim == 0 or series.shape[-1] == 0:
         raise DataError(f"values has shape {series.shape}: a series needs at least one point.")

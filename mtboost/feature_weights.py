@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.errors import DataError, ParameterError
+from mtboost.checks import check_number
+from mtboost.errors import DataError
 from mtboost.tasks import did_you_mean, listed
 
 FloatArray = npt.NDArray[np.float64]
@@ -125,13 +126,9 @@ def sampling_weights(shares: FloatArray, floor: float = FLOOR) -> npt.NDArray[np
     return np.asarray(weights / weights.max(), np.float32)
 
 
-def check_floor(floor: Any) -> None:
-    """Raise unless it is a number from 0 to 1."""
-    is_number = isinstance(floor, int | float | np.number) and not isinstance(floor, bool)
-    if not (is_number and 0 <= floor <= 1):
-        raise ParameterError(
-            f"floor is {floor!r}: it must be a number from 0 (none) to 1 (no prior)."
-        )
+def check_floor(floor: object) -> float:
+    """Return the part of the draws that is spread evenly: 0 is none, 1 leaves the prior out."""
+    return check_number("floor", floor, low=0.0, high=1.0)
 
 
 def n_sampled(n_features: int) -> int:

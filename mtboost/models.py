@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.arguments import (
-    at_least,
     check_rows,
     common_parameters,
     feature_prior_of,
@@ -19,6 +18,7 @@ from mtboost.arguments import (
     metric_of,
 )
 from mtboost.backend import Backend, Margins
+from mtboost.checks import check_choice, check_count
 from mtboost.common_stage import CommonStage
 from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset, is_column, split_task_column
@@ -42,6 +42,7 @@ from mtboost.new_task import (
 from mtboost.reports import TaskReport, report_rows
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table, as_table
+from mtboost.task_quitting import check_min_delta, check_patience
 from mtboost.task_tables import check_task_keys, is_mapping
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
 from mtboost.threads import default_n_threads
@@ -185,10 +186,7 @@ class MultiTaskModel:
         self, X: Any, task: Any, base_margin: Any, unknown_task: UnknownTask
     ) -> tuple[Any, npt.NDArray[np.int32]]:
         """Margins, and if `X` is one table the code of each row's task, -1 if it is unknown."""
-        if unknown_task not in ("error", "common"):
-            raise ParameterError(
-                f"unknown_task must be 'error' or 'common', found {unknown_task!r}."
-            )
+        check_choice("unknown_task", unknown_task, ("error", "common"))
         if self.losses and unknown_task == "common":
             raise ParameterError(
                 "unknown_task='common' needs one objective of all tasks; here each has its own, "
@@ -467,10 +465,10 @@ class MultiTaskModel:
             score="plain",
             beta="auto",
             rounds=0,
-            patience=None if patience is None else at_least(1, patience, "patience"),
-            min_delta=min_delta,
+            patience=check_patience(patience),
+            min_delta=check_min_delta(min_delta),
             specific_params={},
-            specific_rounds=at_least(0, specific_rounds, "specific_rounds"),
+            specific_rounds=check_count("specific_rounds", specific_rounds),
             n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
             feature_prior=feature_prior_of(library, feature_prior, settings, data),
         )

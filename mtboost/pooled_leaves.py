@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.errors import ParameterError
+from mtboost.checks import as_float, check_number, is_number
 
 DoubleArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
@@ -262,15 +262,11 @@ def check_pooling(pooling: object) -> Pooling:
     """What `pooling` of the user means: κ, its estimate, or None for pooled leaves."""
     if pooling is None or isinstance(pooling, EstimatedPooling | RelativePooling):
         return pooling
-    if isinstance(pooling, str):
-        if pooling != "auto":
-            raise ParameterError(f"pooling must be a number, 'auto' or None, found {pooling!r}.")
+    if isinstance(pooling, str) and pooling == "auto":
         return EstimatedPooling()
-    if isinstance(pooling, bool) or not isinstance(pooling, (int, float, np.number)):
-        raise ParameterError(f"pooling must be a number, 'auto' or None, found {pooling!r}.")
-    if not pooling >= 0.0:
-        raise ParameterError(f"pooling must be at least 0, found {pooling!r}.")
-    return None if np.isinf(pooling) else float(pooling)
+    if is_number(pooling) and as_float(pooling) == np.inf:
+        return None
+    return check_number("pooling", pooling, low=0.0, besides="None, 'auto', infinity")
 
 
 # ---- files (docs/model_file.md) ------------------------------------------------------------------

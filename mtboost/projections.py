@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import check_array
 
 from mtboost import _core
+from mtboost.checks import check_choice, check_count, check_number, is_integer
 from mtboost.errors import ParameterError
 
 Projection: TypeAlias = (
@@ -19,6 +20,8 @@ Projection: TypeAlias = (
     | None
 )
 NComponents: TypeAlias = int | float | Literal["log"]
+# Components that a row of gradients or labels may be projected to.
+_MOST = 2**16
 _AT_MOST_ALL = ("subsample", "hadamard", "pca")
 _KINDS = ("gaussian", "rademacher", "achlioptas", "sparse", *_AT_MOST_ALL)
 
@@ -68,36 +71,20 @@ def make_projection(
 def check_projection(projection: Projection, n_components: NComponents) -> None:
     """Raise ParameterError for what is wrong whatever the number of outputs."""
     count_components(n_components, 1)
-    if isinstance(projection, str) and projection not in _KINDS:
-        raise ParameterError(
-            f"projection is {projection!r}: it must be one of "
-            f"{', '.join(map(repr, _KINDS))}, a matrix of shape (n_components, "
-            f"n_outputs), or None."
-        )
-
-
-def check_seed(seed: int) -> None:
-    """Raise unless the core can draw by it."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise TypeError(f"seed must be an int, not {seed!r} of type {type(seed).__name__}.")
-    if not 0 <= seed < 2**64:
-        raise ParameterError(f"seed={seed} is out of range: pass a whole number from 0 to 2**64.")
+    if isinstance(projection, str):
+        besides = "None, a matrix of shape (n_components, n_outputs)"
+        check_choice("projection", projection, _KINDS, besides=besides)
 
 
 def count_components(n_components: NComponents, n_outputs: int) -> int:
     """Components of so many outputs; some projections cannot have more than outputs."""
-    if n_components == "log":
+    if isinstance(n_components, str) and n_components == "log":
         return max(1, round(math.log(n_outputs)))
-    if isinstance(n_components, int | np.integer) and not isinstance(n_components, bool):
-        if n_components >= 1:
-            return int(n_components)
-        raise ParameterError(f"n_components is {n_components!r}: it must be an integer >= 1.")
-    if isinstance(n_components, float) and n_components > 0.0:
-        return max(1, round(n_components * n_outputs))
-    raise ParameterError(
-        f"n_components is {n_components!r}: it must be 'log', an integer >= 1, or a "
-        f"positive part of the outputs."
-    )
+    if is_integer(n_components):
+        return check_count("n_components", n_components, low=1, high=_MOST, besides="'log'")
+    besides = f"'log', an integer from 1 to {_MOST}"
+    part = check_number("n_components", n_components, above=0.0, high=_MOST, besides=besides)
+    return max(1, round(part * n_outputs))
 
 
 def _given_matrix(projection: Any, n_outputs: int) -> npt.NDArray[np.float32]:

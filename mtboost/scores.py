@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.errors import ParameterError
+from mtboost.checks import check_choice, check_number
 
 ScoreFunction = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32]], npt.ArrayLike]
 Name = Literal["plain", "entropy", "variance"]
@@ -42,21 +41,15 @@ def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | No
     ParameterError
         Unknown name, or a β that is not a finite number >= 0.
     """
-    if beta != "auto" and not (
-        isinstance(beta, (int, float)) and math.isfinite(beta) and beta >= 0
-    ):
-        raise ParameterError(f"beta must be 'auto' or a finite number >= 0, found {beta!r}.")
-    match score:
-        case "plain":
-            return None
-        case "entropy":
-            return _core.entropy_score()
-        case "variance":
-            return _core.deviation_score() if beta == "auto" else _core.variance_score(float(beta))
+    is_auto = isinstance(beta, str) and beta == "auto"
+    number = 0.0 if is_auto else check_number("beta", beta, low=0.0, besides="'auto'")
     if isinstance(score, _core.SplitScore):
         return score
     if callable(score):
         return _core.callable_score(score)
-    raise ParameterError(
-        f"split_score must be one of {', '.join(map(repr, _NAMES))} or a callable, found {score!r}."
-    )
+    match check_choice("split_score", score, _NAMES, besides="a callable"):
+        case "entropy":
+            return _core.entropy_score()
+        case "variance":
+            return _core.deviation_score() if is_auto else _core.variance_score(number)
+    return None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from mtboost.checks import check_number, check_switch
 from mtboost.errors import ParameterError
 
 
@@ -42,22 +41,16 @@ def check_symmetric(
     TypeError
         One is not of its type.
     """
-    if not isinstance(symmetric_trees, bool | np.bool_):
-        raise TypeError(f"symmetric_trees must be True or False, found {symmetric_trees!r}.")
-    if symmetric_trees and score != "plain":
+    is_symmetric = check_switch("symmetric_trees", symmetric_trees)
+    strength = check_number("random_strength", random_strength, low=0.0)
+    if is_symmetric and score != "plain":
         raise ParameterError(
             f"symmetric_trees=True needs split_score='plain', found {score!r}: all nodes of a "
             "level have one cut, and scores over tasks compare the cuts of one node."
         )
-    if isinstance(random_strength, bool) or not isinstance(
-        random_strength, int | float | np.integer | np.floating
-    ):
-        raise TypeError(f"random_strength must be a number, found {random_strength!r}.")
-    if not 0.0 <= random_strength < np.inf:
-        raise ParameterError(f"random_strength must be at least 0, found {random_strength!r}.")
-    if random_strength and not symmetric_trees:
+    if strength and not is_symmetric:
         raise ParameterError(
             f"random_strength={random_strength!r} is noise in the cuts of symmetric trees: set "
             "symmetric_trees=True, or leave it out."
         )
-    return Symmetric(float(random_strength)) if symmetric_trees else None
+    return Symmetric(strength) if is_symmetric else None

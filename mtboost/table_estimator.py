@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeAlias
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
@@ -17,7 +16,7 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.estimator_file import SavedEstimator, require
 from mtboost.tables import Table, as_table
 from mtboost.tasks import TaskName, TaskSet, listed
-from mtboost.threads import default_n_threads
+from mtboost.threads import default_n_threads, threads_of_jobs
 
 Rows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
 CoreTable: TypeAlias = npt.NDArray[np.float32] | _core.SparseRows
@@ -106,8 +105,7 @@ class TableEstimator(SavedEstimator):
         )
 
     def _n_threads(self, n_cells: int) -> int:
-        n_jobs = None if self.n_jobs is None else joblib.effective_n_jobs(self.n_jobs)
-        return default_n_threads(n_jobs, n_cells)
+        return default_n_threads(threads_of_jobs(self.n_jobs), n_cells)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

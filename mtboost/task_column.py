@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.checks import check_number
 from mtboost.errors import DataError, ParameterError
 from mtboost.tasks import did_you_mean
 
@@ -74,15 +74,14 @@ def make_task_column(column: int | str | None, penalty: float, score: object) ->
         return None
     if isinstance(column, bool) or not isinstance(column, (int, str)):
         raise TypeError(f"task_column must be the position or name of a column, found {column!r}.")
-    if not (isinstance(penalty, (int, float)) and math.isfinite(penalty) and penalty >= 0):
-        raise ParameterError(f"task_penalty must be a finite number >= 0, found {penalty!r}.")
+    penalty = check_number("task_penalty", penalty, low=0.0)
     if score != "plain":
         raise ParameterError(
             f"Task splits need split_score='plain', found {score!r}: a cut between tasks has all "
             "rows of a task on one side, so that gains of single tasks are 0 and say nothing of "
             "it. Pass 'plain', or leave out task_column."
         )
-    return TaskColumn(column, float(penalty))
+    return TaskColumn(column, penalty)
 
 
 def names_of_added(names: Sequence[str], added: AddedColumns) -> list[str]:

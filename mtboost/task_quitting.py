@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.errors import DataError, ParameterError
+from mtboost.checks import check_count, check_number, check_verbose
+from mtboost.errors import DataError
 from mtboost.metrics import Metric, evaluate_by_task, get_metric
 from mtboost.tasks import TaskName, TaskSet
 
@@ -34,13 +35,10 @@ class TaskWatch:
         logger: Callable[[str], None],
     ) -> None:
         super().__init__()
-        if patience is not None:
-            _check_at_least(1, patience, "patience")
-        _check_at_least(0, min_delta, "min_delta")
         self.metric = None if metric is None else get_metric(metric)
-        self._patience = patience
-        self._min_delta = min_delta
-        self._period = int(verbose)
+        self._patience = check_patience(patience)
+        self._min_delta = check_min_delta(min_delta)
+        self._period = check_verbose(verbose)
         self._logger = logger
         #: Fewest rounds that quit_round may be.
         self.fewest_rounds = 0
@@ -178,6 +176,11 @@ def rounds_of_rows(
     return rounds
 
 
-def _check_at_least(least: int, value: Any, name: str) -> None:
-    if not (isinstance(value, int | float | np.number) and value >= least):
-        raise ParameterError(f"{name} must be a number >= {least}, found {value!r}.")
+def check_patience(patience: object) -> int | None:
+    """Return the rounds without improvement after which a task quits; None if it never does."""
+    return None if patience is None else check_count("patience", patience, low=1, besides="None")
+
+
+def check_min_delta(min_delta: object) -> float:
+    """Return the least improvement that counts."""
+    return check_number("min_delta", min_delta, low=0.0)

@@ -4,7 +4,6 @@ A task is known by its name, the label its rows carry. Names keep the type the u
 str or bool) and are sorted; inside mtboost a task is its position in that order, its *code*.
 """
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.checks import did_you_mean as did_you_mean  # others import it from here
 from mtboost.errors import DataError, ParameterError
 
 TaskName: TypeAlias = int | str | bool
@@ -205,13 +205,6 @@ def as_array(values: Any) -> npt.NDArray[Any]:
             # pyarrow 26 itself fills the nulls of a dictionary with one of its entries.
             values = values.cast(values.type.value_type)
     return np.asanyarray(values)
-
-
-def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """End of a message, `` Did you mean 'x'?``; empty if no known name is near."""
-    by_text = {str(name): name for name in known}
-    near = difflib.get_close_matches(str(word), by_text, n=1)
-    return f" Did you mean {by_text[near[0]]!r}?" if near else ""
 
 
 def listed(names: Collection[object], noun: str) -> str:

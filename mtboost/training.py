@@ -15,7 +15,6 @@ import xgboost
 
 from mtboost.arguments import (
     TaskSplits,
-    at_least,
     check_rows,
     common_parameters,
     feature_prior_of,
@@ -25,6 +24,7 @@ from mtboost.arguments import (
 )
 from mtboost.backends import get_backend
 from mtboost.baselines import baseline_scores
+from mtboost.checks import check_choice, check_count, check_verbose
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.feature_weights import PriorOption
@@ -39,7 +39,7 @@ from mtboost.sharing import fit_plan, plan_sharing
 from mtboost.stages import TwoStages
 from mtboost.symmetric_trees import check_symmetric
 from mtboost.tables import Columns, Table, as_table
-from mtboost.task_quitting import OnRound
+from mtboost.task_quitting import OnRound, check_min_delta, check_patience
 from mtboost.task_tables import CommonFeatures, is_mapping
 from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.threads import default_n_threads, openmp_threads
@@ -290,8 +290,7 @@ def fit(
     ----------
     zhang2019, section 3.
     """
-    if strategy not in ("two-stage", "auto"):
-        raise ParameterError(f"strategy must be 'two-stage' or 'auto', found {strategy!r}.")
+    check_choice("strategy", strategy, ("two-stage", "auto"))
     if strategy == "auto" and common_features is None and _has_names(X, feature_names):
         common_features = "all"  # what a task lacks does no harm in trees, and may help the others
     data = Dataset(
@@ -325,13 +324,13 @@ def fit(
         metric=metric_of(library, eval_metric, objective, settings),
         score=score,
         beta=beta,
-        rounds=at_least(1, num_boost_round, "num_boost_round"),
-        patience=None if patience is None else at_least(1, patience, "patience"),
-        min_delta=min_delta,
+        rounds=check_count("num_boost_round", num_boost_round, low=1),
+        patience=check_patience(patience),
+        min_delta=check_min_delta(min_delta),
         specific_params=own_params,
-        specific_rounds=at_least(0, specific_rounds, "specific_rounds"),
+        specific_rounds=check_count("specific_rounds", specific_rounds),
         n_threads=threads,
-        verbose=verbose,
+        verbose=check_verbose(verbose),
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
         pooling=check_pooling(pooling),
         task_penalty=penalty,

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, TypeGuard
+import math
+from typing import Literal, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mtboost.errors import ParameterError
+from mtboost.checks import (
+    check_choice,
+    check_count,
+    check_number,
+    check_seed,
+    is_integer,
+    is_number,
+)
 
 MaxFeatures: TypeAlias = Literal["sqrt", "log2"] | float | int | None
 
 
-def is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def is_part(value: object) -> TypeGuard[float]:
-    return isinstance(value, float | np.floating) and bool(0.0 < value <= 1.0)
-
-
-def checked_count(value: object, name: str, least: int = 1) -> int:
-    if not is_integer(value) or value < least:
-        raise ParameterError(f"{name} is {value!r}: it must be an integer >= {least}.")
-    return int(value)
-
-
 def checked_depth(max_depth: int | None) -> int:
-    return _NO_LIMIT if max_depth is None else checked_count(max_depth, "max_depth")
+    if max_depth is None:
+        return _NO_LIMIT
+    return check_count("max_depth", max_depth, low=1, besides="None")
 
 
 def rows_at_least(value: int | float, n_rows: int, name: str, least: int) -> int:
     """A number of rows, or a part of them."""
-    if is_part(value):
-        return max(least, int(np.ceil(value * n_rows)))
     if is_integer(value):
-        return checked_count(value, name, least)
-    raise ParameterError(
-        f"{name} is {value!r}: it must be an integer >= {least} or a part of the rows in (0, 1]."
-    )
+        return check_count(name, value, low=least)
+    besides = f"an integer >= {least}"
+    part = check_number(name, value, above=0.0, high=1.0, besides=besides)
+    return max(least, math.ceil(part * n_rows))
 
 
 def features_per_node(
@@ -47,25 +41,21 @@ def features_per_node(
     """Features that a node looks at, as scikit-learn's forests count them."""
     if max_features is None:
         return n_features
-    if max_features == "sqrt":
-        return max(1, int(np.sqrt(n_features)))
-    if max_features == "log2":
-        return max(1, int(np.log2(n_features)))
-    if is_part(max_features):
-        return max(1, int(max_features * n_features))
-    if is_integer(max_features) and max_features >= 1:
-        return min(int(max_features), n_features)
-    raise ParameterError(
-        f"{name} is {max_features!r}: it must be 'sqrt', 'log2', None, an integer >= 1, or a "
-        f"part of the features in (0, 1]."
-    )
+    if isinstance(max_features, str):
+        roots = {"sqrt": np.sqrt, "log2": np.log2}
+        besides = "None, an integer >= 1, a number in (0, 1]"
+        root = roots[check_choice(name, max_features, roots, besides=besides)]
+        return max(1, int(root(n_features)))
+    if is_integer(max_features):
+        return min(check_count(name, max_features, low=1), n_features)
+    besides = "'sqrt', 'log2', None, an integer >= 1"
+    part = check_number(name, max_features, above=0.0, high=1.0, besides=besides)
+    return max(1, int(part * n_features))
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:
-    if isinstance(random_state, int | np.integer):
-        if random_state < 0:
-            raise ParameterError(f"random_state is {random_state}: it must not be negative.")
-        return int(random_state)
+    if is_number(random_state):
+        return check_seed(random_state, name="random_state", bits=64)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.arguments import at_least, metric_of
+from mtboost.arguments import metric_of
 from mtboost.backends import get_backend
+from mtboost.checks import check_count, check_number
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel
@@ -178,9 +179,9 @@ def tune(
     except ImportError:
         raise MissingDependencyError("tune() needs Optuna: pip install 'mtboost[tune]'.") from None
     check_fit_arguments(fit_arguments)
-    n_trials = at_least(1, n_trials, "n_trials")
-    if not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
-        raise ParameterError(f"timeout must be None or seconds above 0, found {timeout!r}.")
+    n_trials = check_count("n_trials", n_trials, low=1)
+    if timeout is not None:
+        timeout = check_number("timeout", timeout, above=0.0, besides="None")
     library = get_backend(backend)
     if isinstance(objective, Mapping):
         raise ParameterError(

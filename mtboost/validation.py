@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.checks import check_number
 from mtboost.dataset import Dataset, is_column
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError
 from mtboost.task_tables import is_mapping
 
 
@@ -62,12 +63,9 @@ def hold_out(
 
     `classes` tells whether the labels are classes, of all rows or of each.
     """
-    if fraction == "auto":
+    if isinstance(fraction, str) and fraction == "auto":
         fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
-    if not (isinstance(fraction, (int, float)) and 0 <= fraction < 1):
-        raise ParameterError(
-            f"validation_fraction must be in [0, 1) or 'auto', found {fraction!r}."
-        )
+    fraction = check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")
     labels = np.unique(np.where(classes, data.labels(), 0.0), return_inverse=True)[1]
     groups = data.tasks.codes.astype(np.int64) * (int(labels.max()) + 1) + labels
     groups = np.unique(groups, return_inverse=True)[1]

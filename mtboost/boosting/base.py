@@ -25,15 +25,14 @@ from mtboost.boosting.rounds import (
     run_rounds,
 )
 from mtboost.boosting.scoring import make_score
+from mtboost.checks import check_count, check_number, check_switch, check_verbose
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimator_file import require
 from mtboost.labels import as_label_weights
 from mtboost.table_estimator import Rows, TableEstimator, core_table
 from mtboost.tables import as_table
 from mtboost.tree_parameters import (
-    checked_count,
     checked_depth,
-    is_part,
     rows_at_least,
     seed_of,
 )
@@ -156,16 +155,16 @@ class BaseBoosting(TableEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        checked_count(self.n_estimators, "n_estimators")
-        checked_count(self.max_bin, "max_bin", 2)
-        check_positive(self.learning_rate, "learning_rate")
-        check_part(self.subsample, "subsample")
+        check_count("n_estimators", self.n_estimators, low=1)
+        check_count("max_bin", self.max_bin, low=2)
+        check_number("learning_rate", self.learning_rate, above=0.0)
+        check_number("subsample", self.subsample, above=0.0, high=1.0)
         if self.early_stopping_rounds is not None:
-            checked_count(self.early_stopping_rounds, "early_stopping_rounds")
-        if not (is_part(self.validation_fraction) and self.validation_fraction < 1.0):
-            raise ParameterError(
-                f"validation_fraction is {self.validation_fraction!r}: it must lie in (0, 1)."
-            )
+            rounds = self.early_stopping_rounds
+            check_count("early_stopping_rounds", rounds, low=1, besides="None")
+        check_number("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
+        check_verbose(self.verbose)
+        check_switch("warm_start", self.warm_start)
 
     def _forget(self) -> None:
         """What an earlier fit left, so that one that is interrupted leaves nothing half-made."""
@@ -416,9 +415,8 @@ class BaseBoosting(TableEstimator):
         """
         self._check_has_trees()
         n_outputs = sum(model.n_outputs for model in self.models_)
-        is_number = isinstance(output, int | np.integer)
-        if output is not None and not (is_number and 0 <= output < n_outputs):
-            raise ParameterError(f"output is {output!r}: it must be one of 0 to {n_outputs - 1}.")
+        if output is not None:
+            output = check_count("output", output, high=n_outputs - 1, besides="None")
         names = getattr(self, "feature_names_in_", None)
         return booster_of(
             self.models_,
@@ -491,14 +489,3 @@ def _that_count(
     if kept.all():
         return rows, labels, weights
     return rows[kept], labels[kept], None if weights is None else weights[kept]
-
-
-def check_part(value: Any, name: str) -> None:
-    if not (is_part(value) or value == 1):
-        raise ParameterError(f"{name} is {value!r}: it must lie in (0, 1].")
-
-
-def check_positive(value: Any, name: str) -> None:
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (is_number and 0.0 < value < np.inf):
-        raise ParameterError(f"{name} is {value!r}: it must be a number above 0.")

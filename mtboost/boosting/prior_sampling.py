@@ -16,7 +16,7 @@ from mtboost.boosting.dynamic_sampling import DynamicSampling, as_plain
 from mtboost.boosting.regressor import BoostingRegressor
 from mtboost.boosting.rounds import Engine, Margins, Together
 from mtboost.boosting.tree_importances import ImportanceType, as_shares, model_importances
-from mtboost.errors import ParameterError
+from mtboost.checks import check_choice, check_switch
 from mtboost.estimator_file import require
 from mtboost.feature_weights import (
     FLOOR,
@@ -44,10 +44,8 @@ class BasePriorSampling(BaseBoosting):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_floor(self.floor)
-        if self.importance_type not in get_args(ImportanceType):
-            raise ParameterError(
-                f"importance_type is {self.importance_type!r}: it must be 'impurity' or 'gain'."
-            )
+        check_switch("dynamic", self.dynamic)
+        check_choice("importance_type", self.importance_type, get_args(ImportanceType))
 
     def _tree_parameters(self, n_features: int) -> dict[str, Any]:
         names = getattr(self, "feature_names_in_", None)

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.boosting.base import BaseBoosting, check_part, for_core
+from mtboost.boosting.base import BaseBoosting, for_core
 from mtboost.boosting.classifier import BoostingClassifier
 from mtboost.boosting.regressor import BoostingRegressor
 from mtboost.boosting.rounds import Apart, Engine, Margins, Together
+from mtboost.checks import check_choice, check_count, check_number, check_switch
 from mtboost.errors import ParameterError
 from mtboost.projections import (
     NComponents,
@@ -21,7 +22,7 @@ from mtboost.projections import (
     count_components,
     make_projection,
 )
-from mtboost.tree_parameters import MaxFeatures, checked_count, features_per_node
+from mtboost.tree_parameters import MaxFeatures, features_per_node
 
 Strategy: TypeAlias = Literal["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
 BoostingProjection: TypeAlias = Projection | Literal["variance"]
@@ -41,13 +42,10 @@ class BaseProjectedBoosting(BaseBoosting):
     colsample_bytree: float
 
     def _check_parameters(self) -> None:
-        if self.strategy not in _STRATEGIES:
-            raise ParameterError(
-                f"strategy is {self.strategy!r}: it must be one of "
-                f"{', '.join(map(repr, _STRATEGIES))}."
-            )
+        check_choice("strategy", self.strategy, _STRATEGIES)
         super()._check_parameters()
-        check_part(self.colsample_bytree, "colsample_bytree")
+        check_number("colsample_bytree", self.colsample_bytree, above=0.0, high=1.0)
+        check_switch("shared", self.shared)
         if self._residual_kind() is None:
             check_projection(cast(Projection, self.projection), self.n_components)
         else:
@@ -71,7 +69,7 @@ class BaseProjectedBoosting(BaseBoosting):
         return {
             "max_leaf_nodes": 0
             if self.max_leaf_nodes is None
-            else checked_count(self.max_leaf_nodes, "max_leaf_nodes", 2),
+            else check_count("max_leaf_nodes", self.max_leaf_nodes, low=2, besides="None"),
             "max_features": features_per_node(self.max_features, n_features),
             "colsample": float(self.colsample_bytree),
         }

@@ -9,9 +9,10 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from mtboost import _core
-from mtboost.boosting.base import BaseBoosting, Floats, check_positive
+from mtboost.boosting.base import BaseBoosting, Floats
 from mtboost.boosting.rounds import Margins
-from mtboost.errors import DataError, ParameterError
+from mtboost.checks import check_choice, check_number
+from mtboost.errors import DataError
 
 _LOSSES = {"squared_error": "squared", "absolute_error": "absolute", "huber": "huber"}
 
@@ -67,14 +68,9 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
         return self._predict_margins(labels)
 
     def _loss(self, n_outputs: int | None = None) -> _core.OutputLoss:
-        if self.loss not in _LOSSES:
-            raise ParameterError(
-                f"loss is {self.loss!r}: it must be one of {', '.join(map(repr, _LOSSES))}."
-            )
-        check_positive(self.huber_delta, "huber_delta")
-        return _core.OutputLoss(
-            _LOSSES[self.loss], n_outputs or self._n_outputs, huber_delta=float(self.huber_delta)
-        )
+        loss = _LOSSES[check_choice("loss", self.loss, _LOSSES)]
+        huber_delta = check_number("huber_delta", self.huber_delta, above=0.0)
+        return _core.OutputLoss(loss, n_outputs or self._n_outputs, huber_delta=huber_delta)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

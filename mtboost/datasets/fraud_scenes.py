@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from mtboost.datasets.checks import check_number, check_seed
+from mtboost.checks import check_choice, check_number, check_seed
 from mtboost.datasets.patterns import FloatArray, FraudConcept, draw_patterns, intercept_for
 from mtboost.datasets.plans import SCENES, plan_rates, plan_rows
 from mtboost.datasets.populations import MAX_MISSING, Rows, Table, draw_populations
@@ -226,9 +226,7 @@ def make_fraud_scenes(
     ----------
     zhang2019, sec. 4.1 (key in docs/papers.md).
     """
-    if scene not in SCENES:
-        raise ParameterError(f"scene={scene!r} is unknown: use one of {', '.join(SCENES)}.")
-    plan = SCENES[scene]
+    plan = SCENES[check_choice("scene", scene, SCENES)]
     check_number("scale", scale, low=0.0)
     check_number("relatedness", relatedness, low=0.0, high=1.0)
     check_number("missing", missing, low=0.0, high=MAX_MISSING)

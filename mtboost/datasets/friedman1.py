@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from mtboost.datasets.checks import check_count, check_number, check_seed
+from mtboost.checks import check_count, check_number, check_seed
 from mtboost.errors import ParameterError
 
 FloatArray = npt.NDArray[np.float64]

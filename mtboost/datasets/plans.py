@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mtboost.datasets.checks import check_number
+from mtboost.checks import check_number
 from mtboost.errors import ParameterError
 
 

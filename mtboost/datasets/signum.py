@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.datasets.checks import check_count, check_number, check_seed
+from mtboost.checks import check_count, check_number, check_seed
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from mtboost.datasets.checks import check_count, check_number, check_seed
+from mtboost.checks import check_choice, check_count, check_number, check_seed
 from mtboost.datasets.cosine_sums import CosineSum, FloatArray, draw_cosine_sum, mix
 from mtboost.errors import ParameterError
 
@@ -220,8 +220,7 @@ def make_task_family(
     (*Multivariate adaptive regression splines*, Annals of Statistics 19, 1991), written in cosines:
     variances and covariances need no simulation (:class:`~mtboost.datasets.CosineSum`).
     """
-    if kind not in get_args(Kind):
-        raise ParameterError(f"kind={kind!r} is unknown: use one of {', '.join(get_args(Kind))}.")
+    check_choice("kind", kind, get_args(Kind))
     if own_share is not None and kind not in _OWN_SHARE:
         raise ParameterError(
             f"own_share={own_share} means nothing for kind={kind!r}: leave it out, or use one of "
@@ -250,10 +249,7 @@ def make_task_family(
 
 def _rows_by_task(n_rows: int, n_tasks: int, sizes: str) -> dict[str, int]:
     """How many rows each task gets of all."""
-    if sizes not in get_args(Sizes):
-        raise ParameterError(
-            f"sizes={sizes!r} is unknown: use one of {', '.join(get_args(Sizes))}."
-        )
+    check_choice("sizes", sizes, get_args(Sizes))
     total = check_count("n_rows", n_rows, low=n_tasks)
     number = np.arange(1, n_tasks + 1)
     part = np.ones(n_tasks) if sizes == "balanced" else 1 / number

@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
+from mtboost.checks import check_count, check_number, check_switch, is_integer
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimator_file import require
 from mtboost.forests.forest_file import forest_from_file, forest_to_file
@@ -20,11 +21,8 @@ from mtboost.table_estimator import Rows, TableEstimator, core_codes, core_table
 from mtboost.tasks import TaskSet, listed
 from mtboost.tree_parameters import (
     MaxFeatures,
-    checked_count,
     checked_depth,
     features_per_node,
-    is_integer,
-    is_part,
     rows_at_least,
     seed_of,
 )
@@ -98,7 +96,9 @@ class BaseForest(TableEstimator):
 
     def _begin(self, table: Rows, tasks: TaskSet) -> int:
         """Make an empty forest, or go on with the one there is; the number of trees to grow."""
-        n_trees = checked_count(self.n_estimators, "n_estimators")
+        n_trees = check_count("n_estimators", self.n_estimators, low=1)
+        for name in ("bootstrap", "oob_score", "warm_start"):
+            check_switch(name, getattr(self, name))
         if self.oob_score and not self.bootstrap:
             raise ParameterError("oob_score=True needs bootstrap=True: else no row is out of bag.")
         if self.warm_start and hasattr(self, "forest_"):
@@ -150,14 +150,10 @@ class BaseForest(TableEstimator):
         if self.max_samples is None:
             return n_rows
         if is_integer(self.max_samples):
-            if not 1 <= self.max_samples <= n_rows:
-                raise ParameterError(
-                    f"max_samples={self.max_samples} must lie between 1 and the {n_rows} rows."
-                )
-            return int(self.max_samples)
-        if not is_part(self.max_samples):
-            raise ParameterError(f"max_samples={self.max_samples!r} must lie in (0, 1].")
-        return max(1, round(n_rows * self.max_samples))
+            return check_count("max_samples", self.max_samples, low=1, high=n_rows)
+        besides = f"None, an integer from 1 to {n_rows}"
+        part = check_number("max_samples", self.max_samples, above=0.0, high=1.0, besides=besides)
+        return max(1, round(n_rows * part))
 
     # ---- predictions ------------------------------------------------------------------------
 

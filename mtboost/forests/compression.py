@@ -7,7 +7,6 @@ import warnings
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
@@ -20,13 +19,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
+from mtboost.checks import check_count, check_number, is_integer
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.estimator_file import require
 from mtboost.forests.base import BaseForest, Floats
 from mtboost.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.forests.sklearn_forests import FORESTS, as_core_forest, is_sklearn_forest
 from mtboost.table_estimator import TableEstimator, as_rows, core_table
-from mtboost.threads import default_n_threads
+from mtboost.threads import default_n_threads, threads_of_jobs
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -126,13 +126,16 @@ def compress(
     """
     _check_forest(forest, task)
     is_cv = isinstance(n_steps, str) and n_steps == "cv"
-    epsilon = _checked_epsilon(epsilon)
-    max_steps = _checked_count(max_steps if is_cv else n_steps, is_cv)
+    epsilon = check_number("epsilon", epsilon, above=0.0)
+    if is_cv:
+        max_steps = check_count("max_steps", max_steps, low=1)
+    else:
+        max_steps = check_count("n_steps", n_steps, besides="'cv'")
     check_consistent_length(X, y, task)
     if scipy.sparse.issparse(X):  # values stored twice crash scikit-learn's forests
         X = as_rows(X)
     labels = _Labels.of(y, forest)
-    n_threads = default_n_threads(None if n_jobs is None else joblib.effective_n_jobs(n_jobs))
+    n_threads = default_n_threads(threads_of_jobs(n_jobs))
     curve = None
     if is_cv:
         rng = check_random_state(random_state)
@@ -640,26 +643,11 @@ def _fold(
 
 
 def _splitter(cv: Any, y: Any, forest: Any, rng: np.random.RandomState) -> Any:
-    is_number = isinstance(cv, int | np.integer) and not isinstance(cv, bool)
     checked = check_cv(cv, y, classifier=is_classifier(forest))
-    if is_number:
+    if is_integer(cv):
         kind = StratifiedKFold if isinstance(checked, StratifiedKFold) else KFold
         return kind(checked.n_splits, shuffle=True, random_state=rng)
     return checked
 
 
 # ---- checks -------------------------------------------------------------------------------------
-
-
-def _checked_epsilon(epsilon: Any) -> float:
-    if not isinstance(epsilon, int | float | np.number) or not 0.0 < epsilon < np.inf:
-        raise ParameterError(f"epsilon is {epsilon!r}: it must be a finite number above 0.")
-    return float(epsilon)
-
-
-def _checked_count(value: Any, is_cv: bool) -> int:
-    name, least, other = ("max_steps", 1, "") if is_cv else ("n_steps", 0, ', or "cv"')
-    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not is_integer or value < least:
-        raise ParameterError(f"{name} is {value!r}: it must be an integer >= {least}{other}.")
-    return int(value)

@@ -11,12 +11,13 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
+from mtboost.checks import check_count, check_verbose
 from mtboost.errors import ParameterError
 from mtboost.estimator_file import require
 from mtboost.forests.base import Floats
 from mtboost.forests.drawn_tree import importances
 from mtboost.forests.mt_decision_tree import Criterion, MTTreeEstimator
-from mtboost.tree_parameters import MaxFeatures, checked_count
+from mtboost.tree_parameters import MaxFeatures
 
 # What AdaBoost.M1 counts as the error of a tree that makes none.
 _LEAST_ERROR = 1e-10
@@ -106,7 +107,8 @@ class MTAdaBoostClassifier(MTTreeEstimator):
     def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
         """Grow the trees; parameters and errors as of :meth:`MTDecisionTreeClassifier.fit`."""
         self.__dict__.pop("trees_", None)
-        n_rounds = checked_count(self.n_estimators, "n_estimators")
+        n_rounds = check_count("n_estimators", self.n_estimators, low=1)
+        every = check_verbose(self.verbose)
         rows = self._learn(X, y, task, sample_weight)
         columns = _core.SortedColumns(rows.table, n_threads=rows.n_threads)
         trees: list[_core.MTDecisionTree] = []
@@ -124,7 +126,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
             trees.append(tree)
             errors.append(error)
             votes.append(1.0 if error >= 0.5 else -np.log(beta))
-            if self.verbose and number % int(self.verbose) == 0:
+            if every and number % every == 0:
                 print(f"[{number}]	error: {error:.6f}")
             if error >= 0.5:
                 warnings.warn(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
-from mtboost.errors import DataError, ParameterError
+from mtboost.checks import check_choice, check_number
+from mtboost.errors import DataError
 from mtboost.estimator_file import require
 from mtboost.forests.base import Floats
 from mtboost.forests.drawn_tree import DrawnTree, feature_names, importances
@@ -27,7 +28,6 @@ from mtboost.tree_parameters import (
     MaxFeatures,
     checked_depth,
     features_per_node,
-    is_part,
     rows_at_least,
     seed_of,
 )
@@ -76,8 +76,8 @@ class MTTreeEstimator(
         if sample_weight is not None:
             weights = as_weights(sample_weight, n_rows, argument="sample_weight").astype(np.float64)
         params = _core.MTTreeParams(
-            criterion=_checked_criterion(self.criterion),
-            purity=_checked_purity(self.purity),
+            criterion=check_choice("criterion", self.criterion, get_args(Criterion)),
+            purity=check_number("purity", self.purity, above=0.0, high=1.0),
             max_features=features_per_node(self.max_features, n_features),
             max_depth=checked_depth(self.max_depth),
             min_samples_split=rows_at_least(self.min_samples_split, n_rows, "min_samples_split", 2),
@@ -382,18 +382,3 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         """The tree in the language of Graphviz, for ``dot`` or ``graphviz.Source``."""
         check_is_fitted(self, "tree_")
         return self._drawn(self.tree_).to_graphviz()
-
-
-def _checked_criterion(criterion: str) -> str:
-    if criterion not in ("joint", "sum", "max", "concat"):
-        raise ParameterError(
-            f"criterion is {criterion!r}: it must be 'joint', 'sum', 'max' or 'concat'."
-            f"{did_you_mean(criterion, ('joint', 'sum', 'max', 'concat'))}"
-        )
-    return criterion
-
-
-def _checked_purity(purity: float) -> float:
-    if not is_part(purity) and purity != 1:
-        raise ParameterError(f"purity is {purity!r}: it must lie in (0, 1].")
-    return float(purity)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from mtboost.errors import ParameterError
+from mtboost.checks import check_choice, check_number
 from mtboost.forests.base import (
     CLASSIFIER_ATTRIBUTES,
     REGRESSOR_ATTRIBUTES,
@@ -54,14 +54,9 @@ class _MTExtraTrees(BaseForest):
         DataError, ParameterError, ValueError
             Before any tree grows, if something does not fit together.
         """
-        if not 0.0 <= self.task_split_prob <= 1.0:
-            raise ParameterError(
-                f"task_split_prob is {self.task_split_prob!r}: it must lie in [0, 1]."
-            )
-        if not self.alpha >= 0.0 or not np.isfinite(self.alpha):
-            raise ParameterError(f"alpha is {self.alpha!r}: it must be a finite number >= 0.")
-        if self.splitter not in ("random", "best"):
-            raise ParameterError(f"splitter is {self.splitter!r}: it must be 'random' or 'best'.")
+        check_number("task_split_prob", self.task_split_prob, low=0.0, high=1.0)
+        check_number("alpha", self.alpha, low=0.0)
+        check_choice("splitter", self.splitter, ("random", "best"))
         return self._fit(X, y, task, sample_weight)
 
     def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.int32]:

@@ -16,7 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from mtboost import _core
-from mtboost.errors import DataError, ParameterError
+from mtboost.checks import check_choice, check_switch
+from mtboost.errors import DataError
 from mtboost.forests.base import (
     CLASSIFIER_ATTRIBUTES,
     REGRESSOR_ATTRIBUTES,
@@ -93,8 +94,8 @@ class _ProjectedForest(BaseForest):
         DataError, ParameterError, ValueError
             Before any tree grows, if something does not fit together.
         """
-        if self.splitter not in ("random", "best"):
-            raise ParameterError(f"splitter is {self.splitter!r}: it must be 'random' or 'best'.")
+        check_choice("splitter", self.splitter, ("random", "best"))
+        check_switch("shared", self.shared)
         return self._fit(X, y, None, sample_weight)
 
     def apply(self, X: Any) -> npt.NDArray[np.int32]:

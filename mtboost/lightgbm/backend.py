@@ -71,6 +71,7 @@ class LightgbmBackend(Backend):
     multiclass = "multiclass"
     mixable = ("regression", "binary", "cross_entropy", "poisson", "gamma", "tweedie")
     no_start = {}  # noqa: RUF012  # a constant
+    seed_bits = 31
     unstored_is_missing = False
     margin_type = np.float64
     fewest_rounds = 1

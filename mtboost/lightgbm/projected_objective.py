@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.checks import check_seed
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.labels import as_known_labels, as_label_weights
 from mtboost.lightgbm import assemble
@@ -23,7 +24,7 @@ from mtboost.lightgbm.library import (
     scores_in_training,
 )
 from mtboost.losses import inverse_link, main_name
-from mtboost.projections import Projection, check_projection, check_seed, make_projection
+from mtboost.projections import Projection, check_projection, make_projection
 from mtboost.threads import default_n_threads
 
 FloatArray = npt.NDArray[np.float32]
@@ -154,7 +155,6 @@ class ProjectedObjective:
     ) -> None:
         check_version()
         check_projection(projection, 1)
-        check_seed(seed)
         if projection is None:
             raise ParameterError(
                 "projection is None, but a tree of LightGBM has one output: name a projection, or "
@@ -168,7 +168,7 @@ class ProjectedObjective:
         }
         self.projection = projection
         self.shared = shared
-        self.seed = seed
+        self.seed = check_seed(seed, bits=64)
         self.n_threads = n_threads
         self._objective = "regression"
         self._n_trees_after: list[int] = []

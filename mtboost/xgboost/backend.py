@@ -72,6 +72,7 @@ class XgboostBackend(Backend):
         "reg:tweedie",
     )
     no_start = {"base_score": 0.0}  # noqa: RUF012  # a constant
+    seed_bits = 63
     unstored_is_missing = True
     margin_type = np.float32
     fewest_rounds = 0

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
+from mtboost.checks import check_number
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.feature_weights import (
     FLOOR,
@@ -90,10 +91,6 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
     ) -> None:
         super().__init__()
         check_version()
-        check_floor(floor)
-        is_number = isinstance(prior_rounds, int | float | np.number)
-        if not (is_number and np.isfinite(prior_rounds) and prior_rounds > 0):
-            raise ParameterError(f"prior_rounds must be a number above 0, found {prior_rounds!r}.")
         if prior is not None:
             read_importances(prior)
         elif not dynamic:
@@ -103,8 +100,8 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
             )
         self.prior = prior
         self.dynamic = dynamic
-        self.prior_rounds = prior_rounds
-        self.floor = floor
+        self.prior_rounds = check_number("prior_rounds", prior_rounds, above=0.0)
+        self.floor = check_floor(floor)
 
     def weights(
         self, matrix: xgboost.DMatrix, booster: xgboost.Booster | None = None

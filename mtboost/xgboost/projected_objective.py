@@ -13,6 +13,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
+from mtboost.checks import check_seed
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.labels import as_known_labels, as_label_weights
 from mtboost.losses import check_labels, is_multiclass, make_loss, start_scores
@@ -20,7 +21,6 @@ from mtboost.projections import (
     NComponents,
     Projection,
     check_projection,
-    check_seed,
     make_projection,
 )
 from mtboost.tasks import listed
@@ -143,13 +143,12 @@ class ProjectedObjective(xgboost.callback.TrainingCallback):
         super().__init__()
         check_has_split_gradient("ProjectedObjective", _INSTEAD)
         check_projection(projection, n_components)
-        check_seed(seed)
         self.labels = labels
         self.weight = weight
         self.projection = projection
         self.n_components = n_components
         self.shared = shared
-        self.seed = seed
+        self.seed = check_seed(seed, bits=64)
         self.n_threads = n_threads
 
     def __call__(self, *_: Any) -> Any:

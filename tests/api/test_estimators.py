@@ -986,7 +986,7 @@ def test_importances_are_zero_where_nothing_is_split():
         ({"task": "shop"}, CLASSES, "no column 'shop', for its columns have no names"),
         ({"task": 3}, CLASSES, "no column 3: it has 3"),
         ({"max_depth": -1}, CLASSES, "max_depth"),
-        ({"patience": 0}, CLASSES, "patience must be an integer >= 1"),
+        ({"patience": 0}, CLASSES, "patience must be None or an integer >= 1"),
         ({"backend": "catboost"}, CLASSES, "backend must be 'xgboost' or 'lightgbm', found 'cat"),
         ({"backend": "lightgbm", "objective": "l2"}, CLASSES, "choose 'binary' or 'multiclass'"),
         ({"backend": "lightgbm", "objective": "binary"}, THREE_CLASSES, "choose 'multiclass'"),

@@ -248,7 +248,7 @@ def test_problems_that_do_not_fit_are_refused(problems, error, message):
     ("options", "error", "message"),
     [
         ({"importance_type": "weight"}, ParameterError, "must be 'gain' or 'impurity'"),
-        ({"labels": "auto "}, ParameterError, "must be 'auto' or 'classes' or 'numbers'"),
+        ({"labels": "auto "}, ParameterError, "must be 'auto', 'classes' or 'numbers'"),
         ({"series_length": 0}, ParameterError, "length must be an integer"),
     ],
 )

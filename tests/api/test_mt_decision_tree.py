@@ -336,13 +336,13 @@ def test_progress_is_told_on_request(capsys):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"criterion": "maxx"}, "criterion is 'maxx'.*Did you mean 'max'"),
-        ({"purity": 0.0}, "purity is 0.0"),
-        ({"purity": 1.5}, "purity is 1.5"),
-        ({"max_depth": 0}, "max_depth is 0"),
-        ({"min_samples_leaf": 0}, "min_samples_leaf is 0"),
-        ({"min_samples_split": 1}, "min_samples_split is 1"),
-        ({"max_features": 0}, "max_features is 0"),
+        ({"criterion": "maxx"}, "criterion must be .*found 'maxx'.*Did you mean 'max'"),
+        ({"purity": 0.0}, "purity must be .*found 0.0"),
+        ({"purity": 1.5}, "purity must be .*found 1.5"),
+        ({"max_depth": 0}, "max_depth must be .*found 0"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf must be .*found 0"),
+        ({"min_samples_split": 1}, "min_samples_split must be .*found 1"),
+        ({"max_features": 0}, "max_features must be .*found 0"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -352,7 +352,7 @@ def test_parameters_out_of_range_are_refused(model, parameters, message):
 
 
 def test_boosting_needs_a_round():
-    with pytest.raises(ParameterError, match="n_estimators is 0"):
+    with pytest.raises(ParameterError, match="n_estimators must be .*found 0"):
         MTAdaBoostClassifier(0).fit(X, Y, task=INBOX)
 
 

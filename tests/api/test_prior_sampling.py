@@ -118,16 +118,16 @@ def test_names_need_columns_with_names():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"floor": -0.1}, "floor is -0.1"),
-        ({"floor": 1.1}, "floor is 1.1"),
-        ({"floor": np.nan}, "floor is nan"),
-        ({"floor": True}, "floor is True"),
-        ({"floor": "low"}, "floor is 'low'"),
-        ({"n_features": 0}, "n_features is 0"),
-        ({"n_features": "some"}, "n_features is 'some'"),
-        ({"importance_type": "cover"}, "importance_type is 'cover'"),
-        ({"learning_rate": 0}, "learning_rate is 0"),
-        ({"loss": "squared"}, "loss is 'squared'"),
+        ({"floor": -0.1}, "floor must be .*found -0.1"),
+        ({"floor": 1.1}, "floor must be .*found 1.1"),
+        ({"floor": np.nan}, "floor must be .*found nan"),
+        ({"floor": True}, "floor must be .*found True"),
+        ({"floor": "low"}, "floor must be .*found 'low'"),
+        ({"n_features": 0}, "n_features must be .*found 0"),
+        ({"n_features": "some"}, "n_features must be .*found 'some'"),
+        ({"importance_type": "cover"}, "importance_type must be .*found 'cover'"),
+        ({"learning_rate": 0}, "learning_rate must be .*found 0"),
+        ({"loss": "squared"}, "loss must be .*found 'squared'"),
     ],
 )
 def test_a_wrong_parameter_is_named(options, message):

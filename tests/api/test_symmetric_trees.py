@@ -169,9 +169,9 @@ def test_the_estimators_have_it(library):
     ("options", "message"),
     [
         ({"split_score": "entropy"}, "symmetric_trees=True needs split_score='plain'"),
-        ({"random_strength": "1"}, "random_strength must be a number, found '1'"),
-        ({"random_strength": -1.0}, "random_strength must be at least 0, found -1.0"),
-        ({"random_strength": np.nan}, "random_strength must be at least 0, found nan"),
+        ({"random_strength": "1"}, "random_strength must be a finite number >= 0, found '1'"),
+        ({"random_strength": -1.0}, "random_strength must be a finite number >= 0, found -1.0"),
+        ({"random_strength": np.nan}, "random_strength must be a finite number >= 0, found nan"),
         (
             {"random_strength": 1.0, "symmetric_trees": False},
             "random_strength=1.0 is noise in the cuts of symmetric trees",

@@ -312,7 +312,7 @@ def test_optuna_is_silent_unless_asked(caplog):
     ("options", "error", "message"),
     [
         ({"n_trials": 0}, ParameterError, "n_trials must be an integer >= 1, found 0"),
-        ({"timeout": "1 h"}, ParameterError, "timeout must be None or seconds above 0"),
+        ({"timeout": "1 h"}, ParameterError, "timeout must be None or a finite number > 0"),
         ({"specific_round": 3}, TypeError, "unknown argument 'specific_round'. Did you mean"),
         ({"on_round": print}, TypeError, "unknown argument 'on_round'"),
         ({"validation_fraction": 0}, ParameterError, "validation_fraction is 0"),

@@ -68,12 +68,12 @@ def test_seed_decides():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"n_samples": 0}, ParameterError, "n_samples=0"),
-        ({"n_groups": 0}, ParameterError, "n_groups=0"),
+        ({"n_samples": 0}, ParameterError, "n_samples must be .*found 0"),
+        ({"n_groups": 0}, ParameterError, "n_groups must be .*found 0"),
         ({"group_size": 2.5}, TypeError, "group_size"),
-        ({"beta": 1.5}, ParameterError, "beta=1.5"),
-        ({"gamma": -1.0}, ParameterError, "gamma=-1.0"),
-        ({"seed": -1}, ParameterError, "seed=-1"),
+        ({"beta": 1.5}, ParameterError, "beta must be .*found 1.5"),
+        ({"gamma": -1.0}, ParameterError, "gamma must be .*found -1.0"),
+        ({"seed": -1}, ParameterError, "seed must be .*found -1"),
     ],
 )
 def test_values_out_of_range_are_refused(options, error, message):
