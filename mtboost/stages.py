@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from mtboost.task_column import AddedColumns
 from mtboost.task_descriptors import TaskDescriptors, describe_tasks
 from mtboost.task_quitting import OnRound
 from mtboost.tasks import TaskName, TaskSet
-from mtboost.threads import openmp_threads
+from mtboost.threads import map_in_threads, openmp_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,12 +307,8 @@ class TwoStages:
                     start if task in alone else None,
                 )
 
-        with ThreadPoolExecutor(n_parallel) as executor:
-            try:
-                models |= zip(tasks, executor.map(fit_one, tasks), strict=True)
-            except BaseException:  # Ctrl-C; the executor waits for tasks that are being trained
-                stop.is_set = True
-                raise
+        found = map_in_threads(fit_one, tasks, n_parallel, stop.set)
+        models |= zip(tasks, found, strict=True)
         return {task: models[task] for task in data.tasks}
 
     def _fit_task(
@@ -565,3 +560,6 @@ class _Stop:
     def __init__(self, backend: Backend) -> None:
         self.is_set = False
         self.callback = backend.stop_if(lambda: self.is_set)
+
+    def set(self) -> None:
+        self.is_set = True

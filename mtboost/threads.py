@@ -1,17 +1,24 @@
-"""How many threads to use, and how many a library below may use."""
+"""How many threads to use, how many a library below may use, and work in threads of Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from _thread import start_new_thread
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 import joblib
 import threadpoolctl
 
 from mtboost.checks import check_count, refuse
 
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+# After so long without any item under way the threads are taken to be dead.
+_SECONDS_TO_BEGIN = 2.0
 # On fewer cells (rows times features) a second thread saves less than its start may cost.
 _SERIAL_CELLS = 20_000
 # No machine gains by more; the libraries end the process where the system refuses to start one.
@@ -45,6 +52,75 @@ def threads_of_jobs(n_jobs: int | None) -> int | None:
     if n_jobs == 0:
         refuse("n_jobs", n_jobs, "an integer other than 0", "None")
     return int(joblib.effective_n_jobs(n_jobs))
+def map_in_threads(
+    function: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    n_threads: int,
+    stop: Callable[[], None],
+) -> list[_Result]:
+    """Call a function with each item in threads, and return the results in the order of the items.
+
+    The calling thread only waits, so that Ctrl-C reaches it at once, unless no other thread works:
+    where the system refuses to start one, those that were started do all of the work; if there are
+    none, the calling thread does it.
+
+    At the first error, or Ctrl-C, no further item is begun, `stop` is called so that calls under
+    way may end, and the error is raised once they have.
+
+    (An executor of ``concurrent.futures`` raises RuntimeError where a thread cannot be started.
+    Where memory is short it waits for ever, as ``threading.Thread.start`` does, for a thread that
+    died before its first line. Here nothing waits for a thread unless it has begun with an item.)
+    """
+    results: list[Any] = [None] * len(items)
+    errors: list[BaseException | None] = [None] * len(items)
+    claims = [Lock() for _ in items]  # held once a thread has begun with the item
+    ends = [Lock() for _ in items]  # held until it has ended
+    for end in ends:
+        end.acquire()
+    is_over = Lock()  # held once no further item may be begun
+
+    def work() -> None:
+        for place, item in enumerate(items):
+            if is_over.locked():
+                return
+            if not claims[place].acquire(blocking=False):
+                continue
+            try:
+                results[place] = function(item)
+            except BaseException as error:
+                errors[place] = error
+                is_over.acquire(blocking=False)
+            ends[place].release()
+
+    def is_under_way(place: int) -> bool:
+        return claims[place].locked() and ends[place].locked()
+
+    try:
+        n_started = 0
+        with suppress(RuntimeError):  # can't start new thread
+            while n_started < min(n_threads, len(items)):
+                start_new_thread(work, ())
+                n_started += 1
+        if n_started == 0:
+            work()
+        # Items are begun in order: none before an error is left out.
+        for place, end in enumerate(ends):
+            while not end.acquire(timeout=_SECONDS_TO_BEGIN):
+                if not any(map(is_under_way, range(len(items)))):
+                    work()
+            end.release()
+            error = errors[place]
+            if error is not None:
+                raise error
+        return results
+    except BaseException:
+        is_over.acquire(blocking=False)
+        stop()
+        raise
+    finally:
+        for place, end in enumerate(ends):
+            if is_under_way(place):
+                end.acquire()
 
 
 @contextmanager

@@ -48,7 +48,8 @@ template <typename T>
 py::array_t<T> to_array(std::vector<T> values) {
   auto owner = std::make_unique<std::vector<T>>(std::move(values));
   auto* const data = owner.get();
-  py::capsule capsule(owner.release(), [](void* pointer) { delete static_cast<std::vector<T>*>(pointer); });
+  py::capsule capsule(data, [](void* pointer) { delete static_cast<std::vector<T>*>(pointer); });
+  owner.release();
   return py::array_t<T>(static_cast<py::ssize_t>(data->size()), data->data(), capsule);
 }
 

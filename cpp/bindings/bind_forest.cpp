@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <optional>
 
 #include "bindings.hpp"
@@ -146,7 +147,7 @@ void grow(Forest& forest, const FeatureColumns& columns, std::uint32_t n_trees, 
   py::gil_scoped_release release;
   ThreadPool pool(n_threads);
   auto grown = grow_trees(data, params, forest.trees.size(), pool, check_interrupt);
-  std::ranges::move(grown, std::back_inserter(forest.trees));
+  forest.trees.insert(forest.trees.end(), std::make_move_iterator(grown.begin()), std::make_move_iterator(grown.end()));
 }
 
 ForestProjection random_projection(const std::string& kind, std::size_t n_components, bool is_shared) {

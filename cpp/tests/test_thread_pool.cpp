@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
+#include <new>
 #include <numeric>
 #include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pool.hpp"
@@ -57,6 +62,51 @@ TEST(one_of_many_exceptions_comes_home) {
   check_throws<std::runtime_error>("all", [&] {
     pool.parallel_for(100, [](std::size_t) { throw std::runtime_error("all"); });
   });
+}
+
+namespace {
+
+// Starts n threads and fails for every further one, as the system does at its limits.
+template <typename Failure>
+ThreadPool::StartThread at_most(int n, Failure failure) {
+  return [n, failure](std::function<void()> work) mutable {
+    if (n-- <= 0) throw failure;
+    return std::thread(std::move(work));
+  };
+}
+
+void check_fewer_threads(const auto& failure) {
+  for (int n_threads = 1; n_threads <= 6; ++n_threads)
+    for (int n_started = 0; n_started < n_threads; ++n_started) {
+      { ThreadPool unused(n_threads, at_most(n_started, failure)); }
+      ThreadPool pool(n_threads, at_most(n_started, failure));
+      check(pool.n_threads() == n_started + 1);
+      std::vector<int> n_runs(100, 0);
+      for (int call = 0; call < 10; ++call)
+        pool.parallel_for(n_runs.size(), [&](std::size_t block) { ++n_runs[block]; });
+      check(n_runs == std::vector<int>(n_runs.size(), 10));
+      check_throws<std::runtime_error>("block 3", [&] {
+        pool.parallel_for(100, [](std::size_t block) {
+          if (block == 3) throw std::runtime_error("block 3");
+        });
+      });
+    }
+}
+
+}  // namespace
+
+TEST(a_pool_has_the_threads_that_could_be_started) {
+  check_fewer_threads(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
+  check_fewer_threads(std::bad_alloc());
+}
+
+TEST(a_pool_does_not_start_a_billion_threads) {
+  int n_started = 0;
+  const ThreadPool pool(1'000'000'000, [&](const std::function<void()>&) {
+    ++n_started;
+    return std::thread([] {});
+  });
+  check(n_started == 1023);
 }
 
 TEST(a_pool_needs_a_thread) {

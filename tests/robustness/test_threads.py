@@ -11,8 +11,9 @@ import threadpoolctl
 import xgboost
 
 import mtboost
+from mtboost import threads
 from mtboost.metrics import Metric
-from mtboost.threads import default_n_threads, openmp_threads
+from mtboost.threads import default_n_threads, map_in_threads, openmp_threads
 
 _rng = np.random.default_rng(0)
 NUMBERS = _rng.normal(size=(300, 4))
@@ -130,3 +131,73 @@ def test_a_model_has_the_same_bytes_for_any_number_of_threads(library, objective
         files.append((tmp_path / str(n_threads)).read_bytes())
     assert any(model.specific.values())
     assert files[0] == files[1] == files[2]
+
+
+# Work in threads of Python ------------------------------------------------------------------------
+
+
+def refuse():
+    raise AssertionError("nothing was to be stopped")
+
+
+def test_results_come_in_the_order_of_the_items():
+    seen = set()
+
+    def square(number):
+        seen.add(threading.get_ident())
+        return number**2
+
+    assert map_in_threads(square, range(50), 3, refuse) == [number**2 for number in range(50)]
+    assert threading.get_ident() not in seen
+    assert len(seen) <= 3
+    assert map_in_threads(square, [], 3, refuse) == []
+
+
+@pytest.mark.parametrize("n_started", [0, 1, 2])
+def test_threads_that_could_be_started_do_all_of_the_work(monkeypatch, n_started):
+    start = threads.start_new_thread
+    n_left = n_started
+
+    def start_some(*arguments):
+        nonlocal n_left
+        if n_left == 0:
+            raise RuntimeError("can't start new thread")
+        n_left -= 1
+        return start(*arguments)
+
+    monkeypatch.setattr(threads, "start_new_thread", start_some)
+    seen = set()
+
+    def identity(item):
+        seen.add(threading.get_ident())
+        return item
+
+    assert map_in_threads(identity, range(20), 4, refuse) == list(range(20))
+    assert len(seen) <= max(n_started, 1)
+    assert (threading.get_ident() in seen) == (n_started == 0)
+
+
+def test_the_caller_works_where_threads_die_at_once(monkeypatch):
+    """Python's own threads and executors would be waited for without end."""
+    monkeypatch.setattr(threads, "start_new_thread", lambda *arguments: 1)
+    monkeypatch.setattr(threads, "_SECONDS_TO_BEGIN", 0.01)
+    assert map_in_threads(lambda item: item, range(5), 4, refuse) == list(range(5))
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_error_stops_what_is_under_way_and_begins_nothing_more(n_threads):
+    is_stopped, begun, ended = threading.Event(), [], []
+
+    def work(item):
+        begun.append(item)
+        if item == 4:
+            raise KeyError(item)
+        if item > 4:
+            assert is_stopped.wait(timeout=60)
+        ended.append(item)
+
+    with pytest.raises(KeyError, match="4"):
+        map_in_threads(work, range(100), n_threads, is_stopped.set)
+    assert is_stopped.is_set()
+    assert sorted([*ended, 4]) == sorted(begun)
+    assert len(begun) <= 4 + n_threads

@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/thread_pool.hpp"
 
+#include <algorithm>
+#include <exception>
+
 #include "base/require.hpp"
 
 namespace mtboost {
+namespace {
 
-ThreadPool::ThreadPool(int n_threads) {
+// Beyond the cores of any machine further threads only use up what the system can start.
+constexpr int kMostThreads = 1024;
+
+}  // namespace
+
+// The constructor must not throw once a worker runs: nobody would join it. Memory is reserved first, and a thread that
+// cannot be started (a limit on processes, too little address space for its stack) ends the attempt.
+ThreadPool::ThreadPool(int n_threads, const StartThread& start) {
   require(n_threads >= 1, "n_threads must be at least 1, found " + std::to_string(n_threads));
-  workers_.reserve(static_cast<std::size_t>(n_threads - 1));
-  for (int i = 1; i < n_threads; ++i) workers_.emplace_back([this] { work(); });
+  const int n_workers = std::min(n_threads, kMostThreads) - 1;
+  workers_.reserve(static_cast<std::size_t>(n_workers));
+  try {
+    for (int i = 0; i < n_workers; ++i) workers_.push_back(start([this] { work(); }));
+  } catch (const std::exception&) {  // std::system_error, std::bad_alloc
+  }
 }
 
 ThreadPool::~ThreadPool() {

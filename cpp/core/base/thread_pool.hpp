@@ -2,6 +2,7 @@
 // Threads of one training run. std::thread, not OpenMP: xgboost and LightGBM each bring a libgomp pool that spins, and
 // a child process made by fork() after OpenMP ran hangs. Workers here sleep between calls and die with the pool.
 // Always holds: a body sees each block index exactly once, and results must not depend on which thread runs a block.
+// They do not depend on the number of threads either: where the system refuses to start one, the pool has fewer.
 #pragma once
 
 #include <atomic>
@@ -11,17 +12,23 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace mtboost {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int n_threads);
+  // Starts a thread that calls `work`, or throws what std::thread throws.
+  using StartThread = std::function<std::thread(std::function<void()> work)>;
+
+  // n_threads: at most, the calling thread included. start: another one is for tests of a system that refuses.
+  explicit ThreadPool(int n_threads, const StartThread& start = start_thread);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  // Those there are.
   int n_threads() const noexcept { return static_cast<int>(workers_.size()) + 1; }
 
   // Runs body(block) for block in [0, n_blocks); the calling thread works too. Blocks are handed out one by one in
@@ -29,6 +36,8 @@ class ThreadPool {
   void parallel_for(std::size_t n_blocks, const std::function<void(std::size_t)>& body);
 
  private:
+  static std::thread start_thread(std::function<void()> work) { return std::thread(std::move(work)); }
+
   void work();
   void take_blocks();
 

@@ -190,9 +190,9 @@ void ProjectedBoosting::update(ThreadPool& pool, const std::function<void()>& ch
   const std::size_t d = n_outputs(), n_leaves = tree.nodes.size() / 2 + 1;
   tree.leaves.n_outputs = params_.relabels ? static_cast<std::uint32_t>(d) : 1;
   tree.leaves.values.assign(n_leaves * tree.leaves.n_outputs, 0.0);
-  std::vector<float> weights(params_.relabels ? 0 : d, 0.0f);
+  std::vector<float> weights(params_.relabels ? 0 : d, 0.0f), steps;
   if (n_leaves > 1) {
-    std::vector<float> steps(n_leaves * d);
+    steps.resize(n_leaves * d);
     if (params_.relabels) {
       const auto values = leaf_values(pool);
       std::ranges::transform(values, steps.begin(), [&](double value) { return static_cast<float>(params_.learning_rate * value); });
@@ -206,10 +206,17 @@ void ProjectedBoosting::update(ThreadPool& pool, const std::function<void()>& ch
       for (std::size_t leaf = 0; leaf < n_leaves; ++leaf)
         for (std::size_t j = 0; j < d; ++j) steps[leaf * d + j] = numbers[leaf] * weights[j];
     }
-    add(steps, pool);
   }
-  model_.output_weights.insert(model_.output_weights.end(), weights.begin(), weights.end());
-  model_.trees.push_back(std::move(tree));
+  const std::size_t n_weights = model_.output_weights.size();
+  try {
+    model_.output_weights.insert(model_.output_weights.end(), weights.begin(), weights.end());
+    model_.trees.push_back(std::move(tree));
+    if (!steps.empty()) add(steps, pool);
+  } catch (...) {  // there was no memory; add() allocates before it changes a margin
+    model_.trees.resize(number);
+    model_.output_weights.resize(n_weights);
+    throw;
+  }
 }
 
 std::vector<ProjectedBoosting::Run> ProjectedBoosting::runs_of_leaves(bool with_others) const {

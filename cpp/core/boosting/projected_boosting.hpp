@@ -45,7 +45,8 @@ class ProjectedBoosting {
   ProjectedBoosting(const BinnedMatrix& matrix, OutputLoss loss, const LabelledRows& labels, BoostingParams params,
                     BoostedModel model, std::span<const float> start, ThreadPool& pool);
 
-  // One round; one more tree. check_interrupt runs while the tree grows, before anything has changed.
+  // One round; one more tree. check_interrupt runs while the tree grows, before anything has changed. What throws leaves
+  // everything as it was.
   void update(ThreadPool& pool, const std::function<void()>& check_interrupt);
 
   // What features are drawn by in the rounds to come.

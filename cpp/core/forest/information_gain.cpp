@@ -71,6 +71,10 @@ InformationGain::InformationGain(TaskCriterion criterion, std::span<const task_t
       groups_(criterion == TaskCriterion::concat ? 1 : n_tasks),
       tournament_(groups_.size()) {
   if (criterion == TaskCriterion::concat) std::ranges::fill(group_of_class_, task_t{0});
+  // move() must not allocate.
+  changed_classes_.reserve(classes_.size());
+  changed_groups_.reserve(groups_.size());
+  scanned_groups_.reserve(groups_.size());
 }
 
 void InformationGain::enter(const ClassTotals& totals) {

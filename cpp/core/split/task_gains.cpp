@@ -65,6 +65,7 @@ void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin
   bins_.resize(n_bins + 1);
   segments_.assign(n_cuts_ + 2, {});
   is_filled_.assign((n_cuts_ + 2 + 7) / 8 * 8, 0);
+  filled_.reserve(is_filled_.size());  // list_filled() must not allocate
 }
 
 // Few cuts are left where many have been dropped, and they tend to lie at one end of the feature. The rows between need

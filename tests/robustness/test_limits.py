@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the system refuses threads or memory, calls go on with fewer threads or raise MemoryError.
+
+None may hang, or end the process. Each runs in a child: see limits.py. OpenMP threads of XGBoost
+and LightGBM are kept to one there: docs/limits.md says what their library does without.
+"""
+
+import signal
+
+import pytest
+
+TIMEOUT = 60.0  # seconds; a hang is the failure looked for
+
+TABLES = """
+import numpy as np
+import lightgbm, optuna, scipy.sparse, sklearn.ensemble, xgboost
+import mtboost
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+rng = np.random.default_rng(0)
+n, d = globals().get('N_ROWS', 600), 12
+X = rng.normal(size=(n, d))
+task = np.arange(n) % 3
+y = X[:, 0] + task * X[:, 1] + rng.normal(size=n)
+Y = y[:, None] + X[:, :5]
+sparse = scipy.sparse.csr_matrix(np.where(X < 1.0, 0.0, X))
+classes = np.digitize(y, [-1, 1])
+few = dict(num_boost_round=3, specific_rounds=2, n_threads=4)
+few_trees = dict(n_estimators=3, n_jobs=4, random_state=0)
+matrix = dict(label=y, nthread=1)
+quiet = dict(verbosity=-1, num_threads=4, min_data_in_leaf=5)
+"""
+
+# Expressions whose value must not depend on the limit.
+CALLS = {
+    "fit": "mtboost.fit(X, y, task=task, **few).predict(X, task=task)",
+    "fit_lightgbm": (
+        "mtboost.fit(X, y, task=task, backend='lightgbm', **few).predict(X, task=task)"
+    ),
+    "fit_auto": (
+        "mtboost.fit(X, y, task=task, strategy='auto', params={'max_depth': 2}, patience=1, "
+        "**few).predict(X, task=task)"
+    ),
+    "fit_auto_lightgbm": (
+        "mtboost.fit(X, y, task=task, strategy='auto', params={'max_depth': 2}, patience=1, "
+        "backend='lightgbm', **few).predict(X, task=task)"
+    ),
+    "fit_with_everything": (
+        "mtboost.fit(X, y, task=task, split_score='plain', pooling=1.0, task_splits=True, "
+        "baselines=True, refit=True, **few).predict(X, task=task)"
+    ),
+    "fit_symmetric": (
+        "mtboost.fit(X, y, task=task, split_score='plain', symmetric_trees=True, "
+        "random_strength=1.0, **few).predict(X, task=task)"
+    ),
+    "fit_of_mixed_objectives": (
+        "mtboost.fit(X, np.where(task == 0, y > 0, y), task=task, objective={0: 'binary:logistic', "
+        "1: 'reg:squarederror', 2: 'reg:squarederror'}, **few).predict_margin(X, task=task)"
+    ),
+    "add_task": (
+        "(model := mtboost.fit(X, y, task=task, **few)).add_task(3, X[:99], y[:99]) or "
+        "model.predict(X, task=np.full(n, 3))"
+    ),
+    "booster": "[*mtboost.fit(X, y, task=task, **few).booster(1).save_raw()]",
+    "train": (
+        "mtboost.train({'nthread': 4}, mtboost.Dataset(X, y, task=task), 3)"
+        ".predict(xgboost.DMatrix(X, nthread=1))"
+    ),
+    "MultiTaskRegressor": (
+        "mtboost.MultiTaskRegressor(n_estimators=3, specific_rounds=2, n_jobs=4, random_state=0)"
+        ".fit(X, y, task=task).predict(X, task=task)"
+    ),
+    "TaskSplit": (
+        "xgboost.train({'nthread': 4}, xgboost.QuantileDMatrix(X, **matrix), 3, "
+        "callbacks=[mtboost.xgboost.TaskSplit(task)]).predict(xgboost.DMatrix(X, nthread=1))"
+    ),
+    "TaskSplit_of_a_function": (
+        "xgboost.train({'nthread': 4}, xgboost.QuantileDMatrix(X, **matrix), 3, "
+        "callbacks=[mtboost.xgboost.TaskSplit(task, score=lambda s, of_tasks: s)])"
+        ".predict(xgboost.DMatrix(X, nthread=1))"
+    ),
+    "TaskSplit_of_a_sparse_table": (
+        "xgboost.train({'nthread': 4}, xgboost.QuantileDMatrix(sparse, **matrix), 3, "
+        "callbacks=[mtboost.xgboost.TaskSplit(task)]).predict(xgboost.DMatrix(sparse, nthread=1))"
+    ),
+    "TaskSplit_lightgbm": (
+        "lightgbm.train(quiet, lightgbm.Dataset(X, y), 3, "
+        "callbacks=[mtboost.lightgbm.TaskSplit(task)]).predict(X)"
+    ),
+    "TaskObjective": (
+        "xgboost.train({'nthread': 4}, xgboost.DMatrix(X, **matrix), 3, "
+        "obj=mtboost.xgboost.TaskObjective('reg:squarederror', task, n_threads=4))"
+        ".predict(xgboost.DMatrix(X, nthread=1))"
+    ),
+    "MTExtraTreesRegressor": (
+        "mtboost.MTExtraTreesRegressor(bootstrap=True, oob_score=True, **few_trees)"
+        ".fit(X, y, task=task).predict(X, task=task)"
+    ),
+    "MTExtraTreesClassifier": (
+        "mtboost.MTExtraTreesClassifier(**few_trees).fit(sparse, classes, task=task)"
+        ".predict_proba(sparse, task=task)"
+    ),
+    "ProjectedForestRegressor": (
+        "mtboost.ProjectedForestRegressor(**few_trees).fit(X, Y).predict(X)"
+    ),
+    "ProjectedForestClassifier": (
+        "mtboost.ProjectedForestClassifier(**few_trees)"
+        ".fit(X, scipy.sparse.csr_matrix((Y > 0).astype(int))).predict_proba(X)"
+    ),
+    "MTDecisionTreeClassifier": (
+        "mtboost.MTDecisionTreeClassifier(n_jobs=4, random_state=0).fit(X, classes, task=task)"
+        ".predict_proba(X, task=task)"
+    ),
+    "MTAdaBoostClassifier": (
+        "mtboost.MTAdaBoostClassifier(**few_trees).fit(X, classes, task=task)"
+        ".predict_proba(X, task=task)"
+    ),
+    "ProjectedBoostingRegressor": (
+        "mtboost.ProjectedBoostingRegressor(**few_trees).fit(X, Y).predict(X)"
+    ),
+    "ProjectedBoostingClassifier": (
+        "mtboost.ProjectedBoostingClassifier(projection='variance', **few_trees)"
+        ".fit(X, classes).predict_proba(X)"
+    ),
+    "PriorSamplingRegressor": (
+        "mtboost.PriorSamplingRegressor(prior=np.ones(d), **few_trees).fit(X, y).predict(X)"
+    ),
+    "PriorSamplingClassifier": (
+        "mtboost.PriorSamplingClassifier(prior=np.ones(d), dynamic=True, **few_trees)"
+        ".fit(X, classes).predict_proba(X)"
+    ),
+    "compress": (
+        "mtboost.compress(mtboost.MTExtraTreesRegressor(**few_trees), X, y, cv=3, max_steps=20, "
+        "epsilon=0.1, random_state=0, n_jobs=4).predict(X)"
+    ),
+    "feature_prior": "mtboost.feature_prior([(X, y), (X, -y)], n_threads=4)",
+    "tune": (
+        "mtboost.tune(X, y, task=task, n_trials=2, patience=2, **few).model.predict(X, task=task)"
+    ),
+    "tune_lightgbm": (
+        "mtboost.tune(X, y, task=task, n_trials=2, patience=2, backend='lightgbm', **few)"
+        ".model.predict(X, task=task)"
+    ),
+}
+
+VALUE = """
+def value():
+    found = {call}
+    return np.asarray(list(found.values()) if isinstance(found, dict) else found).tobytes()
+
+expected = value()
+"""
+
+FEWER_THREADS = """
+refuse_threads(2)
+assert value() == expected
+limit_memory(None)
+refuse_processes()
+assert value() == expected
+"""
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_calls_go_on_with_the_threads_that_can_be_started(children, call):
+    outcome = children.run(TABLES + VALUE.format(call=call) + FEWER_THREADS, timeout=TIMEOUT)
+    assert outcome.exit_code == 0, outcome
+
+
+SHORT = """
+import errno
+for n_bytes in (0, 2**18):
+    limit_memory(n_bytes)
+    try:
+        found = value()
+    except (MemoryError, xgboost.core.XGBoostError, lightgbm.basic.LightGBMError):
+        found = expected
+    except OSError as error:  # a file that LightGBM wrote is read as a map of memory
+        assert error.errno == errno.ENOMEM
+        found = expected
+    limit_memory(None)
+    assert found == expected
+assert value() == expected
+"""
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_calls_raise_memory_error_and_the_process_goes_on(children, call):
+    script = "N_ROWS = 4000" + TABLES + VALUE.format(call=call) + SHORT
+    outcome = children.run(script, timeout=TIMEOUT)
+    assert outcome.exit_code == 0, outcome
+
+
+def test_the_limits_are_felt(children):
+    """Without this the tests above could pass because nothing is refused."""
+    use_threads = """
+import threading
+is_over = threading.Event()
+try:
+    for number in range(9):
+        threading.Thread(target=is_over.wait, daemon=True).start()
+except RuntimeError:
+    print(number)
+is_over.set()
+"""
+    for limit, n_started in (
+        ("refuse_threads(0)", 0),
+        ("refuse_threads(2)", 2),
+        ("refuse_processes()", 0),
+    ):
+        outcome = children.run(limit + use_threads)
+        assert (outcome.exit_code, outcome.output) == (0, f"{n_started}\n"), outcome
+    outcome = children.run("limit_memory(2**20); bytearray(2**20)")
+    assert outcome.exit_code == 1
+    assert "MemoryError" in outcome.errors
+    assert children.run("limit_memory(2**20); limit_memory(None); bytearray(2**22)").exit_code == 0
+
+
+def test_an_end_by_a_signal_and_a_hang_are_reported(children):
+    outcome = children.run("import os; os.abort()")
+    assert (outcome.exit_code, outcome.signal) == (None, signal.SIGABRT)
+    outcome = children.run("import signal; signal.pause()", timeout=0.2)
+    assert outcome.timed_out
+    assert outcome.exit_code is None
+    assert children.run("raise SystemExit(3)").exit_code == 3
