@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 import scipy.sparse
+from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder, OneHotEncoder
 from sklearn.utils import check_array, column_or_1d
@@ -26,6 +27,10 @@ from mtboost.forests.base import (
 )
 from mtboost.projections import NComponents, Projection, make_projection
 from mtboost.tree_parameters import MaxFeatures
+
+# Of so few outputs the covariance matrix, 8 MB at most, has all principal components.
+_FEW_OUTPUTS = 1000
+_ROUNDING = 1e-12
 
 
 class _ProjectedForest(BaseForest):
@@ -361,12 +366,44 @@ def _sparse_labels(y: Any) -> dict[str, Any]:
 
 
 def _principal_components(y: Any, n_components: int) -> npt.NDArray[np.float32]:
-    """The directions in which most of the variance of Y lies; of a sparse Y, about 0."""
-    n_components = min(n_components, *y.shape)
+    """The directions in which most of the variance of Y lies; a sparse Y stays sparse.
+
+    Its mean is subtracted from sums and products. What is dense has a row for each component, or
+    for each output where these are few. Fewer rows than outputs have fewer directions.
+    """
+    n_rows, n_outputs = y.shape
+    n_components = max(1, min(n_components, n_rows - 1, n_outputs))
+    y = y.astype(np.float64)
+    mean = np.asarray(y.mean(axis=0)).ravel()
     if scipy.sparse.issparse(y):
-        # ARPACK finds fewer than all.
-        n_components = min(n_components, min(y.shape) - 1)
-        found = TruncatedSVD(n_components, algorithm="arpack", random_state=0).fit(y.astype(float))
+        squares = y.power(2).sum()
+        variation = squares - n_rows * mean @ mean
     else:
-        found = PCA(n_components, random_state=0).fit(y)
-    return np.ascontiguousarray(found.components_, dtype=np.float32)
+        squares = np.square(y).sum()
+        y = y - mean  # nothing is lost to rounding where means are large
+        mean = np.zeros(n_outputs)
+        variation = np.square(y).sum()
+    if variation <= _ROUNDING * squares:
+        return np.eye(n_components, n_outputs, dtype=np.float32)  # constant: any direction will do
+    if n_outputs <= _FEW_OUTPUTS or n_components == n_outputs:
+        products = y.T @ y
+        if scipy.sparse.issparse(products):
+            products = products.toarray()
+        scatter = products - n_rows * np.outer(mean, mean)
+        _, columns = scipy.linalg.eigh(
+            scatter, subset_by_index=(n_outputs - n_components, n_outputs - 1)
+        )
+        directions = columns.T[::-1]
+    else:
+        centred = LinearOperator(
+            y.shape,
+            matvec=lambda v: y @ v.ravel() - mean @ v.ravel(),
+            rmatvec=lambda v: y.T @ v.ravel() - mean * v.sum(),
+            dtype=np.float64,
+        )
+        start = np.random.default_rng(0).normal(size=min(y.shape))
+        _, lengths, rows = svds(centred, n_components, v0=start, return_singular_vectors="vh")
+        directions = rows[np.argsort(-lengths)]
+    largest = np.abs(directions).argmax(axis=1)
+    signs = np.sign(np.take_along_axis(directions, largest[:, np.newaxis], axis=1))
+    return np.ascontiguousarray(signs * directions, dtype=np.float32)

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
+from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import label_ranking_average_precision_score
@@ -18,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mtboost import ProjectedForestClassifier, ProjectedForestRegressor
 from mtboost.errors import DataError, ParameterError
+from mtboost.forests.projected import _principal_components
 
 X, LABELS = make_multilabel_classification(
     400, 12, n_classes=20, n_labels=4, allow_unlabeled=True, random_state=0
@@ -94,8 +96,7 @@ def test_sparse_labels_give_the_forest_of_dense_ones(projection):
     model = ProjectedForestClassifier(projection=projection, n_components=3, **FAST)
     dense = clone(model).fit(X[TRAIN], LABELS[TRAIN])
     sparse = clone(model).fit(X[TRAIN], scipy.sparse.csc_matrix(LABELS[TRAIN]))
-    if projection != "pca":  # about the mean for dense labels, about 0 for sparse ones
-        np.testing.assert_array_equal(dense.predict_proba(X), sparse.predict_proba(X))
+    np.testing.assert_array_equal(dense.predict_proba(X), sparse.predict_proba(X))
     predicted = sparse.predict(X[TEST])
     assert scipy.sparse.issparse(predicted)
     assert predicted.shape == (100, 20)
@@ -105,6 +106,28 @@ def test_sparse_labels_give_the_forest_of_dense_ones(projection):
         LABELS[TEST], np.tile(LABELS[TRAIN].mean(axis=0), (100, 1))
     )
     assert found > chance + 0.05
+
+
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_array, scipy.sparse.csc_matrix])
+@pytest.mark.parametrize("shape", [(300, 20), (10, 20), (40, 1200)], ids=["few", "wide", "many"])
+def test_principal_components_are_those_of_centred_outputs(convert, shape):
+    """Also where the mean is the direction in which outputs are largest."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(shape) < 0.1 + 0.8 * rng.random(shape[1])).astype(int)
+    found = _principal_components(convert(y), 4)
+    expected = PCA(4, svd_solver="full").fit(y).components_
+    assert found.shape == (4, shape[1])
+    # Unit vectors of float32, up to their signs.
+    np.testing.assert_allclose(np.abs(found @ expected.T), np.eye(4), atol=1e-5)
+
+
+@pytest.mark.parametrize("n_outputs", [5, 1200])
+def test_outputs_that_do_not_vary_have_principal_components_too(n_outputs):
+    for y in (np.full((9, n_outputs), 0.1), np.zeros((9, n_outputs)), np.ones((1, n_outputs))):
+        for given in (y, scipy.sparse.csr_array(y)):
+            found = _principal_components(given, 2)
+            assert found.shape == (min(2, max(len(y) - 1, 1)), n_outputs)
+            assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("projection", PROJECTIONS)

@@ -28,6 +28,30 @@ def test_lengths_are_kept_in_the_mean(kind):
     assert standard_error < 0.05
 
 
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("kind", KINDS)
+def test_lengths_are_kept_in_the_mean_of_few_outputs_too(kind, d):
+    """Sparse rows that are drawn again would be too long: by 10 % of two outputs for "sparse"."""
+    n = 20_000
+    y = np.random.default_rng(d).normal(size=d)
+    drawn = matrices(kind, n, d=d, q=1)
+    lengths = np.square(np.concatenate(drawn) @ y) / np.sum(y**2)
+    # Where all lengths are the same, the error of float32 remains.
+    assert abs(lengths.mean() - 1.0) < 5 * lengths.std() / n**0.5 + 1e-6
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_component_is_empty(kind, d):
+    assert all((matrix != 0).any(axis=1).all() for matrix in matrices(kind, 2000, d=d, q=1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_projection_needs_an_output(kind):
+    with pytest.raises(ValueError, match="output|more components"):
+        ForestProjection(kind, n_components=1).matrix(n_outputs=0, seed=0, tree=0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_tree_has_its_own_unless_it_is_shared(kind):
     first, second = matrices(kind, 2)
@@ -56,21 +80,22 @@ def test_normal_entries_have_the_moments_of_a_normal_law():
         assert abs(np.mean(entries**power) - moment) < 5 * np.sqrt(variance / n)
 
 
+@pytest.mark.parametrize("d", [2, D])
 @pytest.mark.parametrize(
-    ("kind", "s"), [("rademacher", 1.0), ("achlioptas", 3.0), ("sparse", np.sqrt(D))]
+    ("kind", "s"),
+    [("rademacher", lambda d: 1.0), ("achlioptas", lambda d: 3.0), ("sparse", np.sqrt)],
 )
-def test_signs_and_zeros_have_their_frequencies(kind, s):
-    entries = np.stack(matrices(kind)).ravel() * np.sqrt(Q / s)
-    assert set(np.unique(entries.round(5))) <= {-1.0, 0.0, 1.0}
-    share = 1 / (2 * s)
+def test_signs_and_zeros_have_their_frequencies(kind, s, d):
+    """Given that a row is not all zeros: with probability 1 - (1 - 1/s)^d."""
+    share = 1 - (1 - 1 / s(d)) ** d
+    entries = np.stack(matrices(kind, d=d, q=1 if d == 2 else Q)).ravel()
+    size = np.sqrt(s(d) * share / (1 if d == 2 else Q))
+    np.testing.assert_allclose(np.abs(entries[entries != 0]), size, rtol=1e-6)
+    expected = 1 / (2 * s(d) * share)
     for sign in (-1, 1):
         found = np.mean(np.sign(entries) == sign)
-        # Components of zeros are drawn again: (1 - 1/s)^37 of them, 1e-3 for "sparse".
-        assert abs(found - share) < 5 * np.sqrt(share / len(entries)) + 1e-3 * share * 2
-
-
-def test_no_component_of_a_sparse_projection_is_empty():
-    assert all((matrix != 0).any(axis=1).all() for matrix in matrices("sparse", 2000, d=4, q=3))
+        # Entries of a row are independent, or correlated negatively: they cannot all be zero.
+        assert abs(found - expected) < 5 * np.sqrt(expected / len(entries))
 
 
 def test_rows_of_a_hadamard_matrix_are_orthogonal():

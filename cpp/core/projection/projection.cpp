@@ -20,11 +20,18 @@ float normal(RandomStream& random) {
   return static_cast<float>(radius * std::cos(2.0 * std::numbers::pi * random.uniform()));
 }
 
-// 0 with probability 1 - 1/s, else ±√s.
-float sparse_sign(double s, RandomStream& random) {
-  const double u = random.uniform() * s;
-  if (u >= 1.0) return 0.0f;
-  return static_cast<float>(u < 0.5 ? std::sqrt(s) : -std::sqrt(s));
+// Entries ±a with probability 1 / (2s) each, else 0. A row of zeros is drawn again, since no tree can grow on it. Entries
+// then differ from 0 with probability 1 / (s share), where share = 1 - (1 - 1/s)^d, and a² = s share makes their mean
+// square 1.
+void draw_sparse_row(double s, RandomStream& random, std::span<float> row /* OUT */) {
+  const double share = -std::expm1(static_cast<double>(row.size()) * std::log1p(-1.0 / s));
+  const auto a = static_cast<float>(std::sqrt(s * share));
+  do
+    for (float& value : row) {
+      const double u = random.uniform() * s;
+      value = u >= 1.0 ? 0.0f : u < 0.5 ? a : -a;
+    }
+  while (std::ranges::all_of(row, [](float value) { return value == 0.0f; }));
 }
 
 // The first n of 0, ..., n_all - 1 in random order.
@@ -37,10 +44,15 @@ std::vector<std::size_t> draw_without_replacement(std::size_t n, std::size_t n_a
 }
 
 std::vector<float> draw(ProjectionKind kind, std::size_t q, std::size_t d, RandomStream random) {
+  require(d > 0, "a projection needs an output");
   require(q > 0 && q <= most_components(kind, d), "there are more components than this projection can have");
   std::vector<float> matrix(q * d, 0.0f);
   const auto draw_entries = [&](const auto& entry) {
     for (float& value : matrix) value = entry();
+  };
+  const auto draw_sparse_rows = [&](double s) {
+    for (std::size_t component = 0; component < q; ++component)
+      draw_sparse_row(s, random, std::span(matrix).subspan(component * d, d));
   };
   switch (kind) {
     case ProjectionKind::subsample: {
@@ -56,18 +68,11 @@ std::vector<float> draw(ProjectionKind kind, std::size_t q, std::size_t d, Rando
       draw_entries([&] { return random.uniform() < 0.5 ? 1.0f : -1.0f; });
       break;
     case ProjectionKind::achlioptas:
-      draw_entries([&] { return sparse_sign(3.0, random); });
+      draw_sparse_rows(3.0);
       break;
-    case ProjectionKind::sparse: {
-      const double s = std::sqrt(static_cast<double>(d));
-      for (std::size_t component = 0; component < q; ++component) {
-        const auto row = std::span(matrix).subspan(component * d, d);
-        do
-          for (float& value : row) value = sparse_sign(s, random);
-        while (std::ranges::all_of(row, [](float value) { return value == 0.0f; }));
-      }
+    case ProjectionKind::sparse:
+      draw_sparse_rows(std::sqrt(static_cast<double>(d)));
       break;
-    }
     case ProjectionKind::hadamard: {
       const std::size_t order = std::bit_ceil(d);
       const auto rows = draw_without_replacement(q, order, random);

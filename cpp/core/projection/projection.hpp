@@ -19,8 +19,9 @@ enum class ProjectionKind : std::uint8_t {
   subsample,   // √d at one output a row, no output twice
   gaussian,    // normal
   rademacher,  // ±1
-  achlioptas,  // ±√3 with probability 1/6 each, else 0
-  sparse,      // ±√s with probability 1/(2s) each, else 0; s = √d; a component of zeros is drawn again
+  achlioptas,  // ±a with probability 1/(2s) each, else 0; s = 3; a component of zeros is drawn again, and
+               // a = √(s (1 - (1 - 1/s)^d)), √s but for few outputs, makes up for what that adds
+  sparse,      // the same with s = √d
   hadamard,    // ±1: rows of a Hadamard matrix of order 2^k >= d, no row twice; its first d columns,
                // each with a random sign: without, outputs that move alike cancel in all rows but one
 };
