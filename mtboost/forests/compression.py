@@ -52,9 +52,9 @@ def compress(
 
     Whether a row visits a node is taken as a feature, of all nodes of all trees. Incremental
     forward stagewise regression finds a linear model on them: again and again it adds `epsilon`,
-    with the right sign, to the coefficient of the node that is most correlated with the residual.
-    Most nodes never get a coefficient; whatever has none below it is cut off. The path follows the
-    monotone lasso.
+    with the right sign, to the coefficient of the node that is most correlated with the residual,
+    of those for which the step lowers the training error. Most nodes never get a coefficient;
+    whatever has none below it is cut off. The path follows the monotone lasso.
 
     Parameters
     ----------

@@ -21,6 +21,10 @@ from mtboost.tree_parameters import MaxFeatures
 
 # What AdaBoost.M1 counts as the error of a tree that makes none.
 _LEAST_ERROR = 1e-10
+# A tree whose error is no further below 1/2 counts as one of 1/2: it may be the last tree again, on
+# weights by which that errs on exactly 1/2. Sums of 10⁹ weights are off by less than 1e-13, and a
+# tree so close to 1/2 would have a vote of 4e-10.
+_LEAST_EDGE = 1e-10
 
 
 class MTAdaBoostClassifier(MTTreeEstimator):
@@ -29,8 +33,8 @@ class MTAdaBoostClassifier(MTTreeEstimator):
     Each round grows a :class:`MTDecisionTreeClassifier` on weighted rows and, of whatever task,
     makes those that it decides wrongly weigh more. A class's vote is the sum of ln(1/β) over the
     trees that decide for it, with β = ε / (1 - ε) of the tree's weighted error ε on all tasks.
-    Training ends early where ε is 0, or 1/2 or more: such a tree is left out, unless it is the
-    first.
+    Training ends early where ε is 0, or 1/2 or more (up to rounding, 1e-10): such a tree is left
+    out, unless it is the first.
 
     Parameters
     ----------
@@ -120,22 +124,23 @@ class MTAdaBoostClassifier(MTTreeEstimator):
             found = tree.classes(rows.table, rows.tasks, n_threads=rows.n_threads)
             is_right = found == rows.labels
             error = float(weights[~is_right].sum())
-            if error >= 0.5 and trees:
+            is_chance = error >= 0.5 - _LEAST_EDGE
+            if is_chance and trees:
                 break
             beta = max(error, _LEAST_ERROR) / (1.0 - max(error, _LEAST_ERROR))
             trees.append(tree)
             errors.append(error)
-            votes.append(1.0 if error >= 0.5 else -np.log(beta))
+            votes.append(1.0 if is_chance else -np.log(beta))
             if every and number % every == 0:
                 print(f"[{number}]	error: {error:.6f}")
-            if error >= 0.5:
+            if is_chance:
                 warnings.warn(
                     f"The first tree errs on {error:.3f} of the weight, and AdaBoost.M1 needs less "
                     f"than 1/2: the model is this tree alone. More tasks and classes need deeper "
                     f"trees: raise max_depth.",
                     stacklevel=2,
                 )
-            if error >= 0.5 or error == 0.0:
+            if is_chance or error == 0.0:
                 break
             weights = np.where(is_right, weights * beta, weights)
             weights /= weights.sum()

@@ -57,11 +57,17 @@ def walk(indicators, y, valid_indicators, valid_y, epsilon, max_steps):
         path.valid_losses.append((residuals(valid_indicators, valid_y) ** 2).sum(axis=1).mean())
         correlations = centred.T @ residual
         lengths = np.linalg.norm(correlations, axis=1)
-        node = int(np.flatnonzero(lengths >= lengths.max() - ROUNDING)[0])
-        if len(path.nodes) == max_steps or lengths[node] < ROUNDING:
-            return path
-        step = epsilon * correlations[node] / lengths[node]
-        if ((residual - np.outer(centred[:, node], step)) ** 2).sum() >= (residual**2).sum():
+        untried = lengths > ROUNDING
+        step = None
+        while untried.any() and step is None:
+            most = lengths[untried].max()
+            node = int(np.flatnonzero(untried & (lengths >= most - ROUNDING))[0])
+            untried[node] = False
+            tried = epsilon * correlations[node] / lengths[node]
+            left = residual - np.outer(centred[:, node], tried)
+            if (left**2).sum() < (residual**2).sum() - ROUNDING * epsilon**2:
+                step = tried
+        if len(path.nodes) == max_steps or step is None:
             return path
         coefficients[node] += step
         path.nodes.append(node)

@@ -167,7 +167,7 @@ def boost(X, y, task, weights, n_rounds, **limits):
     for _ in range(n_rounds):
         tree = grow(X, y, task, D, **limits)
         error, is_right = error_of(tree, X, y, task, D)
-        if error >= 0.5:
+        if error > 0.5 - 1e-10:  # but for rounding
             return (trees, votes) if trees else ([tree], [1.0])
         beta = max(error, 1e-10) / (1 - max(error, 1e-10))
         trees.append(tree)

@@ -125,6 +125,25 @@ def test_every_step_lowers_the_training_loss():
     assert np.all(np.diff(path["losses"]) < 0.0)
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_a_path_ends_where_no_step_lowers_the_training_loss(n_outputs):
+    """A step that is too long for the most correlated node may not be for one of fewer rows."""
+    X = make_table(0)
+    y = make_labels(X, 0, n_outputs)
+    forest = grow(X, y)
+    path = walk(forest, X, y, epsilon=0.1)
+    assert len(path["nodes"]) < 1000
+
+    indicators = naive_compression.visits(trees_of(forest), X)
+    predicted = indicators @ coefficients_of(path, forest.n_nodes, n_outputs)
+    residual = y - path["intercepts"][-n_outputs:] - predicted
+    centred = indicators - indicators.mean(axis=0)
+    correlations = np.linalg.norm(centred.T @ residual, axis=1)
+    # |r - s x|² - |r|² = -2 s |c| + s² |x|² with a step of s = 0.1, the intercept following.
+    changes = -2 * 0.1 * correlations + 0.1**2 * np.square(centred).sum(axis=0)
+    assert changes.min() > -1e-9
+
+
 def test_a_longer_path_begins_with_the_shorter_one():
     X = make_table(0)
     y = make_labels(X, 0)
@@ -353,8 +372,8 @@ def test_many_steps_on_one_tree_give_back_its_leaves(table):
     X, y = table
     tree = ExtraTreesRegressor(1, max_leaf_nodes=8, random_state=0).fit(X, y)
     small = mtboost.compress(tree, X, y, n_steps=100_000, epsilon=1e-4)
-    # Steps end where the best no longer helps: |Σ residuals| of any node ≤ half a step times its
-    # rows, at most 150 / 4 of them; a leaf of one row is off by that at most.
+    # Steps end where none helps: |Σ residuals| of any node ≤ half a step times the Σ of squares of
+    # the centred node, at most 150 / 4; a leaf of one row is off by that at most.
     np.testing.assert_allclose(small.predict(X), tree.predict(X), atol=y.std() * 1e-4 * 150 / 8)
 
 

@@ -306,3 +306,25 @@ def test_a_later_tree_that_errs_on_half_of_the_weight_is_left_out():
     model = MTAdaBoostClassifier(10).fit(X, y)
     assert model.estimator_errors_ == pytest.approx([1 / 3])
     assert len(model.trees_) == 1
+
+
+@pytest.mark.parametrize("n_right", range(2, 12))
+def test_a_tree_that_is_grown_again_ends_the_training(n_right):
+    """Its error on the new weights is 1/2, and a sum of them may be less by rounding."""
+    for n_wrong in range(1, n_right):
+        y = np.repeat([0, 1], [n_right, n_wrong])
+        model = MTAdaBoostClassifier(10).fit(np.zeros((len(y), 1)), y)
+        assert len(model.trees_) == 1
+        expected = np.log(n_right / n_wrong)  # (1 - ε) / ε
+        np.testing.assert_allclose(model.estimator_weights_, [expected], rtol=1e-12)
+
+
+def test_a_first_tree_that_errs_on_half_of_the_weight_but_for_rounding_is_kept_alone():
+    y = np.repeat([0, 1], 20)
+    weights = np.tile(np.random.default_rng(0).random(20), 2)
+    for order in (slice(None), slice(None, None, -1)):  # sums are rounded otherwise
+        with pytest.warns(UserWarning, match="first tree errs on 0.500"):
+            model = MTAdaBoostClassifier(10).fit(
+                np.zeros((40, 1)), y[order], sample_weight=weights[order]
+            )
+        assert model.estimator_weights_.tolist() == [1.0]

@@ -139,8 +139,11 @@ class Walk {
         counts_(indicators_.n_features(), 0),
         scores_(indicators_.n_features()),
         intercept_(n_outputs_, 0.0) {
-    for (std::size_t feature = 0; feature < indicators_.n_features(); ++feature)
-      feature_rows_.push_back(static_cast<double>(indicators_.rows(feature).size()));
+    for (std::size_t feature = 0; feature < indicators_.n_features(); ++feature) {
+      const auto n = static_cast<double>(indicators_.rows(feature).size());
+      feature_rows_.push_back(n);
+      feature_squares_.push_back(n * (1.0 - n / n_rows_));
+    }
     path_.losses = {begin(data.labels)};
     path_.intercepts = intercept_;
     if (data.valid_labels.n_rows == 0) return;
@@ -154,15 +157,13 @@ class Walk {
   template <typename GoesOn>
   StagewisePath run(GoesOn&& goes_on) {
     constexpr std::size_t kStepsBetweenChecks = 64;
-    if (indicators_.n_features() == 0) return std::move(path_);
     std::vector<double> unit(n_outputs_);
     while (path_.nodes.size() < params_.max_steps) {
       if (path_.nodes.size() % kStepsBetweenChecks == 0 && !goes_on()) break;
       const std::size_t feature = find_feature();
+      if (feature == indicators_.n_features()) break;
       const double length = direction(feature, unit);
-      const double n = feature_rows_[feature];
-      const double fall = params_.epsilon * (2.0 * length - params_.epsilon * n * (1.0 - n / n_rows_));
-      if (!(fall > 0.0)) break;
+      const double fall = params_.epsilon * (2.0 * length - params_.epsilon * feature_squares_[feature]);
       take(feature, unit);
       path_.losses.push_back(path_.losses.back() - fall / n_rows_);
     }
@@ -197,7 +198,8 @@ class Walk {
     return label_sums_[at] - feature_rows_[feature] * intercept_[output] - params_.epsilon * moved_[at];
   }
 
-  // Of features that are equal but for rounding the first.
+  // The most correlated of those whose step lowers the loss, which falls by ε (2 |correlation| - ε Σ squares); of features
+  // that are equal but for rounding the first. n_features: none.
   std::size_t find_feature() noexcept {
     constexpr double kRounding = 1e-9;
     std::ranges::fill(scores_, 0.0);
@@ -206,8 +208,14 @@ class Walk {
         const double sum = correlation(feature, output);
         scores_[feature] += sum * sum;
       }
-    const double least = *std::ranges::max_element(scores_) * (1.0 - kRounding);
-    const auto found = std::ranges::find_if(scores_, [least](double score) { return score >= least; });
+    double most = 0.0;
+    for (std::size_t feature = 0; feature < scores_.size(); ++feature) {
+      const double half = 0.5 * params_.epsilon * feature_squares_[feature];
+      if (!(scores_[feature] > half * half * (1.0 + kRounding))) scores_[feature] = 0.0;
+      most = std::max(most, scores_[feature]);
+    }
+    if (most == 0.0) return scores_.size();
+    const auto found = std::ranges::find_if(scores_, [&](double score) { return score >= most * (1.0 - kRounding); });
     return static_cast<std::size_t>(found - scores_.begin());
   }
 
@@ -257,10 +265,11 @@ class Walk {
   double n_rows_;
   Indicators indicators_;
   std::vector<double> feature_rows_;    // number of rows of each feature
+  std::vector<double> feature_squares_; // Σ of its squares, when it is centred
   std::vector<double> label_sums_;      // (output, feature), over its rows
   std::vector<double> moved_;           // (output, feature): Σ over steps of unit times rows shared with the step's feature
   std::vector<std::int32_t> counts_;    // rows shared with the feature of this step; 0 between steps
-  std::vector<double> scores_;          // squared length of the correlations
+  std::vector<double> scores_;          // squared length of the correlations; 0 where a step would not help
   std::vector<double> intercept_;
   Lists valid_rows_;                    // of each feature
   std::vector<double> valid_residuals_; // (row, output), without the intercept

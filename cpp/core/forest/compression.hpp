@@ -3,12 +3,15 @@
 // incremental forward stagewise regression (hastie2007) finds its coefficients in small steps:
 //   indicators  which rows visit which nodes. Nodes with the same training rows, or with those that the other one lacks,
 //               cannot be told apart by the path: the first of them stands for all
-//   walk        a step changes the coefficient of the node most correlated with the residual by epsilon. Several outputs
-//               share their nodes: the step is a vector of length epsilon along the correlations
+//   walk        a step changes by epsilon the coefficient of the node most correlated with the residual, of those whose
+//               step lowers the training loss. Several outputs share their nodes: the step is a vector of length epsilon
+//               along the correlations
 //   cut off     what lies below the last node with a coefficient goes; leaves hold the sums along their paths
 //
 // Features are centred, not scaled: the intercept is free, and a node of few rows costs as much of the L1 norm as one of
-// many. Always holds: no step raises the training loss. Naive twin: tests/oracle/naive_compression.py.
+// many. So a step may be too long for the most correlated node, of many rows, and not for another one. (With scaled
+// features, as in hastie2007, it would be too long for all.) Always holds: every step lowers the training loss. Naive
+// twin: tests/oracle/naive_compression.py.
 #pragma once
 
 #include <cstddef>
@@ -48,8 +51,8 @@ struct StagewisePath {
   std::vector<double> valid_losses;       // the same of the validation rows
 };
 
-// Walks every path on a thread of its own. A path ends with max_steps, or where a step would not lower the training
-// loss. check_interrupt runs now and then, and may throw.
+// Walks every path on a thread of its own. A path ends with max_steps, or where no step would lower the training loss.
+// check_interrupt runs now and then, and may throw.
 std::vector<StagewisePath> walk_stagewise(std::span<const StagewiseData> data, const StagewiseParams& params,
                                           ThreadPool& pool, const std::function<void()>& check_interrupt);
 
