@@ -13,6 +13,7 @@ import joblib
 import threadpoolctl
 
 from mtboost.checks import check_count, refuse
+from mtboost.interrupts import restored
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -135,7 +136,10 @@ def openmp_threads(n_threads: int | None) -> Iterator[None]:
     if n_threads is None:
         yield
         return
-    with _openmp().limit(limits=_at_most(n_threads)):
+    limit = _at_most(n_threads)
+    with restored(
+        lambda: _openmp().limit(limits=limit), lambda limiter: limiter.restore_original_limits()
+    ):
         yield
 
 

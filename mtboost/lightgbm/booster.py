@@ -22,6 +22,7 @@ import numpy.typing as npt
 from mtboost import _core
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.growth import TaskGrowth, naming_the_round
+from mtboost.interrupts import uninterrupted
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.bins import bin_matrix, threshold_of
 from mtboost.lightgbm.library import (
@@ -639,20 +640,22 @@ def take_over(
         task_column=task_column,
         symmetric=symmetric,
     )
-    # The stock booster lives on as an object of its own with the same state.
-    growth.stock = object.__new__(lightgbm.Booster)
-    growth.stock.__dict__.update(booster.__dict__)
-    del booster.__dict__["_handle"]
-    booster.__dict__.update(growth=growth, _trained=None)
-    booster.__class__ = GrowingBooster
+    with uninterrupted():  # two owners of a handle would both free what it refers to
+        # The stock booster lives on as an object of its own with the same state.
+        growth.stock = object.__new__(lightgbm.Booster)
+        growth.stock.__dict__.update(booster.__dict__)
+        del booster.__dict__["_handle"]
+        booster.__dict__.update(growth=growth, _trained=None)
+        booster.__class__ = GrowingBooster
     return growth
 
 
 def release(growing: GrowingBooster) -> lightgbm.Booster:
     """Make the stock booster of a growing one again, without our trees; in place."""
-    stock = growing.growth.stock.__dict__
-    growing.__dict__["_handle"], stock["_handle"] = stock["_handle"], None
-    del growing.growth, growing._trained
     booster = cast(lightgbm.Booster, growing)
-    booster.__class__ = lightgbm.Booster
+    with uninterrupted():
+        stock = growing.growth.stock.__dict__
+        growing.__dict__["_handle"], stock["_handle"] = stock["_handle"], None
+        del growing.growth, growing._trained
+        booster.__class__ = lightgbm.Booster
     return booster

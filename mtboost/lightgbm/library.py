@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.errors import DataError, MissingDependencyError, UnsupportedError
+from mtboost.interrupts import restored
 from mtboost.threads import default_n_threads
 
 try:
@@ -256,16 +257,20 @@ def metric_booster(
 @contextmanager
 def starting_from(data: lightgbm.Dataset, margins: npt.NDArray[np.float64]) -> Iterator[None]:
     """Let `data` start from these margins, shape (n_rows, n_outputs), for a moment."""
-    own, version = data.get_field("init_score"), data.version
-    attributes = data.init_score, data._predictor
-    data._predictor = None  # a booster would take over the trees of a continued model
-    data.set_init_score(margins[:, 0] if margins.shape[1] == 1 else margins)
-    try:
-        yield
-    finally:
-        data.set_field("init_score", own)
-        data.init_score, data._predictor = attributes
+
+    def start() -> tuple[Any, ...]:
+        own = data.get_field("init_score"), data.init_score, data._predictor, data.version
+        data._predictor = None  # a booster would take over the trees of a continued model
+        data.set_init_score(margins[:, 0] if margins.shape[1] == 1 else margins)
+        return own
+
+    def restore(own: tuple[Any, ...]) -> None:
+        field, data.init_score, data._predictor, version = own
+        data.set_field("init_score", field)
         data.version = version  # a booster that sees another one reads its data anew
+
+    with restored(start, restore):
+        yield
 
 
 def silence() -> None:

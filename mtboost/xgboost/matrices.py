@@ -12,6 +12,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost.errors import DataError
+from mtboost.interrupts import restored, uninterrupted
 from mtboost.labels import FloatArray
 from mtboost.tables import Table
 from mtboost.task_column import AddedColumns, names_of_added
@@ -31,8 +32,8 @@ def quantile_matrix(
 ) -> xgboost.QuantileDMatrix:
     """Binned matrix for training, or for validation against the bins of `ref`."""
     with _infinity_named(table):
-        return xgboost.QuantileDMatrix(
-            table.native,
+        return _quantile_matrix(
+            data=table.native,
             label=label,
             weight=weight,
             base_margin=base_margin,
@@ -56,7 +57,7 @@ def quantile_matrix_with(
     ref: xgboost.DMatrix | None = None,
 ) -> xgboost.QuantileDMatrix:
     """As :func:`quantile_matrix`, with more columns."""
-    return xgboost.QuantileDMatrix(
+    return _quantile_matrix(
         **_with(table, added, n_threads),
         label=label,
         weight=weight,
@@ -65,6 +66,13 @@ def quantile_matrix_with(
         nthread=n_threads,
         ref=ref,
     )
+
+
+def _quantile_matrix(**arguments: Any) -> xgboost.QuantileDMatrix:
+    """The only place that makes one: XGBoost asks for the rows through functions that it calls
+    back from C++, where KeyboardInterrupt is lost, and with it the rows."""
+    with uninterrupted():
+        return xgboost.QuantileDMatrix(**arguments)
 
 
 def matrix_with(
@@ -117,12 +125,14 @@ def starting_from(matrix: xgboost.DMatrix, margins: npt.NDArray[np.float32]) -> 
     A booster without trees then predicts them, and XGBoost's metrics and link functions serve us; a
     booster of later trees adds them one after another, as it would to earlier trees.
     """
-    own = matrix.get_base_margin()
-    matrix.set_base_margin(margins)
-    try:
+
+    def start() -> npt.NDArray[np.float32]:
+        own: npt.NDArray[np.float32] = matrix.get_base_margin()
+        matrix.set_base_margin(margins)
+        return own
+
+    with restored(start, matrix.set_base_margin):
         yield
-    finally:
-        matrix.set_base_margin(own)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from mtboost.feature_weights import (
     read_importances,
     sampling_weights,
 )
+from mtboost.interrupts import restored
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.library import check_samples_features, check_version
 
@@ -224,9 +225,10 @@ def _boosters(model: Any) -> list[xgboost.Booster]:
 
 @contextmanager
 def _weighted(matrix: xgboost.DMatrix, weights: npt.NDArray[np.float32]) -> Iterator[None]:
-    own = matrix.get_float_info("feature_weights")
-    matrix.set_info(feature_weights=weights)
-    try:
+    def weigh() -> npt.NDArray[np.float32]:
+        own: npt.NDArray[np.float32] = matrix.get_float_info("feature_weights")
+        matrix.set_info(feature_weights=weights)
+        return own
+
+    with restored(weigh, lambda own: matrix.set_info(feature_weights=own)):
         yield
-    finally:
-        matrix.set_info(feature_weights=own)

@@ -1,10 +1,15 @@
 """Ctrl-C ends training within a round, and the process goes on as if nothing had been trained."""
 
+import contextlib
+import gc
+import itertools
 import os
 import signal
+import sys
 import threading
 import time
 
+import lightgbm
 import numpy as np
 import pytest
 import threadpoolctl
@@ -13,8 +18,14 @@ from libraries import LIBRARIES
 from model_documents import assert_same_model
 
 import mtboost
+from mtboost.interrupts import restored, uninterrupted
+from mtboost.lightgbm import library as lightgbm_library
+from mtboost.lightgbm.booster import release, take_over
 from mtboost.metrics import Metric
-from mtboost.xgboost import TaskSplit
+from mtboost.tables import as_table
+from mtboost.threads import openmp_threads
+from mtboost.xgboost import PriorFeatureSampling, TaskSplit
+from mtboost.xgboost.matrices import quantile_matrix, starting_from
 
 ENDLESS = 1_000_000
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX defines them")
@@ -197,3 +208,247 @@ def test_the_process_is_usable_after_an_interrupt():
     for backend in LIBRARIES:
         model = mtboost.fit(X, Y, task=TASK, backend=backend, **options)
         assert np.isfinite(model.predict(X, task=TASK)).all()
+
+
+# ---- while something happens that must be whole -----------------------------------------------
+
+
+def pressing(function, at_call=1):
+    """The function, which presses Ctrl-C when it begins, and again when it ends."""
+    calls = []
+
+    def pressed(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == at_call:
+            press_ctrl_c()
+        result = function(*arguments, **options)
+        if len(calls) == at_call:
+            press_ctrl_c()
+        return result
+
+    return pressed
+
+
+def test_a_signal_waits_until_the_block_is_left():
+    before = signal.getsignal(signal.SIGINT)
+    done = []
+
+    def block():
+        with uninterrupted():
+            press_ctrl_c()
+            done.append("the rest of the block")
+        done.append("what follows it")
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    assert done == ["the rest of the block"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_signals_with_other_handlers_wait_too_and_all_are_handled():
+    came = []
+
+    def terminate(number, frame):
+        came.append(number)
+        raise SystemExit
+
+    def note(number, frame):
+        came.append(number)
+
+    def send_both():
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert came == []
+
+    handlers = {signal.SIGTERM: terminate, signal.SIGUSR1: note}
+    before = {number: signal.signal(number, handlers[number]) for number in handlers}
+    try:
+        with pytest.raises(SystemExit):
+            send_both()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert sorted(came) == sorted([signal.SIGTERM, signal.SIGUSR1])
+
+
+def test_an_exception_of_the_block_is_the_context_of_the_interrupt():
+    def block():
+        with uninterrupted():
+            press_ctrl_c()
+            raise ValueError
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        block()
+    assert isinstance(caught.value.__context__, ValueError)
+
+
+def test_a_block_in_another_thread_leaves_the_handlers_alone():
+    before, inside = signal.getsignal(signal.SIGINT), []
+
+    def block():
+        with uninterrupted():
+            inside.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=block)
+    thread.start()
+    thread.join()
+    assert inside == [before]
+
+
+def test_a_handler_that_is_set_inside_the_block_stays():
+    def own(number, frame):
+        pass
+
+    with restored(lambda: None, lambda _: None):
+        signal.signal(signal.SIGINT, own)
+    assert signal.getsignal(signal.SIGINT) is own
+
+
+@pytest.mark.parametrize("pressed_in", ["change", "block", "restore"])
+def test_what_is_changed_is_restored_whenever_the_signal_comes(pressed_in):
+    state = ["own"]
+
+    def step(name, value):
+        if name == pressed_in:
+            press_ctrl_c()
+        state[0] = value
+
+    def change_for_a_moment():
+        with restored(lambda: step("change", "other"), lambda _: step("restore", "own")):
+            assert state == ["other"]
+            assert pressed_in != "change", "the block is not begun"
+            step("block", "changed by the block")
+            assert pressed_in != "block", "nor gone on with"
+
+    with pytest.raises(KeyboardInterrupt):
+        change_for_a_moment()
+    assert state == ["own"]
+
+
+def test_ctrl_c_while_xgboost_asks_for_the_rows_of_a_matrix_is_raised_afterwards(monkeypatch):
+    # XGBoost calls set_info back from C++, where an exception is lost, and with it the rows.
+    monkeypatch.setattr(xgboost.DMatrix, "set_info", pressing(xgboost.DMatrix.set_info))
+    with pytest.raises(KeyboardInterrupt):
+        quantile_matrix(as_table(X), label=Y, n_threads=1)
+    again = quantile_matrix(as_table(X), label=Y, n_threads=1)
+    assert_same_model(xgboost.train({"nthread": 1}, again, 2), xgboost.train({}, matrix(), 2))
+
+
+def test_ctrl_c_leaves_the_base_margins_of_a_matrix_as_they_were(monkeypatch):
+    own = X[:, 1].astype(np.float32)
+    for at_call in (1, 2):
+        data = xgboost.DMatrix(X, Y, base_margin=own)
+        with monkeypatch.context() as patch:
+            set_margin = pressing(xgboost.DMatrix.set_base_margin, at_call)
+            patch.setattr(xgboost.DMatrix, "set_base_margin", set_margin)
+            with pytest.raises(KeyboardInterrupt), starting_from(data, own + 1):
+                pass
+        np.testing.assert_array_equal(data.get_base_margin(), own)
+
+
+def test_ctrl_c_leaves_the_feature_weights_of_a_matrix_as_they_were(monkeypatch):
+    for at_call in (1, 2):
+        data = matrix()
+        with monkeypatch.context() as patch:
+            set_info = pressing(xgboost.DMatrix.set_info, at_call)
+            patch.setattr(xgboost.DMatrix, "set_info", set_info)
+            with pytest.raises(KeyboardInterrupt):
+                xgboost.train(
+                    {"nthread": 1, "colsample_bynode": 0.5},
+                    data,
+                    2,
+                    callbacks=[PriorFeatureSampling([1, 2, 3, 4, 5])],
+                )
+        assert data.get_float_info("feature_weights").size == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "at_call"), [("set_init_score", 1), ("set_field", 1), ("set_field", 2)]
+)
+def test_ctrl_c_leaves_the_init_score_of_a_data_set_as_it_was(name, at_call, monkeypatch):
+    own = X[:, 1].copy()
+    data = lightgbm.Dataset(X, Y, init_score=own, params={"verbosity": -1}).construct()
+    version = data.version
+    with monkeypatch.context() as patch:
+        function = pressing(getattr(lightgbm.Dataset, name), at_call)
+        patch.setattr(lightgbm.Dataset, name, function)
+        start = lightgbm_library.starting_from(data, np.ones((len(X), 1)))
+        with pytest.raises(KeyboardInterrupt), start:
+            pass
+    np.testing.assert_array_equal(data.get_field("init_score"), own)
+    assert data.version == version
+
+
+class PressBefore:
+    """Presses Ctrl-C before a line of a function: the first one has number 0."""
+
+    def __init__(self, function, number):
+        self._code = function.__code__
+        self.n_left = number
+
+    def __enter__(self):
+        self._before = sys.gettrace()
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(self._before)
+
+    def _call(self, frame, event, argument):
+        return self._line if frame.f_code is self._code else None
+
+    def _line(self, frame, event, argument):
+        if event == "line":
+            self.n_left -= 1
+            if self.n_left == -1:
+                press_ctrl_c()
+        return self._line
+
+
+@pytest.mark.parametrize("function", [take_over, release])
+def test_whenever_ctrl_c_comes_what_lightgbm_has_made_is_freed_once(function, monkeypatch):
+    freed = []
+
+    def free(booster):
+        if vars(booster).get("_handle") is not None:
+            freed.append(vars(booster)["_handle"].value)
+
+    monkeypatch.setattr(lightgbm.Booster, "__del__", free)
+    params = {"verbosity": -1, "num_threads": 1}
+    for number in itertools.count():
+        booster = lightgbm.Booster(params, lightgbm.Dataset(X, Y, params=params))
+        handle = booster._handle.value
+        if function is release:
+            take_over(booster, tasks=None, score=None)
+        press = PressBefore(function, number)
+        with contextlib.suppress(KeyboardInterrupt), press:
+            if function is release:
+                release(booster)
+            else:
+                take_over(booster, tasks=None, score=None)
+        del booster
+        gc.collect()
+        assert freed.count(handle) == 1
+        if press.n_left >= 0:
+            break
+    assert number > 3
+
+
+def test_ctrl_c_leaves_the_limits_of_threads_as_they_were(monkeypatch):
+    def limits():
+        found = threadpoolctl.ThreadpoolController().select(user_api="openmp").info()
+        return [library["num_threads"] for library in found]
+
+    owners = {
+        "limit": threadpoolctl.ThreadpoolController,
+        "restore_original_limits": threadpoolctl.threadpool_limits.__base__,
+    }
+    with threadpoolctl.threadpool_limits(2, "openmp"):
+        before = limits()
+        for name, owner in owners.items():
+            with monkeypatch.context() as patch:
+                patch.setattr(owner, name, pressing(getattr(owner, name)))
+                with pytest.raises(KeyboardInterrupt), openmp_threads(1):
+                    pass
+            assert limits() == before
