@@ -25,6 +25,8 @@ from mtboost.lightgbm.library import (
     check_version,
     known_parameters,
     objective_lines,
+    quiet,
+    quiet_unless_asked,
     read_parameters,
 )
 from mtboost.lightgbm.matrices import (
@@ -129,7 +131,6 @@ class LightgbmBackend(Backend):
             "metric": "None",  # tasks are evaluated one by one
             "num_threads": n_threads,
             "seed": seed,
-            "verbosity": -1,
         }
 
     def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]:
@@ -279,7 +280,8 @@ class LightgbmBackend(Backend):
     ) -> lightgbm.Booster:
         # LightGBM's sums differ by the number of threads in the last bit, and so may its trees.
         # Small tables are therefore trained by one thread, large ones by the core.
-        matrix.construct()
+        with quiet_unless_asked(params):
+            matrix.construct()
         is_small = matrix.num_data() * matrix.num_feature() < _SMALL
         if is_small:
             params = {**params, "num_threads": 1, "force_col_wise": True, "force_row_wise": False}
@@ -323,10 +325,11 @@ class LightgbmBackend(Backend):
             label=np.ones(1, np.float32),
             weight=None,
             init_score=None,
-            params={"verbosity": -1},
+            params={},
         )
         own = {name: params[name] for name in ("objective", "num_class") if name in params}
-        empty = lightgbm.Booster({**own, "verbosity": -1}, row)
+        with quiet():
+            empty = lightgbm.Booster(own, row)
         return assemble.first_rounds(assemble.read_document(empty), 0)
 
     def start_score(self, booster: lightgbm.Booster) -> npt.NDArray[np.float32]:
@@ -514,19 +517,22 @@ def _train(
     callbacks: Sequence[Any],
 ) -> lightgbm.Booster:
     own = dict(params) if objective is None else {**params, "objective": objective}
-    booster = lightgbm.train(
-        own,
-        matrix,
-        n_rounds,
-        valid_sets=None if valid is None else [valid],
-        callbacks=list(callbacks),
-        keep_training_booster=True,
-    )
+    with quiet_unless_asked(params):
+        booster = lightgbm.train(
+            own,
+            matrix,
+            n_rounds,
+            valid_sets=None if valid is None else [valid],
+            callbacks=list(callbacks),
+            keep_training_booster=True,
+        )
     # As train() ends, but with all rounds, also where a callback of the user's ended it.
     booster.best_iteration = -1
     text = booster.model_to_string(num_iteration=-1)
-    # A model does not depend on the threads that trained it, and so its text must not name them.
-    booster.model_from_string(re.sub(r"(?m)^\[num_threads: \d+\]$", "[num_threads: 0]", text))
+    # A model does not depend on the threads that trained it, nor on what LightGBM printed.
+    for name, value in (("num_threads", 0), ("verbosity", params.get("verbosity", -1))):
+        text = re.sub(rf"(?m)^\[{name}: -?\d+\]$", f"[{name}: {value}]", text)
+    booster.model_from_string(text)
     return booster.free_dataset()
 
 

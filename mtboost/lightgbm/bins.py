@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.errors import UnsupportedError
+from mtboost.lightgbm.library import quiet
 
 _TOKEN = b"______LightGBM_Binary_File_Token______\n"
 _SPARSE_SHARE = 0.7  # of the frequent bin, from which LightGBM stores a feature alone sparsely
@@ -128,7 +129,8 @@ def bin_matrix(
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.bin"
-        data.save_binary(path)
+        with quiet():
+            data.save_binary(path)
         file = np.memmap(path, np.uint8, "r")
         bins = _read(_Reader(file))
         matrix = bins.matrix(storage_order, n_threads)

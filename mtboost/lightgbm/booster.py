@@ -30,7 +30,6 @@ from mtboost.lightgbm.library import (
     arithmetic,
     metric_booster,
     read_settings,
-    silence,
     start_score,
     starting_from,
     version,
@@ -108,7 +107,6 @@ class Growth(TaskGrowth):
         self._check_rows(data.num_data())
         if tasks is not None:
             self.know_tasks(data, tasks)
-        silence()
         self._has_start = data.get_field("init_score") is not None
         self._read_labels()
         self._is_trained = _are_two_classes(

@@ -19,14 +19,19 @@ Every use of an undocumented behaviour stands in this file or says here which fi
   hand (assemble.py).
 * ``lightgbm.basic._ConfigAliases`` lists the names of all parameters (:func:`aliases`).
 * The random streams of rows and columns (sampling.py).
+* Messages of a thread go to the function that it has registered, LightGBM's Python package keeps
+  its own as ``lightgbm.basic._LIB.callback``, and parameters without a verbosity leave that of the
+  thread alone (:func:`quiet`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
@@ -41,7 +46,7 @@ from mtboost.threads import default_n_threads
 
 try:
     import lightgbm
-    from lightgbm.basic import _ConfigAliases
+    from lightgbm.basic import _LIB, _ConfigAliases  # type: ignore[attr-defined]  # not exported
 except ImportError as error:
     raise MissingDependencyError(
         "mtboost.lightgbm needs LightGBM. Run: pip install 'mtboost[lightgbm]'"
@@ -64,8 +69,8 @@ LOSS_OPTIONS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_LOSS_NUMBERS, float),
     **dict.fromkeys(_LOSS_SWITCHES, lambda value: str(value).lower() in ("true", "1", "+")),
 }
-# For boosters that are to be made quickly and to print nothing.
-_ON_THE_SIDE = {"force_col_wise": True, "force_row_wise": False, "verbosity": -1}
+# For boosters that are to be made quickly.
+_ON_THE_SIDE = {"force_col_wise": True, "force_row_wise": False}
 # Parameters that ask for trees only LightGBM grows: the one value there is, and what to do instead.
 _ONLY = {
     "boosting": ("gbdt", "use boosting='gbdt'"),
@@ -227,8 +232,9 @@ def _number(text: str) -> float:
 @cache
 def objective_lines(name: str, options: tuple[tuple[str, Any], ...]) -> tuple[str, dict[str, str]]:
     """What a model text says of an objective: in its header, and among its parameters."""
-    row = lightgbm.Dataset(np.zeros((1, 1)), label=[1.0], params={"verbosity": -1})
-    booster = lightgbm.Booster({**_ON_THE_SIDE, "objective": name, **dict(options)}, row)
+    row = lightgbm.Dataset(np.zeros((1, 1)), label=[1.0])
+    with quiet():
+        booster = lightgbm.Booster({**_ON_THE_SIDE, "objective": name, **dict(options)}, row)
     header = re.search(r"^objective=(.*)$", booster.model_to_string(), re.MULTILINE)
     assert header is not None
     parameters = read_parameters(booster)
@@ -241,8 +247,9 @@ def start_score(booster: lightgbm.Booster) -> npt.NDArray[np.float64]:
     Its own estimate, taken from a booster that may not split: its trees are constants.
     """
     own = {**_ON_THE_SIDE, "min_gain_to_split": 1e300, "num_threads": 1}
-    scratch = lightgbm.Booster({**booster.params, **own}, booster.train_set)
-    scratch.update()
+    with quiet():
+        scratch = lightgbm.Booster({**booster.params, **own}, booster.train_set)
+        scratch.update()
     return np.array([scratch.get_leaf_output(tree, 0) for tree in range(scratch.num_trees())])
 
 
@@ -251,7 +258,8 @@ def metric_booster(
 ) -> lightgbm.Booster:
     """A booster without trees, whose margins are the ``init_score`` of its data."""
     own = {**_ON_THE_SIDE, "num_leaves": 2}
-    return lightgbm.Booster({**params, **own}, data).set_train_data_name(name)
+    with quiet():
+        return lightgbm.Booster({**params, **own}, data).set_train_data_name(name)
 
 
 @contextmanager
@@ -273,9 +281,36 @@ def starting_from(data: lightgbm.Dataset, margins: npt.NDArray[np.float64]) -> I
         yield
 
 
-def silence() -> None:
-    """Let LightGBM print no more: it prints what the last parameters it saw let it print."""
-    lightgbm.Dataset(np.zeros((1, 1)), params={"verbosity": -1}).construct()
+_Messages = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+# A function of C without any effect. One of Python would run the handlers of signals, and lose what
+# they raise, because LightGBM calls it.
+_DROP = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, _Messages)
+_QUIET = threading.local()
+
+
+def quiet() -> AbstractContextManager[None]:
+    """Let LightGBM print nothing in this thread while the block lasts.
+
+    The messages are dropped, and not prevented by ``verbosity=-1``: that would outlast the block,
+    because LightGBM does not say what the verbosity of a thread was before.
+    """
+    return restored(_begin_quiet, _end_quiet)
+
+
+def quiet_unless_asked(params: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """The same, unless the parameters say what to print."""
+    return nullcontext() if "verbosity" in params else quiet()
+
+
+def _begin_quiet() -> None:
+    _QUIET.depth = getattr(_QUIET, "depth", 0) + 1
+    _LIB.LGBM_RegisterLogCallback(_DROP)
+
+
+def _end_quiet(_: None) -> None:
+    _QUIET.depth -= 1
+    if _QUIET.depth == 0:
+        _LIB.LGBM_RegisterLogCallback(_LIB.callback)
 
 
 @cache
