@@ -321,7 +321,8 @@ class Growth(TaskGrowth):
         output_margin: bool,
     ) -> str:
         """XGBoost's own metrics on our margins, in XGBoost's own words."""
-        message = f"[{iteration}]"
+        # Without matrices too: XGBoost then notes its default metric in the configuration.
+        message = xgboost.Booster.eval_set(self.stock, [], iteration)
         for matrix, name in evals:
             margins = self.margins(matrix)
             with starting_from(matrix, margins[:, 0] if self._n_outputs == 1 else margins):

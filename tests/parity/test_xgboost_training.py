@@ -5,6 +5,7 @@ scores the finished booster is an ordinary one.
 """
 
 import copy
+import json
 import pickle
 import subprocess
 import sys
@@ -91,6 +92,20 @@ def assert_parity(make_callbacks=list, *, places=("first", "last"), **options):
         assert found.attributes() == expected.attributes()
         assert results == expected_results
     return expected
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"objective": "binary:logistic"}, {"eval_metric": "mae"}], ids=repr
+)
+@pytest.mark.parametrize("obj", [None, lambda margins, matrix: (margins, margins * 0 + 1)])
+def test_without_evals_the_configuration_is_that_of_stock_training(params, obj):
+    params = {"nthread": 1, **params}
+    found, expected = (
+        xgboost.train(params, matrices()[0], 2, obj=obj, callbacks=callbacks)
+        for callbacks in ([task_split()], [])
+    )
+    assert json.loads(expected.save_config())["learner"]["metrics"]
+    assert found.save_config() == expected.save_config()
 
 
 # ---- callbacks of XGBoost -------------------------------------------------------------------
