@@ -59,6 +59,10 @@ class Backend(abc.ABC):
     # ---- before any work --------------------------------------------------------------------
 
     @abc.abstractmethod
+    def check_one_machine(self, params: Params) -> None:
+        """Raise UnsupportedError where the library would train on several machines."""
+
+    @abc.abstractmethod
     def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
         """Names that the library knows, and of other names the main one."""
 
@@ -72,10 +76,11 @@ class Backend(abc.ABC):
     ) -> dict[str, Any]:
         """The library's parameters without aliases: mappings that are merged must agree on names.
 
-        Names it does not know are refused; it would only warn. `elsewhere` has parameters that
-        belong into another argument of :func:`mtboost.fit`; `others` are names that the caller
-        knows beside the library's.
+        Several machines are refused, and names it does not know: it would only warn. `elsewhere`
+        has parameters that belong into another argument of :func:`mtboost.fit`; `others` are names
+        that the caller knows beside the library's.
         """
+        self.check_one_machine(params)
         known, main_names = self.names_of_parameters()
         checked: dict[str, Any] = {}
         for name, value in params.items():

@@ -22,6 +22,7 @@ from mtboost.lightgbm.library import (
     LOSS_OPTIONS,
     aliases,
     arithmetic,
+    check_one_machine,
     check_version,
     known_parameters,
     objective_lines,
@@ -92,6 +93,9 @@ class LightgbmBackend(Backend):
         check_version()
 
     # ---- before any work --------------------------------------------------------------------
+
+    def check_one_machine(self, params: Params) -> None:
+        check_one_machine("mtboost", params)
 
     def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
         return known_parameters(), aliases()

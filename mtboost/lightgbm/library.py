@@ -19,6 +19,8 @@ Every use of an undocumented behaviour stands in this file or says here which fi
   hand (assemble.py).
 * ``lightgbm.basic._ConfigAliases`` lists the names of all parameters (:func:`aliases`).
 * The random streams of rows and columns (sampling.py).
+* Its C++ function ``Network::num_machines`` can be called, but on Windows
+  (:func:`check_one_machine`).
 * Messages of a thread go to the function that it has registered, LightGBM's Python package keeps
   its own as ``lightgbm.basic._LIB.callback``, and parameters without a verbosity leave that of the
   thread alone (:func:`quiet`).
@@ -52,6 +54,7 @@ except ImportError as error:
         "mtboost.lightgbm needs LightGBM. Run: pip install 'mtboost[lightgbm]'"
     ) from error
 
+_network_size = getattr(_LIB, "_ZN8LightGBM7Network12num_machinesEv", None)
 _OLDEST = (4, 5)
 _NEWEST_MAJOR = 4
 # Parameters of objectives that a loss of the core takes.
@@ -89,7 +92,6 @@ _ONLY = {
     "cegb_penalty_feature_coupled": ("", "leave it out"),
     "use_quantized_grad": ("0", "leave it False"),
     "linear_tree": ("0", "leave it False"),
-    "num_machines": ("1", "train on one machine"),
 }
 
 
@@ -110,6 +112,26 @@ def check_version() -> None:
         raise MissingDependencyError(
             f"mtboost supports lightgbm >= 4.5, < 5; found {lightgbm.__version__}. "
             "Run: pip install 'lightgbm>=4.5,<5'"
+        )
+
+
+def check_one_machine(user: str, params: Mapping[str, Any] | None = None) -> None:
+    """Raise in a training on several machines.
+
+    They are named in the parameters of a booster or data set. Where these are not at hand, or do
+    not name them, LightGBM's network is asked, which belongs to the thread.
+    """
+    machines: Any = ""
+    for name, value in (params or {}).items():
+        if aliases().get(name, name) == "machines":
+            machines = value or ""
+    named = machines.split(",") if isinstance(machines, str) else machines
+    n_machines = max(len(named), 1 if _network_size is None else _network_size())
+    if n_machines > 1:
+        raise UnsupportedError(
+            f"{user} does not train on several machines yet, and LightGBM's network has "
+            f"{n_machines}: train on one, without 'machines' in the parameters and outside of "
+            "lightgbm.dask."
         )
 
 
@@ -139,6 +161,7 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
     UnsupportedError
         A parameter asks for trees that only LightGBM can grow.
     """
+    check_one_machine("TaskSplit", booster.params)
     params = read_parameters(booster)
     for name, (only, instead) in _ONLY.items():
         if params.get(name, only) != only:

@@ -9,7 +9,7 @@ import lightgbm
 import numpy as np
 
 from mtboost import _core
-from mtboost.lightgbm.library import arithmetic, rows_of_subset
+from mtboost.lightgbm.library import arithmetic, check_one_machine, rows_of_subset
 from mtboost.losses import make_lightgbm_loss
 from mtboost.task_objective import BaseTaskObjective, Pair
 from mtboost.tasks import TaskSet
@@ -44,7 +44,7 @@ class TaskObjective(BaseTaskObjective):
     ------
     UnsupportedError
         The loss has no gradient in the core, or sets its leaves by another rule
-        (``"regression_l1"``, ``"quantile"``, ``"mape"``).
+        (``"regression_l1"``, ``"quantile"``, ``"mape"``). In training: there are several machines.
 
     Notes
     -----
@@ -76,7 +76,9 @@ class TaskObjective(BaseTaskObjective):
         Takes ``(margins, dataset)`` from ``lightgbm.train``, and ``(labels, margins)`` and the
         rows' weights from scikit-learn's estimators.
         """
-        if isinstance(second, lightgbm.Dataset):
+        is_data = isinstance(second, lightgbm.Dataset)
+        check_one_machine("TaskObjective", second.params if is_data else None)
+        if is_data:
             pair = self._pair(first, second, first, second)
         else:
             arguments = (first, second, weight)

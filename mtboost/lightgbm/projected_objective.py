@@ -17,6 +17,7 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.labels import as_known_labels, as_label_weights
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.library import (
+    check_one_machine,
     check_version,
     labels_and_weights,
     read_number,
@@ -48,7 +49,6 @@ _ONLY = {
     "sigmoid": ("1", "is not offered"),
     "scale_pos_weight": ("1", "is not offered: give weight="),
     "is_unbalance": ("0", "is not offered: give weight="),
-    "num_machines": ("1", "is not offered: train on one machine"),
 }
 _N_ROWS_AT_A_TIME = 4096
 
@@ -403,6 +403,7 @@ class _Outputs:
     """Margins of all outputs while LightGBM grows trees of one."""
 
     def __init__(self, given: ProjectedObjective, booster: lightgbm.Booster) -> None:
+        check_one_machine("ProjectedObjective", booster.params)
         params = read_parameters(booster)
         for name, (only, reason) in _ONLY.items():
             if params.get(name, only) != only:

@@ -11,7 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.errors import DataError, TrainingError, UnsupportedError
-from mtboost.lightgbm.library import labels_and_weights, read_parameters, scores_in_training
+from mtboost.lightgbm.library import (
+    check_one_machine,
+    labels_and_weights,
+    read_parameters,
+    scores_in_training,
+)
 from mtboost.lightgbm.objective import TaskObjective
 from mtboost.losses import inverse_link, main_name
 from mtboost.metrics import Metric, default_metric
@@ -167,6 +172,7 @@ class TaskQuitting(TaskWatch):
                 "or an exception, and they took no part in the first round of this one: make a "
                 "new TaskQuitting for each training."
             )
+        check_one_machine("TaskQuitting", model.params)
         parameters: dict[str, Any] = {**read_parameters(model)}
         if parameters["boosting"] in ("dart", "rf"):
             raise UnsupportedError(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.errors import DataError
-from mtboost.lightgbm.library import labels_and_weights
+from mtboost.lightgbm.library import check_one_machine, labels_and_weights
 from mtboost.lightgbm.objective import TaskObjective
 from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, get_metric, scores_by_task
@@ -63,6 +63,7 @@ def task_metric(
         sets[data] = TaskSet.from_labels(labels, len(labels))
 
     def by_task(predictions: npt.NDArray[np.float64], data: lightgbm.Dataset) -> Scores:
+        check_one_machine("task_metric", data.params)
         if data not in sets:
             return []
         own = sets[data]

@@ -35,6 +35,7 @@ from mtboost.xgboost.library import (
     ALIASES,
     LOSS_OPTIONS,
     arithmetic,
+    check_one_machine,
     check_readable,
     known_parameters,
     objective_document,
@@ -86,6 +87,9 @@ class XgboostBackend(Backend):
     }
 
     # ---- before any work --------------------------------------------------------------------
+
+    def check_one_machine(self, params: Params) -> None:
+        check_one_machine("mtboost")
 
     def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
         return known_parameters(), ALIASES

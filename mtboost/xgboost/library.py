@@ -84,6 +84,17 @@ def check_version() -> None:
         )
 
 
+def check_one_machine(user: str) -> None:
+    """Raise in a training on several machines: XGBoost would mix what they know of their rows."""
+    n_workers = xgboost.collective.get_world_size()
+    if n_workers > 1:
+        raise UnsupportedError(
+            f"{user} does not train on several machines yet, and this thread is one of the "
+            f"{n_workers} workers of a collective: train on one machine, outside of "
+            "xgboost.collective.CommunicatorContext, xgboost.dask and xgboost.spark."
+        )
+
+
 def check_readable(table: Table) -> None:
     """Raise unless the installed XGBoost reads tables of this library, and the categories in it.
 
@@ -356,8 +367,7 @@ def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -
             "params['min_child_weight'] = 0 and limit trees by max_depth, gamma or reg_lambda, or "
             "run pip install 'xgboost>=3.4'."
         )
-    if xgboost.collective.get_world_size() > 1:
-        raise UnsupportedError(f"{user} does not train on several machines yet.")
+    check_one_machine(user)
 
 
 def check_samples_features(
@@ -444,8 +454,7 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
         )
     if tree["sampling_method"] != "uniform":
         raise UnsupportedError("sampling_method must be 'uniform' on the CPU.")
-    if xgboost.collective.get_world_size() > 1:
-        raise UnsupportedError("TaskSplit does not train on several machines yet.")
+    check_one_machine("TaskSplit")
 
 
 def _parse_monotone(text: str) -> list[int]:

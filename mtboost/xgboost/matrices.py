@@ -16,7 +16,7 @@ from mtboost.interrupts import restored, uninterrupted
 from mtboost.labels import FloatArray
 from mtboost.tables import Table
 from mtboost.task_column import AddedColumns, names_of_added
-from mtboost.xgboost.library import check_readable
+from mtboost.xgboost.library import check_one_machine, check_readable
 
 
 def quantile_matrix(
@@ -71,6 +71,7 @@ def quantile_matrix_with(
 def _quantile_matrix(**arguments: Any) -> xgboost.QuantileDMatrix:
     """The only place that makes one: XGBoost asks for the rows through functions that it calls
     back from C++, where KeyboardInterrupt is lost, and with it the rows."""
+    check_one_machine("mtboost")
     with uninterrupted():
         return xgboost.QuantileDMatrix(**arguments)
 

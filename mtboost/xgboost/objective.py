@@ -12,7 +12,7 @@ from mtboost import _core
 from mtboost.losses import make_loss
 from mtboost.task_objective import BaseTaskObjective, Pair
 from mtboost.task_weights import TaskWeight
-from mtboost.xgboost.library import arithmetic, check_version
+from mtboost.xgboost.library import arithmetic, check_one_machine, check_version
 
 
 class TaskObjective(BaseTaskObjective):
@@ -42,7 +42,7 @@ class TaskObjective(BaseTaskObjective):
     ------
     UnsupportedError
         The loss has no gradient in the core, or sets its leaves by another rule
-        (``"reg:absoluteerror"`` of XGBoost 3.0 to 3.3).
+        (``"reg:absoluteerror"`` of XGBoost 3.0 to 3.3). In training: there are several machines.
 
     Notes
     -----
@@ -77,6 +77,7 @@ class TaskObjective(BaseTaskObjective):
         Takes ``(margins, matrix)`` from ``xgboost.train``, and ``(labels, margins)`` and the rows'
         weights from scikit-learn's wrappers.
         """
+        check_one_machine("TaskObjective")
         if isinstance(second, xgboost.DMatrix):
             return self._pair(first, second, first, second)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}

@@ -23,7 +23,7 @@ from mtboost.feature_weights import (
 )
 from mtboost.interrupts import restored
 from mtboost.xgboost.booster import GrowingBooster
-from mtboost.xgboost.library import check_samples_features, check_version
+from mtboost.xgboost.library import check_one_machine, check_samples_features, check_version
 
 
 class PriorFeatureSampling(xgboost.callback.TrainingCallback):
@@ -147,6 +147,7 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
         return model
 
     def _start(self, booster: xgboost.Booster) -> None:
+        check_one_machine("PriorFeatureSampling")
         sampling_class = _SAMPLING.get(type(booster))
         if sampling_class is None:
             raise UnsupportedError(

@@ -17,7 +17,7 @@ from mtboost.tasks import TaskName, TaskSet
 from mtboost.xgboost import assemble
 from mtboost.xgboost.balanced_split import BalancedSplit, returned_columns, returned_model
 from mtboost.xgboost.booster import GrowingBooster
-from mtboost.xgboost.library import objective_name
+from mtboost.xgboost.library import check_one_machine, objective_name
 from mtboost.xgboost.objective import TaskObjective
 
 
@@ -86,6 +86,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         self._task_objective = objective
 
     def before_training(self, model: Any) -> Any:
+        check_one_machine("TaskQuitting")
         self._tasks = None
         if self._task_objective is not None:
             self._task_objective.start()

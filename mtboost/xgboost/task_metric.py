@@ -15,6 +15,7 @@ from mtboost.errors import DataError
 from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, get_metric, scores_by_task
 from mtboost.tasks import TaskSet
+from mtboost.xgboost.library import check_one_machine
 from mtboost.xgboost.objective import TaskObjective
 
 Scores = list[tuple[str, float]]
@@ -63,6 +64,7 @@ def task_metric(
         sets[matrix] = TaskSet.from_labels(labels, matrix.num_row())
 
     def by_task(predictions: npt.NDArray[np.float32], matrix: xgboost.DMatrix) -> Scores:
+        check_one_machine("task_metric")
         if matrix not in sets:
             return []
         own = sets[matrix]

@@ -1168,10 +1168,8 @@ def test_forced_splits_are_refused(tmp_path):
         train([task_split()], params={"forcedsplits_filename": str(path)})
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("tree_learner", "feature"), ("device_type", "gpu"), ("num_machines", "2")]
-)
-def test_other_machines_and_devices_are_refused(monkeypatch, name, value):
+@pytest.mark.parametrize(("name", "value"), [("tree_learner", "feature"), ("device_type", "gpu")])
+def test_other_learners_and_devices_are_refused(monkeypatch, name, value):
     # LightGBM itself refuses them where there is none, or falls back.
     read = library.read_parameters
     monkeypatch.setattr(library, "read_parameters", lambda booster: {**read(booster), name: value})
