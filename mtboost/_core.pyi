@@ -37,6 +37,7 @@ class BinnedMatrixBuilder(metaclass=_Pybind11Type):
         may_be_missing: NDArray[np.uint8],
         storage_order: NDArray[np.uint32],
         is_sparse: bool = False,
+        outer_bins: bool = False,
     ) -> None: ...
     def add(self, block: NDArray[np.float32] | NDArray[np.float64], *, n_threads: int) -> None: ...
     def add_csr(

@@ -172,8 +172,9 @@ class Backend(abc.ABC):
         added: AddedColumns | None = None,
         feature_weights: npt.NDArray[np.float32] | None = None,
     ) -> Any:
-        """Rows to train on, or with the bins of `ref` to validate on.
+        """Rows to train on, or with the training matrix as `ref`, rows to validate on.
 
+        Those reach the leaves that the finished booster will lead them to, whatever their values.
         `added` are columns of the rows' tasks, after those of the table. `feature_weights` are
         those of `feature_sampling`.
         """

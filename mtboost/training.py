@@ -38,7 +38,7 @@ from mtboost.scores import Beta, Score, make_split_score
 from mtboost.sharing import fit_plan, plan_sharing
 from mtboost.stages import TwoStages
 from mtboost.symmetric_trees import check_symmetric
-from mtboost.tables import Columns, Table, as_table
+from mtboost.tables import Columns, as_table
 from mtboost.task_quitting import OnRound, check_min_delta, check_patience
 from mtboost.task_tables import CommonFeatures, is_mapping
 from mtboost.task_weights import TaskWeight, weights_with_tasks
@@ -46,7 +46,7 @@ from mtboost.threads import default_n_threads, openmp_threads
 from mtboost.validation import hold_out, validation_data
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import with_start
-from mtboost.xgboost.matrices import quantile_matrix
+from mtboost.xgboost.matrices import quantile_matrix, validation_matrix
 
 # Of strategy="auto", where the user says nothing.
 _AUTO_LEARNING_RATE = 0.02
@@ -105,23 +105,20 @@ def train(
     score: Score = params.pop("split_score", "entropy")
     beta: Beta = params.pop("beta", "auto")
     params = get_backend("xgboost").parameters(params, others=("split_score", "beta"))
-    n_threads = params.get("nthread")
 
-    def matrix_of(table: Table, part: Dataset, ref: xgboost.DMatrix | None) -> xgboost.DMatrix:
-        return quantile_matrix(
-            table,
-            label=part.labels(),
-            weight=part.weight,
-            base_margin=part.base_margin,
-            max_bin=params.get("max_bin"),
-            n_threads=n_threads,
-            ref=ref,
-        )
+    def of_rows(part: Dataset) -> dict[str, Any]:
+        return {
+            "label": part.labels(),
+            "weight": part.weight,
+            "base_margin": part.base_margin,
+            "n_threads": params.get("nthread"),
+        }
 
-    matrix = matrix_of(data.common, data, None)
+    matrix = quantile_matrix(data.common, **of_rows(data), max_bin=params.get("max_bin"))
     columns = Columns.of(data.common)
     eval_matrices = [
-        (matrix_of(columns.align(part.common), part, matrix), name) for part, name in evals
+        (validation_matrix(columns.align(part.common), **of_rows(part)), name)
+        for part, name in evals
     ]
     split = TaskSplit(data.tasks, score=score, beta=beta, table=data.common.native)
     return xgboost.train(

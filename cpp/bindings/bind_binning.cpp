@@ -11,11 +11,11 @@ namespace {
 BinnedMatrixBuilder make_builder(const Contiguous<std::uint32_t>& offsets, const Contiguous<float>& values,
                                  const Contiguous<float>& min_values, const Contiguous<std::uint8_t>& is_categorical,
                                  row_t n_rows, const Contiguous<std::uint8_t>& may_be_missing,
-                                 const Contiguous<row_t>& storage_order, bool is_sparse) {
+                                 const Contiguous<row_t>& storage_order, bool is_sparse, bool outer_bins) {
   return BinnedMatrixBuilder(Cuts(as_vector(offsets, "offsets"), as_vector(values, "values"),
                                   as_vector(min_values, "min_values"), as_vector(is_categorical, "is_categorical")),
                              n_rows, as_vector(may_be_missing, "may_be_missing"),
-                             as_vector(storage_order, "storage_order"), is_sparse);
+                             as_vector(storage_order, "storage_order"), is_sparse, outer_bins);
 }
 
 Cuts lightgbm_cuts(const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& missing_bins,
@@ -113,7 +113,7 @@ void bind_binning(py::module_& module) {
       .def(py::init(&make_builder), py::kw_only(), py::arg("offsets").noconvert(), py::arg("values").noconvert(),
            py::arg("min_values").noconvert(), py::arg("is_categorical").noconvert(), py::arg("n_rows"),
            py::arg("may_be_missing").noconvert(), py::arg("storage_order").noconvert(),
-           py::arg("is_sparse") = false)
+           py::arg("is_sparse") = false, py::arg("outer_bins") = false)
       .def("add", &add_dense<float>, py::arg("block").noconvert(), py::kw_only(), py::arg("n_threads"))
       .def("add", &add_dense<double>, py::arg("block").noconvert(), py::kw_only(), py::arg("n_threads"))
       .def("add_csr", &add_csr, py::arg("indptr").noconvert(), py::arg("indices").noconvert(),

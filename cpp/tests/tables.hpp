@@ -64,16 +64,17 @@ inline Table random_table(row_t n_rows, std::vector<Feature> features, std::uint
 }
 
 inline BinnedMatrixBuilder make_builder(const Table& table, std::vector<row_t> storage_order = {},
-                                        bool is_sparse = false) {
+                                        bool is_sparse = false, bool outer_bins = false) {
   std::vector<std::uint8_t> may_be_missing;
   for (const Feature& feature : table.features) may_be_missing.push_back(feature.missing_share > 0.0);
   return {make_cuts(table.features), table.n_rows, std::move(may_be_missing), std::move(storage_order),
-          is_sparse};
+          is_sparse, outer_bins};
 }
 
 inline std::shared_ptr<const BinnedMatrix> make_matrix(const Table& table, std::vector<row_t> storage_order = {},
-                                                       int n_threads = 1, bool is_sparse = false) {
-  auto builder = make_builder(table, std::move(storage_order), is_sparse);
+                                                       int n_threads = 1, bool is_sparse = false,
+                                                       bool outer_bins = false) {
+  auto builder = make_builder(table, std::move(storage_order), is_sparse, outer_bins);
   builder.add(table.view(), n_threads);
   return std::make_shared<const BinnedMatrix>(std::move(builder).build());
 }

@@ -9,6 +9,7 @@
 #include "binning/sparse_column.hpp"
 #include "check.hpp"
 #include "tables.hpp"
+#include "tree/tree.hpp"
 
 namespace mtboost::test {
 namespace {
@@ -39,6 +40,38 @@ TEST(a_cut_belongs_to_the_bin_above_it) {
   const Table table{{{3}}, 6, {-7.0f, 0.999f, 1.0f, 2.5f, 3.0f, 1e30f}};  // cuts at 1, 2, 3
   const auto matrix = make_matrix(table);
   for (row_t row = 0; row < table.n_rows; ++row) check(matrix->bin(row, 0) == std::vector<bin_t>{0, 0, 1, 2, 2, 2}[row]);
+}
+
+TEST(rows_to_predict_reach_the_leaves_of_their_raw_values) {
+  // Three cuts at 1, 2, 3 above the smallest value, -1; and the categories 0, 1, 2.
+  constexpr float inside[] = {-0.5f, 1.0f, 2.5f, 0.0f, 1.0f, 2.0f};
+  constexpr float outside[] = {-1.5f, 3.0f, 1e30f, 3.0f, 0.5f, kMissing};
+  Table table{{{3, 0.5}, {3, 0.5, true}}, 6, {}};
+  for (int row = 0; row < 6; ++row) {
+    table.values.push_back(row < 3 ? inside[row] : outside[row - 3]);
+    table.values.push_back(row < 3 ? inside[row + 3] : outside[row]);
+  }
+  for (const bool is_sparse : {false, true}) {
+    const auto matrix = make_matrix(table, {}, 1, is_sparse, true);
+    ThreadPool pool(1);
+    for (const feature_t feature : {0u, 1u})
+      for (bin_t position = 0; position <= 3; ++position)
+        for (const bool default_left : {false, true}) {
+          Tree tree;
+          for (const node_t parent : {kNoNode, 0, 0}) tree.add_node(parent, 1.0, 0.0, 0.0);
+          tree.left[0] = 1, tree.right[0] = 2;
+          tree.feature[0] = feature, tree.position[0] = position, tree.default_left[0] = default_left;
+          if (feature == 1 && position < 3) tree.listed_bins[0] = {position};
+          const auto leaves = find_leaves(tree, *matrix, pool);
+          for (row_t row = 0; row < table.n_rows; ++row) {
+            const float value = table.view()(row, feature);
+            bool goes_left = feature == 0 ? value < threshold(tree, 0, matrix->cuts())
+                                          : position == 3 || value != static_cast<float>(position);
+            if (std::isnan(value)) goes_left = default_left;
+            check(leaves[row] == (goes_left ? 1 : 2));
+          }
+        }
+  }
 }
 
 TEST(every_value_lies_in_its_bin) {

@@ -46,6 +46,7 @@ from mtboost.xgboost.matrices import (
     plain_matrix,
     quantile_matrix,
     quantile_matrix_with,
+    validation_matrix,
 )
 from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.prune import without_columns
@@ -193,10 +194,11 @@ class XgboostBackend(Backend):
             "label": label,
             "weight": weight,
             "base_margin": margin,
-            "max_bin": params.get("max_bin"),
             "n_threads": n_threads,
-            "ref": ref,
         }
+        if ref is not None:
+            return validation_matrix(table, added, **options)
+        options["max_bin"] = params.get("max_bin")
         if added is None:
             return quantile_matrix(table, **options, feature_weights=feature_weights)
         return quantile_matrix_with(table, added, **options)

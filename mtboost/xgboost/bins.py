@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,11 @@ import xgboost
 from mtboost import _core
 from mtboost.errors import UnsupportedError
 
+#: Where the cuts of each feature begin, and the cuts: XGBoost's ``get_quantile_cut()``.
+Cuts: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+#: Most bins of a feature that leave room for the outer bins and that of missing values.
+MOST_INNER_BINS = 65_533
 _ROWS_PER_BLOCK = 1 << 16
 # Bytes that the sparse layout takes for a value, and the dense layout for a cell.
 _SPARSE_BYTES, _DENSE_BYTES = 10, 1
@@ -22,6 +28,7 @@ def bin_matrix(
     storage_order: npt.NDArray[np.uint32],
     n_threads: int,
     table: Any = None,
+    trained: Cuts | None = None,
 ) -> _core.BinnedMatrix:
     """Bin a matrix whose cuts XGBoost has already made.
 
@@ -36,6 +43,9 @@ def bin_matrix(
     table : array-like, optional
         What `matrix` was made from. A float NumPy array is binned where it lies; without it, or for
         other kinds, the values are read back from `matrix`.
+    trained : pair of ndarray, optional
+        ``get_quantile_cut()`` of the training matrix, for rows to predict. Values outside its bins
+        have bins that lead to the same leaves as the values do.
 
     Raises
     ------
@@ -59,11 +69,12 @@ def bin_matrix(
     else:
         may_be_missing = np.ones(n_features, np.uint8)
     builder = _core.BinnedMatrixBuilder(
-        **_cuts(matrix),
+        **_cuts(matrix.get_quantile_cut() if trained is None else trained, matrix.feature_types),
         n_rows=matrix.num_row(),
         may_be_missing=may_be_missing,
         storage_order=storage_order,
         is_sparse=_SPARSE_BYTES * n_values < _DENSE_BYTES * n_cells,
+        outer_bins=trained is not None,
     )
     if table is not None:
         builder.add(table, n_threads=n_threads)
@@ -86,11 +97,11 @@ def _count_nan(table: npt.NDArray[np.floating[Any]]) -> int:
     )
 
 
-def _cuts(matrix: xgboost.DMatrix) -> dict[str, npt.NDArray[Any]]:
+def _cuts(quantile_cut: Cuts, feature_types: Sequence[str] | None) -> dict[str, npt.NDArray[Any]]:
     """Split XGBoost's list (smallest value, then cuts; of a category only codes) into arrays."""
-    pointers, values = matrix.get_quantile_cut()
+    pointers, values = quantile_cut
     starts = np.asarray(pointers).astype(np.int64)
-    types = matrix.feature_types or ["float"] * (len(starts) - 1)
+    types = feature_types or ["float"] * (len(starts) - 1)
     is_categorical = np.array([kind == "c" for kind in types], np.uint8)
     min_values = np.zeros(len(types), np.float32)
     is_cut = np.ones(len(values), bool)

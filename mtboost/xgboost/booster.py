@@ -29,9 +29,9 @@ from mtboost.symmetric_trees import Symmetric
 from mtboost.task_column import TaskColumn, grower_arguments
 from mtboost.tasks import TaskSet
 from mtboost.xgboost import assemble
-from mtboost.xgboost.bins import bin_matrix
+from mtboost.xgboost.bins import MOST_INNER_BINS, Cuts, bin_matrix
 from mtboost.xgboost.library import Settings, arithmetic, call_objective, read_settings
-from mtboost.xgboost.matrices import starting_from
+from mtboost.xgboost.matrices import ValidationMatrix, starting_from
 from mtboost.xgboost.ubjson import encode
 
 DoubleArray = npt.NDArray[np.float64]
@@ -88,8 +88,8 @@ class Growth(TaskGrowth):
         self._grower: _core.TreeGrower | None = None
         self._loss: _core.Loss | None = None
         self._train: weakref.ref[xgboost.DMatrix] | None = None
-        self._cuts: tuple[npt.NDArray[Any], ...] | None = None
-        # Rows that have the bins of the training matrix; None: they have not.
+        self._cuts: Cuts | None = None
+        # Rows in the bins of the training matrix; None: XGBoost is to find their leaves.
         self._binned: weakref.WeakKeyDictionary[xgboost.DMatrix, _core.BinnedMatrix | None] = (
             weakref.WeakKeyDictionary()
         )
@@ -245,21 +245,30 @@ class Growth(TaskGrowth):
         return 1 if matrix.num_row() < _SERIAL_ROWS else self.settings.n_threads
 
     def _binned_as_in_training(self, matrix: xgboost.DMatrix) -> _core.BinnedMatrix | None:
-        """The rows of a QuantileDMatrix that was made with ``ref`` the training matrix.
+        """The rows in the bins of the training matrix, if they lead to the leaves XGBoost finds.
 
-        The core finds leaves by bins in a part of the time that XGBoost takes to load a tree.
+        So they do for a validation matrix of ours, and for a QuantileDMatrix that was made with
+        ``ref`` the training matrix. The core finds leaves by bins in a part of the time that
+        XGBoost takes to load a tree.
         """
         if matrix not in self._binned:
             self._binned[matrix] = None
+            is_ours = isinstance(matrix, ValidationMatrix)
             if (
                 self._cuts is not None
-                and isinstance(matrix, xgboost.QuantileDMatrix)
                 and matrix.num_nonmissing() <= _MOST_VALUES
-                and all(map(np.array_equal, matrix.get_quantile_cut(), self._cuts))
+                and (
+                    np.diff(self._cuts[0]).max(initial=0) <= MOST_INNER_BINS
+                    if is_ours
+                    else isinstance(matrix, xgboost.QuantileDMatrix)
+                    and all(map(np.array_equal, matrix.get_quantile_cut(), self._cuts))
+                )
             ):
-                in_order = np.empty(0, np.uint32)
                 self._binned[matrix] = bin_matrix(
-                    matrix, storage_order=in_order, n_threads=self.settings.n_threads
+                    matrix,
+                    storage_order=np.empty(0, np.uint32),
+                    n_threads=self.settings.n_threads,
+                    trained=self._cuts if is_ours else None,
                 )
         return self._binned[matrix]
 

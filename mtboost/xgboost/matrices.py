@@ -27,10 +27,9 @@ def quantile_matrix(
     base_margin: FloatArray | None = None,
     max_bin: int | None = None,
     n_threads: int | None = None,
-    ref: xgboost.DMatrix | None = None,
     feature_weights: npt.NDArray[np.float32] | None = None,
 ) -> xgboost.QuantileDMatrix:
-    """Binned matrix for training, or for validation against the bins of `ref`."""
+    """Binned matrix for training."""
     with _infinity_named(table):
         return _quantile_matrix(
             data=table.native,
@@ -39,7 +38,6 @@ def quantile_matrix(
             base_margin=base_margin,
             max_bin=max_bin,
             nthread=n_threads,
-            ref=ref,
             feature_weights=feature_weights,
             **_columns(table),
         )
@@ -54,7 +52,6 @@ def quantile_matrix_with(
     base_margin: FloatArray | None = None,
     max_bin: int | None = None,
     n_threads: int | None = None,
-    ref: xgboost.DMatrix | None = None,
 ) -> xgboost.QuantileDMatrix:
     """As :func:`quantile_matrix`, with more columns."""
     return _quantile_matrix(
@@ -64,7 +61,6 @@ def quantile_matrix_with(
         base_margin=base_margin,
         max_bin=max_bin,
         nthread=n_threads,
-        ref=ref,
     )
 
 
@@ -74,6 +70,39 @@ def _quantile_matrix(**arguments: Any) -> xgboost.QuantileDMatrix:
     check_one_machine("mtboost")
     with uninterrupted():
         return xgboost.QuantileDMatrix(**arguments)
+
+
+class ValidationMatrix(xgboost.DMatrix):
+    """Rows to validate on, as they are: made by :func:`validation_matrix`.
+
+    XGBoost would rather have them in the bins of the training rows (``QuantileDMatrix(ref=...)``).
+    A value outside these, such as one above all training values, is then evaluated as if it were
+    in the nearest bin, and predicted as what it is.
+    """
+
+
+def validation_matrix(
+    table: Table,
+    added: AddedColumns | None = None,
+    *,
+    label: FloatArray,
+    weight: FloatArray | None = None,
+    base_margin: FloatArray | None = None,
+    n_threads: int | None = None,
+) -> ValidationMatrix:
+    """Matrix to validate on; columns and the codes of categories must be those of training.
+
+    `added` are more columns, as in :func:`quantile_matrix_with`.
+    """
+    with _infinity_named(table):
+        columns = (
+            {"data": table.native, **_columns(table)}
+            if added is None
+            else _with(table, added, n_threads)
+        )
+        return ValidationMatrix(
+            **columns, label=label, weight=weight, base_margin=base_margin, nthread=n_threads
+        )
 
 
 def matrix_with(

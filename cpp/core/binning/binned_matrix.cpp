@@ -65,23 +65,42 @@ void find_bins(const Cuts& cuts, feature_t feature, std::span<const float> value
     find_bins<false>(cuts.values(feature), values, bins);
 }
 
+// Corrects the bins of values that no training row had.
+void find_outer_bins(const Cuts& cuts, feature_t feature, std::span<const float> values,
+                     bin_t* bins /* IN-OUT */) noexcept {
+  const bin_t n_bins = cuts.n_bins(feature);
+  if (n_bins == 0) return;
+  const float min_value = cuts.min_value(feature), last = cuts.value(feature, n_bins - 1);
+  const bool is_categorical = cuts.is_categorical(feature);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (bins[i] == n_bins) continue;  // missing
+    const bool is_unknown = is_categorical && values[i] != cuts.value(feature, bins[i]);
+    if (is_unknown || (!is_categorical && values[i] < min_value))
+      bins[i] = cuts.always_left_bin(feature);
+    else if (!is_categorical && values[i] >= last)
+      bins[i] = cuts.always_right_bin(feature);
+  }
+}
+
 }  // namespace
 
 BinnedMatrix::BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
-                           std::vector<row_t> caller_rows, bool is_sparse)
+                           std::vector<row_t> caller_rows, bool is_sparse, bool outer_bins)
     : cuts_(std::move(cuts)),
       n_rows_(n_rows),
       may_be_missing_(std::move(may_be_missing)),
       is_dense_(std::none_of(may_be_missing_.begin(), may_be_missing_.end(), [](auto flag) { return flag != 0; })),
       is_sparse_(is_sparse),
+      outer_bins_(outer_bins),
       caller_rows_(std::move(caller_rows)) {
   require(may_be_missing_.size() == cuts_.n_features(), "may_be_missing needs one flag per feature");
   slot_offsets_.push_back(0);
   for (feature_t first = 0; first < n_features(); first += kGroupSize) {
     Group group{first, std::min(kGroupSize, n_features() - first), 1, row_bytes_};
     for (feature_t feature = first; feature < first + group.n_features; ++feature) {
-      const std::size_t n_slots = cuts_.n_bins(feature) + (may_be_missing_[feature] != 0 ? 1u : 0u);
-      require(n_slots <= 65536, "feature " + std::to_string(feature) + " has " + std::to_string(cuts_.n_bins(feature)) +
+      const std::size_t n_bins = cuts_.n_bins(feature);
+      const std::size_t n_slots = n_bins + (outer_bins ? 3u : may_be_missing_[feature] != 0 ? 1u : 0u);
+      require(n_slots <= 65536, "feature " + std::to_string(feature) + " has " + std::to_string(n_bins) +
                                     " bins; at most 65535 are supported: lower max_bin or merge categories");
       if (n_slots > 256) group.bytes_per_bin = 2;
       slot_offsets_.push_back(slot_offsets_.back() + n_slots);
@@ -117,9 +136,16 @@ std::size_t BinnedMatrix::n_bytes() const noexcept {
 }
 
 BinnedMatrixBuilder::BinnedMatrixBuilder(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
-                                         std::vector<row_t> storage_order, bool is_sparse)
-    : matrix_(std::move(cuts), n_rows, std::move(may_be_missing), std::move(storage_order), is_sparse),
-      stored_rows_(inverse(matrix_.caller_rows_, n_rows)) {}
+                                         std::vector<row_t> storage_order, bool is_sparse, bool outer_bins)
+    : matrix_(std::move(cuts), n_rows, std::move(may_be_missing), std::move(storage_order), is_sparse, outer_bins),
+      stored_rows_(inverse(matrix_.caller_rows_, n_rows)) {
+  require(!outer_bins || !matrix_.cuts_.is_of_lightgbm(), "LightGBM's bins hold all values");
+}
+
+void BinnedMatrixBuilder::find_bins(feature_t feature, std::span<const float> values, bin_t* bins) const noexcept {
+  mtboost::find_bins(matrix_.cuts_, feature, values, bins);
+  if (matrix_.outer_bins_) find_outer_bins(matrix_.cuts_, feature, values, bins);
+}
 
 template <typename Bin>
 void BinnedMatrixBuilder::store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block) {
@@ -144,7 +170,7 @@ void BinnedMatrixBuilder::store_bins(feature_t feature, std::span<const bin_t> b
 
 void BinnedMatrixBuilder::store(feature_t feature, std::span<const float> values, std::size_t first_row_in_block) {
   bin_t bins[kRowsPerBlock];
-  find_bins(matrix_.cuts_, feature, values, bins);
+  find_bins(feature, values, bins);
   store(feature, std::span<const bin_t>(bins).first(values.size()), first_row_in_block);
 }
 
@@ -187,7 +213,7 @@ void BinnedMatrixBuilder::append_sparse(std::size_t n_rows, const ForEachValue& 
       for_each_value(row, [&](feature_t feature, float value) {
         if (std::isnan(value) || matrix.cuts_.n_bins(feature) == 0) return;
         bin_t bin;
-        find_bins(matrix.cuts_, feature, {&value, 1}, &bin);
+        find_bins(feature, {&value, 1}, &bin);
         matrix.slots_[next++] = static_cast<slot_t>(matrix.slot_offset(feature) + bin);
       });
       std::sort(matrix.slots_.begin() + static_cast<std::ptrdiff_t>(first),

@@ -12,6 +12,9 @@
 // (Cuts::unstored_bin). The other values lie by row as slots of the histogram, and once more by feature for partitions
 // and the sums of tasks. What the unstored slot would hold is what the others leave of a sum.
 //
+// Rows that are only predicted may have values outside the bins of the training rows. With `outer_bins` these have two
+// bins more (Cuts::always_left_bin), and every row reaches the leaf that its raw values lead to.
+//
 // Rows may be stored in another order than the caller's (grouped by task, see storage_order): `row` is a stored row
 // everywhere in core, and caller_row() leads back.
 #pragma once
@@ -99,12 +102,12 @@ class BinnedMatrix {
  private:
   friend class BinnedMatrixBuilder;
   BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing, std::vector<row_t> caller_rows,
-               bool is_sparse);
+               bool is_sparse, bool outer_bins);
 
   Cuts cuts_;
   row_t n_rows_;
   std::vector<std::uint8_t> may_be_missing_;
-  bool is_dense_, is_sparse_;
+  bool is_dense_, is_sparse_, outer_bins_;
   std::vector<std::size_t> slot_offsets_;
   std::vector<Group> groups_;
   std::vector<row_t> caller_rows_;
@@ -123,8 +126,9 @@ class BinnedMatrixBuilder {
  public:
   // storage_order: the caller's row to be stored in each place, a permutation; empty keeps the caller's order.
   // may_be_missing: one flag per feature; a NaN in a column that promised none is an error.
+  // outer_bins: for values (not StoredColumns) of rows to predict. Without it they belong to the nearest bin.
   BinnedMatrixBuilder(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
-                      std::vector<row_t> storage_order, bool is_sparse);
+                      std::vector<row_t> storage_order, bool is_sparse, bool outer_bins = false);
 
   template <typename T>
   void add(const MatrixView<T>& block, int n_threads);
@@ -143,6 +147,7 @@ class BinnedMatrixBuilder {
   void store(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block);
   template <typename Bin>
   void store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block);
+  void find_bins(feature_t feature, std::span<const float> values, bin_t* bins /* OUT */) const noexcept;
   void start_block(std::size_t n_rows, std::size_t n_columns) const;
   // Appends rows; for_each_value(row, visit) calls visit(feature, value) for each value of a row of the block.
   template <typename ForEachValue>

@@ -71,6 +71,12 @@ class Cuts {
     return std::span(values_).subspan(offsets_[feature], n_bins(feature));
   }
 
+  // Bins of values outside all others, in tables made with `outer_bins`. A row of the first goes left at every node of
+  // the feature, a row of the second right, as XGBoost sends raw values: below every threshold or an unknown category;
+  // not below any threshold. n_bins itself is the bin of missing values.
+  bin_t always_left_bin(feature_t feature) const noexcept { return n_bins(feature) + 1; }
+  bin_t always_right_bin(feature_t feature) const noexcept { return n_bins(feature) + 2; }
+
   // The bin that the sparse layout of the table leaves out: of missing values, or LightGBM's frequent one.
   bin_t unstored_bin(feature_t feature) const noexcept {
     return is_of_lightgbm() ? lightgbm_[feature].slot(lightgbm_[feature].frequent) : n_bins(feature);

@@ -38,14 +38,15 @@ std::vector<std::uint8_t> bins_going_left(const Tree& tree, node_t node, const C
   const auto at = static_cast<std::size_t>(node);
   const feature_t feature = tree.feature[at];
   const bin_t n_bins = cuts.n_bins(feature);
-  std::vector<std::uint8_t> goes_left(n_bins + 1);
+  std::vector<std::uint8_t> goes_left(cuts.always_right_bin(feature) + 1);
   if (cuts.is_categorical(feature)) {
-    std::fill(goes_left.begin(), goes_left.end(), tree.listed_go_left ? 0 : 1);
+    std::fill_n(goes_left.begin(), n_bins, tree.listed_go_left ? 0 : 1);
     for (const bin_t bin : tree.listed_bins[at]) goes_left[bin] = tree.listed_go_left ? 1 : 0;
   } else {
     std::fill_n(goes_left.begin(), tree.position[at], 1);
   }
   goes_left[n_bins] = tree.default_left[at];
+  goes_left[cuts.always_left_bin(feature)] = 1;
   return goes_left;
 }
 

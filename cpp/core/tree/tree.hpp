@@ -43,7 +43,7 @@ struct Tree {
 // XGBoost's threshold of a numeric node: x < threshold goes left.
 float threshold(const Tree& tree, node_t node, const Cuts& cuts) noexcept;
 
-// Whether each bin of a node's feature goes left; the last entry is for missing values.
+// Whether each bin of a node's feature goes left; then missing values and the two outer bins (Cuts::always_left_bin).
 std::vector<std::uint8_t> bins_going_left(const Tree& tree, node_t node, const Cuts& cuts);
 
 // Leaf that each of `rows` falls into.
