@@ -157,6 +157,8 @@ def task_splits_of(
                 f"{listed(list(data.common.categorical_features), 'column')} hold categories: "
                 "leave out task_splits, or encode them."
             )
+    if data.tasks.n_tasks == 1:  # nothing to divide
+        return None, None
     return penalty, n_descriptors
 
 

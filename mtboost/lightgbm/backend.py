@@ -225,12 +225,14 @@ class LightgbmBackend(Backend):
         added: AddedColumns | None = None,
         feature_weights: npt.NDArray[np.float32] | None = None,
     ) -> lightgbm.Dataset:
+        n_added = 0 if added is None else added.size // len(added)
+        lists = _lists(params, table.n_features, n_added)
         return dataset(
             table,
             label=label,
             weight=weight,
             init_score=margin,
-            params={**params, "num_threads": n_threads},
+            params={**params, **lists, "num_threads": n_threads},
             ref=ref,
             added=added,
         )
@@ -521,6 +523,8 @@ def _train(
     callbacks: Sequence[Any],
 ) -> lightgbm.Booster:
     own = dict(params) if objective is None else {**params, "objective": objective}
+    if _LISTS.keys() & own.keys():
+        own |= _lists(own, matrix.construct().num_feature())
     with quiet_unless_asked(params):
         booster = lightgbm.train(
             own,
@@ -538,6 +542,25 @@ def _train(
         text = re.sub(rf"(?m)^\[{name}: -?\d+\]$", f"[{name}: {value}]", text)
     booster.model_from_string(text)
     return booster.free_dataset()
+
+
+def _lists(params: Params, n_columns: int, n_added: int = 0) -> dict[str, Any]:
+    """Parameters with a value for each column, completed, also for added columns after those.
+
+    LightGBM ends the process where their number is not that of the columns.
+    """
+    found: dict[str, Any] = {}
+    for name in _LISTS.keys() & params.keys():
+        given = params[name]
+        values = given.split(",") if isinstance(given, str) else list(given or ())
+        if len(values) > n_columns:
+            raise ParameterError(
+                f"{name} has {len(values)} values, but there are {n_columns} columns: give one for "
+                "each."
+            )
+        if values:
+            found[name] = [*values, *[_LISTS[name]] * (n_columns + n_added - len(values))]
+    return found
 
 
 def _groups(interactions: Any, argument: str) -> list[list[int]]:

@@ -176,3 +176,26 @@ def test_tasks_without_rows_to_validate_on_are_divided(library):
     eval_set = (X[TASK == 1], Y[TASK == 1], TASK[TASK == 1])
     model = fitted(library, X[few], Y[few], TASK[few], task_splits="descriptors", eval_set=eval_set)
     assert np.isfinite(model.predict(NEW, task=NEW_TASK)).all()
+
+
+@by_code_or_descriptors
+def test_constraints_by_position_hold_beside_the_columns_of_the_tasks(library, splits):
+    params = {"max_depth": 4, "learning_rate": 0.3, "monotone_constraints": (0, 1, 0, 0)}
+    model = fitted(library, task_splits=splits, params=params)
+    line = np.full((50, 4), 0.5)
+    line[:, 1] = np.linspace(0.0, 1.0, 50)
+    for task in range(N_TASKS):
+        assert (np.diff(model.predict({task: line})[task]) >= 0.0).all()
+
+
+def test_one_task_is_not_divided(library):
+    options = {"task": None, "params": {"max_depth": 3}}
+    for symmetric in (False, True):
+        found = fitted(library, symmetric_trees=symmetric, **options)
+        plain = fitted(library, symmetric_trees=symmetric, task_splits=False, **options)
+        assert (found.predict(NEW) == plain.predict(NEW)).all()
+
+
+def test_more_constraints_than_columns_are_an_error():
+    with pytest.raises(ParameterError, match="monotone_constraints has 5 values, but there are 4"):
+        mtboost.fit(X, Y, backend="lightgbm", params={"monotone_constraints": [0, 1, 0, 0, 1]})
