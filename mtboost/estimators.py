@@ -96,12 +96,12 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         backend: Literal["xgboost", "lightgbm"] = "xgboost",
         params: Mapping[str, Any] | None = None,
         strategy: Literal["two-stage", "auto"] = "two-stage",
-        split_score: Score = "entropy",
+        split_score: Score | None = None,
         beta: Beta = "auto",
         pooling: PoolingOption = None,
-        task_splits: TaskSplits = False,
-        symmetric_trees: bool = False,
-        random_strength: float = 0.0,
+        task_splits: TaskSplits | None = None,
+        symmetric_trees: bool | None = None,
+        random_strength: float | None = None,
         task: str | int | None = None,
         patience: int | None = 20,
         min_delta: float = 0.0,
@@ -111,7 +111,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         specific_rounds: int = 500,
         feature_prior: PriorOption = None,
         task_weight: TaskWeight = None,
-        refit: bool = False,
+        refit: bool | None = None,
         common_features: CommonFeatures = None,
         callbacks: Sequence[Any] | None = None,
         verbose: bool | int = False,
@@ -404,19 +404,25 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     params : mapping, optional
         Further parameters of the library, such as ``scale_pos_weight`` and ``max_cat_to_onehot``.
     strategy : {"two-stage", "auto"}, default="two-stage"
-        ``"auto"`` finds how much the tasks should share, see :func:`mtboost.fit`. Leave then
-        `learning_rate`, `max_depth` and `subsample` to it as well.
-    split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
+        ``"auto"`` finds how much the tasks should share, see :func:`mtboost.fit`. It keeps what
+        other parameters fix and searches the rest, so leave `learning_rate`, `max_depth` and
+        `subsample` to it as well.
+    split_score : {"entropy", "variance", "plain"} or callable, optional
+        By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
     beta : float or "auto", default="auto"
         See :func:`mtboost.make_split_score`.
     pooling : float or "auto", optional
-        κ of partially pooled leaves, see :func:`mtboost.fit`; without it leaves are pooled.
-    task_splits : bool, float or "descriptors", default=False
-        Whether nodes may divide the tasks, see :func:`mtboost.fit`.
-    symmetric_trees : bool, default=False
-        Whether all nodes of a level have the same cut, see :func:`mtboost.fit`.
-    random_strength : float, default=0.0
-        Noise in the choice of these cuts, see :func:`mtboost.fit`.
+        κ of partially pooled leaves, see :func:`mtboost.fit`. By default leaves are pooled, or
+        ``strategy="auto"`` searches.
+    task_splits : bool, float or "descriptors", optional
+        Whether nodes may divide the tasks, see :func:`mtboost.fit`. By default they may not, or
+        ``strategy="auto"`` searches.
+    symmetric_trees : bool, optional
+        Whether all nodes of a level have the same cut, see :func:`mtboost.fit`. By default False,
+        or ``strategy="auto"`` searches.
+    random_strength : float, optional
+        Noise in the choice of these cuts, see :func:`mtboost.fit`. By default 0, or
+        ``strategy="auto"`` searches.
     task : str or int, optional
         Column of `X` that holds the task of each row: its name, or its position in an array. It is
         no feature. scikit-learn's scorers cannot pass the tasks to ``predict``, so this is the form
@@ -440,8 +446,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Importances by which the specific models draw their features, see :func:`mtboost.fit`.
     task_weight : mapping of task name to float, or "balanced", optional
         Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
-    refit : bool, default=False
-        Train both stages again on all rows of `X`, with the rounds found on those held out.
+    refit : bool, optional
+        Train both stages again on all rows of `X`, with the rounds found on those held out. By
+        default False, or True with ``strategy="auto"``.
     common_features : sequence of str or "all", optional
         Columns of the common model; by default those that every task has. ``"all"`` are the columns
         of any task, missing in the rows of a task that lacks them.

@@ -378,6 +378,11 @@ def get_metric(metric: str | Metric) -> Metric:
     )
 
 
+def is_mean_of_rows(metric: Metric) -> bool:
+    """Whether a metric of rows, or its square, is surely the mean over them."""
+    return isinstance(metric, _BuiltIn) and metric.name not in ("auc", "aucpr")
+
+
 def default_metric(
     objective: str, *, tweedie_variance_power: float = 1.5, huber_slope: float = 1.0
 ) -> Metric:

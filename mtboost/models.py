@@ -138,7 +138,13 @@ class MultiTaskModel:
 
     @property
     def history(self) -> dict[TaskName, dict[str, npt.NDArray[np.float64]]]:
-        """Validation metric of each task after 0, 1, ... rounds, by stage."""
+        """Validation metric of each task after 0, 1, ... rounds, by stage.
+
+        Curves of models of the training rows alone, by which rounds were found; empty where there
+        were no validation rows. With ``strategy="auto"`` of the common model that was chosen, and
+        of the task's specific or independent model, unless its rounds were found at another
+        learning rate.
+        """
         return {
             task: {"common": report.common_history, "specific": report.specific_history}
             for task, report in self.reports.items()
@@ -584,9 +590,15 @@ class MultiTaskModel:
         ).rename_axis("task")
 
     def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-        """Validation metric of each task over the rounds of both stages; a dot where it quit.
+        """Draw the :attr:`history` of each task, rounds of both stages, with a dot where it quit.
 
-        Needs matplotlib. With more than ten tasks only the ten largest are drawn.
+        Needs matplotlib. With more than ten tasks only the ten largest are drawn. An independent
+        model of ``strategy="auto"``, averaged or not, starts at round 0 like the common one.
+
+        Raises
+        ------
+        DataError
+            No task has a validation curve.
         """
         try:
             from mtboost.plotting import plot_history

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mtboost.backend import Backend
 from mtboost.errors import ParameterError
 from mtboost.tasks import did_you_mean
-from mtboost.training import fit
+from mtboost.training import AUTO_LEARNING_RATE, fit
 
 if TYPE_CHECKING:
     import optuna
@@ -30,6 +30,13 @@ _SAME_IN_ALL_TRIALS = {
     *("n_threads", "seed"),
 }
 _SPECIFIC = "specific_"
+# What fit() does in two stages where the default of an argument is None.
+_IF_NONE = {
+    "split_score": "entropy",
+    "task_splits": False,
+    "symmetric_trees": False,
+    "random_strength": 0.0,
+}
 
 # Names of the libraries' parameters as the estimators have them. How many rounds is decided by the
 # validation rows, and whether a specific model helps: neither is searched.
@@ -52,6 +59,11 @@ _DEFAULT_SPACE: dict[str, dict[str, Range]] = {
         "split_score": ["entropy", "variance", "plain"],
         "specific_max_leaves": (2, 64, "log"),
     },
+}
+# Of these, what strategy="auto" finds itself, or (the learning rate) has a default of its own for.
+_FOUND_BY_AUTO = {
+    *("max_depth", "max_leaves", "learning_rate", "subsample", "split_score"),
+    *("specific_max_depth", "specific_max_leaves"),
 }
 # What the libraries do if nothing is said, by their main names: where a search begins.
 _LIBRARY_DEFAULTS: dict[str, dict[str, float]] = {
@@ -159,7 +171,11 @@ class SearchSpace:
         known, given, found = _LIBRARY_DEFAULTS[self.library.name], self.given(), {}
         for name, own in self.ranges.items():
             part, main = self.place(name)
-            value = FIT_ARGUMENTS[name] if part == "" else known.get(main)
+            value: object = known.get(main)
+            if part == "":
+                value = FIT_ARGUMENTS[name]
+                if value is None and not _contains(own, None):
+                    value = _IF_NONE.get(name)
             if part == "specific_params":  # as the common model, whose value may be given
                 value = given.get(("params", main), value)
             if _contains(own, value):
@@ -170,6 +186,8 @@ class SearchSpace:
         """What each round of the common model is multiplied by."""
         params = self.library.parameters(arguments["params"])
         default = _LIBRARY_DEFAULTS[self.library.name]["learning_rate"]
+        if arguments.get("strategy") == "auto":
+            default = AUTO_LEARNING_RATE
         return float(params.get("learning_rate", default))
 
     def given(self) -> dict[tuple[str, str], Any]:
@@ -213,6 +231,7 @@ def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) 
         place: (name, own)
         for name, own in _DEFAULT_SPACE[library.name].items()
         if (place := empty.place(name)) not in taken
+        and not (fixed.get("strategy") == "auto" and name in _FOUND_BY_AUTO)
         and not (place[0] == "specific_params" and fixed.get("specific_rounds") == 0)
     }
     for name, own in (given or {}).items():

@@ -18,11 +18,12 @@ The order of the search:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.dataset import Dataset
 from mtboost.sharing_evidence import Evidence, Sharing, row_losses, row_weights
@@ -70,6 +71,11 @@ class SharingPlan:
         Rounds of the task's specific or independent model; 0 where it has none.
     scores : dict of task name to dict of str to float
         Validation metric of the task under each way to share; NaN without validation rows.
+        ``"final"`` is that of the way it takes.
+    common_history, own_history : dict of task name to ndarray of float64
+        Validation metric after 0, 1, ... rounds of the common model, and of the task's specific or
+        independent model, both of the training rows alone. A task whose rounds were found in other
+        steps has none of the latter.
     common_losses : dict of str to float
         Mean validation loss of each common model that was tried.
     """
@@ -83,20 +89,22 @@ class SharingPlan:
     sharing: dict[TaskName, Sharing]
     own_rounds: dict[TaskName, int]
     scores: dict[TaskName, dict[str, float]]
+    common_history: dict[TaskName, npt.NDArray[np.float64]]
+    own_history: dict[TaskName, npt.NDArray[np.float64]]
     common_losses: dict[str, float]
 
 
 def fit_plan(
     plan: SharingPlan, data: Dataset, callbacks: tuple[Any, ...] = ()
 ) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
-    """Train what the plan says on all rows of `data`."""
+    """Train what the plan says on all rows of `data`; histories are those of the plan."""
     fixed = replace(plan.stages, rounds=plan.common_rounds, common_patience=None, patience=None)
     pool = fixed.fit_common(data.of_tasks(plan.pool), None, callbacks)
     n_rounds = pool.trees.n_rounds
     averaged = [task for task, way in plan.sharing.items() if way == "averaged"]
     alone = averaged + [task for task, way in plan.sharing.items() if way == "independent"]
     quit_round = {task: 0 if task in alone else n_rounds for task in data.tasks}
-    common = CommonModel(pool.trees, quit_round, {}, {})
+    common = CommonModel(pool.trees, quit_round, {}, plan.common_history)
     followers = {task: 0 if task in alone else n for task, n in plan.own_rounds.items()}
     specific = replace(fixed, specific_params=plan.specific_params)
     models = specific.fit_specific(data, None, common, followers)
@@ -105,6 +113,10 @@ def fit_plan(
         without = replace(plan.independent, common_patience=None, patience=None)
         independent = without.fit_specific(data, None, common, own, alone)
         models |= {task: independent[task] for task in alone}
+    models = {
+        task: replace(model, history=plan.own_history.get(task, model.history))
+        for task, model in models.items()
+    }
     return _averaged(common, models, averaged, plan.common_share)
 
 
@@ -123,29 +135,39 @@ def _averaged(
         task: replace(models[task], booster=trees.backend.scaled(models[task].booster, 1.0 - share))
         for task in tasks
     }
-    return CommonModel(trees, rounds, {}, {}), models
+    return CommonModel(trees, rounds, {}, common.history), models
 
 
 def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPlan:
     """Choose on validation rows; see the module.
 
     `patience` counts rounds in large steps; in small ones training goes on as much longer.
+    ``on_round`` is told of the chosen common model.
     """
     large, small = _in_steps(stages, _SEARCH_LEARNING_RATE), _in_steps(stages, 0.0)
-
+    own = small
+    if "learning_rate" not in stages.given:
+        own = _in_steps(stages, _OWN_LEARNING_RATE)
     part, valid_part = parts_of(train, valid)
-    found = search(large, part, valid_part)
+    found = search(replace(large, on_round=None), part, valid_part)
     best = found.chosen(small)
     common = best.fit_common(part, valid_part)
+    best = replace(best, on_round=None)
     watched = valid_part.of_tasks(_some_tasks(valid_part))
     evidence = Evidence(best, train, watched, common)
-    specific_params = _add_best_specific(evidence, best, common, part, watched, stages.patience)
-    own = _in_steps(stages, _OWN_LEARNING_RATE)
-    independent, rounds_of = _add_best_independent(evidence, found, own, common, part, watched)
+    choices = _specific_choices(stages, best, common)
+    specific_params = _add_best_specific(
+        evidence, replace(best, patience=stages.patience), common, part, watched, choices
+    )
+    independent, scale = _add_best_independent(evidence, found, own, common, part, watched)
     common_share = evidence.add_average()
     sharing = evidence.ways()
-    alone = {task: rounds_of(n) for task, n in evidence.rounds("independent").items()}
+    alone = {task: math.ceil(scale * n) for task, n in evidence.rounds("independent").items()}
     continued = evidence.rounds("common + specific")
+    histories = {"common + specific": evidence.histories("common + specific")}
+    if scale == 1.0:
+        of_alone = evidence.histories("independent")
+        histories |= {"averaged": of_alone, "independent": of_alone}
     plan = SharingPlan(
         stages=best,
         specific_params=specific_params,
@@ -159,14 +181,31 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
             for task, way in sharing.items()
         },
         scores=evidence.scores() | _common_scores(best, common, valid_part, watched),
+        common_history=common.history,
+        own_history={},
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
     )
     leavers = {task: alone[task] for task in evidence.better_alone()}
     plan = _without(leavers, plan, common, part, valid_part)
     if part is not train:
-        common = plan.stages.fit_common(train.of_tasks(plan.pool), valid.of_tasks(plan.pool))
-        plan = replace(plan, common_rounds=max(common.quit_round.values()))
-    return plan
+        plan = _with_common(
+            plan, plan.stages.fit_common(train.of_tasks(plan.pool), valid.of_tasks(plan.pool))
+        )
+    for task, way in plan.sharing.items():
+        if way in plan.scores[task]:
+            plan.scores[task]["final"] = plan.scores[task][way]
+    return replace(
+        plan,
+        own_history={
+            task: histories[way][task] for task, way in plan.sharing.items() if way in histories
+        },
+    )
+
+
+def _with_common(plan: SharingPlan, common: CommonModel) -> SharingPlan:
+    """The plan with the rounds and validation curves of a common model."""
+    rounds = max(common.quit_round.values())
+    return replace(plan, common_rounds=rounds, common_history=common.history)
 
 
 def _in_steps(stages: TwoStages, least: float) -> TwoStages:
@@ -228,12 +267,28 @@ def _without(
         return plan
     ways: dict[TaskName, Sharing] = dict.fromkeys(leavers, "independent")
     return replace(
-        plan,
+        _with_common(plan, rest),
         pool=stay,
-        common_rounds=max(rest.quit_round.values()),
         sharing=plan.sharing | ways,
         own_rounds=plan.own_rounds | dict(leavers),
     )
+
+
+def _specific_choices(
+    stages: TwoStages, best: TwoStages, common: CommonModel
+) -> list[Mapping[str, Any]]:
+    """Parameters of specific models: those that the user has fixed, or of two kinds."""
+    if stages.specific_params:
+        return [stages.specific_params]
+    rate = max(best.params["learning_rate"], _OWN_LEARNING_RATE)
+    choices = [{"learning_rate": rate}]
+    if len(sizes_of(stages)) > 1:
+        penalty = _STUMP_PENALTY * common.trees.pooled.mean_hessian
+        choices.append(stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE))
+    return [
+        {name: value for name, value in choice.items() if name not in stages.given}
+        for choice in choices
+    ]
 
 
 def _add_best_specific(
@@ -242,19 +297,11 @@ def _add_best_specific(
     common: CommonModel,
     train: Dataset,
     watched: Dataset,
-    patience: int | None,
+    choices: list[Mapping[str, Any]],
 ) -> Mapping[str, Any]:
-    """The parameters of specific models that the user wants, or the better of two kinds."""
-    choices = [stages.specific_params]
-    if not stages.specific_params:
-        penalty = _STUMP_PENALTY * common.trees.pooled.mean_hessian
-        rate = max(stages.params["learning_rate"], _OWN_LEARNING_RATE)
-        stumps = stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE)
-        choices = [{"learning_rate": rate}, stumps]
+    """The parameters that specific models are best with."""
     models = [
-        replace(stages, specific_params=params, patience=patience).fit_specific(
-            train, watched, common
-        )
+        replace(stages, specific_params=params).fit_specific(train, watched, common)
         for params in choices
     ]
     best = int(np.argmin([evidence.mean_loss(each, "common + specific") for each in models]))
@@ -269,8 +316,8 @@ def _add_best_independent(
     common: CommonModel,
     train: Dataset,
     watched: Dataset,
-) -> tuple[TwoStages, Callable[[int], int]]:
-    """Settings of independent models, and their rounds from those that were found.
+) -> tuple[TwoStages, float]:
+    """Settings of independent models, and their rounds as a multiple of those that were found.
 
     The size of their trees is small, as few rows want, or what the user wants. A second size, and
     small steps, are tried only if they come near the common model in large ones.
@@ -300,4 +347,4 @@ def _add_best_independent(
     if scale > 1.0 and are_near():
         scale = 1.0
         evidence.add("independent", trained(small, best), nobody)
-    return found.best.sized(small, best), lambda n_rounds: math.ceil(scale * n_rounds)
+    return found.best.sized(small, best), scale

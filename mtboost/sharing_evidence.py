@@ -78,6 +78,7 @@ class Evidence:
         self._of_rows: dict[Sharing, DoubleArray] = {"common": of_rows}
         self._means: dict[Sharing, DoubleArray] = {"common": self._task_means(of_rows)}
         self._rounds: dict[Sharing, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
+        self._histories: dict[Sharing, dict[TaskName, DoubleArray]] = {}
 
     def _task_means(self, losses: DoubleArray) -> DoubleArray:
         sums = np.bincount(self._codes, self._weights * losses, len(self._tasks))
@@ -113,6 +114,7 @@ class Evidence:
         self._means[way], self._rounds[way], _ = self._read(models, way)
         self._margins[way] = self._margins_of(models, start)
         self._of_rows[way] = row_losses(self._stages, self._valid, self._margins[way])
+        self._histories[way] = {task: model.history for task, model in models.items()}
 
     def add_average(self) -> float:
         """Take down the best average of common and independent margins; the common ones' share.
@@ -198,6 +200,10 @@ class Evidence:
             best[gains > most] = way
             most = np.maximum(gains, most)
         return dict(zip(self._tasks, best.tolist(), strict=True))
+
+    def histories(self, way: Sharing) -> dict[TaskName, DoubleArray]:
+        """Validation curves of the tasks' own models; empty where there is none."""
+        return {task: self._histories[way].get(task, np.empty(0)) for task in self._tasks}
 
     def rounds(self, way: Sharing) -> dict[TaskName, int]:
         """Rounds of each task's own model under a way."""

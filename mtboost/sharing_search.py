@@ -4,13 +4,13 @@ How deep trees are, unless the user says; then leaves, pooled or partially poole
 little shrinkage; then whether nodes may divide tasks, and by what; whether trees are symmetric, and
 with how much noise; how many rows they see. A model that shares less than the pooled one must be
 better by more than one standard error of the difference, over all validation rows; of those that
-do, the best is taken.
+do, the best is taken. What the user has fixed stays as it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +37,12 @@ _DEPTHS = (2, 4, 6)
 _POOLINGS = (2.0, 0.5, 0.1)
 #: Ways to divide tasks: the number of descriptors of each kind, or at the price c of a category, 0
 #: as the library's own.
-_TASK_SPLITS: dict[str | None, dict[str, Any]] = {
-    None: {},
+_TASK_SPLITS: dict[str, dict[str, Any]] = {
     "few descriptors": {"n_descriptors": 0},
     "descriptors": {"n_descriptors": MOST_DESCRIPTORS},
     "task splits": {"task_penalty": 0.0},
 }
+_GIVEN_SPLITS = "given task splits"
 #: Noise in the choice of the cuts of symmetric trees.
 _RANDOM_STRENGTHS = (1.0, 0.0, 2.0)
 #: Parts of the rows that each tree sees.
@@ -54,13 +54,16 @@ class Setting:
     """How the common model is trained."""
 
     size: str
-    pooling: float | None = None  # a multiple of what a task has on average
+    #: A multiple of what a task has on average, or what the user has fixed.
+    pooling: float | Literal["given"] | None = None
     task_splits: str | None = None
     subsample: float = _SUBSAMPLES[0]
     random_strength: float | None = _RANDOM_STRENGTHS[0]  # of symmetric trees; None: ordinary ones
 
     def __str__(self) -> str:
-        leaves = "pooled" if self.pooling is None else f"pooling {self.pooling:g}"
+        leaves = "pooled" if self.pooling is None else f"{self.pooling} pooling"
+        if isinstance(self.pooling, float):
+            leaves = f"pooling {self.pooling:g}"
         cuts = [self.task_splits] if self.task_splits else []
         rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLES[0])
         trees = []
@@ -77,7 +80,7 @@ class Setting:
         return replace(sized, params=params, symmetric=symmetric)
 
     def applied(self, stages: TwoStages, pooling: Pooling) -> TwoStages:
-        splits = {"task_penalty": None, "n_descriptors": None} | _TASK_SPLITS[self.task_splits]
+        splits = {} if self.task_splits is None else _TASK_SPLITS.get(self.task_splits, {})
         return replace(self.sized(stages), pooling=pooling, **splits)
 
     @property
@@ -111,8 +114,8 @@ class Search:
             if setting in self.losses:
                 continue
             factor = setting.pooling
-            pooling = None if factor is None else RelativePooling(factor)
-            stages = setting.applied(self._limited, pooling)
+            relative = RelativePooling(factor) if isinstance(factor, float) else None
+            stages = setting.applied(self._limited, relative or self._limited.pooling)
             common = stages.fit_common(self._train, self.valid, to_beat=self._least)
             together = common.together
             assert together is not None
@@ -143,32 +146,51 @@ def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
     """Search one setting after the other; the size of trees again when the others are found."""
     search = Search(stages, train, valid)
     sizes = sizes_of(stages)
-    is_free = len(sizes) > 1
-    strengths = _strengths_of(stages, is_free)
-    first = [Setting(size, random_strength=strengths[0]) for size in sizes]
+    strengths = _strengths_of(stages, len(sizes) > 1)
+    has_splits = stages.task_penalty is not None or stages.n_descriptors is not None
+    first = [
+        Setting(
+            size,
+            pooling=None if stages.pooling is None else "given",
+            task_splits=_GIVEN_SPLITS if has_splits else None,
+            random_strength=strengths[0],
+        )
+        for size in sizes
+    ]
     search.look_at(*first)
     if train.tasks.n_tasks > 1:
-        search.look_at(*(replace(search.best, pooling=each) for each in _POOLINGS))
-        if may_split_tasks(train):
-            _, few, *many = _TASK_SPLITS
+        poolings = _poolings(stages)
+        search.look_at(*(replace(search.best, pooling=each) for each in poolings))
+        if "task_splits" not in stages.given and stages.score == "plain" and may_split_tasks(train):
+            few, *many = _TASK_SPLITS
             search.look_at(replace(search.best, task_splits=few))
             search.look_at(*(replace(each, task_splits=many[0]) for each in first))
             search.look_at(*(replace(search.best, task_splits=each) for each in many))
-            search.look_at(*(replace(search.best, pooling=each) for each in (None, *_POOLINGS)))
+            search.look_at(
+                *(replace(search.best, pooling=each) for each in (first[0].pooling, *poolings))
+            )
         search.look_at(*(replace(search.best, size=size) for size in sizes))
     search.look_at(*(replace(search.best, random_strength=each) for each in strengths))
-    if is_free and not stages.symmetric:
+    if strengths[0] is not None and "symmetric_trees" not in stages.given:
         search.look_at(*(replace(search.best, size=size, random_strength=None) for size in sizes))
     if stages.backend.with_sampling(stages.params, _SUBSAMPLES[0]) != stages.params:
         search.look_at(*(replace(search.best, subsample=part) for part in _SUBSAMPLES))
     return search
 
 
+def _poolings(stages: TwoStages) -> tuple[float, ...]:
+    """κ to try, as multiples: none if the user has fixed it, or what does not go with it."""
+    is_fixed = "pooling" in stages.given or stages.params.get("monotone_constraints")
+    return () if is_fixed else _POOLINGS
+
+
 def _strengths_of(stages: TwoStages, is_free: bool) -> tuple[float | None, ...]:
     """Noise in the cuts of symmetric trees; None for ordinary trees, as a given size may want."""
-    if stages.symmetric is None and not is_free:
+    if stages.symmetric is None and (
+        "symmetric_trees" in stages.given or not is_free or stages.score != "plain"
+    ):
         return (None,)
-    if stages.symmetric and stages.symmetric.random_strength:
+    if stages.symmetric is not None and "random_strength" in stages.given:
         return (stages.symmetric.random_strength,)
     return _RANDOM_STRENGTHS
 

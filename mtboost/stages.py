@@ -76,6 +76,9 @@ class TwoStages:
     #: validation rows has not improved; all tasks then use the best round.
     common_patience: int | None = None
     on_round: OnRound | None = None
+    #: Arguments of fit() and parameters of the library that the user has fixed: ``strategy="auto"``
+    #: searches the others.
+    given: Collection[str] = ()
 
     # ---- stage one (section 3.2 and 3.3) ----------------------------------------------------
 

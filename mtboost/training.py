@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 import xgboost
 
 from mtboost.arguments import (
@@ -28,7 +29,7 @@ from mtboost.checks import check_choice, check_count, check_verbose
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.feature_weights import PriorOption
-from mtboost.metrics import Metric
+from mtboost.metrics import Metric, is_mean_of_rows
 from mtboost.mixed_objective import metrics_by_task, objectives_by_task
 from mtboost.mixed_stages import mixed_stages
 from mtboost.models import MultiTaskModel
@@ -49,11 +50,10 @@ from mtboost.xgboost.library import with_start
 from mtboost.xgboost.matrices import quantile_matrix, validation_matrix
 
 # Of strategy="auto", where the user says nothing.
-_AUTO_LEARNING_RATE = 0.02
+AUTO_LEARNING_RATE = 0.02
 # Of more rows: small steps pay where few rows and much noise make every step uncertain.
 _MANY_ROWS = 100_000
 _LARGE_LEARNING_RATE = 0.1
-_AUTO_PATIENCE = 20
 _AUTO_ROUNDS = 2000
 _ROUNDS = 500
 
@@ -143,12 +143,12 @@ def fit(
     task: Any = None,
     objective: str | Mapping[Any, str] | Callable[..., Any] | None = None,
     strategy: Literal["two-stage", "auto"] = "two-stage",
-    split_score: Score = "entropy",
+    split_score: Score | None = None,
     beta: Beta = "auto",
     pooling: PoolingOption = None,
-    task_splits: TaskSplits = False,
-    symmetric_trees: bool = False,
-    random_strength: float = 0.0,
+    task_splits: TaskSplits | None = None,
+    symmetric_trees: bool | None = None,
+    random_strength: float | None = None,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int | None = None,
@@ -165,7 +165,7 @@ def fit(
     task_weight: TaskWeight = None,
     feature_names: Any = None,
     common_features: CommonFeatures = None,
-    refit: bool = False,
+    refit: bool | None = None,
     baselines: bool = False,
     callbacks: Sequence[Any] = (),
     on_round: OnRound | None = None,
@@ -189,35 +189,37 @@ def fit(
         how much the tasks should share (docs/strategies.md): the values of the common model's
         leaves wholly or partially, and for each task the common model alone, a specific model on
         top of it, its average with an independent model, or that alone. It then trains what it has
-        chosen on all rows of `X`; :meth:`MultiTaskModel.report` tells what and why. It splits by
-        the plain score, ignores `pooling` and `task_splits`, finds the kind and size of trees and
-        the part of the rows that each sees unless `params` has them, and rounds for all tasks
-        together; it chooses by the objective's own loss. The learning rate is .02 (with more than
-        100,000 rows .1) unless `params` has one; `patience` counts rounds at a rate of .1. Tables
-        with different columns have all of them in the common model.
-    split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
+        chosen on all rows of `X`; :meth:`MultiTaskModel.report` tells what and why. It keeps what
+        other arguments fix and searches the rest: without `split_score` it splits by the plain
+        score, without `params` it finds the size of trees and the part of the rows that each sees,
+        and the learning rate is .02 (with more than 100,000 rows .1). Rounds are found for all
+        tasks together; `patience` counts them at a rate of .1. Tables with different columns have
+        all of them in the common model.
+    split_score : {"entropy", "variance", "plain"} or callable, optional
+        By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
     pooling : float or "auto", optional
         κ of partially pooled leaves, in units of the hessian (for squared error: rows). In each
         leaf of the common model a task has a value of its own, H_t/(H_t + κ) of the way from that
         of all tasks to the one that its H_t rows alone would have: 0 shares the structure of the
-        trees only, ``"auto"`` goes by how much the tasks differ in the first tree, and without it
-        the values are shared too (docs/pooling.md).
-    task_splits : bool, float or "descriptors", default=False
+        trees only, ``"auto"`` goes by how much the tasks differ in the first tree, and infinity
+        shares the values too (docs/pooling.md). By default infinity, or ``strategy="auto"``
+        searches.
+    task_splits : bool, float or "descriptors", optional
         Whether nodes of the common model may divide the tasks into two groups. A number is the
         price c of such a cut in units of what it gains by chance, True is 1. With
         ``"descriptors"`` tasks are divided by numbers that describe them: rows, means, and how
         labels go with columns (docs/split_scores.md). Needs ``split_score="plain"`` and columns of
-        numbers.
-    symmetric_trees : bool, default=False
+        numbers. By default False, or ``strategy="auto"`` searches.
+    symmetric_trees : bool, optional
         Whether all nodes of a level of a tree have the same cut, in both stages: more rigid trees,
         often better on few and noisy rows (docs/symmetric_trees.md). Needs
-        ``split_score="plain"``; with ``strategy="auto"`` False tries both.
-    random_strength : float, default=0.0
+        ``split_score="plain"``. By default False, or ``strategy="auto"`` searches.
+    random_strength : float, optional
         Noise in the choice of the cuts of symmetric trees, which lets chance decide among those
-        that are about as good; often better at 1 or 2 (docs/symmetric_trees.md). With
-        ``strategy="auto"`` 0 tries several.
+        that are about as good; often better at 1 or 2 (docs/symmetric_trees.md). By default 0, or
+        ``strategy="auto"`` searches.
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
@@ -229,12 +231,13 @@ def fit(
         model, and a specific model ends. None leaves nothing to single tasks: all use
         `num_boost_round` rounds of the common model and `specific_rounds` of their own, numbers to
         be tuned for all tasks together. Better where a task has few validation rows, whose best
-        round is mostly chance.
+        round is mostly chance. Not with ``strategy="auto"``.
     min_delta : float, default=0.0
-        Smaller improvements do not count.
+        Smaller improvements do not count. Not with ``strategy="auto"``.
     eval_metric : str or Metric, or mapping of task name to either, optional
         By default the objective's; see :func:`mtboost.metrics.get_metric`. A mapping, which may
-        leave tasks out, needs an objective for each task.
+        leave tasks out, needs an objective for each task. With ``strategy="auto"`` a built-in one
+        that is a mean over rows: all but ``"auc"`` and ``"aucpr"``.
     eval_set : (X, y[, task[, weight[, base_margin]]]), optional
         Validation rows; tasks without any never quit and get no specific model. They need a base
         margin if the training rows have one.
@@ -243,9 +246,11 @@ def fit(
         held out. ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of
         the common model and none gets a specific one.
     specific_params : mapping, optional
-        Parameters of the specific models that differ from `params`.
+        Parameters of the specific models that differ from `params`. Without it
+        ``strategy="auto"`` tries stumps too, unless `params` says how large trees are.
     specific_rounds : int, default=500
-        Most rounds of a specific model; 0 for none.
+        Most rounds of a specific model; 0 for none. The independent models of
+        ``strategy="auto"`` have up to `num_boost_round`, or with 0 none.
     feature_prior : "auto", mapping of feature name to float, or array-like, optional
         Importances by which the specific models draw their features (eruhimov2007), such as those
         of :func:`feature_prior`; one number for each common column, if not by name. ``"auto"``
@@ -254,19 +259,21 @@ def fit(
         at ⌊√M⌋ of the task's M features, or as many as ``colsample_bynode`` says. XGBoost only.
     task_weight : mapping of task name to float, or "balanced", optional
         Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
-    refit : bool, default=False
+    refit : bool, optional
         Train both stages again on training and validation rows together, with the rounds found.
-        Not with `eval_set`.
+        True not with `eval_set`. By default False, or True with ``strategy="auto"``.
     baselines : bool, default=False
         Also train what one would do without mtboost (pooled, one model each, task as a category),
         to be compared in :meth:`MultiTaskModel.report`. With an objective for each task only one
         model each can be.
     callbacks : sequence of callbacks
-        Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``.
+        Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``; with
+        ``strategy="auto"`` for that of the final model only.
     on_round : callable, optional
         Told of each round of the common model, if there are validation rows: the number of rounds
         so far, and a dict of task name to the validation metric after them. What it raises ends
-        the training, as ``optuna.TrialPruned``.
+        the training, as ``optuna.TrialPruned``. ``strategy="auto"`` tells of the common model that
+        it has chosen, on the training rows.
     verbose : bool or int, default=False
         Print progress every so many rounds.
     n_threads : int, optional
@@ -288,7 +295,10 @@ def fit(
     zhang2019, section 3.
     """
     check_choice("strategy", strategy, ("two-stage", "auto"))
-    if strategy == "auto" and common_features is None and _has_names(X, feature_names):
+    is_auto = strategy == "auto"
+    if is_auto:
+        _check_auto(patience, min_delta)
+    if is_auto and common_features is None and _has_names(X, feature_names):
         common_features = "all"  # what a task lacks does no harm in trees, and may help the others
     data = Dataset(
         X,
@@ -310,9 +320,22 @@ def fit(
         elsewhere={**library.arguments, "num_class": "params"},
     )
     if num_boost_round is None:
-        num_boost_round = _AUTO_ROUNDS if strategy == "auto" else _ROUNDS
+        num_boost_round = _AUTO_ROUNDS if is_auto else _ROUNDS
     threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
-    score: Score = "plain" if strategy == "auto" else split_score
+    score = split_score or ("plain" if is_auto else "entropy")
+    searched = {
+        "pooling": pooling,
+        "task_splits": task_splits,
+        "symmetric_trees": symmetric_trees,
+        "random_strength": random_strength,
+    }
+    given = {name for name, value in searched.items() if value is not None}
+    if task_splits is None:
+        task_splits = False
+    if symmetric_trees is None:  # auto tries them, with this noise
+        symmetric_trees = is_auto and random_strength is not None and score == "plain"
+    if random_strength is None:
+        random_strength = 0.0
     penalty, n_descriptors = task_splits_of(task_splits, score, objective, data)
     stages = TwoStages(
         backend=library,
@@ -334,11 +357,12 @@ def fit(
         n_descriptors=n_descriptors,
         symmetric=check_symmetric(symmetric_trees, random_strength, score),
         on_round=on_round,
+        given=given | library.parameters(params or {}).keys(),
     )
     if isinstance(objective, Mapping):
         metrics = metrics_by_task(eval_metric, objective, data.tasks, library, settings)
         stages = mixed_stages(stages, objective, metrics)
-    make_split_score(split_score, beta)
+    make_split_score(score, beta)
     check_rows(library, data, objective, settings)
     data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
     valid: Dataset | None
@@ -352,7 +376,7 @@ def fit(
         check_rows(library, valid, objective, settings, "eval_set: ")
     else:
         classes = labels_are_classes(objective, data.tasks)
-        if strategy == "auto" and validation_fraction == "auto":
+        if is_auto and validation_fraction == "auto":
             validation_fraction = 0.2  # for a single task too
         train_rows, valid = hold_out(data, validation_fraction, classes, seed)
     if train_rows.weight is not None and not train_rows.weight.any():
@@ -361,8 +385,19 @@ def fit(
             "Rows held out for validation (validation_fraction) are no training rows."
         )
 
-    if strategy == "auto":
-        return _fit_auto(stages, data, train_rows, valid, task, baselines, tuple(callbacks))
+    if is_auto:
+        if valid is None:
+            raise _no_validation_rows(validation_fraction)
+        return _fit_auto(
+            stages,
+            data,
+            train_rows,
+            valid,
+            task,
+            refit is None or refit,
+            baselines,
+            tuple(callbacks),
+        )
     stages = stages.on_rows(train_rows)
     with openmp_threads(stages.n_threads):
         common = stages.fit_common(train_rows, valid, tuple(callbacks))
@@ -400,42 +435,79 @@ def _has_names(X: Any, feature_names: Any) -> bool:
     return feature_names is not None or as_table(next(iter(X.values()))).feature_names is not None
 
 
+def _check_auto(patience: object, min_delta: object) -> None:
+    """Refuse arguments that ``strategy="auto"`` has no use for."""
+    if patience is None:
+        raise ParameterError(
+            "strategy='auto' finds numbers of rounds on the validation rows, and patience=None "
+            "fixes them: pass a number, or strategy='two-stage'."
+        )
+    if min_delta:
+        raise ParameterError(
+            f"min_delta is {min_delta!r}, but strategy='auto' takes the rounds with the least mean "
+            "loss of many tasks, however small the difference: leave it out."
+        )
+
+
+def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
+    """What to do about it."""
+    if not fraction:
+        return ParameterError(
+            "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "
+            "above 0."
+        )
+    assert fraction != "auto"
+    n_rows = int(0.5 / fraction) + 1  # of which a part that rounds to 1 is held out
+    return ParameterError(
+        f"strategy='auto' chooses on validation rows, and validation_fraction={fraction:g} holds "
+        f"out one of {n_rows} rows of a task (for a classifier, of a class in it): none has as "
+        "many. Give eval_set, or more rows."
+    )
+
+
 def _fit_auto(
     stages: TwoStages,
     data: Dataset,
     train: Dataset,
-    valid: Dataset | None,
+    valid: Dataset,
     task: Any,
+    refit: bool,
     baselines: bool,
     callbacks: tuple[Any, ...],
 ) -> MultiTaskModel:
-    """Choose how much to share on `train` and `valid`, and train that on `data`."""
-    if valid is None:
-        raise ParameterError(
-            "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "
-            "above 0."
-        )
+    """Choose how much to share on `train` and `valid`, and train that, with `refit` on `data`."""
     if isinstance(stages.metric_names, dict) or stages.objective is not None:
         raise ParameterError(
             "strategy='auto' compares losses of all tasks: give it one objective by name."
         )
-    metric = stages.backend.default_metric(stages.params)
-    rate = _AUTO_LEARNING_RATE if data.n_rows <= _MANY_ROWS else _LARGE_LEARNING_RATE
+    if not is_mean_of_rows(stages.metric):
+        raise ParameterError(
+            f"strategy='auto' compares losses row by row, and eval_metric={stages.metric.name!r} "
+            "is not known to be a mean over rows: leave it out, or pass one such as "
+            f"{stages.backend.default_metric(stages.params).name!r}."
+        )
+    judges = valid
+    if valid.weight is not None:
+        if not valid.weight.any():
+            raise DataError(
+                "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
+                "eval_set, or hold out more rows by validation_fraction."
+            )
+        judges = valid.take(np.flatnonzero(valid.weight))
+    rate = AUTO_LEARNING_RATE if data.n_rows <= _MANY_ROWS else _LARGE_LEARNING_RATE
     stages = replace(
         stages,
         params={"learning_rate": rate, **stages.params},
-        metric=metric,
-        patience=stages.patience or _AUTO_PATIENCE,
-        common_patience=stages.patience or _AUTO_PATIENCE,
+        common_patience=stages.patience,
     )
     with openmp_threads(stages.n_threads):
-        plan = plan_sharing(stages, train, valid)
+        plan = plan_sharing(stages, train, judges)
         scores = plan.scores
         if baselines:
             for name, values in baseline_scores(stages, train, valid).items():
                 for name_of_task, value in values.items():
                     scores[name_of_task][name] = value
-        common, specific = fit_plan(plan, data, callbacks)
+        common, specific = fit_plan(plan, data if refit else train, callbacks)
     return MultiTaskModel(
         common_trees=common.trees,
         specific={name: model.booster for name, model in specific.items()},

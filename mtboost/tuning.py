@@ -136,7 +136,9 @@ def tune(
         By default: ``max_depth`` (LightGBM: ``max_leaves``), ``learning_rate``,
         ``min_child_weight`` (``min_child_samples``), ``subsample``, ``colsample_bytree``,
         ``split_score``, and the depth (leaves) of the specific models, without those that are fixed
-        by `fit_arguments`. Numbers of rounds are found by the validation rows, not searched.
+        by `fit_arguments`. Numbers of rounds are found by the validation rows, not searched. With
+        ``strategy="auto"``, which finds the others itself, only ``min_child_weight``
+        (``min_child_samples``) and ``colsample_bytree``.
     study : optuna.Study, optional
         A study with its own sampler, pruner or storage, to which trials are added.
     refit : bool, optional
@@ -222,7 +224,7 @@ def tune(
     def score(trial: optuna.Trial) -> float:
         arguments = own_space.arguments(own_space.values(trial))
         watch = _Pruning(trial, own_space.learning_rate(arguments), metric)
-        model = fit(X, y, task=task, **arguments, on_round=watch)
+        model = fit(X, y, task=task, **arguments, on_round=watch, refit=False)
         scores = {name: report.scores.get("final") for name, report in model.reports.items()}
         known = {name: value for name, value in scores.items() if value is not None}
         trial.set_user_attr("scores", {str(name): value for name, value in known.items()})

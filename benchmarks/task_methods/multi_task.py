@@ -222,7 +222,6 @@ def auto(train: Rows, seed: int, budget: Budget) -> Fitted:
         seed,
         budget,
         strategy="auto",
-        params={"learning_rate": finer.learning_rate},
         num_boost_round=finer.rounds,
         specific_rounds=SPECIFIC_ROUNDS,
         patience=budget.patience,

@@ -523,9 +523,9 @@ def _train(
     callbacks: Sequence[Any],
 ) -> lightgbm.Booster:
     own = dict(params) if objective is None else {**params, "objective": objective}
-    if _LISTS.keys() & own.keys():
-        own |= _lists(own, matrix.construct().num_feature())
     with quiet_unless_asked(params):
+        if _LISTS.keys() & own.keys():
+            own |= _lists(own, matrix.construct().num_feature())
         booster = lightgbm.train(
             own,
             matrix,

@@ -136,6 +136,8 @@ class XgboostBackend(Backend):
 
     def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
         size = {"max_depth": 1, "max_leaves": 0, "grow_policy": "depthwise"}
+        # XGBoost refuses what float32 cannot hold with all digits, also those that it rounds to.
+        penalty = min(max(penalty, 1e-37), 1e38)
         return {**params, **size, "reg_lambda": penalty, "learning_rate": learning_rate}
 
     def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:

@@ -290,7 +290,7 @@ def test_the_number_of_rounds_depends_on_the_strategy(monkeypatch):
     estimator.fit(NUMBERS, VALUES, task=SHOP)
     assert set(estimator.quit_round_.values()) == {100}
     monkeypatch.setattr("mtboost.training._AUTO_ROUNDS", 3)
-    estimator.set_params(strategy="auto").fit(NUMBERS, VALUES, task=SHOP)
+    estimator.set_params(strategy="auto", patience=5).fit(NUMBERS, VALUES, task=SHOP)
     assert set(estimator.quit_round_.values()) <= {0, 1, 2, 3}
 
 
@@ -362,6 +362,23 @@ def test_report_history_and_boosters_are_the_models(library):
         rtol=0,
         atol=library.atol,
     )
+
+
+def test_a_model_without_validation_rows_has_no_history_to_draw(library):
+    pytest.importorskip("matplotlib").use("agg")
+    options = {"validation_fraction": 0, "backend": library.name}
+    estimator = MultiTaskRegressor(task="shop", **options, **FAST).fit(FRAME, VALUES)
+    with pytest.raises(DataError, match="no validation curves to draw: fit it with validation"):
+        estimator.plot_history()
+
+
+def test_what_an_estimator_fixes_auto_keeps(library):
+    fixed = {"pooling": 2.0, "task_splits": False, "random_strength": 0.5, "max_depth": 2}
+    options = {"strategy": "auto", "backend": library.name, **fixed, **FAST}
+    estimator = MultiTaskRegressor(task="shop", **options).fit(FRAME, VALUES)
+    tried = [*estimator.model_.common_losses]
+    assert all("given size, given pooling" in name for name in tried)
+    assert {name.partition("strength ")[2] for name in tried} <= {"", "0.5"}
 
 
 def test_before_fit_everything_is_refused_as_unfitted():

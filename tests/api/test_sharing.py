@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """fit(strategy="auto"): what it chooses, and that it trains what it has chosen."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.metrics import mean_squared_error
 
 import mtboost
-from mtboost.errors import ParameterError
-from mtboost.metrics import get_metric
+from mtboost.dataset import Dataset
+from mtboost.errors import DataError, ParameterError
+from mtboost.metrics import Metric, get_metric
 from mtboost.sharing_evidence import _curves, _shared_rounds, pays_for_all
 from mtboost.sharing_search import search
 from mtboost.shrinkage import shrunk_means
 from mtboost.stages import MeanWatch, TwoStages, from_loss
+from mtboost.validation import hold_out
 
 N_TASKS, N_EACH = 6, 150
 # One size of trees: the search is then a third as long.
@@ -167,11 +172,6 @@ def test_a_task_without_weight_has_nothing_to_be_averaged_with(library, monkeypa
     )
     model = fitted(library, (X, y, task), weight=(task > 0).astype(float))
     assert rmse(model, SAME).max() < 0.5
-
-
-def test_what_auto_ignores_is_no_error(library):
-    model = fitted(library, tasks_of(SAME), symmetric_trees=True, task_splits=True)
-    assert all("symmetric" in setting for setting in model.common_losses)
 
 
 def test_an_independent_task_begins_at_its_own_start(library):
@@ -339,6 +339,212 @@ def rmse_of(prediction, y):
     return float(np.sqrt(np.mean((prediction - y) ** 2)))
 
 
+# What the user fixes ------------------------------------------------------------------------------
+
+# One size and one part of the rows, few rounds: what is tested is which settings are tried.
+QUICK = {"num_boost_round": 8, "specific_rounds": 4, "patience": 4}
+
+
+def tried(library, data=None, **options):
+    """Names of the common models that were tried."""
+    params = {**OPTIONS["params"], **SAMPLING[library.name]}
+    model = fitted(library, data or tasks_of(SAME), **{"params": params, **QUICK, **options})
+    return model, [*model.common_losses]
+
+
+@pytest.mark.parametrize(
+    ("fixed", "in_all", "in_none"),
+    [
+        ({"pooling": 3.0}, "given pooling", "pooled"),
+        ({"pooling": "auto"}, "given pooling", "pooled"),
+        ({"pooling": np.inf}, "pooled", "pooling"),
+        ({"task_splits": True}, "given task splits", "descriptors"),
+        ({"task_splits": "descriptors"}, "given task splits", "few"),
+        ({"task_splits": False}, "", "task splits"),
+        ({"symmetric_trees": True, "random_strength": 0.5}, "random strength 0.5", "strength 1"),
+        ({"symmetric_trees": True}, "symmetric", "none"),
+        ({"symmetric_trees": False, "params": {}}, "depth", "symmetric"),
+        ({"split_score": "entropy", "params": {}}, "depth", "symmetric"),
+        ({"split_score": "entropy"}, "given size", "task splits"),
+    ],
+)
+def test_what_is_fixed_is_not_searched(library, fixed, in_all, in_none):
+    model, names = tried(library, **fixed)
+    assert len(names) > 1 or "pooling" in fixed
+    for name in names:
+        assert in_all in name
+        assert in_none not in name
+    if fixed.get("pooling") == 3.0:
+        assert model.common_trees.pooled.pooling == 3.0
+
+
+def test_a_noise_that_is_fixed_is_tried_beside_ordinary_trees(library):
+    _, names = tried(library, random_strength=0.5)
+    symmetric = [name for name in names if "symmetric" in name]
+    assert symmetric
+    assert all("random strength 0.5" in name for name in symmetric)
+    assert len(symmetric) < len(names)
+
+
+def test_a_split_score_that_is_fixed_is_used(library):
+    plain, expected = tried(library, tasks_of(UNRELATED), task_splits=False)
+    model, names = tried(library, tasks_of(UNRELATED), split_score="entropy")
+    assert names == expected
+    assert model.common_losses[names[0]] != plain.common_losses[names[0]]
+
+
+def test_a_metric_that_is_fixed_decides(library):
+    data = tasks_of(OUTLIER)
+    model, names = tried(library, data, eval_metric="mae")
+    by_default, _ = tried(library, data)
+    assert model.metric == "mae"
+    assert {"mae common", "mae final"} <= set(model.report().columns)
+    same = {"given size, pooled", "given size, pooling 2"} & set(names)
+    assert same
+    for name in same:  # mean absolute errors and mean squares of the same models
+        assert model.common_losses[name] != pytest.approx(by_default.common_losses[name], rel=0.1)
+
+
+@pytest.mark.parametrize("size", [{}, {"max_depth": 3}])
+def test_parameters_that_are_fixed_are_those_of_a_tasks_own_models_too(library, size, monkeypatch):
+    seen = []
+
+    def watched(stages, *args, **options):
+        seen.append({**stages.params, **stages.specific_params})
+        return fit_specific(stages, *args, **options)
+
+    fit_specific = TwoStages.fit_specific
+    monkeypatch.setattr(TwoStages, "fit_specific", watched)
+    penalty = {"xgboost": "reg_lambda", "lightgbm": "lambda_l2"}[library.name]
+    params = {"learning_rate": 0.3, penalty: 2.0, **size, **SAMPLING[library.name]}
+    fitted(library, tasks_of(UNRELATED), **{**QUICK, "params": params})
+    assert {(own["learning_rate"], own[penalty]) for own in seen} == {(0.3, 2.0)}
+    assert (1 in {own["max_depth"] for own in seen}) == (not size)  # stumps
+
+
+def test_without_refit_the_final_model_is_one_of_the_training_rows(library):
+    X, y, task = tasks_of(OUTLIER)
+    data = Dataset(X, y, task=task)
+    train, valid = hold_out(data, 0.2, False, 0)
+    of_rows = [(part.common.native, part.labels(), task_of_rows(part)) for part in (train, valid)]
+    one, _ = tried(library, (X, y, task), refit=False)
+    same, _ = tried(library, of_rows[0], eval_set=of_rows[1])
+    assert library.raw(one.booster(0)) == library.raw(same.booster(0))
+    other, _ = tried(library, (X, y, task), refit=True)
+    default, _ = tried(library, (X, y, task))
+    assert library.raw(other.booster(0)) == library.raw(default.booster(0))
+    assert library.raw(other.booster(0)) != library.raw(one.booster(0))
+
+
+def task_of_rows(data):
+    return np.array(data.tasks.names)[data.tasks.codes]
+
+
+def test_monotone_constraints_go_without_pooling(library):
+    params = {**OPTIONS["params"], "monotone_constraints": (0, 1, 0)}
+    model, names = tried(library, params=params)
+    assert not any("pooling" in name for name in names)
+    X = np.full((50, 3), 0.5)
+    X[:, 1] = np.linspace(0, 1, 50)
+    assert (np.diff(model.predict({0: X})[0]) >= -1e-6).all()
+
+
+# What is told -------------------------------------------------------------------------------------
+
+
+def test_histories_are_those_that_the_scores_are_read_from(library, monkeypatch):
+    monkeypatch.setattr("mtboost.sharing_evidence.Evidence.better_alone", lambda self: [])
+    model = fitted(library, tasks_of(UNRELATED), pooling=np.inf, task_splits=False)
+    assert (model.report()["sharing"] != "common").any()
+    for name, report in model.reports.items():
+        common, specific = model.history[name].values()
+        if report.sharing != "independent":  # which uses no common rounds
+            assert common[report.quit_round] == pytest.approx(report.scores["common"])
+        if report.sharing == "common + specific":
+            score = report.scores["common + specific"]
+            assert specific[report.specific_rounds] == pytest.approx(score)
+        assert report.scores["final"] == report.scores[report.sharing]
+
+
+def test_histories_of_other_steps_are_not_told(library, monkeypatch):
+    monkeypatch.setattr(
+        "mtboost.sharing_evidence.Evidence.ways",
+        lambda self: dict.fromkeys(range(N_TASKS), "independent"),
+    )
+    data = tasks_of(SAME)  # of which independent models are far from the common one
+    params = {**OPTIONS["params"], "learning_rate": 0.02}
+    model = fitted(library, data, params=params, num_boost_round=200, patience=3)
+    assert all(report.specific_rounds for report in model.reports.values())
+    curves = [report.specific_history for report in model.reports.values()]
+    assert not any(curve.size for curve in curves)
+    model = fitted(library, data)
+    assert all(report.specific_history.size for report in model.reports.values())
+
+
+@pytest.mark.parametrize("way", ["common", "common + specific", "averaged", "independent"])
+def test_histories_are_drawn(library, way, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.setattr(
+        "mtboost.sharing_evidence.Evidence.ways",
+        lambda self: dict.fromkeys(range(N_TASKS), way),
+    )
+    monkeypatch.setattr("mtboost.sharing_evidence.Evidence.better_alone", lambda self: [])
+    model, _ = tried(library)
+    axes = model.plot_history()
+    assert len(axes.get_legend().get_texts()) == N_TASKS
+    dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert len(dashed) == (0 if way == "common" else N_TASKS)
+    if dashed:
+        starts_late = way == "common + specific"
+        assert (min(line.get_xdata()[0] for line in dashed) > 0) == starts_late
+
+
+def test_the_rounds_of_the_chosen_common_model_are_told_once(library):
+    told = []
+    data = tasks_of(OUTLIER)
+    model, _ = tried(library, data, on_round=lambda *of_round: told.append(of_round))
+    assert [n_rounds for n_rounds, _ in told] == list(range(1, len(told) + 1))
+    _, scores = told[max(model.quit_round.values()) - 1]
+    assert scores[0] == pytest.approx(model.reports[0].scores["common"])
+
+
+# Weights and few rows -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [1e-45, 1e-38, 1e-30, 1e30])
+def test_any_weights_are_no_error(library, weight):
+    X, y, task = tasks_of(SAME)
+    model, _ = tried(library, (X, y, task), weight=np.full(len(y), weight), params={})
+    assert np.isfinite(model.predict(X, task=task)).all()
+
+
+def test_validation_rows_without_weight_are_an_error(library):
+    X, y, task = tasks_of(SAME)
+    held_out = hold_out(Dataset(np.arange(len(y))[:, None], y, task=task), 0.2, False, 0)[1]
+    weight = np.ones(len(y))
+    weight[held_out.common.native[:, 0]] = 0.0
+    with pytest.raises(DataError, match="validation rows, and the weight of each is zero"):
+        fitted(library, (X, y, task), weight=weight)
+
+
+def test_a_task_whose_validation_rows_have_no_weight_follows_the_others(library):
+    X, y, task = tasks_of(SAME)
+    valid = tasks_of(SAME, seed=1, n_each=30)
+    model, _ = tried(library, (X, y, task), eval_set=(*valid, (valid[2] > 0).astype(float)))
+    report = model.report()
+    assert np.isnan(report.loc[0, "rmse common"])
+    assert report.loc[1:, "rmse common"].notna().all()
+    assert np.isfinite(model.predict(X, task=task)).all()
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_too_few_rows_to_hold_any_out_are_an_error_that_says_how_many(library, n_rows):
+    X, y, _ = tasks_of([wave], n_each=12 * n_rows)
+    task = np.arange(len(X)) // n_rows
+    with pytest.raises(ParameterError, match="one of 3 rows of a task .*: none has as many"):
+        fitted(library, (X, y, task))
+
+
 # What is refused ----------------------------------------------------------------------------------
 
 
@@ -346,11 +552,19 @@ def rmse_of(prediction, y):
     ("options", "message"),
     [
         ({"validation_fraction": 0}, "chooses on validation rows"),
+        ({"patience": None}, "patience=None fixes them"),
+        ({"min_delta": 0.1}, "min_delta is 0.1"),
+        ({"eval_metric": "auc"}, "eval_metric='auc' is not known to be a mean over rows"),
+        (
+            {"eval_metric": Metric("own", mean_squared_error, greater_is_better=False)},
+            "eval_metric='own' is not known to be a mean over rows",
+        ),
         ({"objective": lambda margin, data: (margin, np.ones_like(margin))}, "one objective"),
         ({"strategy": "best"}, "strategy must be"),
     ],
 )
-def test_what_it_cannot_choose_by_is_an_error(library, options, message):
+def test_what_it_cannot_choose_by_is_an_error(library, options, message, monkeypatch):
+    monkeypatch.setattr(TwoStages, "fit_common", partial(pytest.fail, "training"))
     with pytest.raises(ParameterError, match=message):
         fitted(library, tasks_of(SAME), **options)
 

@@ -130,6 +130,31 @@ def test_rows_to_validate_on_may_be_given_and_are_not_fitted():
     assert found.best_score == mean_score(found.model)
 
 
+QUICK_AUTO = {"strategy": "auto", "params": {"max_depth": 2}, "n_trials": 2}
+
+
+def test_what_auto_leaves_open_is_searched(tune, fit):
+    found = tune(**QUICK_AUTO)
+    assert len(found.best_params) == 2  # least data in a leaf, columns
+    assert set(states(found.study)) == {"COMPLETE"}
+    options = {name: value for name, value in QUICK_AUTO.items() if name != "n_trials"}
+    assert found.study.trials[0].value == mean_score(fit(**options))
+    assert found.model.common_losses
+    assert found.model.report()["rows"].sum() < N_ROWS  # by which its settings were chosen
+    assert (
+        found.model.predict(X, task=TASK) == fit(**found.fit_arguments).predict(X, task=TASK)
+    ).all()
+
+
+def test_what_a_trial_sets_auto_keeps(tune):
+    space = {"split_score": ["entropy"], "pooling": [0.5], "learning_rate": (0.1, 0.3)}
+    found = tune(**{**QUICK_AUTO, "space": space, "n_trials": 1})
+    assert all("given pooling" in name for name in found.model.common_losses)
+    assert found.model.common_trees.pooled.pooling == 0.5
+    steps = [len(trial.intermediate_values) for trial in found.study.trials]
+    assert min(steps) > 0
+
+
 def test_tasks_may_have_tables_of_their_own():
     tables = {name: X[name == TASK] for name in ("a", "b")}
     labels = {name: Y[name == TASK] for name in ("a", "b")}
