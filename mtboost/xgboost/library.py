@@ -464,9 +464,11 @@ def _parse_monotone(text: str) -> list[int]:
 
 
 def _parse_interactions(text: str) -> list[list[int]]:
-    """Parse XGBoost's ``"[[0,1],[2]]"``."""
+    """Parse XGBoost's ``"[[0,1],[2]]"``; in ``"[]"`` no two features may meet, as in ``"[[]]"``."""
+    if not text:
+        return []
     try:
-        return [[int(feature) for feature in group] for group in json.loads(text or "[]")]
+        return [[int(feature) for feature in group] for group in json.loads(text)] or [[]]
     except (TypeError, ValueError):
         raise ParameterError(
             f"interaction_constraints must be a list of lists of features, found {text!r}."

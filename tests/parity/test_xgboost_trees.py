@@ -17,6 +17,12 @@ import scipy.sparse
 import sklearn.datasets
 import xgboost
 from model_documents import assert_same_model, document, trees
+from parity.test_naive_twin_is_xgboost import (
+    random_gradients,
+    random_params,
+    random_table,
+    stock_parameters,
+)
 
 from mtboost.tables import as_table
 from mtboost.xgboost import TaskSplit
@@ -110,6 +116,7 @@ PARAMETERS = {
     "monotone by loss": {**LOSSGUIDE, "max_leaves": 9, "monotone_constraints": SIGNS, "alpha": 1},
     "monotone, max_delta_step": {"monotone_constraints": SIGNS, "max_delta_step": 0.2},
     "interactions": {"max_depth": 4, "interaction_constraints": "[[0, 1], [1, 2], [2]]"},
+    "interactions of no features": {"max_depth": 4, "interaction_constraints": "[]"},
     "interactions by loss": {**LOSSGUIDE, "interaction_constraints": "[[0, 1], [1, 2]]"},
     "16 bins": {"max_bin": 16},
     "64 bins": {"max_bin": 64},
@@ -163,6 +170,28 @@ def test_categories_are_split_as_by_hist(name, params):
 @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 def test_a_dmatrix_gives_the_trees_of_hist(problem, params):
     assert_parity(params, lambda: problem.matrix(xgboost.DMatrix))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_trees_are_those_of_hist_whatever_the_table_and_the_settings(seed):
+    rng = np.random.default_rng(1000 + seed)
+    table = random_table(rng)
+    n_rows, n_features = table.X.shape
+    gradient, hessian = random_gradients(n_rows, rng)
+    params = {**stock_parameters(random_params(n_features, rng)), "base_score": 0.0}
+    params |= {"max_bin": int(rng.choice([4, 16, 256])), "nthread": 1}
+    kind = xgboost.DMatrix if rng.random() < 0.5 else xgboost.QuantileDMatrix
+    problem = Problem(table.X, table.y, None, list(table.feature_types))
+
+    def objective(margin, data):
+        return gradient + hessian * margin, hessian
+
+    def trained(callbacks):
+        matrix = problem.matrix(kind, max_bin=params["max_bin"])
+        return xgboost.train(params, matrix, N_ROUNDS, obj=objective, callbacks=callbacks)
+
+    ours = trained([TaskSplit(three_tasks(n_rows), score="plain")])
+    assert_same_model(ours, trained([]))
 
 
 def as_binary(y):
