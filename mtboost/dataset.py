@@ -16,6 +16,15 @@ from mtboost.task_tables import CommonFeatures, are_all, from_mapping, is_mappin
 from mtboost.tasks import TaskName, TaskSet
 
 
+def _columns_by_name(table: Table, names: list[str]) -> Table:
+    if table.feature_names is None and names:
+        raise DataError(
+            f"common_features: X has no column {names[0]!r}, for its columns have no names: give "
+            f"feature_names, or a DataFrame."
+        )
+    return table.select(names)
+
+
 def is_column(task: Any) -> TypeGuard[str | int]:
     """Whether `task` names a column of X rather than giving one label a row."""
     return isinstance(task, (str, int)) and not isinstance(task, bool)
@@ -103,7 +112,7 @@ class Dataset:
             else as_base_margin(base_margin, n_rows, _n_columns(base_margin))
         )
         chosen = None if are_all(common_features) else common_features
-        self.common = table if chosen is None else table.select(list(chosen))
+        self.common = table if chosen is None else _columns_by_name(table, list(chosen))
         self._tables = None
         self._table = table
 

@@ -140,6 +140,7 @@ BAD_DATA = {
     ),
     "too few names": ({"feature_names": ["p"]}, "feature_names has 1 names, X has 3 columns"),
     "common without names": ({"common_features": ["p"]}, "no column 'p'.*no names"),
+    "common by position": ({"common_features": [0, 1]}, "no column 0.*no names"),
     "common unknown": ({"X": FRAME, "common_features": ["P"]}, "no column 'P'"),
     "task weights lack a task": ({"task_weight": {0: 1}}, "task_weight lacks task 1"),
     "validation of other tasks": (
