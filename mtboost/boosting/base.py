@@ -108,6 +108,8 @@ class BaseBoosting(TableEstimator):
         ------
         DataError, ParameterError, ValueError
             Before any tree grows, if something does not fit together.
+        TrainingError
+            Residuals leave the range of float32.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "models_")

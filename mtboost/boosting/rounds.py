@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.growth import naming_the_round
 from mtboost.table_estimator import CoreTable
 
 Margins = npt.NDArray[np.float32]
@@ -164,7 +165,8 @@ def run_rounds(
     """Train; the training loss after each round. A callback that returns True ends the training."""
     losses: list[float] = []
     for number in range(1, n_rounds + 1):
-        engine.update(n_threads=n_threads)
+        with naming_the_round(number):
+            engine.update(n_threads=n_threads)
         losses.append(engine.mean_loss())
         goes_on, score = True, None
         if validation is not None:

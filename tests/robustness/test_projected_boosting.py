@@ -10,7 +10,9 @@ import threading
 import numpy as np
 import pytest
 
+import mtboost
 from mtboost import _core
+from mtboost.errors import TrainingError
 
 f32 = np.float32
 X = np.array([[1, 0], [1, 1], [1, 4], [1, 5], [1, 8], [1, 9]], f32)  # the second column tells
@@ -117,6 +119,15 @@ def test_residuals_out_of_range_stop_training_before_anything_changes():
         huge.update()
     assert huge.model.n_trees == 0
     np.testing.assert_array_equal(huge.margins[:, 0], start_margins[:, 0])
+
+
+@pytest.mark.parametrize(
+    "estimator", [mtboost.ProjectedBoostingRegressor, mtboost.PriorSamplingRegressor]
+)
+def test_a_round_whose_residuals_leave_the_range_is_named(estimator):
+    model = estimator(learning_rate=1e38, n_estimators=9, min_samples_leaf=1, random_state=0)
+    with pytest.raises(TrainingError, match=r"Round \d: a residual is not finite"):
+        model.fit(X, 10 * Y[:, 0])
 
 
 def model_parts():
