@@ -53,6 +53,8 @@ def threads_of_jobs(n_jobs: int | None) -> int | None:
     if n_jobs == 0:
         refuse("n_jobs", n_jobs, "an integer other than 0", "None")
     return int(joblib.effective_n_jobs(n_jobs))
+
+
 def map_in_threads(
     function: Callable[[_Item], _Result],
     items: Sequence[_Item],
