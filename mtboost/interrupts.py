@@ -9,6 +9,7 @@ base margins of a user's matrix, must be changed back.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal without its slow enumerations
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 State = TypeVar("State")
 # Those that programs handle by an exception, where the system knows them.
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGBREAK")
-_NUMBERS = [number for number in signal.Signals if number.name in _NAMES]
+_NUMBERS = [int(number) for number in signal.Signals if number.name in _NAMES]
 
 
 @contextmanager
@@ -67,18 +68,18 @@ class Signals:
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _NUMBERS:
-            handler = signal.getsignal(number)
+            handler = _signal.getsignal(number)
             if callable(handler):
                 self._handlers[number] = handler
-                signal.signal(number, self)
+                _signal.signal(number, self)
 
     def release(self) -> None:
         """Give the handlers their places back, and let them handle what has come."""
         self._wait = False  # where this object is still a handler, it passes signals on
         try:
             for number, handler in self._handlers.items():
-                if signal.getsignal(number) is self:
-                    signal.signal(number, handler)
+                if _signal.getsignal(number) is self:
+                    _signal.signal(number, handler)
         finally:
             self._deliver()
 

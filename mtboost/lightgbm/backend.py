@@ -22,6 +22,7 @@ from mtboost.lightgbm.library import (
     LOSS_OPTIONS,
     aliases,
     arithmetic,
+    become,
     check_one_machine,
     check_version,
     known_parameters,
@@ -540,7 +541,7 @@ def _train(
     # A model does not depend on the threads that trained it, nor on what LightGBM printed.
     for name, value in (("num_threads", 0), ("verbosity", params.get("verbosity", -1))):
         text = re.sub(rf"(?m)^\[{name}: -?\d+\]$", f"[{name}: {value}]", text)
-    booster.model_from_string(text)
+    become(booster, text)
     return booster.free_dataset()
 
 

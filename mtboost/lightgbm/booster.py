@@ -28,6 +28,7 @@ from mtboost.lightgbm.bins import bin_matrix, threshold_of
 from mtboost.lightgbm.library import (
     Settings,
     arithmetic,
+    become,
     metric_booster,
     read_settings,
     start_score,
@@ -606,7 +607,7 @@ class GrowingBooster(lightgbm.Booster):
 
     def model_from_string(self, model_str: str) -> lightgbm.Booster:
         """Become the stock booster again, of another model: how ``lightgbm.train`` ends."""
-        return release(self).model_from_string(model_str)
+        return become(release(self), model_str)
 
     # Copies and pickles are genuine boosters.
 

@@ -43,7 +43,7 @@ import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.errors import DataError, MissingDependencyError, UnsupportedError
-from mtboost.interrupts import restored
+from mtboost.interrupts import restored, uninterrupted
 from mtboost.threads import default_n_threads
 
 try:
@@ -334,6 +334,15 @@ def _end_quiet(_: None) -> None:
     _QUIET.depth -= 1
     if _QUIET.depth == 0:
         _LIB.LGBM_RegisterLogCallback(_LIB.callback)
+
+
+def become(booster: lightgbm.Booster, text: str) -> lightgbm.Booster:
+    """Let a booster become another model, in place.
+
+    LightGBM frees the old one first, and in between would free it again if it were interrupted.
+    """
+    with uninterrupted():
+        return booster.model_from_string(text)
 
 
 @cache

@@ -17,6 +17,7 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.labels import as_known_labels, as_label_weights
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.library import (
+    become,
     check_one_machine,
     check_version,
     labels_and_weights,
@@ -392,7 +393,7 @@ class _ProjectedBooster(lightgbm.Booster):
         del self.outputs
         booster = cast(lightgbm.Booster, self)
         booster.__class__ = lightgbm.Booster
-        return booster.model_from_string(model_str)
+        return become(booster, model_str)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # LightGBM's copies are genuine boosters.

@@ -18,6 +18,7 @@ from libraries import LIBRARIES
 from model_documents import assert_same_model
 
 import mtboost
+import mtboost.lightgbm
 from mtboost.interrupts import restored, uninterrupted
 from mtboost.lightgbm import library as lightgbm_library
 from mtboost.lightgbm.booster import release, take_over
@@ -433,6 +434,40 @@ def test_whenever_ctrl_c_comes_what_lightgbm_has_made_is_freed_once(function, mo
         if press.n_left >= 0:
             break
     assert number > 3
+
+
+def train_lightgbm(callback):
+    data = lightgbm.Dataset(X, Y, params={"verbosity": -1})
+    lightgbm.train({"verbosity": -1, "num_threads": 1}, data, 2, callbacks=[callback])
+
+
+TRAININGS = {
+    "fit": lambda: fit(None, backend="lightgbm", specific_rounds=2),
+    "TaskSplit": lambda: train_lightgbm(mtboost.lightgbm.TaskSplit(TASK)),
+    "ProjectedObjective": lambda: train_lightgbm(
+        mtboost.lightgbm.ProjectedObjective(np.column_stack([Y, X[:, 1]]))
+    ),
+}
+
+
+@pytest.mark.parametrize("train", TRAININGS.values(), ids=TRAININGS)
+def test_ctrl_c_while_a_booster_becomes_another_frees_the_old_one_once(train, monkeypatch):
+    freed = []
+
+    def free(handle):
+        if handle.value is not None:
+            freed.append(handle.value)
+            if sys._getframe(1).f_code.co_name == "model_from_string":
+                press_ctrl_c()
+        return 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lightgbm.basic._LIB, "LGBM_BoosterFree", free)
+        with pytest.raises(KeyboardInterrupt):
+            train()
+        gc.collect()
+    assert freed
+    assert len(freed) == len(set(freed))
 
 
 def test_ctrl_c_leaves_the_limits_of_threads_as_they_were(monkeypatch):
