@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.backend import Backend
-from mtboost.checks import check_number, check_seed
+from mtboost.checks import check_number, check_seed, refuse
 from mtboost.dataset import Dataset
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.feature_weights import PriorOption, read_importances
 from mtboost.labels import FloatArray
 from mtboost.losses import is_classification, is_multiclass
@@ -31,9 +31,21 @@ def common_parameters(
     data: Dataset,
     n_threads: int | None,
     seed: int,
+    *,
+    is_ours: bool = True,
 ) -> dict[str, Any]:
-    """The library's parameters of both stages, or of the common one of tasks with own losses."""
-    own = backend.parameters(params or {}, elsewhere=backend.arguments)
+    """The library's parameters of both stages, or of the common one of tasks with own losses.
+
+    `is_ours` as of :meth:`Backend.check_values`.
+    """
+    objectives = _names_of(objective)
+    for name in objectives:
+        backend.check_objective(name)
+    own = backend.parameters({} if params is None else params, elsewhere=backend.arguments)
+    if "num_class" in own and objectives and not is_multiclass(objective):
+        raise ParameterError(
+            f"params has 'num_class', but objective={objective!r} has no classes: leave it out."
+        )
     labels = data.labels()
     settings = {
         **backend.settings(
@@ -52,7 +64,23 @@ def common_parameters(
             )
     if is_multiclass(objective) and "num_class" not in settings:
         settings["num_class"] = _count_classes(labels)
+    for name in objectives or [settings["objective"]]:
+        backend.check_values(
+            {**settings, "objective": name}, data.common, "params", is_ours=is_ours
+        )
     return settings
+
+
+def _names_of(objective: object) -> list[str]:
+    """Objectives of the library, each once; none if a function gives the gradients."""
+    if isinstance(objective, str):
+        return [objective]
+    if isinstance(objective, Mapping):
+        return list(dict.fromkeys(objective.values()))
+    if not callable(objective):
+        allowed = "the name of an objective, a mapping of task to name, or a function"
+        refuse("objective", objective, allowed, "None,", kind=ParameterTypeError)
+    return []
 
 
 def _count_classes(labels: FloatArray) -> int:

@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.errors import ParameterError
+from mtboost.checks import check_number, refuse
+from mtboost.errors import ParameterError, ParameterTypeError, UnsupportedError
 from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
-from mtboost.losses import Loss, TaskLoss
-from mtboost.metrics import Metric
+from mtboost.losses import Loss, TaskLoss, is_multiclass
+from mtboost.metrics import WITH_METRIC, Metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
 from mtboost.symmetric_trees import Symmetric
@@ -29,6 +30,15 @@ from mtboost.tasks import TaskName, TaskSet, did_you_mean
 
 Margins = npt.NDArray[Any]
 Params = Mapping[str, Any]
+
+
+def read_number(params: Params, name: str, default: float) -> float:
+    """A parameter as a number, which the libraries also read from a text."""
+    given = params.get(name, default)
+    try:
+        return check_number(name, float(given) if isinstance(given, str) else given)
+    except ValueError:
+        refuse(name, given, "a finite number")
 
 
 class Backend(abc.ABC):
@@ -80,6 +90,8 @@ class Backend(abc.ABC):
         has parameters that belong into another argument of :func:`mtboost.fit`; `others` are names
         that the caller knows beside the library's.
         """
+        if not isinstance(params, Mapping):
+            refuse(argument, params, "a mapping of names to values", kind=ParameterTypeError)
         self.check_one_machine(params)
         known, main_names = self.names_of_parameters()
         checked: dict[str, Any] = {}
@@ -98,6 +110,22 @@ class Backend(abc.ABC):
         return checked
 
     @abc.abstractmethod
+    def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
+        """Raise for values that the library refuses, or trains on without sense, such as NaN.
+
+        Parameters
+        ----------
+        params : mapping
+            All parameters of a training, by their main names.
+        table : Table
+            Whose columns constraints refer to.
+        argument : str
+            What messages call the parameters.
+        is_ours : bool
+            Whether our trees are to be grown with them, not the library's.
+        """
+
+    @abc.abstractmethod
     def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
         """Parameters that the estimators name, as XGBoost does, beside `params` of the library."""
 
@@ -111,6 +139,24 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def check_table(self, table: Table) -> None:
         """Raise unless the library can read the table."""
+
+    def check_objective(self, objective: str) -> None:
+        """Raise unless the core has the loss of an objective.
+
+        Raises
+        ------
+        ParameterError
+            There is none, but one of nearly that name.
+        UnsupportedError
+            There is none.
+        """
+        try:
+            self.loss(objective, {}, 2 if is_multiclass(objective) else 1)
+        except UnsupportedError as error:
+            own = [name for name in WITH_METRIC if (":" in name) == (":" in self.squared_error)]
+            if hint := did_you_mean(objective, own):
+                raise ParameterError(f"{error}{hint}") from None
+            raise
 
     @abc.abstractmethod
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.checks import shown
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
 from mtboost.pooled_leaves import (
     PooledTrees,
@@ -32,6 +33,17 @@ def naming_the_round(number: int) -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise TrainingError(f"Round {number}: {error}") from None
+
+
+def check_groups(groups: Sequence[Sequence[int]], n_features: int) -> None:
+    """Raise unless interaction constraints name columns that there are."""
+    for group in groups:
+        for column in group:
+            if not 0 <= column < n_features:
+                raise ParameterError(
+                    f"interaction_constraints name column {shown(column)}, but there are "
+                    f"{n_features}, counted from 0."
+                )
 
 
 class TaskGrowth:

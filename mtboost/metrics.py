@@ -331,6 +331,8 @@ _DEFAULT_METRIC = {
     "multiclass": "mlogloss",
     "multiclassova": "mlogloss",
 }
+#: Objectives that have a default metric, those of XGBoost with a colon.
+WITH_METRIC = tuple(_DEFAULT_METRIC)
 
 
 def get_metric(metric: str | Metric) -> Metric:

@@ -457,11 +457,11 @@ class MultiTaskModel:
         check_new_name(task, self.tasks)
         stage, library = self._stage, self._library
         data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names)
-        given = dict(params or {})
+        given = library.parameters({} if params is None else params)
         if is_multiclass(self.objective):  # the new task may lack a class
             given["num_class"] = stage.n_outputs
         own = objective_of_new_task(self.objective, objective, task, data, library)
-        settings = common_parameters(library, given, own, data, n_threads, seed)
+        settings = common_parameters(library, given, own, data, n_threads, seed, is_ours=False)
         check_rows(library, data, own, settings)
         stages = TwoStages(
             backend=library,

@@ -104,7 +104,9 @@ def train(
     params = dict(params)
     score: Score = params.pop("split_score", "entropy")
     beta: Beta = params.pop("beta", "auto")
-    params = get_backend("xgboost").parameters(params, others=("split_score", "beta"))
+    library = get_backend("xgboost")
+    params = library.parameters(params, others=("split_score", "beta"))
+    library.check_values(params, data.common, "params", is_ours=True)
 
     def of_rows(part: Dataset) -> dict[str, Any]:
         return {
@@ -315,10 +317,13 @@ def fit(
         objective = objectives_by_task(objective, data.tasks, library)
     settings = common_parameters(library, params, objective, data, n_threads, seed)
     own_params = library.parameters(
-        specific_params or {},
+        {} if specific_params is None else specific_params,
         "specific_params",
         elsewhere={**library.arguments, "num_class": "params"},
     )
+    if own_params:
+        both = {**settings, **own_params}
+        library.check_values(both, data.common, "specific_params", is_ours=False)
     if num_boost_round is None:
         num_boost_round = _AUTO_ROUNDS if is_auto else _ROUNDS
     threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)

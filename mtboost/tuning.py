@@ -190,6 +190,8 @@ def tune(
             "objective is a mapping: metrics of different losses have no mean that trials could be "
             "compared by. Tune with one objective."
         )
+    if isinstance(objective, str):
+        library.check_objective(objective)
     has_eval_set = fit_arguments.get("eval_set") is not None
     if not has_eval_set:
         if fit_arguments.get("validation_fraction", "auto") == "auto":

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.backend import Backend, Margins, Params
+from mtboost.backend import Backend, Margins, Params, read_number
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
@@ -24,6 +24,7 @@ from mtboost.lightgbm.library import (
     arithmetic,
     become,
     check_one_machine,
+    check_values,
     check_version,
     known_parameters,
     objective_lines,
@@ -130,6 +131,9 @@ class LightgbmBackend(Backend):
             own["bagging_freq"] = 1  # LightGBM's default, 0, means no bags
         return {**own, **params}
 
+    def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
+        check_values(params, table.n_features, argument, is_ours=is_ours)
+
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {
             "objective": main_name(objective),
@@ -156,12 +160,12 @@ class LightgbmBackend(Backend):
     def default_metric(self, params: Params) -> Metric:
         return default_metric(
             params["objective"],
-            tweedie_variance_power=float(params.get("tweedie_variance_power", 1.5)),
-            huber_slope=float(params.get("alpha", 0.9)),
+            tweedie_variance_power=read_number(params, "tweedie_variance_power", 1.5),
+            huber_slope=read_number(params, "alpha", 0.9),
         )
 
     def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
-        sigmoid = float(params.get("sigmoid", 1.0))
+        sigmoid = read_number(params, "sigmoid", 1.0)
         return inverse_link(params["objective"], margins, sigmoid=sigmoid)
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
@@ -525,8 +529,13 @@ def _train(
 ) -> lightgbm.Booster:
     own = dict(params) if objective is None else {**params, "objective": objective}
     with quiet_unless_asked(params):
+        matrix.construct()
         if _LISTS.keys() & own.keys():
-            own |= _lists(own, matrix.construct().num_feature())
+            own |= _lists(own, matrix.num_feature())
+        if read_number(params, "bagging_fraction", 1.0) * matrix.num_data() < 1.0:
+            own["bagging_fraction"] = min(
+                1.0, 1.5 / matrix.num_data()
+            )  # a bag without rows is refused
         booster = lightgbm.train(
             own,
             matrix,

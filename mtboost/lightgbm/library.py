@@ -40,9 +40,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from mtboost import _core
-from mtboost.errors import DataError, MissingDependencyError, UnsupportedError
+from mtboost.checks import is_integer, refuse
+from mtboost.errors import DataError, MissingDependencyError, ParameterError, UnsupportedError
+from mtboost.growth import check_groups
 from mtboost.interrupts import restored, uninterrupted
 from mtboost.threads import default_n_threads
 
@@ -69,7 +72,7 @@ _LOSS_NUMBERS = (
 _LOSS_SWITCHES = ("is_unbalance", "reg_sqrt")
 #: Those of both kinds, and how they are read from a user's parameters.
 LOSS_OPTIONS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(_LOSS_NUMBERS, float),
+    **dict.fromkeys(_LOSS_NUMBERS, float),  # once check_values() has seen them
     **dict.fromkeys(_LOSS_SWITCHES, lambda value: str(value).lower() in ("true", "1", "+")),
 }
 # For boosters that are to be made quickly.
@@ -170,13 +173,14 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
                 f"{instead}."
             )
 
+    _check_numbers(params, booster.num_feature())
+
     def number(name: str) -> float:
         return _all_digits(name, params[name], booster.params)
 
     def floats(name: str) -> list[float]:
         return [float(value) for value in params[name].split(",") if value]
 
-    groups = re.findall(r"\[([^\]]*)\]", params["interaction_constraints"])
     return Settings(
         grow=_core.LightgbmParams(
             learning_rate=number("learning_rate"),
@@ -198,7 +202,7 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
             feature_fraction_bynode=number("feature_fraction_bynode"),
             feature_contri=floats("feature_contri"),
             monotone_constraints=[int(value) for value in floats("monotone_constraints")],
-            interaction_constraints=[[int(c) for c in group.split(",")] for group in groups],
+            interaction_constraints=_groups(params),
             seed=int(params["feature_fraction_seed"]) % 2**64,
         ),
         n_threads=default_n_threads(int(params["num_threads"])),
@@ -216,6 +220,56 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
         feature_fraction=number("feature_fraction"),
         feature_fraction_seed=int(params["feature_fraction_seed"]),
     )
+
+
+def check_values(
+    params: Mapping[str, Any], n_features: int, argument: str, *, is_ours: bool
+) -> None:
+    """Raise for values of parameters that LightGBM refuses, or that are not finite.
+
+    Read from a booster of one row without values: LightGBM checks them when one is made.
+
+    Raises
+    ------
+    ParameterError
+        LightGBM refuses a value, or a number is not finite.
+    UnsupportedError
+        Our trees are to be grown, and the parameters ask for trees that only LightGBM can grow.
+    """
+    own = {**params, **_ON_THE_SIDE}
+    if is_integer(params.get("bagging_freq")):
+        own["bagging_freq"] = 0  # LightGBM makes no bags of less than a row
+    try:
+        row = scipy.sparse.csr_matrix((1, n_features))
+        data = lightgbm.Dataset(row, label=[1.0], params=own)
+        booster = lightgbm.Booster(own, data)
+    except (lightgbm.basic.LightGBMError, TypeError, ValueError) as error:
+        check = re.search(r"Check failed: \((\w+)\) (\S+) \((\S+)\)", str(error))
+        reason = str(error) if check is None else f"{check[1]} must be {check[2]} {check[3]}"
+        raise ParameterError(f"{argument}: LightGBM refuses a value: {reason}") from None
+    try:
+        _check_numbers(read_parameters(booster), n_features)
+        if is_ours:
+            read_settings(booster)
+    except ParameterError as error:
+        raise ParameterError(f"{argument}: {error}") from None
+
+
+def _check_numbers(params: Mapping[str, str], n_features: int) -> None:
+    """Raise for what LightGBM accepts, but cannot train on."""
+    for name, text in params.items():
+        values = [part.strip("+-").lower() for part in text.split(",")]
+        if "nan" in values or "inf" in values:
+            refuse(name, text, "finite")
+    if any(float(value) < 0 for value in params["feature_contri"].split(",") if value):
+        refuse("feature_contri", params["feature_contri"], "numbers >= 0")
+    check_groups(_groups(params), n_features)
+
+
+def _groups(params: Mapping[str, str]) -> list[list[int]]:
+    """Interaction constraints."""
+    groups = re.findall(r"\[([^\]]*)\]", params["interaction_constraints"])
+    return [[int(column) for column in group.split(",")] for group in groups]
 
 
 def read_parameters(booster: lightgbm.Booster) -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.backend import Backend, Margins, Params
+from mtboost.backend import Backend, Margins, Params, read_number
 from mtboost.errors import ParameterError
 from mtboost.feature_weights import (
     FeaturePrior,
@@ -37,6 +37,7 @@ from mtboost.xgboost.library import (
     arithmetic,
     check_one_machine,
     check_readable,
+    check_values,
     known_parameters,
     objective_document,
     with_start,
@@ -95,8 +96,24 @@ class XgboostBackend(Backend):
     def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
         return known_parameters(), ALIASES
 
+    def parameters(
+        self,
+        params: Params,
+        argument: str = "params",
+        *,
+        elsewhere: Mapping[str, str] = {},
+        others: Collection[str] = (),
+    ) -> dict[str, Any]:
+        checked = super().parameters(params, argument, elsewhere=elsewhere, others=others)
+        if isinstance(checked.get("monotone_constraints"), list):  # XGBoost knows tuples only
+            checked["monotone_constraints"] = tuple(checked["monotone_constraints"])
+        return checked
+
     def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
         return {**named, **params}
+
+    def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
+        check_values(params, table, argument, is_ours=is_ours)
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {"objective": objective, "nthread": n_threads, "seed": seed}
@@ -111,7 +128,7 @@ class XgboostBackend(Backend):
         check_labels(make_loss(objective, n_outputs), labels)
 
     def loss_options(self, params: Params) -> dict[str, Any]:
-        return {name: float(params[name]) for name in LOSS_OPTIONS if name in params}
+        return {name: read_number(params, name, 0.0) for name in LOSS_OPTIONS if name in params}
 
     def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.Loss:
         return make_loss(objective, n_outputs, arithmetic=arithmetic(), **options)
@@ -119,8 +136,8 @@ class XgboostBackend(Backend):
     def default_metric(self, params: Params) -> Metric:
         return default_metric(
             params["objective"],
-            tweedie_variance_power=float(params.get("tweedie_variance_power", 1.5)),
-            huber_slope=float(params.get("huber_slope", 1.0)),
+            tweedie_variance_power=read_number(params, "tweedie_variance_power", 1.5),
+            huber_slope=read_number(params, "huber_slope", 1.0),
         )
 
     def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:

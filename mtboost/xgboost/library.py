@@ -21,6 +21,7 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -28,11 +29,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import xgboost
 
 from mtboost import _core
+from mtboost.checks import refuse
 from mtboost.errors import MissingDependencyError, ParameterError, UnsupportedError
 from mtboost.feature_weights import n_sampled, sampled_fraction
+from mtboost.growth import check_groups
 from mtboost.tables import Library, Table
 from mtboost.tasks import listed
 from mtboost.threads import default_n_threads
@@ -167,8 +171,11 @@ def read_settings(booster: xgboost.Booster) -> Settings:
     """
     learner = json.loads(booster.save_config())["learner"]
     _refuse_unsupported(learner)
+    _check_finite(learner)
     tree = learner["gradient_booster"]["tree_train_param"]
     generic = learner["generic_param"]
+    groups = _parse_interactions(tree["interaction_constraints"])
+    check_groups(groups, booster.num_features())
     name, options = _read_objective(learner)
     return Settings(
         grow=_core.XgboostParams(
@@ -188,7 +195,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
             colsample_bylevel=float(tree["colsample_bylevel"]),
             colsample_bynode=float(tree["colsample_bynode"]),
             monotone_constraints=_parse_monotone(tree["monotone_constraints"]),
-            interaction_constraints=_parse_interactions(tree["interaction_constraints"]),
+            interaction_constraints=groups,
             seed=int(generic["seed"]) % 2**64,
             arithmetic=arithmetic(),
         ),
@@ -198,6 +205,58 @@ def read_settings(booster: xgboost.Booster) -> Settings:
         objective_options=options,
         n_classes=int(learner["learner_model_param"]["num_class"]),
     )
+
+
+def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_ours: bool) -> None:
+    """Raise for values of parameters that XGBoost refuses, or that are not finite.
+
+    Read from a booster without data: XGBoost says what it thinks of them when it is configured.
+
+    Raises
+    ------
+    ParameterError
+        XGBoost refuses a value, or a number is not finite.
+    UnsupportedError
+        Our trees are to be grown, and the parameters ask for trees that only XGBoost can grow.
+    """
+    categorical = set(table.categorical_features)
+    types = ["c" if name in categorical else "q" for name in table.feature_names or ()]
+    matrix = xgboost.DMatrix(
+        scipy.sparse.csr_array((1, table.n_features), dtype=np.float32),
+        feature_names=table.feature_names and list(table.feature_names),
+        feature_types=types or None,
+        enable_categorical=True,
+        nthread=1,
+    )
+    try:
+        # Unused parameters are ignored here, as in training, which warns of them.
+        quiet = {"validate_parameters": False, "verbosity": 0}
+        booster = xgboost.Booster({**params, **quiet}, cache=[matrix])
+        config = booster.save_config()
+    except (xgboost.core.XGBoostError, AttributeError, TypeError, ValueError) as error:
+        reason = re.sub(r"^\[[\d:]+\] \S+: ", "", str(error).partition("Stack trace")[0].strip())
+        raise ParameterError(f"{argument}: XGBoost refuses a value: {reason}") from None
+    try:
+        learner = json.loads(config)["learner"]
+        _check_finite(learner)
+        tree = learner["gradient_booster"].get("tree_train_param", {})
+        groups = _parse_interactions(tree.get("interaction_constraints", ""))
+        check_groups(groups, table.n_features)
+        if is_ours:
+            read_settings(booster)
+    except ParameterError as error:
+        raise ParameterError(f"{argument}: {error}") from None
+
+
+def _check_finite(learner: dict[str, Any]) -> None:
+    """Raise if a parameter of trees or of the objective is NaN or infinite: XGBoost does not."""
+    booster = learner["gradient_booster"]
+    groups = [booster.get("tree_train_param", {}), booster.get("dart_train_param", {})]
+    groups += [group for group in learner["objective"].values() if isinstance(group, dict)]
+    for group in groups:
+        for name, text in group.items():
+            if str(text).strip("+-").lower() in ("nan", "inf", "infinity"):
+                refuse(name, float(text), "a finite number")
 
 
 def objective_name(booster: xgboost.Booster) -> str:
@@ -334,6 +393,7 @@ def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -
         A parameter that vector trees, or the split gradient, cannot have in this version.
     """
     learner = json.loads(booster.save_config())["learner"]
+    _check_finite(learner)
     train, gbm = learner["learner_train_param"], learner["gradient_booster"]
     if train["multi_strategy"] != "multi_output_tree":
         raise ParameterError(
@@ -384,6 +444,7 @@ def check_samples_features(
         not known.
     """
     learner = json.loads(booster.save_config())["learner"]
+    _check_finite(learner)
     train, gbm = learner["learner_train_param"], learner["gradient_booster"]
     if train["booster"] == "gblinear":
         raise UnsupportedError("booster='gblinear' draws no features: use booster='gbtree'.")

@@ -4,7 +4,8 @@ Reading of tables, labels, weights and task labels has tests of its own (test_ta
 test_task_labels.py); here everything goes through the functions a user calls.
 """
 
-import lightgbm
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -361,19 +362,96 @@ RANGES_OF_LIGHTGBM = {
 
 
 @pytest.mark.parametrize("name", RANGES_OF_LIGHTGBM)
-def test_values_out_of_range_are_refused_by_lightgbm(name):
+def test_values_that_lightgbm_refuses_are_named_before_training(name):
     library = LIBRARIES["lightgbm"]
     changes = {"params": {name: RANGES_OF_LIGHTGBM[name]}}
-    assert_refused(library, changes, lightgbm.basic.LightGBMError, name)
+    assert_refused(library, changes, ParameterError, f"params: LightGBM refuses a value: .*{name}")
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_values_out_of_range_are_refused_by_xgboost(name):
+def test_values_that_xgboost_refuses_are_named_before_training(name):
     watch = Watch()
     text = {"gamma": "min_split_loss", "grow_policy": "sideways"}.get(name, name)
-    with pytest.raises(xgboost.core.XGBoostError, match=text):
+    with pytest.raises(ParameterError, match=f"params: XGBoost refuses a value: .*{text}"):
         fit(params={name: RANGES[name]}, callbacks=[watch])
     assert watch.n_begun == 0
+
+
+FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+NOT_FINITE = {
+    "xgboost": [
+        *((name, np.nan) for name in FRACTIONS),
+        ("learning_rate", np.inf),
+        ("reg_lambda", "nan"),
+        ("gamma", np.float32("nan")),
+        ("min_child_weight", -np.inf),
+        ("base_score", np.nan),
+        ("scale_pos_weight", np.nan),
+    ],
+    "lightgbm": [
+        ("feature_fraction", np.nan),
+        ("feature_fraction_bynode", np.nan),
+        ("bagging_fraction", np.nan),
+        ("learning_rate", 10**400),
+        ("feature_contri", [np.nan, 1, 1]),
+        ("lambda_l1", "nan"),
+        ("sigmoid", np.nan),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param(library, each, id=f"{library}-{each[0]}")
+        for library, values in NOT_FINITE.items()
+        for each in values
+    ],
+)
+def test_numbers_that_are_not_finite_are_refused_before_training(name, value):
+    # XGBoost trains with them; the core was to draw so many columns, and crashed.
+    library, params = LIBRARIES[name], dict([value])
+    changes = {"y": TASK, "objective": "binary:logistic"}
+    assert_refused(library, {**changes, "params": params}, ParameterError, "^params: .*")
+    changes["specific_params"] = params
+    assert_refused(library, changes, ParameterError, "^specific_params: .*")
+
+
+@pytest.mark.parametrize("fraction", FRACTIONS)
+def test_fractions_that_are_nan_are_refused_in_train_and_in_stock_training(fraction):
+    params = {fraction: np.nan, "nthread": 1}
+    with pytest.raises(ParameterError, match=f"{fraction} must be a finite number, found nan"):
+        mtboost.train(params, mtboost.Dataset(X, Y, task=TASK), 2)
+    with pytest.raises(ParameterError, match=f"{fraction} must be a finite number, found nan"):
+        xgboost.train(params, xgboost.DMatrix(X, Y), 2, callbacks=[TaskSplit(TASK)])
+
+
+@pytest.mark.parametrize("column", [3, 10**9, 2**32])
+def test_interactions_of_columns_that_do_not_exist_are_refused(library, column):
+    groups = f"[[0, {column}]]"
+    message = f"interaction_constraints name column {column}, but there are 3"
+    for argument in ("params", "specific_params"):
+        changes = {argument: {"interaction_constraints": groups}}
+        assert_refused(library, changes, ParameterError, f"{argument}: {message}")
+
+
+def test_a_list_of_monotone_constraints_is_a_tuple():
+    found, expected = (
+        fit(params={"monotone_constraints": signs}) for signs in ([1, 0, -1], (1, 0, -1))
+    )
+    assert trees(found.common) == trees(expected.common)
+
+
+def test_classes_of_an_objective_without_classes_are_refused(library):
+    changes = {"params": {"num_class": 3}}
+    assert_refused(library, changes, ParameterError, "'num_class', but objective=.*no classes")
+
+
+@pytest.mark.parametrize("argument", ["params", "specific_params"])
+@pytest.mark.parametrize("value", [3, "max_depth=3", [("max_depth", 3)], 0])
+def test_parameters_must_be_a_mapping(library, argument, value):
+    message = f"{argument} must be a mapping of names to values, found {re.escape(repr(value))}"
+    assert_refused(library, {argument: value}, TypeError, message)
 
 
 UNSUPPORTED = {
@@ -802,6 +880,13 @@ def test_odd_input_trains_and_predicts(library, changes):
     for part in parts:
         assert np.isfinite(part).all()
     assert len(model.report()) == len(model.tasks)
+
+
+def test_a_task_of_fewer_rows_than_a_bag_takes_a_part_of_trains():
+    params = {"bagging_fraction": 0.05, "bagging_freq": 1, "min_data_in_leaf": 1}
+    changes = {"task": np.where(np.arange(N) < 6, 7, TASK), "params": params}
+    model = fit(LIBRARIES["lightgbm"], patience=None, **changes)
+    assert len(model.reports[7].specific_history) == 1 + SMALL["specific_rounds"]
 
 
 def test_a_task_without_weight_has_no_specific_model(library):
