@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal without its slow enumerations
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -64,14 +63,16 @@ class Signals:
             self._handlers[number](number, frame)
 
     def intercept(self) -> None:
-        """Take the place of the handlers; elsewhere than in the main thread none would run."""
-        if threading.current_thread() is not threading.main_thread():
-            return
+        """Take the place of the handlers."""
         for number in _NUMBERS:
             handler = _signal.getsignal(number)
             if callable(handler):
                 self._handlers[number] = handler
-                _signal.signal(number, self)
+                try:
+                    _signal.signal(number, self)
+                except ValueError:  # not in the main thread: no handler will run here
+                    self._handlers.clear()
+                    return
 
     def release(self) -> None:
         """Give the handlers their places back, and let them handle what has come."""
