@@ -27,6 +27,7 @@ from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel, UnknownTask
 from mtboost.pooled_leaves import PoolingOption
 from mtboost.scores import Beta, Score
+from mtboost.sparse_tables import checked_sparse
 from mtboost.tables import Table, as_table
 from mtboost.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.task_weights import TaskWeight
@@ -292,7 +293,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         """Check X by scikit-learn's rules; a data frame stays as it is."""
         return validate_data(
             self,
-            X,
+            checked_sparse(X, "X"),
             reset=reset,
             skip_check_array=hasattr(type(X), "columns"),
             accept_sparse=("csr", "csc"),

@@ -14,6 +14,7 @@ from mtboost import _core
 from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimator_file import SavedEstimator, require
+from mtboost.sparse_tables import checked_sparse
 from mtboost.tables import Table, as_table
 from mtboost.tasks import TaskName, TaskSet, listed
 from mtboost.threads import default_n_threads, threads_of_jobs
@@ -53,7 +54,7 @@ class TableEstimator(SavedEstimator):
             )
         native = validate_data(
             self,
-            X,
+            checked_sparse(X, "X"),
             reset=reset,
             skip_check_array=hasattr(type(X), "columns"),
             # One column of an array of objects may hold the names of the tasks.
@@ -121,11 +122,6 @@ def _as_floats(table: Table) -> Rows:
             f"mtboost's own do not read: encode them as numbers, for example with "
             f"sklearn.preprocessing.OneHotEncoder."
         )
-    if table.native.shape[1] > _MOST_FEATURES:
-        raise DataError(
-            f"X has {table.native.shape[1]} columns, and trees tell {_MOST_FEATURES} of them "
-            f"apart: drop those that are 0 everywhere."
-        )
     checked = check_array(
         table.native,
         accept_sparse="csr",
@@ -178,7 +174,3 @@ def _place_of(column: str | int, native: Any) -> int:
 def core_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
     """-1, a task that is unknown, becomes the core's 2**32 - 1."""
     return np.ascontiguousarray(codes).view(np.uint32)
-
-
-# cpp/core/tree/decision_tree.hpp: kTaskFeature is none.
-_MOST_FEATURES = 2**31 - 1

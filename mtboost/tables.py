@@ -19,6 +19,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from mtboost.errors import DataError
+from mtboost.sparse_tables import checked_sparse
 from mtboost.tasks import as_array, did_you_mean, listed
 
 Library: TypeAlias = Literal["numpy", "scipy", "pandas", "polars", "pyarrow"]
@@ -441,7 +442,7 @@ def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tupl
         )
     if scipy.sparse.issparse(X):
         _check_array(X, argument)
-        return _as_compressed(X), "scipy"
+        return _as_compressed(checked_sparse(X, argument)), "scipy"
     # Data frames of other libraries turn into arrays too, but would lose names and categories.
     if isinstance(X, list | tuple) or (hasattr(X, "__array__") and not hasattr(type(X), "columns")):
         try:
@@ -486,8 +487,6 @@ def _as_numbers(objects: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
 
 def _as_compressed(X: Any) -> Any:
     """A CSR or CSC matrix that XGBoost reads as SciPy means it."""
-    if X.format not in ("csr", "csc"):
-        return X.tocsr()
     if X.format == "csc" and X.dtype == bool:
         X = X.astype(np.float32)  # XGBoost reads a boolean CSR matrix, but not CSC
     if not X.has_canonical_format:

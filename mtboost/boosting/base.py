@@ -29,6 +29,7 @@ from mtboost.checks import check_count, check_number, check_switch, check_verbos
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimator_file import require
 from mtboost.labels import as_label_weights
+from mtboost.sparse_tables import checked_sparse
 from mtboost.table_estimator import Rows, TableEstimator, core_table
 from mtboost.tables import as_table
 from mtboost.tree_parameters import (
@@ -336,7 +337,7 @@ class BaseBoosting(TableEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         checked: npt.NDArray[Any] = check_array(
-            y.toarray() if scipy.sparse.issparse(y) else y,
+            checked_sparse(y, "y").toarray() if scipy.sparse.issparse(y) else y,
             dtype=dtype,
             ensure_2d=False,
             ensure_all_finite="allow-nan",

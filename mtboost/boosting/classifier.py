@@ -19,6 +19,7 @@ from mtboost import _core
 from mtboost.boosting.base import BaseBoosting, Floats
 from mtboost.boosting.rounds import Margins
 from mtboost.errors import DataError
+from mtboost.sparse_tables import checked_sparse
 
 
 class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  # untyped
@@ -83,6 +84,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of :meth:`predict`; of a matrix of labels, the part of rows wholly right."""
+        y = checked_sparse(y, "y")
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
     def _decision_function_margins(self, margins: Margins) -> Floats:

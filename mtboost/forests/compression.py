@@ -25,6 +25,7 @@ from mtboost.estimator_file import require
 from mtboost.forests.base import BaseForest, Floats
 from mtboost.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.forests.sklearn_forests import FORESTS, as_core_forest, is_sklearn_forest
+from mtboost.sparse_tables import checked_sparse
 from mtboost.table_estimator import TableEstimator, as_rows, core_table
 from mtboost.threads import default_n_threads, threads_of_jobs
 
@@ -132,6 +133,7 @@ def compress(
     else:
         max_steps = check_count("n_steps", n_steps, besides="'cv'")
     check_consistent_length(X, y, task)
+    X, y = checked_sparse(X, "X"), checked_sparse(y, "y")
     if scipy.sparse.issparse(X):  # values stored twice crash scikit-learn's forests
         X = as_rows(X)
     labels = _Labels.of(y, forest)
@@ -460,6 +462,7 @@ class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: i
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Accuracy of :meth:`predict`; of indicators the share of rows that are wholly right."""
+        y = checked_sparse(y, "y")
         return float(accuracy_score(y, self.predict(X, task=task), sample_weight=sample_weight))
 
 

@@ -26,6 +26,7 @@ from mtboost.forests.base import (
     Floats,
 )
 from mtboost.projections import NComponents, Projection, make_projection
+from mtboost.sparse_tables import checked_sparse
 from mtboost.tree_parameters import MaxFeatures
 
 # Of so few outputs the covariance matrix, 8 MB at most, has all principal components.
@@ -224,6 +225,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of :meth:`predict`; of an indicator matrix, the part of rows wholly right."""
+        y = checked_sparse(y, "y")
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
     def _decide(self, probabilities: Floats) -> Any:
@@ -233,7 +235,10 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         return scipy.sparse.csr_array(indicators) if self._is_sparse else indicators
 
     def _read_labels(self, y: Any) -> dict[str, Any]:
-        y = y.tocsr() if scipy.sparse.issparse(y) else validate_data(self, y=y, multi_output=True)
+        if scipy.sparse.issparse(y):
+            y = checked_sparse(y, "y").tocsr()
+        else:
+            y = validate_data(self, y=y, multi_output=True)
         check_classification_targets(y)
         self._has_indicators = type_of_target(y) == "multilabel-indicator"
         self._is_sparse = scipy.sparse.issparse(y)
@@ -328,6 +333,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
 
     def _read_labels(self, y: Any) -> dict[str, Any]:
         if scipy.sparse.issparse(y):
+            y = checked_sparse(y, "y")
             y = check_array(y, accept_sparse="csr", dtype=np.float64, input_name="y")
             self._is_vector = False
             labels = {**_sparse_labels(y), "n_labels": y.shape[1]}

@@ -27,6 +27,7 @@ from mtboost.lightgbm.library import (
 )
 from mtboost.losses import inverse_link, main_name
 from mtboost.projections import Projection, check_projection, make_projection
+from mtboost.sparse_tables import checked_sparse
 from mtboost.threads import default_n_threads
 
 FloatArray = npt.NDArray[np.float32]
@@ -275,6 +276,7 @@ class ProjectedModel:
             What LightGBM predicts from: columns as in training.
         """
         n_trees = len(self.rho)
+        X = checked_sparse(X, "X")
         leaves = np.asarray(self.trees.predict(X, pred_leaf=True, num_iteration=n_trees))
         leaves = leaves.reshape(-1, n_trees)
         values = [tree.leaf_value for tree in self._read_trees()]

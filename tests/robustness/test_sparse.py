@@ -1,0 +1,127 @@
+"""Damaged SciPy matrices are refused by every entry; odd but legal ones mean what SciPy means."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from robustness.hostile_matrices import CELLS, GROUPS, LABELS, TASKS, damaged
+
+import mtboost
+from mtboost.errors import DataError
+from mtboost.sparse_tables import checked_sparse
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_entry_refuses_damaged_matrices(group):
+    paths = [str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    found = subprocess.run(
+        [sys.executable, ROOT / "tests" / "robustness" / "hostile_matrices.py", group],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    *calls, last = found.stdout.splitlines()
+    assert found.returncode == 0, f"{last}\n{found.stderr}"
+    assert [call for call in (*calls, last) if not call.endswith(": refused")] == []
+    assert len(calls) > 100
+
+
+DAMAGED = dict(damaged(CELLS))
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_what_is_wrong_with_a_damaged_matrix_is_said(what):
+    with pytest.raises(DataError, match=f"X is a damaged {what[:3].upper()} matrix: .*anew"):
+        checked_sparse(DAMAGED[what], "X")
+
+
+def shuffled(cells):
+    """A CSR matrix with the columns of each row backwards, of which SciPy believes otherwise."""
+    matrix = sp.csr_array(cells)
+    assert matrix.has_canonical_format  # SciPy keeps the answer
+    for begin, end in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True):
+        matrix.indices[begin:end] = matrix.indices[begin:end][::-1].copy()
+        matrix.data[begin:end] = matrix.data[begin:end][::-1].copy()
+    return matrix
+
+
+def doubled(cells):
+    """A CSR matrix with two halves of each value."""
+    matrix = sp.csr_array(cells)
+    twice = (matrix.data / 2).repeat(2), matrix.indices.repeat(2), 2 * matrix.indptr
+    return sp.csr_array(twice, shape=matrix.shape)
+
+
+LEGAL = {
+    "unsorted": shuffled,
+    "unsorted, by columns": lambda cells: shuffled(cells.T).T,
+    "doubled": doubled,
+    "longer arrays": lambda cells: longer(sp.csr_array(cells)),
+    "indices of 64 bits": lambda cells: wide(sp.csr_array(cells)),
+    "COO": sp.coo_array,
+    "DOK": sp.dok_array,
+    "LIL": sp.lil_matrix,
+    "BSR": lambda cells: sp.bsr_array(cells, blocksize=(1, 1)),
+    "DIA": sp.dia_array,
+}
+
+
+def longer(matrix):
+    matrix.indices = np.append(matrix.indices, [-7, 2**30]).astype(matrix.indices.dtype)
+    matrix.data = np.append(matrix.data, [np.nan, 1.0])
+    return matrix
+
+
+def wide(matrix):
+    matrix.indices = matrix.indices.astype(np.int64)
+    matrix.indptr = matrix.indptr.astype(np.int64)
+    return matrix
+
+
+@pytest.mark.parametrize("make", LEGAL.values(), ids=LEGAL)
+def test_odd_but_legal_matrices_have_the_cells_of_the_dense_table(make):
+    np.testing.assert_array_equal(checked_sparse(make(CELLS), "X").toarray(), CELLS)
+
+
+@pytest.mark.parametrize("make", LEGAL.values(), ids=LEGAL)
+def test_odd_but_legal_matrices_give_the_same_model(library, make):
+    options = {"backend": library.name, "num_boost_round": 3, "specific_rounds": 2, "n_threads": 1}
+    expected = mtboost.fit(sp.csr_array(CELLS), LABELS, task=TASKS, **options)
+    found = mtboost.fit(make(CELLS), LABELS, task=TASKS, **options)
+    np.testing.assert_array_equal(
+        found.predict(make(CELLS), task=TASKS), expected.predict(sp.csr_array(CELLS), task=TASKS)
+    )
+
+
+@pytest.mark.parametrize("make", LEGAL.values(), ids=LEGAL)
+def test_odd_but_legal_matrices_give_the_same_forest(make):
+    options = {"n_estimators": 3, "n_jobs": 1, "random_state": 0}
+    expected = mtboost.MTExtraTreesRegressor(**options).fit(CELLS, LABELS)
+    found = mtboost.MTExtraTreesRegressor(**options).fit(make(CELLS), LABELS)
+    np.testing.assert_array_equal(found.predict(make(CELLS)), expected.predict(CELLS))
+
+
+def test_the_matrix_of_the_user_is_neither_copied_nor_changed():
+    matrix = shuffled(CELLS)
+    before = matrix.indices.copy()
+    checked = checked_sparse(matrix, "X")
+    assert np.shares_memory(checked.data, matrix.data)
+    assert checked_sparse(sp.csr_array(CELLS), "X").has_canonical_format
+    mtboost.Dataset(matrix, LABELS)
+    np.testing.assert_array_equal(matrix.indices, before)
+
+
+def test_columns_beyond_32_bits_are_refused():
+    matrix = sp.csr_array((3, 2**31))
+    with pytest.raises(DataError, match="X has 2147483648 columns; at most 2147483647"):
+        mtboost.Dataset(matrix, np.ones(3))
+    with pytest.raises(DataError, match="X has 2147483648 columns; at most 2147483647"):
+        mtboost.MTExtraTreesRegressor().fit(matrix, np.ones(3))
