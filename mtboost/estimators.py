@@ -342,14 +342,14 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         """Mean gain of the splits on each column of `X`, of shape (n_features_in_,).
 
         Computed as XGBoost's estimators do from the booster of each task (both stages, sum 1), then
-        averaged over the tasks that split at all. The task column has 0.
+        averaged over the tasks whose splits gain anything. The task column has 0.
         :meth:`MultiTaskModel.importance` offers other kinds, for one task.
         """
         check_is_fitted(self, "model_")
         importances = np.zeros(self.n_features_in_)
         for task in self.tasks_:
             gains = self.model_.importance(task)
-            total = sum(gains.values())
+            total = sum(gains.values()) or 1.0
             for name, gain in gains.items():
                 importances[self._place_of[name]] += gain / total
         return importances / (importances.sum() or 1.0)

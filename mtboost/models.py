@@ -507,19 +507,58 @@ class MultiTaskModel:
     def importance(
         self,
         task: TaskName,
-        importance_type: Literal["gain", "total_gain", "weight", "cover", "total_cover"] = "gain",
+        importance_type: Literal[
+            "gain", "total_gain", "weight", "cover", "total_cover", "contribution"
+        ]
+        | None = None,
+        *,
+        X: Any = None,
     ) -> dict[str, float]:
         """Importance of each feature that the task's trees use, over both stages.
+
+        Gains, splits and covers are those of the task's :meth:`booster`, as in
+        ``xgboost.Booster.get_score``. Gains and covers of common trees are of the rows of all
+        tasks: where all tasks have the same trees, they say what matters to all of them. Where a
+        task has leaf values of its own, by pooling or by nodes that divide the tasks, gains are
+        computed from these: by how much its values differ on the two sides of a split. What the
+        common rounds gain for all tasks can outweigh what specific rounds gain for one.
+
+        Contributions (SHAP values) of rows of the task show what its predictions depend on in any
+        model, both stages together and in the unit of its margins.
 
         Parameters
         ----------
         task : task name
-        importance_type : str
-            As in ``xgboost.Booster.get_score``. LightGBM keeps no covers.
+        importance_type : str, optional
+            ``"contribution"`` is the mean absolute contribution in the rows of `X`, of the others
+            LightGBM has ``"gain"``, ``"total_gain"`` and ``"weight"``. By default
+            ``"contribution"`` if `X` is given, else ``"gain"``, the mean over splits.
+        X : table of shape (n_rows, n_features), optional
+            Rows of the task, with its columns.
+
+        Raises
+        ------
+        DataError, ParameterError
+            The task is unknown, `X` lacks columns or rows, or does not go with `importance_type`.
         """
-        found = self._library.importance(self.booster(task), importance_type)
+        if importance_type is None:
+            importance_type = "gain" if X is None else "contribution"
+        if (importance_type == "contribution") != (X is not None):
+            raise ParameterError(
+                f"importance_type is {importance_type!r} and X is "
+                f"{'missing' if X is None else 'given'}: contributions, and nothing else, are "
+                "computed from rows of the task."
+            )
+        self._check_task(task)
         columns = self.task_columns[task]
-        own = dict(zip(self._library.feature_names(columns), columns.names or (), strict=False))
+        names = self._library.feature_names(columns)
+        if X is None:
+            found = self._library.importance(self.booster(task), importance_type)
+        else:
+            parts = np.abs(self._task_contributions(as_table(X), task)[..., :-1])
+            means = parts.reshape(-1, columns.n).mean(axis=0).tolist()
+            found = {name: value for name, value in zip(names, means, strict=True) if value > 0}
+        own = dict(zip(names, columns.names or (), strict=False))
         return {own.get(name, name): value for name, value in found.items()}
 
     def contributions(self, X: Any, *, task: Any = None) -> Any:

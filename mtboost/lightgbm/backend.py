@@ -376,11 +376,7 @@ class LightgbmBackend(Backend):
     def with_leaf_values(
         self, document: assemble.Document, values: Sequence[npt.NDArray[np.float64]]
     ) -> assemble.Document:
-        trees = [
-            assemble.with_leaf_values(tree, own)
-            for tree, own in zip(document.trees, values, strict=True)
-        ]
-        return assemble.with_trees(document, trees)
+        return assemble.with_leaf_values(document, values)
 
     def resolve_task(self, document: assemble.Document, code: int | None) -> assemble.Document:
         return resolve_task(document, code)

@@ -153,8 +153,8 @@ class TaskSplit:
         """
         document = assemble.read_document(trained)
         code = self.tasks.code(task)
-        trees = [
-            assemble.with_leaf_values(tree, values.of_task(assemble.leaf_values(tree), code))
-            for tree, values in zip(document.trees, self.pooled.values, strict=False)
+        values = [
+            own.of_task(assemble.leaf_values(tree), code)
+            for tree, own in zip(document.trees, self.pooled.values, strict=False)
         ]
-        return assemble.load_document(assemble.with_trees(document, trees))
+        return assemble.load_document(assemble.with_leaf_values(document, values))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.errors import ModelFormatError
-from mtboost.lightgbm.assemble import Document, Tree, read_tree, tree_text
+from mtboost.lightgbm.assemble import Document, Tree, read_tree, tree_text, with_gains
 from mtboost.lightgbm.prune import OF_FEATURES, spliced
 
 
@@ -27,9 +27,8 @@ def resolve_task(document: Document, code: int | None) -> Document:
     Returns
     -------
     Document
-        Margins of the task's rows keep their bits. Gains and values of nodes stay those of
-        training; weight and count of a node above a replaced one are those of the leaves that are
-        left below it.
+        Margins of the task's rows keep their bits. Values of nodes stay those of training; gains,
+        weights and counts are those of the leaves that are left.
 
     Raises
     ------
@@ -93,4 +92,5 @@ def _resolve(
         goes_to = np.where(goes_left(tree), tree.left_child, tree.right_child)
         return tree_text(spliced(tree, divides_tasks, goes_to))
 
-    return replace(document, header=header, trees=list(map(resolved, document.trees)))
+    trees = with_gains(list(map(resolved, document.trees)), document.trees)
+    return replace(document, header=header, trees=trees)

@@ -17,6 +17,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost.errors import DataError, ModelFormatError
+from mtboost.leaf_gains import Splits, gains_of_values
 from mtboost.xgboost.ubjson import decode, encode
 
 Document = dict[str, Any]
@@ -193,8 +194,17 @@ def with_leaf_numbers(tree: Document) -> Document:
     return {**tree, "split_conditions": np.where(is_leaf, numbers, tree["split_conditions"])}
 
 
-def with_leaf_values(tree: Document, values: npt.NDArray[Any]) -> Document:
-    """The tree with other values of its leaves; `values` has one for every node."""
+def with_leaf_values(document: Document, values: Sequence[npt.NDArray[Any]]) -> Document:
+    """The document with other leaf values, and with the gains of its splits by these.
+
+    `values` has an array with one value a node for each tree.
+    """
+    before = trees_of(document)
+    trees = [_with_values(tree, own) for tree, own in zip(before, values, strict=True)]
+    return with_trees(document, with_gains(trees, before), n_outputs=outputs_of(document))
+
+
+def _with_values(tree: Document, values: npt.NDArray[Any]) -> Document:
     is_leaf = tree["left_children"] < 0
     values = values.astype(np.float32)
     return {
@@ -202,6 +212,26 @@ def with_leaf_values(tree: Document, values: npt.NDArray[Any]) -> Document:
         "base_weights": np.where(is_leaf, values, tree["base_weights"]),
         "split_conditions": np.where(is_leaf, values, tree["split_conditions"]),
     }
+
+
+def with_gains(trees: Sequence[Document], before: Sequence[Document]) -> list[Document]:
+    """Changed trees with the gains of their splits by the leaf values (leaf_gains.py)."""
+    gains = gains_of_values([*map(_splits, before)], [*map(_splits, trees)])
+    with np.errstate(over="ignore"):  # infinite, as a gain beyond float32 is in XGBoost
+        return [
+            {**tree, "loss_changes": own.astype(np.float32)}
+            for tree, own in zip(trees, gains, strict=True)
+        ]
+
+
+def _splits(tree: Document) -> Splits:
+    return Splits(
+        left=tree["left_children"],
+        right=tree["right_children"],
+        cover=tree["sum_hessian"].astype(np.float64),
+        value=tree["split_conditions"].astype(np.float64),
+        gain=tree["loss_changes"].astype(np.float64),
+    )
 
 
 def as_own(

@@ -174,11 +174,12 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         return stacked([self._of_task(document, code) for code in range(self.tasks.n_tasks)])
 
     def _of_task(self, document: assemble.Document, code: int) -> assemble.Document:
-        trees = [
-            assemble.with_leaf_values(tree, values.of_task(tree["split_conditions"], code))
-            for tree, values in zip(assemble.trees_of(document), self.pooled.values, strict=False)
+        trees = assemble.trees_of(document)
+        values = [
+            own.of_task(tree["split_conditions"], code)
+            for tree, own in zip(trees, self.pooled.values, strict=False)
         ]
-        return assemble.with_trees(document, trees, n_outputs=assemble.outputs_of(document))
+        return assemble.with_leaf_values(document, values)
 
 
 class InOrder(xgboost.callback.TrainingCallback):

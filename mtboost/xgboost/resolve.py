@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.errors import ModelFormatError
-from mtboost.xgboost.assemble import Document, outputs_of, trees_of, with_trees
+from mtboost.xgboost.assemble import Document, outputs_of, trees_of, with_gains, with_trees
 from mtboost.xgboost.prune import listed_categories, spliced, with_features
 
 Nodes = npt.NDArray[np.int64]
@@ -33,8 +33,8 @@ def resolve_task(document: Document, code: int | None) -> Document:
     Returns
     -------
     dict
-        Margins of the task's rows keep their bits. Gains stay those of training; the hessian of a
-        node above a replaced one is that of the leaves that are left below it.
+        Margins of the task's rows keep their bits. Gains and hessians are those of the leaves that
+        are left.
 
     Raises
     ------
@@ -93,6 +93,7 @@ def _resolve(
         short = spliced(tree, goes_to)
         return {**short, "tree_param": {**short["tree_param"], "num_feature": str(kept)}}
 
-    trees = [resolved(tree) for tree in trees_of(document)]
+    before = trees_of(document)
+    trees = with_gains([resolved(tree) for tree in before], before)
     frame = with_features(document, np.arange(kept))
     return with_trees(frame, trees, n_outputs=outputs_of(document))

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import mtboost
-from mtboost.errors import ParameterError
+from mtboost.errors import DataError, ParameterError
 
 _rng = np.random.default_rng(0)
 NUMBERS = _rng.normal(size=(300, 4))
@@ -44,6 +44,106 @@ def test_importance_is_that_of_the_tasks_booster(library, objective, X, kind):
             # XGBoost adds up float32, and LightGBM's text has gains with six digits; the stages are
             # added in float64.
             np.testing.assert_allclose(importance[name], value, rtol=1e-5)
+
+
+# What matters to a task alone: columns 0 and 2, 1 and 2, or all three.
+OWN_COLUMNS = np.array([[2, 0, 1, 0], [0, 2, 1, 0], [1, 1, 1, 0]])
+MANY = _rng.normal(size=(1500, 4))
+MANY_TASKS = np.arange(1500) % 3
+OWN_VALUES = (MANY * OWN_COLUMNS[MANY_TASKS]).sum(axis=1) + 0.3 * _rng.normal(size=1500)
+OWN_LEAVES = {
+    "pooled leaves": {"pooling": 5.0},
+    "task splits": {"split_score": "plain", "task_splits": 0.0},
+    "descriptors": {"split_score": "plain", "task_splits": "descriptors"},
+}
+
+
+def of_columns(importance, library):
+    """Shares of the four columns."""
+    first = {"xgboost": "f", "lightgbm": "Column_"}[library.name]
+    values = np.array([importance.get(f"{first}{number}", 0.0) for number in range(4)])
+    return values / values.sum()
+
+
+def contributions(model, task):
+    found = np.abs(model.contributions({task: MANY[task == MANY_TASKS]})[task])
+    return found[:, :-1].mean(axis=0)
+
+
+@pytest.mark.parametrize("setting", OWN_LEAVES)
+@pytest.mark.parametrize("kind", ["gain", "total_gain"])
+def test_gains_are_those_of_a_tasks_own_leaf_values(library, kind, setting, tmp_path):
+    model = mtboost.fit(
+        MANY,
+        OWN_VALUES,
+        task=MANY_TASKS,
+        backend=library.name,
+        params={"max_depth": 4, "learning_rate": 0.2},
+        num_boost_round=40,
+        specific_rounds=0,
+        patience=None,
+        **OWN_LEAVES[setting],
+    )
+    shares = np.array([of_columns(model.importance(task, kind), library) for task in range(3)])
+    # The column that is a task's alone is first, and the other one's is next to nothing.
+    assert shares[0].argmax() == 0
+    assert shares[1].argmax() == 1
+    assert (shares[[0, 1], [1, 0]] < 0.5 * shares[[0, 1], [0, 1]]).all()
+    if setting == "pooled leaves":
+        of_rows = np.array([contributions(model, task) for task in range(3)])
+        of_rows /= of_rows.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(shares, of_rows, atol=0.2)
+    model.save(tmp_path / "model.mtb")
+    assert mtboost.load_model(tmp_path / "model.mtb").importance(1, kind) == model.importance(
+        1, kind
+    )
+
+
+def test_a_task_with_the_values_of_all_has_their_gains(library):
+    options = {"backend": library.name, "num_boost_round": 5, "specific_rounds": 0}
+    pooled = mtboost.fit(NUMBERS, VALUES, task=TASKS, pooling=1e12, **options)
+    plain = mtboost.fit(NUMBERS, VALUES, task=TASKS, **options)
+    expected = of_columns(plain.importance(0, "total_gain"), library)
+    # Up to the penalty of leaves, which the values contain and the formula lacks.
+    np.testing.assert_allclose(
+        of_columns(pooled.importance(0, "total_gain"), library), expected, atol=0.02
+    )
+
+
+@pytest.mark.parametrize("X", [NUMBERS, FRAME], ids=["numpy", "pandas"])
+@pytest.mark.parametrize("objective", ["squared_error", "multiclass"])
+def test_contributions_are_those_of_the_rows_given(library, objective, X):
+    y = VALUES if objective == "squared_error" else np.digitize(VALUES, [-0.5, 0.5])
+    model = mtboost.fit(
+        X,
+        y,
+        task=TASKS,
+        backend=library.name,
+        objective=getattr(library, objective),
+        num_boost_round=15,
+    )
+    for task in model.tasks:
+        rows = X[task == TASKS]
+        expected = np.abs(model.contributions({task: rows})[task])[..., :-1]
+        expected = expected.reshape(-1, 4).mean(axis=0)
+        found = model.importance(task, X=rows)
+        assert list(found.values()) == pytest.approx(expected[expected > 0].tolist())
+        assert model.importance(task, "contribution", X=rows) == found
+        if X is FRAME:
+            assert list(found) == FRAME.columns[expected > 0].tolist()
+
+
+@pytest.mark.parametrize(("kind", "X"), [("contribution", None), ("gain", NUMBERS)])
+def test_rows_go_with_contributions_only(kind, X):
+    model = mtboost.fit(NUMBERS, VALUES, task=TASKS, num_boost_round=2)
+    with pytest.raises(ParameterError, match=f"importance_type is '{kind}' and X is"):
+        model.importance(0, kind, X=X)
+
+
+def test_an_unknown_task_has_no_importance():
+    model = mtboost.fit(NUMBERS, VALUES, task=TASKS, num_boost_round=2)
+    with pytest.raises(DataError, match="task 7 is unknown"):
+        model.importance(7, X=NUMBERS)
 
 
 def test_a_task_without_any_tree_has_no_importance():
