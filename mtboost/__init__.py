@@ -1,7 +1,16 @@
 """Multi-task gradient-boosted trees as ordinary XGBoost or LightGBM boosters."""
 
 import importlib
+import importlib.util
+from pathlib import Path
 from typing import Any
+
+if importlib.util.find_spec("mtboost._core") is None:  # before anything that needs it
+    raise ImportError(
+        f"mtboost._core, the compiled extension, is missing in {Path(__file__).parent}. If this is "
+        "the source tree: build it by running 'pip install .' there, and start Python in another "
+        "directory, where the installed mtboost is found."
+    )
 
 from mtboost import datasets, errors, metrics
 from mtboost import xgboost as xgboost

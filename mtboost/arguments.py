@@ -79,7 +79,7 @@ def _names_of(objective: object) -> list[str]:
         return list(dict.fromkeys(objective.values()))
     if not callable(objective):
         allowed = "the name of an objective, a mapping of task to name, or a function"
-        refuse("objective", objective, allowed, "None,", kind=ParameterTypeError)
+        refuse("objective", objective, allowed, "None", kind=ParameterTypeError)
     return []
 
 

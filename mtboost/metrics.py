@@ -4,6 +4,7 @@ A built-in metric has the definition XGBoost 3.2 gives the metric of the same na
 float64.
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Metric:
         metrics. It is called once a task and round with that task's rows: ``y_true`` of shape (n,),
         ``y_pred`` of shape (n,) or (n, n_classes) on the response scale (probabilities of a
         classifier), and ``w`` of shape (n,), or None when the rows have no weights. It may return
-        NaN where it is undefined.
+        NaN where it is undefined. Without weights it needs no argument ``sample_weight``.
     greater_is_better : bool
         The direction of improvement.
 
@@ -80,14 +81,21 @@ class Metric:
         return self.name
 
     def _by_task(self, y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+        takes_weights = _takes_weights(self.function)
+        if rows.weight is not None and not takes_weights:
+            raise ParameterError(
+                f"Metric {self.name!r} is a function without an argument sample_weight, but rows "
+                f"have weights: add sample_weight=None to its arguments, or leave out the weights."
+            )
         result = np.full(rows.n_tasks, np.nan)
         order = np.argsort(rows.codes, kind="stable")
         ends = np.cumsum(np.bincount(rows.codes, minlength=rows.n_tasks))
         for task, own in enumerate(np.split(order, ends[:-1])):
             if len(own):
                 weight = None if rows.weight is None else rows.weight[own]
+                options = {"sample_weight": weight} if takes_weights else {}
                 try:
-                    result[task] = self.function(y[own], prediction[own], sample_weight=weight)
+                    result[task] = self.function(y[own], prediction[own], **options)
                 except Exception as error:
                     error.add_note(
                         f"Metric {self.name!r} failed on task number {task}, which has {len(own)} "
@@ -95,6 +103,16 @@ class Metric:
                     )
                     raise
         return result
+
+
+def _takes_weights(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with ``sample_weight=``."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some built-in ones do not tell
+        return True
+    kinds = {parameter.kind for parameter in parameters.values()}
+    return "sample_weight" in parameters or inspect.Parameter.VAR_KEYWORD in kinds
 
 
 # Evaluated every round: a loop over 1000 tasks that calls scikit-learn takes about a second each

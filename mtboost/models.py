@@ -38,6 +38,7 @@ from mtboost.new_task import (
     objective_of_new_task,
     rows_of_new_task,
     validation_rows_of_new_task,
+    without_task_column,
 )
 from mtboost.reports import TaskReport, report_rows
 from mtboost.stages import TwoStages
@@ -425,11 +426,12 @@ class MultiTaskModel:
         Parameters
         ----------
         task : int, str or bool
-            Its name, not yet in :attr:`tasks` and of the same type as those.
+            Its name, not yet in :attr:`tasks` and of the same type as those; or, as in
+            :func:`mtboost.fit`, the column of `X` that holds it.
         X, y, weight, base_margin
             Rows of the task, as in :func:`mtboost.fit`; `X` has the common columns, and may have
-            more. If some task of the model lacks a common column (``common_features="all"``), the
-            new one may, too.
+            more, such as the column of the tasks. If some task of the model lacks a common column
+            (``common_features="all"``), the new one may, too.
         feature_names : sequence of str, optional
             Names for the columns of an array.
         eval_set : (X, y[, weight[, base_margin]]), optional
@@ -454,9 +456,12 @@ class MultiTaskModel:
         DataError, ParameterError, TypeError
             Before any training; the model is then as it was.
         """
+        stage, library, column = self._stage, self._library, self.task_column
+        if column is not None and type(task) is type(column) and task == column:
+            found = without_task_column(stage, column, X, feature_names)[2]
+            task = task if found is None else found
         check_new_name(task, self.tasks)
-        stage, library = self._stage, self._library
-        data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names)
+        data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names, column)
         given = library.parameters({} if params is None else params)
         if is_multiclass(self.objective):  # the new task may lack a class
             given["num_class"] = stage.n_outputs
@@ -488,7 +493,7 @@ class MultiTaskModel:
             train, valid = hold_out(data, validation_fraction, classes, seed)
         else:
             train = data
-            valid = validation_rows_of_new_task(stage, data, eval_set, feature_names)
+            valid = validation_rows_of_new_task(stage, data, eval_set, feature_names, column)
             check_rows(library, valid, own, settings, "eval_set: ")
         self._add(task, learn_task(stage, stages, train, valid, own))
 

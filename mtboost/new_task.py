@@ -9,14 +9,14 @@ from typing import Any
 from mtboost.backend import Backend
 from mtboost.common_stage import CommonStage
 from mtboost.common_trees import CommonTrees
-from mtboost.dataset import Dataset
+from mtboost.dataset import Dataset, split_task_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.losses import TaskLoss
 from mtboost.mixed_objective import objectives_by_task
 from mtboost.reports import TaskReport, task_reports, validation_scores
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns
-from mtboost.tasks import TaskName
+from mtboost.tasks import TaskName, TaskSet, listed
 from mtboost.threads import openmp_threads
 
 Objective = str | dict[TaskName, str] | Callable[..., Any]
@@ -61,17 +61,55 @@ def check_new_name(task: object, known: Sequence[TaskName]) -> None:
         )
 
 
+def without_task_column(
+    stage: CommonStage, column: str | int | None, X: Any, feature_names: Sequence[str] | None
+) -> tuple[Any, Sequence[str] | None, TaskName | None]:
+    """A table without the column that held the task in training, its names, and the task in it.
+
+    Parameters
+    ----------
+    column : str, int or None
+        What :func:`mtboost.fit` was given as the task; a table need not have it.
+
+    Raises
+    ------
+    DataError
+        The column holds several tasks.
+    """
+    if column is None:
+        return X, feature_names, None
+    try:
+        table, labels = split_task_column(X, column, feature_names=feature_names)
+    except DataError:  # another table, whose faults are found where it is read
+        return X, feature_names, None
+    if table.feature_names is None and table.n_features != stage.columns.n:
+        return X, feature_names, None
+    found = TaskSet.from_labels(labels, table.n_rows).names
+    if len(found) > 1:
+        raise DataError(
+            f"X has rows of {listed(found, 'task')} in column {column!r}: add one task at a time."
+        )
+    names = None if table.column_types else table.feature_names
+    return table.native, names, found[0]
+
+
 def rows_of_new_task(
     stage: CommonStage,
     task: TaskName,
     rows: Sequence[Any],
     feature_names: Sequence[str] | None,
+    task_column: str | int | None,
 ) -> Dataset:
     """The task's rows, (X, y[, weight[, base_margin]]), with the columns of the common model.
 
-    It may lack some of them if another task does.
+    It may lack some of them if another task does, and have the column of the tasks.
     """
     X, *own = rows
+    X, feature_names, found = without_task_column(stage, task_column, X, feature_names)
+    if found is not None and found != task:
+        raise DataError(
+            f"task is {task!r}, but column {task_column!r} of X holds {found!r}: correct one."
+        )
     may_lack = bool(stage.optional_columns)
     data = Dataset(
         {task: X},
@@ -95,6 +133,7 @@ def validation_rows_of_new_task(
     data: Dataset,
     eval_set: Sequence[Any],
     feature_names: Sequence[str] | None,
+    task_column: str | int | None,
 ) -> Dataset:
     """Validation rows of the new task, beside its rows `data`."""
     if not 2 <= len(eval_set) <= 4:
@@ -102,7 +141,8 @@ def validation_rows_of_new_task(
             f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed "
             "by weight and base_margin."
         )
-    valid = rows_of_new_task(stage, data.tasks.names[0], eval_set, feature_names)
+    task = data.tasks.names[0]
+    valid = rows_of_new_task(stage, task, eval_set, feature_names, task_column)
     if (valid.base_margin is None) != (data.base_margin is None):
         raise DataError(
             "base_margin must be given for training and validation rows, or for neither: "

@@ -249,6 +249,9 @@ def as_table(
             raise DataError(f"{argument} has no {what}: its shape is {tuple(native.shape)}.")
     names = _checked_names(feature_names, _own_names(native, library), native.shape[1], argument)
     table = Table(native, library, names)
+    if task_column is not None:
+        # Misspelt, it would stand among the columns of features.
+        table._positions([task_column])
     exempt = None if task_column is None else str(task_column)
     for name, dtype in table.column_types.items():
         if name != exempt and not _is_usable(dtype):

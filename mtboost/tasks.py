@@ -4,6 +4,7 @@ A task is known by its name, the label its rows carry. Names keep the type the u
 str or bool) and are sorted; inside mtboost a task is its position in that order, its *code*.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -211,7 +212,12 @@ def listed(names: Collection[object], noun: str) -> str:
     """Part of a message, ``tasks 'a', 'b', ... (12 in all)``."""
     shown = ", ".join(map(repr, islice(names, _N_SHOWN)))
     more = f", ... ({len(names)} in all)" if len(names) > _N_SHOWN else ""
-    return f"{noun}{'s' if len(names) > 1 else ''} {shown}{more}"
+    return f"{noun if len(names) == 1 else _plural(noun)} {shown}{more}"
+
+
+def _plural(noun: str) -> str:
+    """Of a regular noun: keys, categories."""
+    return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
 
 
 def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

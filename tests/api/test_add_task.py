@@ -140,3 +140,45 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(library, task, columns
     assert model.tasks == ("a", "b")
     assert set(model.reports) == {"a", "b"}
     np.testing.assert_array_equal(model.predict_margin(X, task=TASK), before)
+
+
+# ---- the column of the tasks --------------------------------------------------------------------
+
+
+def frame(rows: np.ndarray, shop: object) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list("pqrs")).assign(shop=shop)
+
+
+@pytest.mark.parametrize("name", ["new", "shop"])
+def test_a_new_tasks_table_may_hold_the_column_of_the_tasks(library, name):
+    # The column may be named, as in fit.
+    options = {**OPTIONS, "backend": library.name}
+    found, expected = (mtboost.fit(frame(X, TASK), y, task="shop", **options) for _ in range(2))
+    valid = (frame(VALID[0], "new"), VALID[1])
+    found.add_task(name, frame(NEW, "new"), NEW_Y, eval_set=valid)
+    plain, plain_valid = frame(NEW, "new").drop(columns="shop"), valid[0].drop(columns="shop")
+    expected.add_task("new", plain, NEW_Y, eval_set=(plain_valid, VALID[1]))
+    assert found.tasks == ("a", "b", "new")
+    np.testing.assert_array_equal(
+        found.predict(valid[0]), expected.predict(plain_valid, task=np.full(100, "new"))
+    )
+
+
+def test_the_column_of_the_tasks_may_be_given_by_position(library):
+    codes = np.repeat([3.0, 5.0], N_ROWS)
+    model = mtboost.fit(np.column_stack([codes, X]), y, task=0, backend=library.name, **OPTIONS)
+    model.add_task(7, np.column_stack([np.full(150, 7.0), NEW]), NEW_Y)
+    model.add_task(8, NEW, NEW_Y)
+    assert model.tasks == (3, 5, 7, 8)
+    assert model.task_columns[7].n == model.task_columns[8].n == 4
+
+
+def test_a_column_of_other_tasks_is_refused():
+    model = mtboost.fit(frame(X, TASK), y, task="shop", **OPTIONS)
+    with pytest.raises(DataError, match="task is 'new', but column 'shop' of X holds 'old'"):
+        model.add_task("new", frame(NEW, "old"), NEW_Y)
+    with pytest.raises(DataError, match="rows of tasks 'c', 'd' in column 'shop': add one task"):
+        model.add_task(
+            "shop", frame(NEW, np.arange(150) % 2).replace({"shop": {0: "c", 1: "d"}}), NEW_Y
+        )
+    assert model.tasks == ("a", "b")

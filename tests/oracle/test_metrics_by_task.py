@@ -330,6 +330,24 @@ def test_a_bare_function_is_refused_for_it_has_no_direction():
         get_metric(sklearn.metrics.r2_score)
 
 
+def test_a_function_of_two_arguments_is_a_metric_of_rows_without_weights():
+    metric = Metric("mine", lambda y, prediction: float(np.max(prediction - y)), False)
+    found = evaluate_by_task(metric, [1, 2, 3], [1, 3, 7], np.array([0, 0, 1]), 2)
+    assert found.tolist() == [1.0, 4.0]
+    with pytest.raises(ParameterError, match="'mine' is a function without an argument sample_w"):
+        evaluate_by_task(metric, [1], [1], np.array([0]), 1, [2.0])
+
+
+@pytest.mark.parametrize("weight", [None, [2.0, 1.0]])
+def test_any_keywords_are_handed_the_weights(weight):
+    seen = []
+    metric = Metric("mine", lambda y, prediction, **options: seen.append(options) or 0.0, False)
+    evaluate_by_task(metric, [1, 2], [1, 3], np.array([0, 0]), 1, weight)
+    ((name, handed),) = seen[0].items()
+    assert name == "sample_weight"
+    assert (handed is None) == (weight is None)
+
+
 def test_an_unsupported_objective_has_no_default_metric():
     with pytest.raises(ParameterError, match="Did you mean 'binary:logistic'"):
         default_metric("binary:logistics")

@@ -119,6 +119,10 @@ BAD_DATA = {
     "missing task": ({"task": planted(TASK, 6, np.nan)}, "task has no label at row 6"),
     "mixed tasks": ({"task": ["a", 1] * 100}, r"str \(row 0: 'a'\) and int \(row 1: 1\)"),
     "unknown task column": ({"X": FRAME, "task": "shop"}, "X has no column 'shop'"),
+    "misspelt task column": (
+        {"X": FRAME.assign(channel=TASK.astype(str)), "task": "chanel"},
+        "X has no column 'chanel'. Did you mean 'channel'",
+    ),
     "task column alone": ({"X": FRAME[["p"]], "task": "p"}, "No column of X is left"),
     "mapping and task": ({"X": {0: X}, "y": {0: Y}}, "mapping whose keys are the tasks.*task"),
     "labels of another task": (
@@ -162,7 +166,7 @@ BAD_DATA = {
             "X": FRAME.assign(shop=pd.Categorical(["x", "y"] * 100)),
             "eval_set": (FRAME.assign(shop=pd.Categorical(["y", "z"] * 100)), Y, TASK),
         },
-        "eval_set: X has 'z' in the category column 'shop', first at row 1, .* 'x', 'y'",
+        "eval_set: X has 'z' in the category column 'shop', first at row 1, .* categories 'x', 'y'",
     ),
     "other categories of one task": (
         {
@@ -490,6 +494,24 @@ def test_a_misspelt_objective_is_refused_with_the_nearest(library):
     name = library.squared_error
     changes = {"objective": name.replace("ss", "s").replace("ed", "e")}
     assert_refused(library, changes, ParameterError, f"Did you mean '{name}'")
+
+
+UNSUPPORTED_OBJECTIVES = {
+    "xgboost": ("rank:ndcg", "survival:cox", "reg:quantileerror", "abc"),
+    "lightgbm": ("lambdarank", "rank_xendcg", "abc"),
+}
+
+
+def test_an_unsupported_objective_is_not_said_to_lack_a_metric(library):
+    for objective in UNSUPPORTED_OBJECTIVES[library.name]:
+        for eval_metric in (None, "rmse"):
+            changes = {"objective": objective, "eval_metric": eval_metric}
+            message = f"objective='{objective}' is not supported"
+            assert_refused(library, changes, (UnsupportedError, ParameterError), message)
+
+
+def test_an_objective_that_is_none_is_refused(library):
+    assert_refused(library, {"objective": 3}, TypeError, "objective must be None or the name of")
 
 
 def test_an_objective_of_the_other_library_is_refused(library):
