@@ -241,8 +241,9 @@ def check_values(
         own["bagging_freq"] = 0  # LightGBM makes no bags of less than a row
     try:
         row = scipy.sparse.csr_matrix((1, n_features))
-        data = lightgbm.Dataset(row, label=[1.0], params=own)
-        booster = lightgbm.Booster(own, data)
+        with quiet():
+            data = lightgbm.Dataset(row, label=[1.0], params=own)
+            booster = lightgbm.Booster(own, data)
     except (lightgbm.basic.LightGBMError, TypeError, ValueError) as error:
         check = re.search(r"Check failed: \((\w+)\) (\S+) \((\S+)\)", str(error))
         reason = str(error) if check is None else f"{check[1]} must be {check[2]} {check[3]}"
