@@ -32,7 +32,8 @@ def checked_sparse(values: Any, argument: str) -> Any:
     -------
     CSR or CSC matrix, or `values`
         A CSR or CSC matrix is returned as it is, unless the order of its indices has changed since
-        SciPy looked at it; the result then shares its arrays. Other formats become CSR.
+        SciPy looked at it, its arrays have room for more, or they are views with steps; what can be
+        shared of its arrays then is. Other formats become CSR.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def checked_sparse(values: Any, argument: str) -> Any:
     try:
         if values.format in ("csr", "csc"):
             _check_compressed(values)
-            return _with_true_flags(values)
+            return _as_libraries_read(values)
         if values.format == "bsr":
             _check_compressed(values, *values.blocksize)
             return values.tocsr()
@@ -80,7 +81,8 @@ def _check_compressed(matrix: Any, n_block_rows: int = 1, n_block_columns: int =
         raise ValueError(f"indptr has {len(starts)} entries instead of {n_outer + 1}")
     if len(indices) != len(matrix.data):
         raise ValueError(f"there are {len(indices)} indices for {len(matrix.data)} values")
-    if matrix.format == "bsr" and matrix.data.shape[1:] != (n_block_rows, n_block_columns):
+    cell = (n_block_rows, n_block_columns) if matrix.format == "bsr" else ()
+    if matrix.data.shape[1:] != cell:
         raise ValueError(f"data has shape {matrix.data.shape}")
     if starts[0] != 0 or starts[-1] > len(indices):
         raise ValueError(f"indptr goes from {starts[0]} to {starts[-1]} of {len(indices)} entries")
@@ -102,8 +104,8 @@ def _check_cells(matrix: Any) -> None:
     """Raise ValueError unless the cells of a COO matrix lie within it."""
     for name, array, length in zip(("row", "col"), matrix.coords, matrix.shape, strict=True):
         _check_indices(name, array)
-        if len(array) != len(matrix.data):
-            raise ValueError(f"{name} has {len(array)} entries for {len(matrix.data)} values")
+        if array.shape != matrix.data.shape:
+            raise ValueError(f"{name} has {len(array)} entries for {matrix.data.shape} values")
         _check_range(name, array, length)
 
 
@@ -118,9 +120,16 @@ def _check_range(name: str, array: npt.NDArray[Any], length: int) -> None:
         raise ValueError(f"{name} has {least if least < 0 else most}, outside of 0 to {length - 1}")
 
 
-def _with_true_flags(matrix: Any) -> Any:
-    """A matrix that knows the order of its indices: it itself, or another of the same arrays."""
+def _as_libraries_read(matrix: Any) -> Any:
+    """The matrix, or another of the same values that neither SciPy nor XGBoost misreads.
+
+    SciPy selects columns of all entries in the arrays, also of those behind the last row, and
+    writes them beyond its result. XGBoost takes the entries of a view with steps for neighbours.
+    """
+    n_entries = matrix.indptr[-1]
+    entries = (matrix.data[:n_entries], matrix.indices[:n_entries], matrix.indptr)
     fresh = type(matrix)(matrix.shape, dtype=matrix.dtype)
-    fresh.data, fresh.indices, fresh.indptr = matrix.data, matrix.indices, matrix.indptr
+    fresh.data, fresh.indices, fresh.indptr = map(np.ascontiguousarray, entries)
+    is_tight = len(matrix.data) == n_entries and all(a.flags.c_contiguous for a in entries)
     flags = ((m.has_sorted_indices, m.has_canonical_format) for m in (matrix, fresh))
-    return matrix if len(set(flags)) == 1 else fresh
+    return matrix if is_tight and len(set(flags)) == 1 else fresh

@@ -54,6 +54,7 @@ def compressed(cells: Any, make: Callable[[Any], Any]) -> Iterator[tuple[str, An
     yield "fewer indices", with_arrays(good, indices=indices[:-3])
     yield "fewer values", with_arrays(good, data=data[:-3])
     yield "no values", with_arrays(good, data=data[:0])
+    yield "values in two dimensions", with_arrays(good, data=data[:, np.newaxis])
     yield "indptr descends", with_arrays(good, indptr=planted(starts, 1, starts[-1]))
     yield "indptr far out", with_arrays(good, indptr=planted(starts, 2, far))
     yield "indptr negative", with_arrays(good, indptr=planted(starts, 2, -5))

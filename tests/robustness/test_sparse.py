@@ -65,6 +65,7 @@ LEGAL = {
     "unsorted, by columns": lambda cells: shuffled(cells.T).T,
     "doubled": doubled,
     "longer arrays": lambda cells: longer(sp.csr_array(cells)),
+    "views with steps": lambda cells: stepped(sp.csr_array(cells)),
     "indices of 64 bits": lambda cells: wide(sp.csr_array(cells)),
     "COO": sp.coo_array,
     "DOK": sp.dok_array,
@@ -80,6 +81,13 @@ def longer(matrix):
     return matrix
 
 
+def stepped(matrix):
+    matrix.indices = np.repeat(matrix.indices, 2)[::2]
+    matrix.data = np.column_stack([matrix.data, np.full(matrix.nnz, 1e9)])[:, 0]
+    matrix.indptr = np.repeat(matrix.indptr, 3)[::3]
+    return matrix
+
+
 def wide(matrix):
     matrix.indices = matrix.indices.astype(np.int64)
     matrix.indptr = matrix.indptr.astype(np.int64)
@@ -89,6 +97,16 @@ def wide(matrix):
 @pytest.mark.parametrize("make", LEGAL.values(), ids=LEGAL)
 def test_odd_but_legal_matrices_have_the_cells_of_the_dense_table(make):
     np.testing.assert_array_equal(checked_sparse(make(CELLS), "X").toarray(), CELLS)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_arrays_end_with_the_last_entry_and_have_no_gaps(form):
+    # SciPy and XGBoost write and read elsewhere if not.
+    for make in (longer, stepped):
+        checked = checked_sparse(make(sp.csr_array(CELLS).asformat(form)), "X")
+        arrays = (checked.data, checked.indices, checked.indptr)
+        assert all(array.flags.c_contiguous for array in arrays)
+        assert len(checked.data) == len(checked.indices) == checked.indptr[-1]
 
 
 @pytest.mark.parametrize("make", LEGAL.values(), ids=LEGAL)
