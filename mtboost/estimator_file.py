@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import io
 import math
-import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
+from mtboost.atomic_file import PathName
 from mtboost.errors import ModelFormatError
 from mtboost.model_file import write_model
 
@@ -25,7 +25,7 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
     #: Fitted attributes that a file holds as they are, and their types.
     _saved: ClassVar[dict[str, Any]] = {}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         """Write the fitted estimator to one file (docs/model_file.md), replacing an existing one.
 
         :func:`mtboost.load_model` reads it, also in a later version of mtboost, and gives an
@@ -35,8 +35,8 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
 
         Parameters
         ----------
-        path : str or path-like
-            The suffix is yours.
+        path : str, bytes or path-like
+            With any suffix. An existing file keeps its mode, and a symbolic link is followed.
 
         Raises
         ------
@@ -44,21 +44,26 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
             There are no trees.
         ModelFormatError
             A parameter or label is of a type that the file cannot hold.
+        OSError
+            The file cannot be written, or `path` is not that of a regular file.
         """
         if not type(self).__module__.startswith("mtboost."):
             raise ModelFormatError(
                 f"{type(self).__name__} is no class of mtboost, so that load_model() cannot make "
                 f"one: pickle it."
             )
-        fitted = self._to_file()
+        write_model(path, self._to_parts)
+
+    def _to_parts(self) -> tuple[int, dict[str, Any], dict[str, bytes]]:
+        """Number of the format, metadata, and members by name."""
         content = {
             "estimator": type(self).__name__,
             "parameters": self._plain_parameters(),
-            **fitted,
+            **self._to_file(),
         }
         members: dict[str, bytes] = {}
         metadata = {key: _pack(value, key, members) for key, value in content.items()}
-        write_model(path, FORMAT, metadata, members)
+        return FORMAT, metadata, members
 
     def _plain_parameters(self) -> dict[str, Any]:
         """The parameters as a file can hold them.

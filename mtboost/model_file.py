@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
-import secrets
 import zipfile
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from mtboost.atomic_file import PathName, replacing
 from mtboost.errors import MissingDependencyError, ModelFormatError
 
 # The largest that can be read; 2: backend "lightgbm", 3: forests, 4: objectives by task, leaf
@@ -21,42 +20,31 @@ Model = TypeVar("Model")
 
 
 def write_model(
-    path: str | os.PathLike[str],
-    form: int,
-    metadata: Mapping[str, Any],
-    members: Mapping[str, bytes],
+    path: PathName, make: Callable[[], tuple[int, Mapping[str, Any], Mapping[str, bytes]]]
 ) -> None:
-    """Write metadata and members by name, replacing an existing file at once or not at all.
+    """Write the format, metadata and members by name that `make` returns.
 
-    `form` is the least format that knows the content, so that what an older mtboost can read it
-    does read.
+    Nothing is made if the file cannot be written there, and an existing file is replaced only if
+    all has been written. The format is the least that knows the content, so that what an older
+    mtboost can read it does read.
     """
-    path = os.fspath(path)
-    text = json.dumps({"format": form, **metadata}, indent=1, allow_nan=False)
-    parts = {_METADATA: text.encode(), **members}
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name, content in parts.items():
-                    # A ZipInfo of its own has no date: equal models give equal bytes.
-                    archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    with replacing(path) as file:
+        form, metadata, members = make()
+        text = json.dumps({"format": form, **metadata}, indent=1, allow_nan=False)
+        parts = {_METADATA: text.encode(), **members}
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in parts.items():
+                # A new ZipInfo has no date: equal models give equal bytes.
+                archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
 def read_model(
-    path: str | os.PathLike[str],
+    path: PathName,
     make: Callable[[dict[str, Any], dict[str, bytes]], Model],
 ) -> Model:
     """What `make` makes of metadata and members by name; raises what ``load_model`` does."""
-    name = os.fspath(path)
-    with open(path, "rb") as file:
+    name = os.fsdecode(path)
+    with open(name, "rb") as file:
         raw = file.read()
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:

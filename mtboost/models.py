@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +16,7 @@ from mtboost.arguments import (
     labels_are_classes,
     metric_of,
 )
+from mtboost.atomic_file import PathName
 from mtboost.backend import Backend, Margins
 from mtboost.checks import check_choice, check_count
 from mtboost.common_stage import CommonStage
@@ -654,9 +654,21 @@ class MultiTaskModel:
 
     # ---- files ------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file (docs/model_file.md), replacing an existing one at once."""
-        write_model(path, *to_parts(self.__getstate__()))
+    def save(self, path: PathName) -> None:
+        """Write the model to one file (docs/model_file.md), replacing an existing one in one step.
+
+        Parameters
+        ----------
+        path : str, bytes or path-like
+            With any suffix. An existing file keeps its mode, and a symbolic link is followed.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written, or `path` is not that of a regular file. A file that was
+            there is then as it was.
+        """
+        write_model(path, lambda: to_parts(self.__getstate__()))
 
     def __getstate__(self) -> dict[str, Any]:
         names = [name for name in self.__dataclass_fields__ if name != "_cache"]
@@ -667,13 +679,13 @@ class MultiTaskModel:
             object.__setattr__(self, name, value)
 
 
-def load_model(path: str | os.PathLike[str]) -> Any:
+def load_model(path: PathName) -> Any:
     """Read what ``save`` of a :class:`MultiTaskModel` or of a forest wrote.
 
     Parameters
     ----------
-    path : str or path-like
-        A file; docs/model_file.md says what is in it.
+    path : str, bytes or path-like
+        A file as described in docs/model_file.md.
 
     Returns
     -------

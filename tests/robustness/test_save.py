@@ -198,6 +198,35 @@ def test_a_folder_that_does_not_exist_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links, modes and FIFOs of POSIX")
+def test_a_link_is_followed_and_the_mode_stays(tmp_path):
+    (tmp_path / "v1.mtb").write_bytes(b"")
+    (tmp_path / "v1.mtb").chmod(0o600)
+    (tmp_path / "model.mtb").symlink_to("v1.mtb")
+    model = fit()
+    model.save(tmp_path / "model.mtb")
+    assert (tmp_path / "model.mtb").is_symlink()
+    assert stat.S_IMODE((tmp_path / "v1.mtb").stat().st_mode) == 0o600
+    assert_equal_models(mtboost.load_model(tmp_path / "v1.mtb"), model, X, CODES)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links, modes and FIFOs of POSIX")
+def test_what_is_no_file_is_refused_before_any_work(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "model.mtb")
+    model = fit()
+    monkeypatch.setattr(xgboost.Booster, "save_raw", fail)
+    with pytest.raises(OSError, match="this is a FIFO"):
+        model.save(tmp_path / "model.mtb")
+    assert stat.S_ISFIFO((tmp_path / "model.mtb").stat().st_mode)
+
+
+def test_paths_may_be_bytes(tmp_path):
+    model, path = fit(), os.fsencode(tmp_path / "model.mtb")
+    model.save(path)
+    assert_equal_models(mtboost.load_model(path), model, X, CODES)
+    assert [each.name for each in tmp_path.iterdir()] == ["model.mtb"]
+
+
 # ---- formats --------------------------------------------------------------------------------
 
 
