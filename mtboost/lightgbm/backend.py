@@ -524,14 +524,11 @@ def _train(
     callbacks: Sequence[Any],
 ) -> lightgbm.Booster:
     own = dict(params) if objective is None else {**params, "objective": objective}
+    own |= {name: value for name, value in (matrix.params or {}).items() if name in _LISTS}
     with quiet_unless_asked(params):
-        matrix.construct()
-        if _LISTS.keys() & own.keys():
-            own |= _lists(own, matrix.num_feature())
-        if read_number(params, "bagging_fraction", 1.0) * matrix.num_data() < 1.0:
-            own["bagging_fraction"] = min(
-                1.0, 1.5 / matrix.num_data()
-            )  # a bag without rows is refused
+        n_rows = matrix.construct().num_data()
+        if read_number(params, "bagging_fraction", 1.0) * n_rows < 1.0:
+            own["bagging_fraction"] = min(1.0, 1.5 / n_rows)  # LightGBM refuses an empty bag
         booster = lightgbm.train(
             own,
             matrix,
@@ -550,22 +547,22 @@ def _train(
     return booster.free_dataset()
 
 
-def _lists(params: Params, n_columns: int, n_added: int = 0) -> dict[str, Any]:
-    """Parameters with a value for each column, completed, also for added columns after those.
+def _lists(params: Params, n_columns: int, n_added: int) -> dict[str, Any]:
+    """Parameters with a value for each column, completed for columns that are added to those.
 
-    LightGBM ends the process where their number is not that of the columns.
+    Too few values LightGBM refuses itself, unless columns are added; otherwise it ends the process.
     """
     found: dict[str, Any] = {}
     for name in _LISTS.keys() & params.keys():
         given = params[name]
         values = given.split(",") if isinstance(given, str) else list(given or ())
-        if len(values) > n_columns:
+        if values and (len(values) > n_columns or (n_added and len(values) < n_columns)):
             raise ParameterError(
                 f"{name} has {len(values)} values, but there are {n_columns} columns: give one for "
                 "each."
             )
         if values:
-            found[name] = [*values, *[_LISTS[name]] * (n_columns + n_added - len(values))]
+            found[name] = [*values, *[_LISTS[name]] * n_added]
     return found
 
 
