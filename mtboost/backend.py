@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.checks import check_number, refuse
-from mtboost.errors import ParameterError, ParameterTypeError, UnsupportedError
+from mtboost.dataset import Dataset
+from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
 from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
-from mtboost.losses import Loss, TaskLoss, is_multiclass
+from mtboost.losses import Loss, TaskLoss, has_log_link, is_multiclass
 from mtboost.metrics import WITH_METRIC, Metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
@@ -161,6 +162,22 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         """Raise unless the objective is known and defined on the labels."""
+
+    def why_untrainable(self, objective: object, labels: FloatArray) -> str:
+        """Why the library trains nothing on labels that the objective allows; empty if it does."""
+        return ""
+
+    def check_start(self, params: Params, data: Dataset) -> None:
+        """Raise DataError unless the training rows have a finite start score."""
+        objective, labels = params.get("objective"), data.labels()
+        counts = labels if data.weight is None else labels * data.weight
+        is_given = data.base_margin is not None or any(name in params for name in self.no_start)
+        is_infinite = has_log_link(objective) and not is_given and not counts.any()
+        if is_infinite or self.why_untrainable(objective, labels):
+            raise DataError(
+                f"y is 0 in every training row that has weight, and the start of {objective}, the "
+                f"logarithm of the mean label, would be infinite: give it rows with other labels."
+            )
 
     @abc.abstractmethod
     def loss_options(self, params: Params) -> dict[str, Any]:

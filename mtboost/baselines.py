@@ -41,8 +41,9 @@ def baseline_scores(
     alone = scores["independent"] = {}
     for task in valid.tasks:
         own, own_valid = (part.take(part.tasks.rows(task)) for part in (data, valid))
-        if own.weight is None or own.weight.any():
-            settings = stages.of_task(task)
+        settings = stages.of_task(task)
+        reason = stages.backend.why_untrainable(settings.params["objective"], own.labels())
+        if (own.weight is None or own.weight.any()) and not reason:
             margins = _margins(settings, own, own_valid, task=task)
             (alone[task],) = settings.evaluate(own_valid, margins).tolist()
     return {

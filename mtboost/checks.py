@@ -117,6 +117,12 @@ def check_choice(name: str, value: Any, choices: Collection[str], *, besides: st
     refuse(name, value, allowed, kind=kind, hint=did_you_mean(value, known))
 
 
+def check_type(name: str, value: object, kinds: type | tuple[type, ...], allowed: str) -> None:
+    """Raise ParameterTypeError unless a value is an instance of one of some classes."""
+    if not isinstance(value, kinds):
+        refuse(name, value, allowed, kind=ParameterTypeError)
+
+
 def check_switch(name: str, value: object) -> bool:
     """Return True or False, of which 1 and 0 are other names; ParameterTypeError otherwise."""
     if not isinstance(value, bool | np.bool_) and not (is_integer(value) and value in (0, 1)):
@@ -142,11 +148,13 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def as_float(value: Any) -> float:
-    """A number as a float, infinite where it is too large for one."""
+    """A number as a float: infinite where it is too large for one, and NaN where it is none."""
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+    except ValueError:  # the signalling NaN of decimal numbers
+        return math.nan
 
 
 def shown(value: object) -> str:

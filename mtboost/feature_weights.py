@@ -47,7 +47,7 @@ def read_importances(
         raise DataError(f"{argument} has a name twice: names must differ.")
     try:
         numbers = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise DataError(f"{argument} must hold numbers: {error}") from None
     if numbers.ndim != 1 or numbers.size == 0:
         raise DataError(f"{argument} has shape {numbers.shape}: it must hold one number a feature.")

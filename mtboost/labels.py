@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.checks import as_float, shown
 from mtboost.errors import DataError
 from mtboost.tasks import as_array
 
@@ -57,8 +58,18 @@ def as_weights(weight: Any, n_rows: int, *, argument: str = "weight") -> FloatAr
     return not_all_zero(as_nonnegative(weight, n_rows, argument=argument), argument)
 
 
+def as_float64_weights(weight: Any, n_rows: int, *, argument: str) -> npt.NDArray[np.float64]:
+    """As :func:`as_weights`, for the core's forests, which know smaller weights than float32."""
+    weights = _nonnegative(weight, n_rows, argument)
+    return np.asarray(not_all_zero(weights, argument), dtype=np.float64)
+
+
 def as_nonnegative(weight: Any, n_rows: int, *, argument: str) -> FloatArray:
     """What :func:`as_weights` gives, but also where every weight is 0."""
+    return as_stored(_nonnegative(weight, n_rows, argument))
+
+
+def _nonnegative(weight: Any, n_rows: int, argument: str) -> FloatArray:
     weights = _as_vector(_as_floats(weight, argument), n_rows, argument)
     if weights.min(initial=0.0) < 0.0:
         row = int(weights.argmin())
@@ -72,8 +83,28 @@ def as_nonnegative(weight: Any, n_rows: int, *, argument: str) -> FloatArray:
 def not_all_zero(weights: FloatArray, argument: str) -> FloatArray:
     """The weights, if one is positive; DataError otherwise."""
     if not weights.any():
-        raise DataError(f"{argument} is zero in every row: at least one row must count.")
+        raise DataError(
+            f"{argument} is zero in every row, or so small that it is in float32: at least one row "
+            f"must count."
+        )
     return weights
+
+
+def check_magnitude(labels: npt.NDArray[Any], most: float, *, argument: str = "y") -> None:
+    """Raise DataError for a label beyond `most`, with which sums and differences would overflow."""
+    with np.errstate(invalid="ignore"):
+        is_beyond = np.abs(labels) > most
+    if is_beyond.any():
+        index = np.unravel_index(int(is_beyond.argmax()), labels.shape)
+        raise DataError(
+            f"{argument} is {labels[index]:g} at {_place(index)}: labels beyond {most:g} overflow "
+            f"in sums and differences. Rescale them."
+        )
+
+
+def as_stored(weights: FloatArray) -> FloatArray:
+    """Weights of which those are 0 that are 0 in float32, in which the libraries store them."""
+    return np.where(weights.astype(np.float32) == 0.0, 0.0, weights).astype(weights.dtype)
 
 
 def as_known_labels(labels: Any, *, argument: str = "labels") -> npt.NDArray[np.float32]:
@@ -132,16 +163,20 @@ def _as_floats(values: Any, argument: str, *, may_be_missing: bool = False) -> F
     if array.ndim == 0:
         raise DataError(f"{argument} is a {type(values).__name__}: it must hold one number a row.")
     if array.dtype.kind == "O":
-        for index, value in np.ndenumerate(array):
+        objects, array = array, np.empty(array.shape)
+        for index, value in np.ndenumerate(objects):
             if not isinstance(value, numbers.Real | decimal.Decimal):
-                raise DataError(f"{argument} is {value!r} at {_place(index)}: it must be a number.")
+                found = shown(value)
+                raise DataError(f"{argument} is {found} at {_place(index)}: it must be a number.")
+            array[index] = as_float(value)
     elif array.dtype.kind not in "biuf":
         raise DataError(
             f"{argument} has dtype {array.dtype}: it must hold numbers. Encode classes as 0, 1, "
             f"..., or use an estimator, which does."
         )
     dtype = np.float32 if array.dtype == np.float32 else np.float64
-    floats: FloatArray = np.ascontiguousarray(array, dtype=dtype)
+    with np.errstate(over="ignore"):  # of a longer type: it is infinite then, and refused
+        floats: FloatArray = np.ascontiguousarray(array, dtype=dtype)
     # XGBoost stores float32, where more is infinite. NaN fails the comparison too.
     is_good = np.abs(floats) <= np.finfo(np.float32).max
     if may_be_missing:

@@ -59,6 +59,11 @@ def is_multiclass(objective: object) -> bool:
     return main_name(objective) in (*_SOFTMAX, "multiclassova")
 
 
+def has_log_link(objective: object) -> bool:
+    """Whether a margin is the logarithm of a mean."""
+    return main_name(objective) in _LOG_LINK
+
+
 def has_identity_link(objective: object) -> bool:
     """Whether a margin is a mean in the unit of the labels."""
     return main_name(objective) in ("reg:squarederror", "regression")

@@ -336,6 +336,11 @@ class TwoStages:
             return self._no_model("no gain on the validation rows", data, task)
         if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
             return self._no_model("no row has weight", data, task)
+        labels = data.labels()[data.tasks.rows(task)]
+        if self.objective is None and (
+            reason := self.backend.why_untrainable(params["objective"], labels)
+        ):
+            return self._no_model(reason, data, task)
         weights = None
         if prior is not None:
             params, weights = self.backend.feature_sampling(params, table, prior)

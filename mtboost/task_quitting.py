@@ -156,23 +156,22 @@ def rounds_of_rows(
 
     Raises
     ------
+    ParameterError
+        A task uses more rounds than there are.
     DataError
-        A task uses more rounds than there are, or a mapping comes without `task`.
+        A mapping comes without `task`.
     """
     if not isinstance(quit_round, Mapping):
-        rounds = np.full(n_rows, quit_round, np.int64)
+        rounds = np.full(n_rows, check_count("quit_round", quit_round, high=n_rounds), np.int64)
     elif task is None:
         raise DataError("quit_round is a mapping: give task=, one label per row.")
     else:
         tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, n_rows)
-        of_task = [quit_round.get(name, n_rounds) for name in tasks]
+        of_task = [
+            check_count(f"quit_round[{name!r}]", quit_round.get(name, n_rounds), high=n_rounds)
+            for name in tasks
+        ]
         rounds = np.array(of_task, np.int64)[tasks.codes]
-    outside = rounds[(rounds < 0) | (rounds > n_rounds)]
-    if outside.size:
-        raise DataError(
-            f"quit_round must lie between 0 and the {n_rounds} rounds of the booster, found "
-            f"{outside[0]}."
-        )
     return rounds
 
 

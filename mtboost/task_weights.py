@@ -7,8 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from mtboost.errors import ParameterError
-from mtboost.labels import FloatArray
+from mtboost.checks import check_number, refuse
+from mtboost.errors import DataError
+from mtboost.labels import FloatArray, as_stored
 from mtboost.task_tables import check_task_keys
 from mtboost.tasks import TaskName, TaskSet
 
@@ -22,20 +23,20 @@ def weights_with_tasks(
     if task_weight is None:
         return weight
     own = np.ones(tasks.n_rows) if weight is None else np.asarray(weight, np.float64)
-    if task_weight == "balanced":
+    if isinstance(task_weight, str) and task_weight == "balanced":
         totals = np.bincount(tasks.codes, own, minlength=tasks.n_tasks)
         factors = own.sum() / (tasks.n_tasks * np.where(totals > 0, totals, 1.0))
     elif isinstance(task_weight, Mapping):
         check_task_keys("task_weight", task_weight, tasks.names)
-        try:
-            factors = np.array([float(task_weight[name]) for name in tasks])
-        except (TypeError, ValueError):
-            factors = np.array([np.nan])
-        if not (np.isfinite(factors).all() and (factors >= 0).all()):
-            raise ParameterError(
-                f"task_weight must hold finite numbers >= 0, found {dict(task_weight)}."
-            )
+        factors = np.array(
+            [check_number(f"task_weight[{name!r}]", task_weight[name], low=0.0) for name in tasks]
+        )
     else:
-        raise ParameterError(f"task_weight must be a mapping or 'balanced', found {task_weight!r}.")
-    weights: FloatArray = own * factors[tasks.codes]
-    return weights
+        refuse("task_weight", task_weight, "None, 'balanced' or a mapping {task: weight}")
+    weights = own * factors[tasks.codes]
+    if weights.max(initial=0.0) > np.finfo(np.float32).max:
+        raise DataError(
+            f"weight, times task_weight, is {weights.max():g} at row {weights.argmax()}: it must "
+            f"fit in float32."
+        )
+    return as_stored(weights)

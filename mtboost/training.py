@@ -122,6 +122,8 @@ def train(
         (validation_matrix(columns.align(part.common), **of_rows(part)), name)
         for part, name in evals
     ]
+    if obj is None and xgb_model is None:
+        library.check_start(params, data)
     split = TaskSplit(data.tasks, score=score, beta=beta, table=data.common.native)
     return xgboost.train(
         with_start(params, matrix),
@@ -390,6 +392,8 @@ def fit(
             "Rows held out for validation (validation_fraction) are no training rows."
         )
 
+    if isinstance(objective, str):
+        library.check_start(settings, train_rows)
     if is_auto:
         if valid is None:
             raise _no_validation_rows(validation_fraction)

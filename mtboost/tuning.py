@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mtboost.arguments import metric_of
 from mtboost.backends import get_backend
-from mtboost.checks import check_count, check_number
+from mtboost.checks import check_count, check_number, check_type
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel
@@ -315,6 +315,7 @@ def _study(given: optuna.Study | None, metric: Metric, seed: int, verbose: bool)
                     n_warmup_steps=_STEPS_BEFORE_PRUNING,
                 ),
             )
+    check_type("study", given, optuna.Study, "None or an optuna.Study")
     found = [each.name.lower() for each in given.directions]
     if found != [direction]:
         raise ParameterError(

@@ -16,6 +16,7 @@ _OBJECTIVES = {
     "multi:softmax": "multiclass",
     "count:poisson": "poisson",
     "reg:gamma": "gamma",
+    "reg:tweedie": "tweedie",
 }
 
 

@@ -44,6 +44,10 @@ from mtboost.xgboost.matrices import quantile_matrix
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 
 
+# cpp/core/binning/binned_matrix.cpp
+_MOST_BINS = 65_535
+
+
 class BaseBoosting(TableEstimator):
     """Trees that are added up; subclasses say how they grow, and what labels are."""
 
@@ -159,7 +163,7 @@ class BaseBoosting(TableEstimator):
 
     def _check_parameters(self) -> None:
         check_count("n_estimators", self.n_estimators, low=1)
-        check_count("max_bin", self.max_bin, low=2)
+        check_count("max_bin", self.max_bin, low=2, high=_MOST_BINS)
         check_number("learning_rate", self.learning_rate, above=0.0)
         check_number("subsample", self.subsample, above=0.0, high=1.0)
         if self.early_stopping_rounds is not None:
@@ -336,14 +340,15 @@ class BaseBoosting(TableEstimator):
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        checked: npt.NDArray[Any] = check_array(
-            checked_sparse(y, "y").toarray() if scipy.sparse.issparse(y) else y,
-            dtype=dtype,
-            ensure_2d=False,
-            ensure_all_finite="allow-nan",
-            input_name="y",
-            estimator=self,
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums up all labels
+            checked: npt.NDArray[Any] = check_array(
+                checked_sparse(y, "y").toarray() if scipy.sparse.issparse(y) else y,
+                dtype=dtype,
+                ensure_2d=False,
+                ensure_all_finite="allow-nan",
+                input_name="y",
+                estimator=self,
+            )
         return checked
 
     @abc.abstractmethod

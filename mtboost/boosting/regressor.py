@@ -13,7 +13,10 @@ from mtboost.boosting.base import BaseBoosting, Floats
 from mtboost.boosting.rounds import Margins
 from mtboost.checks import check_choice, check_number
 from mtboost.errors import DataError
+from mtboost.labels import check_magnitude
 
+# Differences of two labels fit in float32.
+_MOST = 1.7e38
 _LOSSES = {"squared_error": "squared", "absolute_error": "absolute", "huber": "huber"}
 
 
@@ -57,6 +60,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
     def _read_labels(self, y: Any, *, reset: bool) -> Margins:
         y = self._checked(y, np.float32)
         labels: Margins = y.reshape(len(y), -1)
+        check_magnitude(labels, _MOST)
         if reset:
             self._is_vector = y.ndim == 1
             self._n_outputs = labels.shape[1]

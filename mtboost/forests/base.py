@@ -16,7 +16,7 @@ from mtboost.checks import check_count, check_number, check_switch, is_integer
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimator_file import require
 from mtboost.forests.forest_file import forest_from_file, forest_to_file
-from mtboost.labels import as_weights
+from mtboost.labels import as_float64_weights
 from mtboost.table_estimator import Rows, TableEstimator, core_codes, core_table
 from mtboost.tasks import TaskSet, listed
 from mtboost.tree_parameters import (
@@ -28,6 +28,8 @@ from mtboost.tree_parameters import (
 )
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+#: Sums of squares of as many labels as memory holds fit in float64.
+LARGEST_LABEL = 1e140
 
 
 #: Fitted attributes of forests, and their types.
@@ -70,10 +72,8 @@ class BaseForest(TableEstimator):
         check_consistent_length(table, y)
         weights = None
         if sample_weight is not None:
-            weights = np.asarray(
-                as_weights(sample_weight, table.shape[0], argument="sample_weight"),
-                dtype=np.float64,
-            )
+            n_rows = table.shape[0]
+            weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
         n_missing = self._begin(table, tasks)
         if n_missing == 0:
             return self

@@ -21,7 +21,7 @@ from mtboost.estimator_file import require
 from mtboost.forests.base import Floats
 from mtboost.forests.drawn_tree import DrawnTree, feature_names, importances
 from mtboost.forests.task_classes import TaskClasses
-from mtboost.labels import as_weights
+from mtboost.labels import as_float64_weights
 from mtboost.table_estimator import CoreTable, TableEstimator, core_codes, core_table
 from mtboost.tasks import TaskName, as_array, did_you_mean, listed
 from mtboost.tree_parameters import (
@@ -74,7 +74,7 @@ class MTTreeEstimator(
         n_rows, n_features = table.shape
         weights = np.ones(n_rows)
         if sample_weight is not None:
-            weights = as_weights(sample_weight, n_rows, argument="sample_weight").astype(np.float64)
+            weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
         params = _core.MTTreeParams(
             criterion=check_choice("criterion", self.criterion, get_args(Criterion)),
             purity=check_number("purity", self.purity, above=0.0, high=1.0),

@@ -15,10 +15,12 @@ from sklearn.utils.validation import validate_data
 from mtboost.checks import check_choice, check_number
 from mtboost.forests.base import (
     CLASSIFIER_ATTRIBUTES,
+    LARGEST_LABEL,
     REGRESSOR_ATTRIBUTES,
     BaseForest,
     Floats,
 )
+from mtboost.labels import check_magnitude
 from mtboost.tree_parameters import MaxFeatures
 
 
@@ -336,6 +338,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
 
     def _read_labels(self, y: Any) -> dict[str, Any]:
         y = validate_data(self, y=y, y_numeric=True)
+        check_magnitude(y, LARGEST_LABEL)
         return {"y": np.asarray(y, dtype=np.float64)[:, np.newaxis]}
 
     def _n_outputs(self) -> int:

@@ -21,10 +21,12 @@ from mtboost.checks import check_choice, check_switch
 from mtboost.errors import DataError
 from mtboost.forests.base import (
     CLASSIFIER_ATTRIBUTES,
+    LARGEST_LABEL,
     REGRESSOR_ATTRIBUTES,
     BaseForest,
     Floats,
 )
+from mtboost.labels import check_magnitude
 from mtboost.projections import NComponents, Projection, make_projection
 from mtboost.sparse_tables import checked_sparse
 from mtboost.tree_parameters import MaxFeatures
@@ -336,11 +338,13 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
             y = checked_sparse(y, "y")
             y = check_array(y, accept_sparse="csr", dtype=np.float64, input_name="y")
             self._is_vector = False
+            check_magnitude(y.data, LARGEST_LABEL)
             labels = {**_sparse_labels(y), "n_labels": y.shape[1]}
         else:
             y = validate_data(self, y=y, multi_output=True, y_numeric=True)
             self._is_vector = np.ndim(y) == 1
             y = np.ascontiguousarray(y, dtype=np.float64).reshape(len(y), -1)
+            check_magnitude(y, LARGEST_LABEL)
             labels = {"y": y}
         return {**labels, "projection": self._projection_of(y, y.shape[1])}
 

@@ -19,6 +19,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.checks import check_count, check_type
 from mtboost.errors import DataError, ModelFormatError, UnsupportedError
 from mtboost.leaf_gains import Splits, gains_of_values
 
@@ -406,13 +407,19 @@ def combine(
 
     Raises
     ------
+    ParameterError
+        The common model has fewer rounds.
     DataError
-        The common model has fewer rounds; the two boosters have different numbers of outputs; only
-        one of them has names; or the categories of a feature differ.
+        The two boosters have different numbers of outputs; only one of them has names; or the
+        categories of a feature differ.
     UnsupportedError
         A booster has linear trees or is a random forest.
     """
-    document = combined(read_document(common), specific, n_common_rounds, categories=categories)
+    check_type("common", common, lightgbm.Booster, "a lightgbm.Booster")
+    if specific is not None:
+        check_type("specific", specific, lightgbm.Booster, "None or a lightgbm.Booster")
+    n_rounds = check_count("n_common_rounds", n_common_rounds, high=common.current_iteration())
+    document = combined(read_document(common), specific, n_rounds, categories=categories)
     return load_document(document)
 
 
@@ -424,12 +431,6 @@ def combined(
     categories: Mapping[str, list[Any]] | None = None,
 ) -> Document:
     """Document of :func:`combine`, from that of the common model."""
-    n_rounds = len(first.trees) // outputs_of(first)
-    if not 0 <= n_common_rounds <= n_rounds:
-        raise DataError(
-            f"n_common_rounds must lie between 0 and the {n_rounds} rounds of the common model, "
-            f"found {n_common_rounds}."
-        )
     if specific is None:
         return rounds(first, 0, n_common_rounds)
     second = read_document(specific)

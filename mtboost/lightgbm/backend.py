@@ -44,7 +44,14 @@ from mtboost.lightgbm.prune import without_columns
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
 from mtboost.lightgbm.resolve import resolve_descriptors, resolve_task
-from mtboost.losses import TaskLoss, check_labels, inverse_link, main_name, make_lightgbm_loss
+from mtboost.losses import (
+    TaskLoss,
+    check_labels,
+    has_log_link,
+    inverse_link,
+    main_name,
+    make_lightgbm_loss,
+)
 from mtboost.metrics import Metric, default_metric
 from mtboost.pooled_leaves import PooledTrees, Pooling
 from mtboost.scores import Beta, Score
@@ -150,6 +157,9 @@ class LightgbmBackend(Backend):
 
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         check_labels(make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic()), labels)
+
+    def why_untrainable(self, objective: object, labels: FloatArray) -> str:
+        return "all labels are 0" if has_log_link(objective) and not labels.any() else ""
 
     def loss_options(self, params: Params) -> dict[str, Any]:
         return {name: read(params[name]) for name, read in LOSS_OPTIONS.items() if name in params}

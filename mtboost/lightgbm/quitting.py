@@ -10,6 +10,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.checks import check_type
 from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.lightgbm.library import (
     check_one_machine,
@@ -128,6 +129,8 @@ class TaskQuitting(TaskWatch):
                 f"valid is a {type(valid).__name__}: give a lightgbm.Dataset of valid_sets, or the "
                 "name that valid_names gives it."
             )
+        if objective is not None:
+            check_type("objective", objective, TaskObjective, "None or a TaskObjective")
         self._valid = valid
         self._valid_task = task
         self._task_objective = objective

@@ -9,6 +9,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.checks import check_type
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.lightgbm.library import read_parameters
 from mtboost.lightgbm.matrices import predict_margin
@@ -51,8 +52,10 @@ def residual_margin(
 
     Raises
     ------
+    ParameterError
+        A task uses more rounds than there are.
     DataError
-        A task uses more rounds than there are, or a mapping comes without `task`.
+        A mapping comes without `task`.
     UnsupportedError
         The booster is a random forest, the mean of its trees.
 
@@ -60,6 +63,7 @@ def residual_margin(
     ----------
     zhang2019, section 3.4, eq. 7 (key in docs/papers.md).
     """
+    check_type("booster", booster, lightgbm.Booster, "a lightgbm.Booster")
     if isinstance(data, lightgbm.Dataset):
         raise DataError(
             "data is a lightgbm.Dataset, which LightGBM cannot predict: give the table."

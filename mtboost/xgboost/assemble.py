@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse
 import xgboost
 
+from mtboost.checks import check_count, check_type
 from mtboost.errors import DataError, ModelFormatError
 from mtboost.leaf_gains import Splits, gains_of_values
 from mtboost.xgboost.ubjson import decode, encode
@@ -291,8 +292,12 @@ def combine(
     DataError
         The two boosters have different numbers of outputs, or only one of them has names.
     """
-    second = read_document(specific) if specific else None
-    return load_document(combined(read_document(common), second, n_common_rounds))
+    check_type("common", common, xgboost.Booster, "an xgboost.Booster")
+    if specific is not None:
+        check_type("specific", specific, xgboost.Booster, "None or an xgboost.Booster")
+    n_rounds = check_count("n_common_rounds", n_common_rounds, high=common.num_boosted_rounds())
+    second = None if specific is None else read_document(specific)
+    return load_document(combined(read_document(common), second, n_rounds))
 
 
 def combined(common: Document, specific: Document | None, n_common_rounds: int) -> Document:

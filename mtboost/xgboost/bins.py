@@ -50,7 +50,7 @@ def bin_matrix(
     Raises
     ------
     UnsupportedError
-        The matrix lies in external memory.
+        The matrix lies in external memory, or a feature has more than 65,535 bins.
     """
     n_features, n_values = matrix.num_col(), matrix.num_nonmissing()
     n_cells = matrix.num_row() * n_features
@@ -68,14 +68,18 @@ def bin_matrix(
         may_be_missing = _core.columns_with_missing(table, n_threads=n_threads)
     else:
         may_be_missing = np.ones(n_features, np.uint8)
-    builder = _core.BinnedMatrixBuilder(
-        **_cuts(matrix.get_quantile_cut() if trained is None else trained, matrix.feature_types),
-        n_rows=matrix.num_row(),
-        may_be_missing=may_be_missing,
-        storage_order=storage_order,
-        is_sparse=_SPARSE_BYTES * n_values < _DENSE_BYTES * n_cells,
-        outer_bins=trained is not None,
-    )
+    cuts = _cuts(matrix.get_quantile_cut() if trained is None else trained, matrix.feature_types)
+    try:
+        builder = _core.BinnedMatrixBuilder(
+            **cuts,
+            n_rows=matrix.num_row(),
+            may_be_missing=may_be_missing,
+            storage_order=storage_order,
+            is_sparse=_SPARSE_BYTES * n_values < _DENSE_BYTES * n_cells,
+            outer_bins=trained is not None,
+        )
+    except ValueError as error:  # too many bins
+        raise UnsupportedError(f"{error}.") from None
     if table is not None:
         builder.add(table, n_threads=n_threads)
     else:

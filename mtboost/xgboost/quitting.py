@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
+from mtboost.checks import check_type
 from mtboost.errors import UnsupportedError
 from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, default_metric
@@ -79,6 +80,10 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         super().__init__(
             metric=metric, patience=patience, min_delta=min_delta, verbose=verbose, logger=logger
         )
+        check_type("valid", valid, xgboost.DMatrix, "an xgboost.DMatrix")
+        if objective is not None:
+            kinds = (TaskObjective, BalancedSplit)
+            check_type("objective", objective, kinds, "None, a TaskObjective or a BalancedSplit")
         self._valid = valid
         self._valid_tasks = (
             task if isinstance(task, TaskSet) else TaskSet.from_labels(task, valid.num_row())

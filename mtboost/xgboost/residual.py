@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
+from mtboost.checks import check_type
 from mtboost.task_quitting import rounds_of_rows
 from mtboost.tasks import TaskName
 from mtboost.xgboost import assemble
@@ -45,13 +46,17 @@ def residual_margin(
 
     Raises
     ------
+    ParameterError
+        A task uses more rounds than there are.
     DataError
-        A task uses more rounds than there are, or a mapping comes without `task`.
+        A mapping comes without `task`.
 
     References
     ----------
     zhang2019, section 3.4, eq. 7 (key in docs/papers.md).
     """
+    check_type("booster", booster, xgboost.Booster, "an xgboost.Booster")
+    check_type("matrix", matrix, xgboost.DMatrix, "an xgboost.DMatrix")
     rounds = rounds_of_rows(quit_round, task, matrix.num_row(), booster.num_boosted_rounds())
     document = assemble.read_document(booster)
     margins = assemble.first_rounds(document, 0).predict(matrix, output_margin=True)

@@ -276,6 +276,8 @@ def test_wrong_tables_and_tasks_are_named():
         model.fit(X, VALUES, task=[1, 2])
     with pytest.raises(ValueError, match="infinity"):
         model.fit(np.where(X > 2, np.inf, X), VALUES)
+    with pytest.raises(DataError, match=r"y is 1e\+200 at row 3: labels beyond 1e\+140 overflow"):
+        model.fit(X, np.where(np.arange(N_ROWS) == 3, 1e200, VALUES))
     with pytest.raises(DataError, match="sample_weight is zero in every row"):
         model.fit(X, VALUES, sample_weight=np.zeros(N_ROWS))
     with pytest.raises(ParameterError, match="given twice"):

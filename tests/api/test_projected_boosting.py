@@ -504,6 +504,13 @@ def test_a_scorer_of_ones_own_cannot_be_saved(tmp_path):
             "needs y to be a matrix of labels",
         ),
         ({"random_state": -1}, "random_state must be .*found -1"),
+        ({"max_bin": 70_000}, "max_bin must be an integer from 2 to 65535, found 70000"),
+        ({"n_estimators": 10**400}, "n_estimators must be .*found 1000"),
+        ({"subsample": True}, "subsample must be .*found True"),
+        ({"verbose": "yes"}, "verbose must be .*found 'yes'"),
+        ({"warm_start": "yes"}, "warm_start must be .*found 'yes'"),
+        ({"n_jobs": 10**6}, "n_jobs must be .*found 1000000"),
+        ({"n_jobs": 0}, "n_jobs must be .*other than 0, found 0"),
     ],
 )
 def test_parameters_are_checked_before_trees_grow(parameters, message):
@@ -534,6 +541,12 @@ def test_parameters_are_checked_before_trees_grow(parameters, message):
             OUTPUTS,
             {"eval_set": (X, np.full(OUTPUTS.shape, np.nan))},
             "validate on have no known label",
+        ),
+        (
+            ProjectedBoostingRegressor,
+            np.where(OUTPUTS > 0, 3e38, -3e38),
+            {},
+            r"y is -?3e\+38 at row 0, column 0: labels beyond 1.7e\+38 overflow",
         ),
         (ProjectedBoostingClassifier, LABELS + 1, {}, "labels in several columns must be 0, 1"),
         (ProjectedBoostingClassifier, np.ones(400), {}, "y has 1 classes"),

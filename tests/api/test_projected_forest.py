@@ -235,6 +235,12 @@ def test_a_wrong_parameter_is_named(options, message):
         ProjectedForestRegressor(**options).fit(X, OUTPUTS)
 
 
+@pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array])
+def test_outputs_whose_squares_overflow_are_refused(make):
+    with pytest.raises(DataError, match=r"y is -1e\+200 at row .*: labels beyond 1e\+140 overflow"):
+        ProjectedForestRegressor().fit(X, make(np.where(OUTPUTS > 0, 1.0, -1e200)))
+
+
 def test_several_columns_of_classes_are_refused():
     with pytest.raises(DataError, match="several columns of classes"):
         ProjectedForestClassifier().fit(X, np.column_stack([CLASSES, CLASSES]))

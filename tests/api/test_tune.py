@@ -11,7 +11,7 @@ import pytest
 from optuna.pruners import NopPruner
 
 import mtboost
-from mtboost.errors import DataError, ParameterError, TrainingError
+from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
@@ -340,6 +340,8 @@ def test_optuna_is_silent_unless_asked(caplog):
         ({"timeout": "1 h"}, ParameterError, "timeout must be None or a finite number > 0"),
         ({"specific_round": 3}, TypeError, "unknown argument 'specific_round'. Did you mean"),
         ({"on_round": print}, TypeError, "unknown argument 'on_round'"),
+        ({"study": "x"}, TypeError, "study must be None or an optuna.Study, found 'x'"),
+        ({"objective": "rank:ndcg"}, UnsupportedError, "objective='rank:ndcg' is not supported"),
         ({"validation_fraction": 0}, ParameterError, "validation_fraction is 0"),
         ({"eval_set": (X, Y, TASK), "refit": True}, ParameterError, "refit=True cannot go with"),
         ({"backend": "catboost"}, ParameterError, "backend must be"),

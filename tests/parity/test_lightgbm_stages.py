@@ -125,7 +125,7 @@ def test_of_an_early_stopped_model_the_best_rounds_are_taken():
 def test_more_rounds_than_there_are_are_refused():
     common = train(REGRESSION, X, Y)
     for specific in (None, common):
-        with pytest.raises(DataError, match="between 0 and the 9 rounds.*found 10"):
+        with pytest.raises(ParameterError, match="an integer from 0 to 9, found 10"):
             combine(common, specific, 10)
 
 
@@ -253,6 +253,19 @@ def test_best_iteration_does_not_limit_the_rounds():
     assert_array_equal(residual_margin(booster, X, 9), raw(booster, X, num_iteration=9))
 
 
+def test_what_is_no_booster_is_refused():
+    booster = lightgbm.train({"verbosity": -1}, lightgbm.Dataset(X, Y), 3)
+    with pytest.raises(TypeError, match="specific must be None or a lightgbm.Booster, found 'x'"):
+        combine(booster, "x", 1)
+    for rounds in (4, -1, "all", 10**400):
+        with pytest.raises(ParameterError, match="n_common_rounds must be an integer from 0 to 3"):
+            combine(booster, booster, rounds)
+    with pytest.raises(TypeError, match="booster must be a lightgbm.Booster, found None"):
+        residual_margin(None, X, 1)
+    with pytest.raises(TypeError, match="objective must be None or a TaskObjective, found 1"):
+        TaskQuitting("valid_0", objective=1)
+
+
 @pytest.mark.parametrize("n_common_rounds", [0, 4])
 def test_a_model_continued_from_the_margins_is_the_combined_booster(n_common_rounds):
     common = train(REGRESSION, X, Y + 3)
@@ -265,7 +278,7 @@ def test_a_model_continued_from_the_margins_is_the_combined_booster(n_common_rou
 
 @pytest.mark.parametrize("rounds", [-1, 4, {"b:1": 4}])
 def test_rounds_that_are_not_there_are_refused(rounds):
-    with pytest.raises(DataError, match="between 0 and the 3 rounds"):
+    with pytest.raises(ParameterError, match="an integer from 0 to 3, found"):
         residual_margin(train(BINARY, X, Y, 3), X, rounds, TASK)
 
 

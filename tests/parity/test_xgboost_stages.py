@@ -7,7 +7,7 @@ import xgboost
 from numpy.testing import assert_array_equal
 from sklearn.metrics import roc_auc_score
 
-from mtboost.errors import DataError
+from mtboost.errors import DataError, ParameterError
 from mtboost.xgboost import TaskObjective, TaskQuitting, combine, residual_margin, task_metric
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
@@ -69,8 +69,26 @@ def test_a_model_continued_from_the_margins_is_the_combined_booster():
 @pytest.mark.parametrize("rounds", [-1, 4, {"b:1": 4}])
 def test_rounds_that_are_not_there_are_refused(rounds):
     booster = xgboost.train(BINARY, xgboost.QuantileDMatrix(X, Y), 3)
-    with pytest.raises(DataError, match="between 0 and the 3 rounds"):
+    with pytest.raises(ParameterError, match="quit_round.* must be an integer from 0 to 3, found"):
         residual_margin(booster, xgboost.DMatrix(X), rounds, TASK)
+
+
+def test_what_is_no_booster_or_no_matrix_is_refused():
+    matrix = xgboost.DMatrix(X, Y)
+    booster = xgboost.train(BINARY, matrix, 3)
+    with pytest.raises(TypeError, match="specific must be None or an xgboost.Booster, found 'x'"):
+        combine(booster, "x", 1)
+    with pytest.raises(TypeError, match="common must be an xgboost.Booster, found None"):
+        combine(None, booster, 1)
+    for rounds in (4, -1, "all", 10**400):
+        with pytest.raises(ParameterError, match="n_common_rounds must be an integer from 0 to 3"):
+            combine(booster, booster, rounds)
+    with pytest.raises(TypeError, match="matrix must be an xgboost.DMatrix, found array"):
+        residual_margin(booster, X, 1)
+    with pytest.raises(TypeError, match="objective must be None, a TaskObjective or a Balanced"):
+        TaskQuitting(matrix, TASK, objective=1)
+    with pytest.raises(TypeError, match="valid must be an xgboost.DMatrix, found array"):
+        TaskQuitting(X, TASK)
 
 
 def test_rounds_by_task_need_the_tasks():

@@ -115,6 +115,22 @@ BAD_DATA = {
         {"y": CLASSES, "objective": "multi:softprob", "params": {"num_class": 2}},
         "multi:softprob needs labels that are classes, 0 to 1",
     ),
+    "label without end": ({"y": [10**400] * N}, "y is inf at row 0.*fit in float32"),
+    "weights that are 0 in float32": ({"weight": np.full(N, 1e-50)}, "weight is zero .*float32"),
+    "no weight in float32, times that of the task": (
+        {"weight": np.full(N, 1e-30), "task_weight": {0: 1e-30, 1: 1e-20}},
+        "weight, times task_weight, is zero in every training row",
+    ),
+    "weights beyond float32": (
+        {"weight": np.full(N, 1e30), "task_weight": {0: 1, 1: 1e30}},
+        r"weight, times task_weight, is 1e\+60 at row .*float32",
+    ),
+    "counts of 0": ({"y": np.zeros(N), "objective": "count:poisson"}, "y is 0 in every training"),
+    "amounts of 0": ({"y": np.zeros(N), "objective": "reg:tweedie"}, "start of .*infinite"),
+    "counts with weight of 0": (
+        {"y": TASK, "weight": 1 - TASK, "objective": "count:poisson"},
+        "y is 0 in every training row that has weight",
+    ),
     "too few tasks": ({"task": TASK[:9]}, "task has 9 labels, but X has 200 rows"),
     "missing task": ({"task": planted(TASK, 6, np.nan)}, "task has no label at row 6"),
     "mixed tasks": ({"task": ["a", 1] * 100}, r"str \(row 0: 'a'\) and int \(row 1: 1\)"),
@@ -267,8 +283,9 @@ BAD_PARAMETERS = {
     "beta": ({"split_score": "variance", "beta": -1}, "beta must be 'auto' or .*found -1"),
     "beta, type": ({"beta": "big"}, "beta must be 'auto' or .*found 'big'"),
     "eval_metric": ({"eval_metric": "rmsee"}, "metric 'rmsee' is unknown. Did you mean 'rmse'"),
-    "task_weight": ({"task_weight": {0: 1, 1: -1}}, "task_weight must hold .*>= 0.*-1"),
-    "task_weight, value": ({"task_weight": {0: "a", 1: 1}}, "task_weight must hold .*'a'"),
+    "task_weight": ({"task_weight": {0: 1, 1: -1}}, r"task_weight\[1\] must be .*>= 0.*-1"),
+    "task_weight, value": ({"task_weight": {0: "a", 1: 1}}, r"task_weight\[0\] must be .*'a'"),
+    "task_weight, huge": ({"task_weight": {0: 1, 1: 10**400}}, r"task_weight\[1\] must be .*1000"),
     "task_weight, type": ({"task_weight": "equal"}, "task_weight must be .*'balanced'.*'equal'"),
 }
 
@@ -902,6 +919,41 @@ def test_odd_input_trains_and_predicts(library, changes):
     for part in parts:
         assert np.isfinite(part).all()
     assert len(model.report()) == len(model.tasks)
+
+
+@pytest.mark.parametrize(
+    ("mixed", "options"),
+    [
+        (False, {}),
+        (False, {"baselines": True}),
+        (False, {"strategy": "auto"}),
+        (True, {}),
+        (True, {"baselines": True}),
+    ],
+)
+def test_a_task_of_counts_that_are_all_0_does_not_end_the_others(library, mixed, options):
+    # LightGBM refuses such labels.
+    counts = np.where(TASK == 0, 0, RNG.poisson(np.exp(X[:, 0])))
+    names = dict(zip((0, 1), map(library.own, ("count:poisson", "reg:squarederror")), strict=True))
+    model = fit(library, y=counts, objective=names if mixed else "count:poisson", **options)
+    assert model.predict(X, task=TASK)[TASK == 0].max() < counts[TASK == 1].mean()
+    if library.name == "lightgbm" and not options:
+        assert model.reports[0].why_no_specific == "all labels are 0"
+
+
+def test_train_refuses_counts_that_are_all_0():
+    data = mtboost.Dataset(X, np.zeros(N), task=TASK)
+    params = {"objective": "count:poisson"}
+    with pytest.raises(DataError, match="y is 0 in every training row"):
+        train(params, data)
+    assert np.isfinite(train({**params, "base_score": 1.0}, data).predict(xgboost.DMatrix(X))).all()
+
+
+def test_bins_beyond_16_bits_are_unsupported(library):
+    names = {"xgboost": {"max_bin": 70_000}, "lightgbm": {"max_bin": 70_000, "min_data_in_bin": 1}}
+    many = np.arange(70_000.0)
+    changes = {"X": many[:, None], "y": many, "task": None, "params": names[library.name]}
+    assert_refused(library, changes, UnsupportedError, "has 70000 bins; at most 65535")
 
 
 def test_a_task_of_fewer_rows_than_a_bag_takes_a_part_of_trains():
