@@ -15,7 +15,7 @@ from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.feature_weights import PriorOption, read_importances
 from mtboost.labels import FloatArray
 from mtboost.losses import is_classification, is_multiclass
-from mtboost.metrics import Metric, get_metric
+from mtboost.metrics import Metric, check_outputs, get_metric
 from mtboost.task_column import make_task_column
 from mtboost.task_descriptors import MOST_DESCRIPTORS
 from mtboost.tasks import TaskName, TaskSet, listed
@@ -209,4 +209,7 @@ def metric_of(
             "eval_metric is a mapping, but objective is one for all tasks: give one metric, or "
             "objective={task: ...} as well."
         )
-    return backend.default_metric(params) if eval_metric is None else get_metric(eval_metric)
+    if eval_metric is None:
+        return backend.default_metric(params)
+    has_classes = is_multiclass(objective) or int(params.get("num_class", 1)) > 1
+    return check_outputs(get_metric(eval_metric), has_classes=has_classes)

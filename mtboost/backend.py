@@ -266,6 +266,10 @@ class Backend(abc.ABC):
         them. The booster, and what its leaves hold of single tasks.
         """
 
+    def can_train(self, matrix: Any, objective: Callable[..., Any] | None) -> bool:
+        """Whether :meth:`train_plain` takes these rows and this function."""
+        return True
+
     @abc.abstractmethod
     def train_plain(
         self,

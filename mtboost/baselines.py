@@ -27,7 +27,7 @@ def baseline_scores(
     Returns
     -------
     dict of baseline name to dict of task name to float
-        NaN where the metric is undefined.
+        NaN where the metric is undefined, or there is no such model.
     """
     scores = {}
     if not stages.losses:
@@ -36,8 +36,9 @@ def baseline_scores(
             ("pooled", _margins(stages, data, valid)),
             ("pooled + task", _margins(stages, data, valid, (data.tasks.codes, codes))),
         ):
-            values = stages.evaluate(valid, margins).tolist()
-            scores[name] = dict(zip(valid.tasks.names, values, strict=True))
+            if margins is not None:
+                values = stages.evaluate(valid, margins).tolist()
+                scores[name] = dict(zip(valid.tasks.names, values, strict=True))
     alone = scores["independent"] = {}
     for task in valid.tasks:
         own, own_valid = (part.take(part.tasks.rows(task)) for part in (data, valid))
@@ -45,7 +46,8 @@ def baseline_scores(
         reason = stages.backend.why_untrainable(settings.params["objective"], own.labels())
         if (own.weight is None or own.weight.any()) and not reason:
             margins = _margins(settings, own, own_valid, task=task)
-            (alone[task],) = settings.evaluate(own_valid, margins).tolist()
+            if margins is not None:
+                (alone[task],) = settings.evaluate(own_valid, margins).tolist()
     return {
         name: {task: values.get(task, np.nan) for task in data.tasks}
         for name, values in scores.items()
@@ -58,8 +60,8 @@ def _margins(
     valid: Dataset,
     codes: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None,
     task: TaskName | None = None,
-) -> Margins:
-    """Margins of the validation rows."""
+) -> Margins | None:
+    """Margins of the validation rows; None if the library does not train on these rows."""
     table = data.common if task is None else data.task_table(task)
     other = valid.common if task is None else valid.task_table(task)
     backend = stages.backend
@@ -67,6 +69,8 @@ def _margins(
     if task is not None:
         params = backend.own_parameters(params, data.common, table)
     matrix = _matrix(table, data, codes and codes[0], None, stages)
+    if not backend.can_train(matrix, stages.objective):
+        return None
     aligned = Columns.of(table).align(other)
     valid_matrix = _matrix(aligned, valid, codes and codes[1], matrix, stages)
     stopping = backend.quitting(

@@ -120,8 +120,13 @@ def _takes_weights(function: Callable[..., Any]) -> bool:
 class _BuiltIn(Metric):
     """A metric whose function takes the rows of all tasks at once."""
 
+    @property
+    def is_of_classes(self) -> bool:
+        """Whether a prediction is a probability for each class, and not one number."""
+        return self.name in ("merror", "mlogloss")
+
     def _by_task(self, y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
-        n_axes = 2 if self.name in ("merror", "mlogloss") else 1
+        n_axes = 2 if self.is_of_classes else 1
         if prediction.ndim != n_axes:
             shape = "(n_rows, n_classes)" if n_axes == 2 else "(n_rows,)"
             raise DataError(
@@ -396,6 +401,24 @@ def get_metric(metric: str | Metric) -> Metric:
         f"metric {metric!r} is unknown.{did_you_mean(metric, known)} Choose one of "
         f"{', '.join(known)}, or pass a Metric."
     )
+
+
+def check_outputs(metric: Metric, *, has_classes: bool) -> Metric:
+    """Return the metric if it is one of probabilities of classes, or one of single numbers.
+
+    Raises
+    ------
+    ParameterError
+        A built-in metric takes predictions of the other kind.
+    """
+    if isinstance(metric, _BuiltIn) and metric.is_of_classes != has_classes:
+        found = "a probability for each class" if has_classes else "one number per row"
+        known = [each.name for each in _BUILT_IN.values() if each.is_of_classes == has_classes]
+        raise ParameterError(
+            f"eval_metric {metric.name!r} does not fit the objective, which predicts {found}: "
+            f"choose one of {', '.join(known)}, or pass a Metric."
+        )
+    return metric
 
 
 def is_mean_of_rows(metric: Metric) -> bool:

@@ -32,7 +32,7 @@ from mtboost.losses import (
     main_name,
     start_scores,
 )
-from mtboost.metrics import Metric, evaluate_by_task, get_metric
+from mtboost.metrics import Metric, check_outputs, evaluate_by_task, get_metric
 from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
 
 FloatArray = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ def metrics_by_task(
     elif eval_metric is not None:
         given = dict.fromkeys(tasks, eval_metric)
     return {
-        task: get_metric(given[task])
+        task: check_outputs(get_metric(given[task]), has_classes=False)
         if task in given
         else backend.default_metric({**params, "objective": objectives[task]})
         for task in tasks

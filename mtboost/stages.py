@@ -349,6 +349,8 @@ class TwoStages:
         matrix = self._task_matrix(
             table, data, task, margins, n_threads, params, feature_weights=weights
         )
+        if not self.backend.can_train(matrix, self.objective):
+            return self._no_model("no column has a split", data, task)
         own_valid = valid is not None and task in valid.tasks
         if n_rounds is None and self.patience is None and not own_valid:
             n_rounds = self.specific_rounds

@@ -287,6 +287,14 @@ class LightgbmBackend(Backend):
         booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
         return booster, split.pooled
 
+    def can_train(self, matrix: lightgbm.Dataset, objective: Callable[..., Any] | None) -> bool:
+        # LightGBM fails where a function is the objective and no column has a cut.
+        if objective is None:
+            return True
+        with quiet():
+            matrix.construct()
+        return any(matrix.feature_num_bin(column) > 1 for column in range(matrix.num_feature()))
+
     def train_plain(
         self,
         params: Params,

@@ -249,9 +249,15 @@ def check_values(
         reason = str(error) if check is None else f"{check[1]} must be {check[2]} {check[3]}"
         raise ParameterError(f"{argument}: LightGBM refuses a value: {reason}") from None
     try:
-        _check_numbers(read_parameters(booster), n_features)
+        params_of_booster = read_parameters(booster)
+        _check_numbers(params_of_booster, n_features)
         if is_ours:
             read_settings(booster)
+        elif params_of_booster["linear_tree"] != "0":
+            raise UnsupportedError(
+                f"{argument}: linear_tree=True puts linear models in the leaves, which mtboost "
+                f"cannot read: leave it out."
+            )
     except ParameterError as error:
         raise ParameterError(f"{argument}: {error}") from None
 

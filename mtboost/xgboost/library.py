@@ -210,7 +210,8 @@ def read_settings(booster: xgboost.Booster) -> Settings:
 def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_ours: bool) -> None:
     """Raise for values of parameters that XGBoost refuses, or that are not finite.
 
-    Read from a booster without data: XGBoost says what it thinks of them when it is configured.
+    Read from a booster without data: XGBoost checks most of them when it is configured, and those
+    of the trees that it is to grow itself when it grows one of a single row.
 
     Raises
     ------
@@ -221,18 +222,22 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
     """
     categorical = set(table.categorical_features)
     types = ["c" if name in categorical else "q" for name in table.feature_names or ()]
-    matrix = xgboost.DMatrix(
-        scipy.sparse.csr_array((1, table.n_features), dtype=np.float32),
-        feature_names=table.feature_names and list(table.feature_names),
-        feature_types=types or None,
-        enable_categorical=True,
-        nthread=1,
-    )
+    row = scipy.sparse.csr_array((1, table.n_features), dtype=np.float32)
+    columns = {
+        "feature_names": table.feature_names and list(table.feature_names),
+        "feature_types": types or None,
+        "enable_categorical": True,
+        "nthread": 1,
+    }
     try:
         # Unused parameters are ignored here, as in training, which warns of them.
-        quiet = {"validate_parameters": False, "verbosity": 0}
-        booster = xgboost.Booster({**params, **quiet}, cache=[matrix])
+        own = {"verbosity": 0, **params, "validate_parameters": False}
+        matrix = xgboost.DMatrix(row, **columns)
+        booster = xgboost.Booster(own, cache=[matrix])
         config = booster.save_config()
+        if not is_ours:
+            binned = xgboost.QuantileDMatrix(row, max_bin=params.get("max_bin"), **columns)
+            xgboost.Booster(own, cache=[binned]).update(binned, 0, fobj=_no_gradient)
     except (xgboost.core.XGBoostError, AttributeError, TypeError, ValueError) as error:
         reason = re.sub(r"^\[[\d:]+\] \S+: ", "", str(error).partition("Stack trace")[0].strip())
         raise ParameterError(f"{argument}: XGBoost refuses a value: {reason}") from None
@@ -246,6 +251,12 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
             read_settings(booster)
     except ParameterError as error:
         raise ParameterError(f"{argument}: {error}") from None
+
+
+def _no_gradient(
+    margins: npt.NDArray[np.float32], _: xgboost.DMatrix
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    return np.zeros_like(margins), np.ones_like(margins)
 
 
 def _check_finite(learner: dict[str, Any]) -> None:

@@ -283,6 +283,14 @@ BAD_PARAMETERS = {
     "beta": ({"split_score": "variance", "beta": -1}, "beta must be 'auto' or .*found -1"),
     "beta, type": ({"beta": "big"}, "beta must be 'auto' or .*found 'big'"),
     "eval_metric": ({"eval_metric": "rmsee"}, "metric 'rmsee' is unknown. Did you mean 'rmse'"),
+    "eval_metric of classes": (
+        {"eval_metric": "mlogloss"},
+        "'mlogloss' does not fit the objective, which predicts one number.*rmse, mae",
+    ),
+    "eval_metric of one number": (
+        {"eval_metric": "auc", "y": CLASSES, "objective": "multi:softprob"},
+        "'auc' does not fit the objective, which predicts a probability.*of merror, mlogloss",
+    ),
     "task_weight": ({"task_weight": {0: 1, 1: -1}}, r"task_weight\[1\] must be .*>= 0.*-1"),
     "task_weight, value": ({"task_weight": {0: "a", 1: 1}}, r"task_weight\[0\] must be .*'a'"),
     "task_weight, huge": ({"task_weight": {0: 1, 1: 10**400}}, r"task_weight\[1\] must be .*1000"),
@@ -454,6 +462,29 @@ def test_interactions_of_columns_that_do_not_exist_are_refused(library, column):
     for argument in ("params", "specific_params"):
         changes = {argument: {"interaction_constraints": groups}}
         assert_refused(library, changes, ParameterError, f"{argument}: {message}")
+
+
+NOT_OF_SPECIFIC_MODELS = {
+    "exact": ({"tree_method": "exact"}, "hist"),
+    "approx": ({"tree_method": "approx"}, "hist"),
+    "updates": ({"process_type": "update"}, "Updater"),
+    "verbosity": ({"verbosity": "much"}, "verbosity"),
+}
+
+
+@pytest.mark.parametrize(
+    ("params", "message"), NOT_OF_SPECIFIC_MODELS.values(), ids=NOT_OF_SPECIFIC_MODELS
+)
+def test_what_xgboost_cannot_train_specific_models_by_is_refused_before_training(params, message):
+    message = f"specific_params: XGBoost refuses a value: .*{message}"
+    changes = {"specific_params": params}
+    assert_refused(LIBRARIES["xgboost"], changes, ParameterError, message)
+
+
+def test_linear_trees_of_specific_models_are_refused_before_training():
+    changes = {"specific_params": {"linear_tree": True}}
+    message = "specific_params: linear_tree=True"
+    assert_refused(LIBRARIES["lightgbm"], changes, UnsupportedError, message)
 
 
 def test_a_list_of_monotone_constraints_is_a_tuple():
@@ -969,6 +1000,20 @@ def test_a_task_without_weight_has_no_specific_model(library):
     assert model.reports[0].why_no_specific == "no row has weight"
     # The common model is that of the rows with weight.
     assert library.n_rounds(model.common) > 0
+
+
+def squared_error(margins, data):
+    return margins - data.get_label(), np.ones_like(margins)
+
+
+@pytest.mark.parametrize("baselines", [False, True])
+def test_a_task_without_a_split_has_no_specific_model_of_a_function(library, baselines):
+    # LightGBM needs 2 * 20 rows; XGBoost grows trees without a split.
+    task = np.where(np.arange(N) < 9, 2, TASK)
+    model = fit(library, task=task, objective=squared_error, baselines=baselines)
+    assert np.isfinite(model.predict(X, task=task)).all()
+    if library.name == "lightgbm":
+        assert model.reports[2].why_no_specific == "no column has a split"
 
 
 @pytest.mark.parametrize("label", [0, 1])
