@@ -75,6 +75,7 @@ void fill_rows(const OutputLoss& loss, const LabelledRows& rows, int n_threads, 
   constexpr std::size_t kRowsPerBlock = 256;
   const std::size_t d = loss.n_outputs();
   py::gil_scoped_release release;
+  loss.check_classes(rows);
   ThreadPool pool(n_threads);
   pool.parallel_for((rows.n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
     for (std::size_t row = block * kRowsPerBlock; row < std::min((block + 1) * kRowsPerBlock, rows.n_rows); ++row) {
@@ -349,7 +350,7 @@ void bind_boosting(py::module_& module) {
 
   py::class_<ResidualProjection>(module, "ResidualProjection", "A projection that looks at the residuals.")
       .def(py::init([](const std::string& kind, std::size_t n_components) {
-             require(n_components > 0, "a projection needs a component");
+             check_components(n_components);
              return ResidualProjection{residual_projection_named(kind), n_components};
            }),
            py::arg("kind"), py::kw_only(), py::arg("n_components"))
@@ -368,7 +369,7 @@ void bind_boosting(py::module_& module) {
            py::arg("colsample") = defaults.colsample, py::arg("seed") = defaults.seed);
 
   py::class_<Training>(module, "ProjectedBoosting", "Boosting of many outputs, round by round.")
-      .def(py::init(&start), py::arg("matrix"), py::arg("loss"), py::arg("labels").noconvert(),
+      .def(py::init(&start), py::arg("matrix").none(false), py::arg("loss"), py::arg("labels").noconvert(),
            py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("relabels") = true,
            py::arg("learning_rate") = 0.1, py::arg("tree"), py::arg("projection") = py::none(),
            py::arg("model").none(true) = py::none(), py::arg("margins").noconvert().none(true) = py::none(),

@@ -65,7 +65,6 @@ py::dict to_dict(StagewisePath path) {
 
 std::vector<py::dict> stagewise_paths(const std::vector<StagewiseInput>& inputs, double epsilon, std::size_t max_steps,
                                       int n_threads) {
-  require(epsilon > 0.0, "epsilon must be above 0");
   std::vector<StagewiseData> data;
   for (const StagewiseInput& input : inputs) data.push_back(input.data());
   std::vector<StagewisePath> paths;

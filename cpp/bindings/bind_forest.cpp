@@ -49,8 +49,6 @@ ForestParams forest_params(const std::string& splitter, feature_t max_features, 
                            row_t min_samples_split, row_t min_samples_leaf, row_t n_bootstrap, double task_split_prob,
                            double alpha, std::uint64_t seed) {
   require(splitter == "random" || splitter == "best", "splitter must be 'random' or 'best'");
-  require(task_split_prob >= 0.0 && task_split_prob <= 1.0 && alpha >= 0.0 && std::isfinite(alpha),
-          "task_split_prob must lie in [0, 1], and alpha must be finite and >= 0");
   ForestParams params;
   params.splitter = splitter == "random" ? Splitter::random : Splitter::best;
   params.max_features = max_features;
@@ -61,6 +59,7 @@ ForestParams forest_params(const std::string& splitter, feature_t max_features, 
   params.task_split_prob = task_split_prob;
   params.alpha = alpha;
   params.seed = seed;
+  params.check();
   return params;
 }
 
@@ -84,6 +83,7 @@ FeatureColumns make_columns(const Table& table, int n_threads) {
   const RowsView rows = as_rows_view(table);
   require(rows.table.n_rows > 0 && rows.table.n_columns > 0, "X has no rows or no columns");
   require(rows.table.n_rows < (std::size_t{1} << 31), "X has more than 2^31 - 1 rows");
+  require(rows.table.n_columns < kTaskFeature, "X has more than 2^31 - 2 columns");
   py::gil_scoped_release release;
   require(rows.sparse == nullptr || rows.sparse->absent == 0.0f, "trees of a forest grow where what is not stored is 0");
   if (rows.sparse != nullptr) return {*rows.sparse, static_cast<feature_t>(rows.table.n_columns)};
@@ -128,9 +128,12 @@ void grow(Forest& forest, const FeatureColumns& columns, std::uint32_t n_trees, 
           const Optional<double>& label_values, std::uint32_t n_labels, const Optional<task_t>& tasks, const Optional<double>& weights, const ForestProjection* projection,
           int n_threads) {
   const std::size_t n_rows = columns.n_rows();
+  forest.params.check();
   require(columns.n_features() == forest.n_features, "the table has other features than the forest");
-  ForestData data{columns, labels_of(y, labels, label_starts, label_values, n_labels, n_rows), tasks_of(forest, tasks, n_rows, false),
-                  forest.n_tasks, {}};
+  const ForestLabels known = labels_of(y, labels, label_starts, label_values, n_labels, n_rows);
+  require(forest.trees.empty() || forest.trees.front().leaves.n_outputs == n_outputs(known),
+          "the trees of a forest have different outputs");
+  ForestData data{columns, known, tasks_of(forest, tasks, n_rows, false), forest.n_tasks, {}};
   if (weights) {
     data.weights = as_span(*weights, "weights");
     require(data.weights.size() == n_rows, "weights must have shape (n_rows,)");
@@ -151,7 +154,7 @@ void grow(Forest& forest, const FeatureColumns& columns, std::uint32_t n_trees, 
 }
 
 ForestProjection random_projection(const std::string& kind, std::size_t n_components, bool is_shared) {
-  require(n_components > 0, "a projection needs a component");
+  check_components(n_components);
   return {projection_kind_named(kind), n_components, is_shared};
 }
 

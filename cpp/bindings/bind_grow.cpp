@@ -112,7 +112,7 @@ TreeGrower::Grown grow(TreeGrower& grower, const GrowRules& rules, const Contigu
 }
 
 py::array_t<node_t> leaves(const GrownTree& grown, const BinnedMatrix& matrix, int n_threads) {
-  require(matrix.n_features() == grown.matrix->n_features(), "the matrix has other features than the tree");
+  require(matrix.cuts().has_bins_of(grown.matrix->cuts()), "the matrix has other features or bins than the tree");
   std::vector<node_t> found;
   {
     py::gil_scoped_release release;
@@ -242,7 +242,7 @@ void bind_grow(py::module_& module) {
 
   py::class_<TreeGrower> grower(module, "TreeGrower", "Grows trees on one BinnedMatrix.");
   grower
-      .def(py::init(&make_grower), py::arg("matrix"), py::kw_only(), py::arg("score").none(true) = py::none(),
+      .def(py::init(&make_grower), py::arg("matrix").none(false), py::kw_only(), py::arg("score").none(true) = py::none(),
            py::arg("first_rows").noconvert().none(true) = py::none(),
            py::arg("feature_weights").noconvert().none(true) = py::none(), py::arg("task_column") = py::none(),
            py::arg("task_penalty") = TaskColumn{}.penalty, py::arg("symmetric") = false, py::arg("random_strength") = 0.0);

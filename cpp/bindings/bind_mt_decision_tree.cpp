@@ -32,6 +32,7 @@ SortedColumns make_columns(const Table& table, int n_threads) {
   const RowsView rows = as_rows_view(table);
   require(rows.table.n_rows > 0 && rows.table.n_columns > 0, "X has no rows or no columns");
   require(rows.table.n_rows < (std::size_t{1} << 31), "X has more than 2^31 - 1 rows");
+  require(rows.table.n_columns < kTaskFeature, "X has more than 2^31 - 2 columns");
   py::gil_scoped_release release;
   ThreadPool pool(n_threads);
   if (rows.sparse != nullptr) return {*rows.sparse, static_cast<feature_t>(rows.table.n_columns), pool};

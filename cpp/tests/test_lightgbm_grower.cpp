@@ -194,7 +194,7 @@ TEST(wrong_calls_of_lightgbms_rules_are_refused) {
   check_throws<Error>("gradients have 2 rows, the data 3",
                       [&] { grow<LightgbmRules>(grower, params, std::span(kThreeRows).first(2), {}, 1); });
   const std::vector<feature_t> features{2};
-  check_throws<Error>("features names one that is not there",
+  check_throws<Error>("features must ascend",
                       [&] { grow<LightgbmRules>(grower, params, kThreeRows, {0, {}, {}, features}, 1); });
   params.feature_contri = {1.0};
   check_throws<Error>("one factor per feature", [&] { LightgbmRules(*matrix, params); });

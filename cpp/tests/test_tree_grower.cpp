@@ -217,7 +217,7 @@ TEST(wrong_calls_are_refused) {
   check_throws<Error>("must be a category", [&] { make({0, 1.0}); });
   check_throws<Error>("every row needs a task", [&] { make({2, 1.0}); });
   check_throws<Error>("not one of the features", [&] { make({3, 1.0}); });
-  check_throws<Error>("a finite number >= 0", [&] { make({1, -1.0}); });
+  check_throws<Error>("task_penalty must be a finite number >= 0, found -1", [&] { make({1, -1.0}); });
   check_throws<Error>("plain score", [&] { TreeGrower(with_tasks, score, TaskRows({0, 2}), {}, TaskColumn{1, 1.0}); });
 }
 

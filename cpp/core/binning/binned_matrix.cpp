@@ -100,7 +100,7 @@ BinnedMatrix::BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> ma
     for (feature_t feature = first; feature < first + group.n_features; ++feature) {
       const std::size_t n_bins = cuts_.n_bins(feature);
       const std::size_t n_slots = n_bins + (outer_bins ? 3u : may_be_missing_[feature] != 0 ? 1u : 0u);
-      require(n_slots <= 65536, "feature " + std::to_string(feature) + " has " + std::to_string(n_bins) +
+      require(n_slots <= kMostBins, "feature " + std::to_string(feature) + " has " + std::to_string(n_bins) +
                                     " bins; at most 65535 are supported: lower max_bin or merge categories");
       if (n_slots > 256) group.bytes_per_bin = 2;
       slot_offsets_.push_back(slot_offsets_.back() + n_slots);
@@ -185,6 +185,7 @@ void BinnedMatrixBuilder::store(feature_t feature, std::span<const bin_t> bins, 
 }
 
 void BinnedMatrixBuilder::start_block(std::size_t n_rows, std::size_t n_columns) const {
+  require(!is_built_, "the matrix has been built");
   require(n_added_ + n_rows <= matrix_.n_rows(), "more rows were added than the matrix was made for");
   require(n_columns == matrix_.n_features(), "the block has " + std::to_string(n_columns) + " columns, the cuts " +
                                                  std::to_string(matrix_.n_features()));
@@ -204,8 +205,9 @@ void BinnedMatrixBuilder::append_sparse(std::size_t n_rows, const ForEachValue& 
       });
   });
   auto& starts = matrix.row_starts_;
+  starts.reserve(std::size_t{matrix.n_rows()} + 1);
+  matrix.slots_.resize(std::accumulate(n_values.begin(), n_values.end(), starts.back()));
   for (const std::size_t n : n_values) starts.push_back(starts.back() + n);
-  matrix.slots_.resize(starts.back());
   for_row_blocks(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       const std::size_t first = starts[n_added_ + row];
@@ -353,12 +355,14 @@ void BinnedMatrixBuilder::append_sparse(const StoredColumns& stored, int n_threa
 }
 
 BinnedMatrix BinnedMatrixBuilder::build() && {
+  require(!is_built_, "the matrix has been built");
   require(n_added_ == matrix_.n_rows(), "the matrix was made for " + std::to_string(matrix_.n_rows()) +
                                             " rows, but " + std::to_string(n_added_) + " were added");
   if (matrix_.is_sparse()) {
     sort_by_storage_order();
     make_columns();
   }
+  is_built_ = true;
   return std::move(matrix_);
 }
 

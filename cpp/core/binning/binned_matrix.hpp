@@ -159,6 +159,7 @@ class BinnedMatrixBuilder {
   BinnedMatrix matrix_;
   std::vector<row_t> stored_rows_;  // caller's row → place; empty where the orders agree
   std::size_t n_added_ = 0;
+  bool is_built_ = false;
 };
 
 // One flag per column: does it hold a NaN?

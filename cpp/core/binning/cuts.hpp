@@ -34,6 +34,8 @@ struct LightgbmBins {
   bin_t number(bin_t slot) const noexcept { return slot + (slot >= missing_bin ? 1 : 0); }
 };
 
+inline constexpr bin_t kMostBins = 65536;  // of a feature, that of missing values included: stored in two bytes
+
 class Cuts {
  public:
   // offsets: n_features + 1 positions in values. min_values: a threshold below every value of the feature.
@@ -55,6 +57,10 @@ class Cuts {
     for (const LightgbmBins& feature : lightgbm_) {
       require(feature.n_bins > 0 && feature.missing_bin <= feature.n_bins && feature.frequent < feature.n_bins,
               "the missing and the frequent bin must be bins");
+      require(feature.n_bins <= kMostBins, [&] {
+        return "a feature has " + std::to_string(feature.n_bins) +
+               " bins; at most 65535 are supported: lower max_bin or merge categories";
+      });
       for (bin_t slot = 0; slot < feature.n_present(); ++slot) values_.push_back(static_cast<float>(feature.number(slot)));
       offsets_.push_back(static_cast<std::uint32_t>(values_.size()));
       min_values_.push_back(0.0f);
@@ -80,6 +86,11 @@ class Cuts {
   // The bin that the sparse layout of the table leaves out: of missing values, or LightGBM's frequent one.
   bin_t unstored_bin(feature_t feature) const noexcept {
     return is_of_lightgbm() ? lightgbm_[feature].slot(lightgbm_[feature].frequent) : n_bins(feature);
+  }
+
+  // Whether a tree that speaks of the other's bins can be followed by these.
+  bool has_bins_of(const Cuts& other) const noexcept {
+    return offsets_ == other.offsets_ && is_categorical_ == other.is_categorical_;
   }
 
   bool is_of_lightgbm() const noexcept { return !lightgbm_.empty(); }

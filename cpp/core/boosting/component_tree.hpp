@@ -11,11 +11,13 @@
 #include <span>
 #include <vector>
 
+#include "base/ranges.hpp"
 #include "base/thread_pool.hpp"
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
 #include "boosting/component_cut.hpp"
 #include "boosting/components.hpp"
+#include "boosting/feature_draw.hpp"
 #include "grow/row_partition.hpp"
 #include "tree/decision_tree.hpp"
 
@@ -30,6 +32,15 @@ struct ComponentTreeParams {
   double subsample = 1.0;                                          // of the rows
   double colsample = 1.0;                                          // of the features, of each tree
   std::uint64_t seed = 0;
+
+  // Throws std::invalid_argument.
+  void check(feature_t n_features) const {
+    require_at_least("min_samples_leaf", min_samples_leaf, 1);
+    require_at_least("max_features", max_features, 1);
+    check_feature_weights(feature_weights, n_features);
+    require_fraction("subsample", subsample);
+    require_fraction("colsample", colsample);
+  }
 };
 
 class ComponentTreeGrower {

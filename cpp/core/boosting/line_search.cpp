@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include "boosting/logistic.hpp"
@@ -19,8 +20,10 @@ std::vector<WeightedValue> ratios(std::span<const LinePoint> points) {
   values.reserve(points.size());
   for (const LinePoint& point : points) {
     if (point.direction == 0.0f) continue;
-    const double direction = point.direction;
-    values.push_back({point.offset / direction, point.weight * std::abs(direction)});
+    const double direction = point.direction, value = point.offset / direction;
+    if (std::isnan(value))  // there is no order among such values
+      throw std::runtime_error("a residual is not finite: lower the learning rate, or rescale labels or weights");
+    values.push_back({value, point.weight * std::abs(direction)});
   }
   return values;
 }

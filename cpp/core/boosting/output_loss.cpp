@@ -82,6 +82,13 @@ OutputLoss::OutputLoss(OutputLossKind kind, std::size_t n_outputs, float huber_d
   require(std::isfinite(huber_delta) && huber_delta > 0.0f, "huber_delta must be finite and above 0");
 }
 
+void OutputLoss::check_classes(const LabelledRows& rows) const {
+  if (kind_ != OutputLossKind::softmax) return;
+  for (const float label : rows.labels)
+    require(std::isnan(label) || (label >= 0.0f && label < static_cast<float>(n_outputs_)),
+            "labels must be classes, 0 to n_outputs - 1, or NaN where they are unknown");
+}
+
 void OutputLoss::check(const LabelledRows& rows) const {
   require(rows.n_labels == n_labels() && rows.labels.size() == rows.n_rows * rows.n_labels,
           [&] { return "labels must hold " + numbers_of(n_labels()) + " a row"; });

@@ -56,6 +56,8 @@ class OutputLoss {
   std::size_t n_labels() const noexcept { return kind_ == OutputLossKind::softmax ? 1 : n_outputs_; }
   float huber_delta() const noexcept { return huber_delta_; }
 
+  // Refuses classes that are not below n_outputs: the only labels by which memory is addressed.
+  void check_classes(const LabelledRows& rows) const;
   // Refuses shapes, labels outside the domain, and weights that are negative or not finite.
   void check(const LabelledRows& rows) const;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/random.hpp"
+#include "base/ranges.hpp"
 #include "base/require.hpp"
 #include "boosting/feature_draw.hpp"
 #include "boosting/line_search.hpp"
@@ -42,6 +43,24 @@ void shorten(std::span<double> steps, double scale) noexcept {
 
 }  // namespace
 
+void BoostingParams::check(feature_t n_features, std::size_t n_outputs) const {
+  require_positive("learning_rate", learning_rate);
+  tree.check(n_features);
+  check_components(n_components(n_outputs));
+  if (const auto* random = std::get_if<ForestProjection>(&projection)) {
+    require(!random->given || random->given->n_outputs() == n_outputs, "the projection is of another number of outputs");
+    require(random->given || random->n_components <= most_components(random->kind, n_outputs),
+            "there are more components than this projection can have");
+  }
+  require(relabels || n_components(n_outputs) == 1, "without relabelling there is one component");
+}
+
+std::size_t BoostingParams::n_components(std::size_t n_outputs) const noexcept {
+  if (const auto* random = std::get_if<ForestProjection>(&projection)) return random->n_components;
+  if (const auto* residual = std::get_if<ResidualProjection>(&projection)) return residual->n_components;
+  return n_outputs;
+}
+
 ProjectedBoosting::ProjectedBoosting(const BinnedMatrix& matrix, OutputLoss loss, const LabelledRows& labels,
                                      BoostingParams params, BoostedModel model, std::span<const float> start,
                                      ThreadPool& pool)
@@ -49,18 +68,7 @@ ProjectedBoosting::ProjectedBoosting(const BinnedMatrix& matrix, OutputLoss loss
   require(labels.n_rows > 0 && labels.n_rows == matrix.n_rows(), "labels and table must have the same rows, at least one");
   require(matrix.n_features() > 0, "the table has no features");
   loss_.check(labels);
-  require(params_.learning_rate > 0.0 && std::isfinite(params_.learning_rate), "learning_rate must be above 0");
-  require(params_.tree.min_samples_leaf > 0 && params_.tree.max_features > 0, "min_samples_leaf and max_features must be at least 1");
-  check_feature_weights(params_.tree.feature_weights, matrix.n_features());
-  require(params_.tree.subsample > 0.0 && params_.tree.subsample <= 1.0 && params_.tree.colsample > 0.0 &&
-              params_.tree.colsample <= 1.0,
-          "subsample and colsample must lie above 0, and be at most 1");
-  if (const auto* random = std::get_if<ForestProjection>(&params_.projection)) {
-    require(!random->given || random->given->n_outputs() == n_outputs(), "the projection is of another number of outputs");
-    require(random->n_components > 0 && (random->given || random->n_components <= most_components(random->kind, n_outputs())),
-            "there are more components than this projection can have");
-  }
-  require(params_.relabels || n_components() == 1, "without relabelling there is one component");
+  params_.check(matrix.n_features(), n_outputs());
   if (model_.initial.empty()) {
     require(start.empty(), "a new model starts from its constants");
     model_.n_features = matrix.n_features();
@@ -93,12 +101,6 @@ double ProjectedBoosting::look_at(row_t row) noexcept {
 void ProjectedBoosting::set_feature_weights(std::vector<double> weights) {
   check_feature_weights(weights, matrix_.n_features());
   params_.tree.feature_weights = std::move(weights);
-}
-
-std::size_t ProjectedBoosting::n_components() const noexcept {
-  if (const auto* random = std::get_if<ForestProjection>(&params_.projection)) return random->n_components;
-  if (const auto* residual = std::get_if<ResidualProjection>(&params_.projection)) return residual->n_components;
-  return n_outputs();
 }
 
 float ProjectedBoosting::label_weight(row_t row, std::size_t output) const noexcept {

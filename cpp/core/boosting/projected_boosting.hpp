@@ -37,6 +37,10 @@ struct BoostingParams {
   ComponentTreeParams tree;
   // Monostate: components are the outputs.
   std::variant<std::monostate, ForestProjection, ResidualProjection> projection;
+
+  // Throws std::invalid_argument.
+  void check(feature_t n_features, std::size_t n_outputs) const;
+  std::size_t n_components(std::size_t n_outputs) const noexcept;
 };
 
 class ProjectedBoosting {
@@ -70,7 +74,6 @@ class ProjectedBoosting {
 
   std::size_t n_rows() const noexcept { return labels_.n_rows; }
   std::size_t n_outputs() const noexcept { return loss_.n_outputs(); }
-  std::size_t n_components() const noexcept;
   float* margins_of(row_t row) noexcept { return margins_.data() + row * n_outputs(); }
   float* residuals_of(row_t row) noexcept { return residuals_.data() + row * n_outputs(); }
   const float* residuals_of(row_t row) const noexcept { return residuals_.data() + row * n_outputs(); }

@@ -333,6 +333,7 @@ DecisionTree cut_off_tree(const DecisionTree& tree, std::uint32_t first_node, st
 
 std::vector<StagewisePath> walk_stagewise(std::span<const StagewiseData> data, const StagewiseParams& params,
                                           ThreadPool& pool, const std::function<void()>& check_interrupt) {
+  params.check();
   std::vector<StagewisePath> paths(data.size());
   std::atomic<bool> is_stopped = false;
   pool.parallel_for(data.size(), [&](std::size_t i) {

@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "base/ranges.hpp"
 #include "base/thread_pool.hpp"
 #include "base/types.hpp"
 #include "base/view.hpp"
@@ -31,6 +32,9 @@ namespace mtboost {
 struct StagewiseParams {
   double epsilon = 0.01;
   std::size_t max_steps = 10000;
+
+  // Throws std::invalid_argument.
+  void check() const { require_positive("epsilon", epsilon); }
 };
 
 // Labels have shape (row, output). Without validation rows no loss on them is reported.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the trees of a forest grow. Ranges are checked by the estimators.
+// How the trees of a forest grow.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 
+#include "base/ranges.hpp"
 #include "base/types.hpp"
 
 namespace mtboost {
@@ -22,6 +23,13 @@ struct ForestParams {
   double task_split_prob = 0.0;  // λ
   double alpha = 1.0;            // rows that the prior of a task counts for
   std::uint64_t seed = 0;
+
+  // Throws std::invalid_argument.
+  void check() const {
+    require_at_least("max_features", max_features, 1);
+    require_number(task_split_prob >= 0.0 && task_split_prob <= 1.0, "task_split_prob", task_split_prob, "in [0, 1]");
+    require_rate("alpha", alpha);
+  }
 };
 
 }  // namespace mtboost

@@ -457,6 +457,7 @@ Builder::Sides Builder::partition(const Node& node, std::size_t n_first) {
 
 MTDecisionTree grow_mt_tree(const SortedColumns& columns, const TaskLabels& labels, const MTTreeParams& params,
                             std::uint64_t tree, ThreadPool& pool, const std::function<void()>& check_interrupt) {
+  params.check();
   return Builder(columns, labels, params, tree, pool).build(check_interrupt);
 }
 

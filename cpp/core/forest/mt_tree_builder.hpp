@@ -14,6 +14,7 @@
 #include <limits>
 #include <span>
 
+#include "base/ranges.hpp"
 #include "base/thread_pool.hpp"
 #include "base/types.hpp"
 #include "forest/information_gain.hpp"
@@ -22,7 +23,6 @@
 
 namespace mtboost {
 
-// Ranges are checked by the estimators.
 struct MTTreeParams {
   TaskCriterion criterion = TaskCriterion::joint;
   double purity = 1.0;  // a task is decided where a class has this share of its weight
@@ -31,6 +31,14 @@ struct MTTreeParams {
   row_t min_samples_leaf = 1;   // on each side of a cut
   feature_t max_features = std::numeric_limits<feature_t>::max();  // drawn in each node, of those not constant there
   std::uint64_t seed = 0;
+
+  // Throws std::invalid_argument.
+  void check() const {
+    require_fraction("purity", purity);
+    require_at_least("min_samples_split", min_samples_split, 1);
+    require_at_least("min_samples_leaf", min_samples_leaf, 1);
+    require_at_least("max_features", max_features, 1);
+  }
 };
 
 // The class of each row, counted through all tasks: task t has [class_starts[t], class_starts[t + 1]). weights: of each

@@ -13,8 +13,7 @@ namespace mtboost {
 LightgbmRules::LightgbmRules(const BinnedMatrix& matrix, const LightgbmParams& params)
     : matrix_(matrix), params_(params), arithmetic_(params) {
   require(matrix.cuts().is_of_lightgbm(), "LightGBM's trees grow on LightGBM's bins");
-  require(params.feature_contri.empty() || params.feature_contri.size() == matrix.n_features(),
-          "feature_contri needs one factor per feature");
+  params.check(matrix.n_features());
 }
 
 std::unique_ptr<FeatureScan> LightgbmRules::make_scan() const { return std::make_unique<LightgbmScan>(matrix_, params_); }

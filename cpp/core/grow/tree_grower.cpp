@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/random.hpp"
+#include "base/ranges.hpp"
 #include "base/require.hpp"
 
 namespace mtboost {
@@ -412,13 +413,15 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
       is_symmetric_(is_symmetric),
       random_strength_(random_strength),
       histograms_(matrix_->n_slots()) {
+  require(matrix_->n_features() > 0, "the table has no features");
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");
   require(score_ == nullptr || !is_symmetric_, "symmetric trees need the plain score");
-  require(random_strength_ >= 0.0 && std::isfinite(random_strength_), "random_strength must be a finite number >= 0");
+  require_rate("random_strength", random_strength_);
   require(random_strength_ == 0.0 || is_symmetric_, "random_strength is for symmetric trees");
   require(!tasks_ || tasks_->end(tasks_->n_tasks() - 1) == matrix_->n_rows(), "tasks must cover all rows");
   require(feature_weights_.empty() || feature_weights_.size() == matrix_->n_features(),
           "feature_weights needs one weight per feature");
+  for (const float weight : feature_weights_) require_rate("feature_weights", weight);
   if (task_column_) check_task_column();
 }
 
@@ -426,7 +429,7 @@ void TreeGrower::check_task_column() const {
   const auto& [feature, penalty] = *task_column_;
   require(score_ == nullptr, "a task column needs the plain score");
   require(feature < matrix_->n_features(), "the task column is not one of the features");
-  require(penalty >= 0.0 && std::isfinite(penalty), "the penalty of task splits must be a finite number >= 0");
+  require_rate("task_penalty", penalty);
   const bin_t n_bins = matrix_->cuts().n_bins(feature);
   if (matrix_->cuts().is_of_lightgbm()) {  // keeps rare categories where missing values are
     require(matrix_->cuts().is_categorical(feature) || n_bins < 2, "the task column must be a category");
@@ -502,11 +505,12 @@ std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::span<c
 TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const GradientPair> gradients,
                                    const Sample& sample, int n_threads, const std::function<void()>& check_interrupt) {
   const GrowParams& params = rules.params();
-  params.check(matrix_->n_features());
   require(!is_symmetric_ || params.max_depth > 0, "symmetric trees need max_depth > 0");
   require(gradients.size() == matrix_->n_rows(), "gradients have " + std::to_string(gradients.size()) + " rows, the data " +
                                                      std::to_string(matrix_->n_rows()));
-  for (const feature_t feature : sample.features) require(feature < matrix_->n_features(), "features names one that is not there");
+  require(std::ranges::adjacent_find(sample.features, std::ranges::greater_equal{}) == sample.features.end() &&
+              (sample.features.empty() || sample.features.back() < matrix_->n_features()),
+          "features must ascend, and be below the number of features");
   ThreadPool pool(n_threads);
   const auto rows = participating_rows(params, sample);
   partition_.start(rows);

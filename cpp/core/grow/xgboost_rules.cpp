@@ -16,6 +16,7 @@ constexpr float kLargest = std::numeric_limits<float>::max();
 XgboostRules::XgboostRules(const BinnedMatrix& matrix, const XgboostParams& params)
     : matrix_(matrix), params_(params), arithmetic_(params) {
   require(!matrix.cuts().is_of_lightgbm(), "XGBoost's trees grow on XGBoost's bins");
+  params.check(matrix.n_features());
 }
 
 std::unique_ptr<FeatureScan> XgboostRules::make_scan() const { return std::make_unique<XgboostScan>(matrix_, params_); }

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/ranges.hpp"
 #include "base/require.hpp"
 
 namespace mtboost {
@@ -97,6 +98,7 @@ template <typename Margin>
 void Loss<Margin>::refit_leaf_values(std::span<const node_t> leaves, const LossRows<Margin>& rows, std::size_t output,
                                      Margin learning_rate, ThreadPool& pool, std::span<Margin> values) const {
   require_size("leaves", leaves.size(), check_shapes(rows));
+  require_finite("learning_rate", learning_rate);
   require(output < n_outputs_,
           "output must be below " + std::to_string(n_outputs_) + ", found " + std::to_string(output));
   const auto last = std::max_element(leaves.begin(), leaves.end());

@@ -14,6 +14,8 @@
 namespace mtboost {
 namespace {
 
+constexpr std::size_t kMostComponents = std::numeric_limits<std::uint32_t>::max();
+
 // Standard normal, by the method of Box and Muller (Ann. Math. Stat. 29, 1958).
 float normal(RandomStream& random) {
   const double radius = std::sqrt(-2.0 * std::log1p(-random.uniform()));
@@ -44,8 +46,9 @@ std::vector<std::size_t> draw_without_replacement(std::size_t n, std::size_t n_a
 }
 
 std::vector<float> draw(ProjectionKind kind, std::size_t q, std::size_t d, RandomStream random) {
-  require(d > 0, "a projection needs an output");
-  require(q > 0 && q <= most_components(kind, d), "there are more components than this projection can have");
+  require(d > 0 && d <= kMostComponents, "a projection needs an output, and has at most 2^32 - 1");
+  check_components(q);
+  require(q <= most_components(kind, d), "there are more components than this projection can have");
   std::vector<float> matrix(q * d, 0.0f);
   const auto draw_entries = [&](const auto& entry) {
     for (float& value : matrix) value = entry();
@@ -101,10 +104,15 @@ ProjectionKind projection_kind_named(const std::string& name) {
   throw std::invalid_argument("there is no projection named '" + name + "'");
 }
 
+void check_components(std::size_t n_components) {
+  require(n_components > 0, "a projection needs a component");
+  require(n_components <= kMostComponents, "a projection has more than 2^32 - 1 components");
+}
+
 std::size_t most_components(ProjectionKind kind, std::size_t n_outputs) noexcept {
   if (kind == ProjectionKind::subsample) return n_outputs;
   if (kind == ProjectionKind::hadamard) return std::bit_ceil(n_outputs);
-  return std::numeric_limits<std::uint32_t>::max();
+  return kMostComponents;
 }
 
 Projection::Projection(ProjectionKind kind, std::size_t n_components, std::size_t n_outputs, RandomStream random)

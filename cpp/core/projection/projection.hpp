@@ -27,6 +27,9 @@ enum class ProjectionKind : std::uint8_t {
 };
 ProjectionKind projection_kind_named(const std::string& name);
 
+// Components, and outputs, are counted in 32 bits. Throws std::invalid_argument.
+void check_components(std::size_t n_components);
+
 // Most components a projection can have: those that are drawn without replacement end.
 std::size_t most_components(ProjectionKind kind, std::size_t n_outputs) noexcept;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ranges.hpp"
 #include "base/require.hpp"
 
 namespace mtboost {
@@ -34,7 +35,7 @@ double EntropyScore::upper_bound(double pooled_gain, const TaskGainSums& known, 
 }
 
 VarianceScore::VarianceScore(double beta) : beta_(beta) {
-  require(beta >= 0.0 && std::isfinite(beta), "beta must be a finite number >= 0");
+  require_rate("beta", beta);
 }
 
 double VarianceScore::score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const {
