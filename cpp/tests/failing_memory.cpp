@@ -13,9 +13,11 @@ std::atomic<std::int64_t> n_allocations_left = kUnlimited;
 
 }  // namespace
 
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return n_allocations_left.fetch_sub(1) > 0 ? std::malloc(size > 0 ? size : 1) : nullptr;
+}
 void* operator new(std::size_t size) {
-  if (n_allocations_left.fetch_sub(1) > 0)
-    if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
+  if (void* const memory = ::operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
