@@ -5,7 +5,10 @@ from __future__ import annotations
 import abc
 import io
 import math
+import sys
 from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +16,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from mtboost.atomic_file import PathName
-from mtboost.errors import ModelFormatError
+from mtboost.errors import ModelFormatError, ParameterError
 from mtboost.model_file import write_model
 
 FORMAT = 3
+# Python writes and reads no integer of more digits as text.
+_TOO_LARGE = 10**sys.int_info.default_max_str_digits
 
 
 class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # untyped
@@ -75,6 +80,19 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
             for name, value in self.get_params(deep=False).items()
         }
 
+    def _check_can_be_saved(self) -> None:
+        """Raise ParameterError for a parameter that :meth:`save` could not write."""
+        if not type(self).__module__.startswith("mtboost."):
+            return
+        for name, value in self._plain_parameters().items():
+            try:
+                _pack(value, name, {})
+            except ModelFormatError:
+                raise ParameterError(
+                    f"{name} is of type {type(value).__name__}: a parameter must be a number, a "
+                    f"string, an array, or a list or mapping of them, so that save() can write it."
+                ) from None
+
     def _to_file(self) -> dict[str, Any]:
         """What was fitted, as dicts, lists, plain values and arrays; subclasses add their trees."""
         attributes = {_key(name): getattr(self, name, None) for name in self._saved}
@@ -112,7 +130,9 @@ def _pack(value: Any, place: str, members: dict[str, bytes]) -> Any:
     """As JSON; an array becomes a member of the archive, named after its place."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, dict):
+    if isinstance(value, Decimal | Fraction | np.longdouble):
+        value = float(value)
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: _pack(each, f"{place}/{key}", members) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_pack(each, f"{place}/{number}", members) for number, each in enumerate(value)]
@@ -125,7 +145,9 @@ def _pack(value: Any, place: str, members: dict[str, bytes]) -> Any:
         return {"array": f"{place}.npy"}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}  # JSON has neither NaN nor infinity
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    if isinstance(value, int) and abs(value) < _TOO_LARGE:
         return value
     raise ModelFormatError(
         f"{place} holds a {type(value).__name__}, which a model file cannot: pickle the estimator, "

@@ -16,7 +16,7 @@ from mtboost.mixed_objective import objectives_by_task
 from mtboost.reports import TaskReport, task_reports, validation_scores
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns
-from mtboost.tasks import TaskName, TaskSet, listed
+from mtboost.tasks import TaskName, TaskSet, check_digits, listed
 from mtboost.threads import openmp_threads
 
 Objective = str | dict[TaskName, str] | Callable[..., Any]
@@ -52,6 +52,7 @@ class NewTask:
 
 def check_new_name(task: object, known: Sequence[TaskName]) -> None:
     """Demand a name that no task has, of the type of the others."""
+    check_digits([task])
     if task in known:
         raise DataError(f"task {task!r} is known already: give the new task another name.")
     if type(task) is not type(known[0]):

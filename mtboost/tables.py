@@ -526,10 +526,10 @@ def _checked_names(
     for name, n_times in Counter(names).items():
         if n_times > 1:
             raise DataError(f"{argument} has {n_times} columns named {name!r}: names must differ.")
-        if not isinstance(name, str) or set("[]<") & set(name):
+        if not isinstance(name, str) or set("[]<\0") & set(name):
             raise DataError(
                 f"{argument} has a column named {name!r}: XGBoost demands strings without '[', ']' "
-                f"and '<'."
+                f"and '<', and cuts them off at a NUL."
             )
     return names
 

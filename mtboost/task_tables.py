@@ -14,7 +14,7 @@ from mtboost.errors import DataError
 from mtboost.labels import FloatArray, as_base_margin, as_labels, as_nonnegative, not_all_zero
 from mtboost.missing_columns import stack_union
 from mtboost.tables import Table, as_table, concat, unify_categories
-from mtboost.tasks import TaskName, did_you_mean, listed
+from mtboost.tasks import TaskName, check_digits, did_you_mean, listed
 
 #: Columns of the common model: those of every task, or some of them, or those of any task.
 CommonFeatures: TypeAlias = Sequence[str] | Literal["all"] | None
@@ -139,6 +139,7 @@ def from_mapping(
     """
     if not X:
         raise DataError("X is an empty mapping: give a table for each task.")
+    check_digits(X)
     for argument, values in (
         ("y", y),
         ("weight", weight),

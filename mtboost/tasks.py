@@ -5,6 +5,7 @@ str or bool) and are sorted; inside mtboost a task is its position in that order
 """
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,8 @@ TaskName: TypeAlias = int | str | bool
 ONLY_TASK = "all"
 
 _N_SHOWN = 10
+_MOST_DIGITS = sys.int_info.default_max_str_digits
+_TOO_LARGE = 10**_MOST_DIGITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,7 @@ class TaskSet:
         # Hashing keeps the names' Python types and is faster than np.unique, which sorts a million
         # strings.
         names = tuple(sorted(set(values)))
+        check_digits([names[0], names[-1]] if names else [])
         code_of = {name: code for code, name in enumerate(names)}
         codes = np.fromiter(map(code_of.__getitem__, values), dtype=np.int32, count=n_rows)
         return cls(names, _read_only(codes))
@@ -174,6 +178,7 @@ class TaskSet:
         codes = np.fromiter((self._code_of.get(v, -1) for v in values), np.int32, count=n_rows)
         if unknown == "error" and n_rows and codes.min() < 0:
             row = int(codes.argmin())
+            check_digits([values[row]])
             raise DataError(
                 f"task label {values[row]!r} at row {row} is unknown. {self._known(values[row])} "
                 f"Pass unknown_task='common' to predict such rows with the common model."
@@ -195,6 +200,15 @@ class TaskSet:
 
     def _known(self, task: object) -> str:
         return f"Known: {listed(self.names, 'task')}.{did_you_mean(task, self.names)}"
+
+
+def check_digits(names: Iterable[object]) -> None:
+    """Raise DataError for an integer so long that Python writes it in no message and no file."""
+    if any(isinstance(name, int) and abs(name) >= _TOO_LARGE for name in names):
+        raise DataError(
+            f"A task is named by an integer of more than {_MOST_DIGITS} digits, which Python does "
+            f"not write as text: use shorter integers, or str labels."
+        )
 
 
 def as_array(values: Any) -> npt.NDArray[Any]:

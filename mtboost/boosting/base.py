@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -150,6 +151,7 @@ class BaseBoosting(TableEstimator):
             self._check_goes_on(loss)
             n_rounds -= self._n_trees_before()
         engine = self._engine(rows, loss, labels, weights, goes_on, n_threads)
+        self._check_can_be_saved()
         losses = run_rounds(
             engine,
             n_rounds,
@@ -440,8 +442,18 @@ class BaseBoosting(TableEstimator):
         if self.models_[0].n_trees == 0:
             raise NotFittedError("There are no trees: fit again.")
 
+    def _plain_parameters(self) -> dict[str, Any]:
+        own = super()._plain_parameters()
+        return own | ({"scoring": "loss"} if callable(self.scoring) else {})
+
     def _to_file(self) -> dict[str, Any]:
         self._check_has_trees()
+        if callable(self.scoring):
+            warnings.warn(
+                "scoring is a function, which a model file cannot hold: the estimator that "
+                "load_model() returns has scoring='loss'.",
+                stacklevel=2,
+            )
         models = [
             {
                 "relabels": model.relabels,

@@ -75,6 +75,7 @@ class BaseForest(TableEstimator):
             n_rows = table.shape[0]
             weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
         n_missing = self._begin(table, tasks)
+        self._check_can_be_saved()
         if n_missing == 0:
             return self
         codes = core_codes(tasks.codes) if self._knows_tasks() else None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 
+from mtboost.errors import DataError
 from mtboost.tasks import TaskName, TaskSet
 
 
@@ -92,6 +93,12 @@ def _encode(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64
         encoder = LabelEncoder().fit(labels)
         codes[own] = len(classes) + encoder.transform(labels)
         classes += encoder.classes_.tolist()
+    for label in classes:
+        if not isinstance(label, bool | int | float | str | np.longdouble):
+            raise DataError(
+                f"y holds the label {label!r}: in an array of objects labels must be numbers or "
+                f"strings. Give dates as an array of datetime64, or as strings."
+            )
     union = np.empty(len(classes), dtype=object)
     union[:] = classes
     return union, codes

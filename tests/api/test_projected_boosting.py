@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mtboost
 from mtboost import ProjectedBoostingClassifier, ProjectedBoostingRegressor
 from mtboost.boosting.scoring import label_ranking_average_precision, mean_r2
-from mtboost.errors import DataError, ModelFormatError, ParameterError
+from mtboost.errors import DataError, ParameterError
 
 STRATEGIES = ["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
 LOSSES = ["squared_error", "absolute_error", "huber"]
@@ -461,11 +461,14 @@ def test_single_targets_are_saved(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
-def test_a_scorer_of_ones_own_cannot_be_saved(tmp_path):
+def test_a_scorer_of_ones_own_is_left_out_of_the_file(tmp_path):
     model = ProjectedBoostingRegressor(scoring=make_scorer(mean_absolute_error), **FAST)
-    with pytest.raises(ModelFormatError, match="parameters/scoring holds"):
-        model.fit(X, OUTPUTS).save(tmp_path / "model")
-    assert not list(tmp_path.iterdir())
+    model.fit(X, OUTPUTS)
+    with pytest.warns(UserWarning, match="scoring is a function, which a model file cannot hold"):
+        model.save(tmp_path / "model")
+    again = mtboost.load_model(tmp_path / "model")
+    assert again.scoring == "loss"
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 # Errors -------------------------------------------------------------------------------------------
