@@ -139,6 +139,7 @@ class LightgbmBackend(Backend):
         return {**own, **params}
 
     def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
+        _lists(params, table.n_features, n_added=0)
         check_values(params, table.n_features, argument, is_ours=is_ours)
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
@@ -566,15 +567,12 @@ def _train(
 
 
 def _lists(params: Params, n_columns: int, n_added: int) -> dict[str, Any]:
-    """Parameters with a value for each column, completed for columns that are added to those.
-
-    Too few values LightGBM refuses itself, unless columns are added; otherwise it ends the process.
-    """
+    """Parameters with a value for each column, completed for columns that are added to those."""
     found: dict[str, Any] = {}
     for name in _LISTS.keys() & params.keys():
         given = params[name]
         values = given.split(",") if isinstance(given, str) else list(given or ())
-        if values and (len(values) > n_columns or (n_added and len(values) < n_columns)):
+        if values and len(values) != n_columns:  # LightGBM may end the process
             raise ParameterError(
                 f"{name} has {len(values)} values, but there are {n_columns} columns: give one for "
                 "each."

@@ -228,6 +228,7 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
         "feature_types": types or None,
         "enable_categorical": True,
         "nthread": 1,
+        "label": [0.0],  # objectives that fit leaf values to labels read it unchecked
     }
     try:
         # Unused parameters are ignored here, as in training, which warns of them.

@@ -2,7 +2,6 @@
 """A second or two of each subject with fixed seeds, and the runner itself."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -19,10 +18,8 @@ SUBJECTS = [
 
 def fuzz(*arguments):
     """Run the command in a new process, in which no library has started threads."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     return subprocess.run(
         [sys.executable, run.__file__, *map(str, arguments)],
-        env=environment,
         capture_output=True,
         text=True,
         check=False,

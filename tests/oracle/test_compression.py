@@ -482,11 +482,11 @@ def test_ctrl_c_ends_the_paths(forest, table, n_jobs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"epsilon": 0.0}, "epsilon is 0.0"),
-        ({"epsilon": np.nan}, "epsilon is nan"),
-        ({"n_steps": -1}, 'n_steps is -1: it must be an integer >= 0, or "cv"'),
-        ({"n_steps": "best"}, "n_steps is 'best'"),
-        ({"max_steps": 0}, "max_steps is 0"),
+        ({"epsilon": 0.0}, "epsilon must be a finite number > 0, found 0.0"),
+        ({"epsilon": np.nan}, "epsilon must be a finite number > 0, found nan"),
+        ({"n_steps": -1}, "n_steps must be 'cv' or an integer >= 0, found -1"),
+        ({"n_steps": "best"}, "n_steps must be 'cv' or an integer >= 0, found 'best'"),
+        ({"max_steps": 0}, "max_steps must be an integer >= 1, found 0"),
         ({"task": np.zeros(150)}, "know no tasks"),
     ],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from model_documents import document as json_document
 from numpy.testing import assert_array_equal
 
 from mtboost.errors import ModelFormatError
@@ -11,7 +12,6 @@ from mtboost.tables import as_table
 from mtboost.xgboost.assemble import load_document, read_document
 from mtboost.xgboost.library import check_readable
 from mtboost.xgboost.ubjson import decode, encode
-from tests.model_documents import document as json_document
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(300, 5)).astype(np.float32)

@@ -14,15 +14,15 @@ import mtboost
 from mtboost.errors import DataError
 from mtboost.sparse_tables import checked_sparse
 
-ROOT = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_entry_refuses_damaged_matrices(group):
-    paths = [str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
     found = subprocess.run(
-        [sys.executable, ROOT / "tests" / "robustness" / "hostile_matrices.py", group],
+        [sys.executable, TESTS / "robustness" / "hostile_matrices.py", group],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
