@@ -329,6 +329,16 @@ class Backend(abc.ABC):
         """What a booster calls columns."""
 
     @abc.abstractmethod
+    def features_of(self, booster: Any) -> list[str]:
+        """The names of a booster's own columns."""
+
+    def has_columns(self, booster: Any, columns: Columns, n_more: int = 0) -> bool:
+        """Whether a booster has these columns, and so many after them."""
+        found = self.features_of(booster)
+        is_as_wide = len(found) == columns.n + n_more
+        return is_as_wide and found[: columns.n] == self.feature_names(columns)
+
+    @abc.abstractmethod
     def n_rounds(self, booster: Any) -> int: ...
 
     @abc.abstractmethod

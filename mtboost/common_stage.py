@@ -13,6 +13,7 @@ from mtboost.backend import Backend, Margins
 from mtboost.common_trees import CommonTrees
 from mtboost.losses import TaskLoss
 from mtboost.missing_columns import align_some, lacking
+from mtboost.model_file import require
 from mtboost.tables import Columns, Table
 from mtboost.tasks import TaskName
 
@@ -73,6 +74,21 @@ class CommonStage:
     def stored(self) -> Collection[str] | None:
         """Columns of a sparse table in which NaN must be stored to be missing; None is all."""
         return () if self.backend.unstored_is_missing else None
+
+    def check(self) -> None:
+        """Raise ModelFormatError unless trees, rounds, columns and losses fit together."""
+        backend, booster, document = self.backend, self.trees.booster, self._document()
+        n_rounds = backend.n_rounds(booster)
+        is_known = all(0 <= rounds <= n_rounds for rounds in self.quit_round.values())
+        require(is_known, f"a task uses other rounds than the {n_rounds} of the common model")
+        self.trees.check(document)
+        has_columns = backend.has_columns(booster, self.columns, self.trees.n_added)
+        require(has_columns, "the common model has other columns")
+        require(not (self.losses and self.n_outputs > 1), "the common model has several outputs")
+        for loss in self.losses.values():
+            require(loss.objective in backend.mixable, f"a task has the objective {loss.objective}")
+            backend.loss(loss.objective, loss.options)
+            require(loss.is_usable, "a task has a loss without start, unit or dispersion")
 
     # ---- margins ----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mtboost.backend import Backend, Margins
 from mtboost.labels import FloatArray
 from mtboost.losses import Loss
+from mtboost.model_file import require
 from mtboost.pooled_leaves import PooledTrees, TaskValues, pool_leaves
 from mtboost.tables import Table
 from mtboost.task_column import AddedColumns
@@ -65,6 +66,23 @@ class CommonTrees:
     @property
     def n_rounds(self) -> int:
         return self.backend.n_rounds(self.booster)
+
+    @property
+    def n_added(self) -> int:
+        """Columns of the booster after those of the tables."""
+        return self.descriptors.n if self.descriptors is not None else int(self.has_task_column)
+
+    def check(self, document: Any) -> None:
+        """Raise ModelFormatError unless values and descriptors fit the booster's document."""
+        values, n_tasks = self.pooled.values, len(self.tasks)
+        trees = self.backend.leaf_values(document)
+        is_one_a_tree = self.pooled.pooling is None or len(values) == len(trees)
+        require(is_one_a_tree, "task_values are of other trees")
+        for own, leaves in zip(values, trees, strict=False):
+            own.check(len(leaves), n_tasks)
+        if self.descriptors is not None:
+            require(not self.has_task_column, "nodes divide tasks in two ways")
+            self.descriptors.check(n_tasks)
 
     def document_of(self, task: TaskName | None, document: Any) -> Any:
         """Document of an ordinary booster with the trees of a task, from that of all.

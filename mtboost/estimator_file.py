@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import io
 import math
 import sys
 from collections.abc import Mapping
@@ -17,9 +16,8 @@ from sklearn.base import BaseEstimator
 
 from mtboost.atomic_file import PathName
 from mtboost.errors import ModelFormatError, ParameterError
-from mtboost.model_file import write_model
+from mtboost.model_file import array_from_bytes, array_to_bytes, require, write_model
 
-FORMAT = 3
 # Python writes and reads no integer of more digits as text.
 _TOO_LARGE = 10**sys.int_info.default_max_str_digits
 
@@ -33,10 +31,10 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
     def save(self, path: PathName) -> None:
         """Write the fitted estimator to one file (docs/model_file.md), replacing an existing one.
 
-        :func:`mtboost.load_model` reads it, also in a later version of mtboost, and gives an
-        estimator that predicts the same to the bit and goes on with ``warm_start``. The file is a
-        ZIP archive of JSON and NumPy arrays, without pickles: reading it runs nothing. A save that
-        fails leaves an existing file as it was.
+        :func:`mtboost.load_model` reads it, also in a later version of mtboost, and returns an
+        estimator whose predictions are bitwise identical and that continues with ``warm_start``.
+        The file is a ZIP archive of JSON and NumPy arrays, without pickles: reading it runs no code
+        that the file brings. A save that fails leaves an existing file as it was.
 
         Parameters
         ----------
@@ -59,8 +57,8 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
             )
         write_model(path, self._to_parts)
 
-    def _to_parts(self) -> tuple[int, dict[str, Any], dict[str, bytes]]:
-        """Number of the format, metadata, and members by name."""
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Metadata, and members by name."""
         content = {
             "estimator": type(self).__name__,
             "parameters": self._plain_parameters(),
@@ -68,7 +66,7 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
         }
         members: dict[str, bytes] = {}
         metadata = {key: _pack(value, key, members) for key, value in content.items()}
-        return FORMAT, metadata, members
+        return metadata, members
 
     def _plain_parameters(self) -> dict[str, Any]:
         """The parameters as a file can hold them.
@@ -117,12 +115,6 @@ def _key(attribute: str) -> str:
     return attribute.strip("_")
 
 
-def require(condition: bool, message: str) -> None:
-    """Refuse a file; whoever reads it adds its name."""
-    if not condition:
-        raise ModelFormatError(message)
-
-
 # ---- values as JSON and arrays ------------------------------------------------------------------
 
 
@@ -139,9 +131,7 @@ def _pack(value: Any, place: str, members: dict[str, bytes]) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             return {"objects": _pack(value.tolist(), place, members)}
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, value, allow_pickle=False)
-        members[f"{place}.npy"] = buffer.getvalue()
+        members[f"{place}.npy"] = array_to_bytes(value)
         return {"array": f"{place}.npy"}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}  # JSON has neither NaN nor infinity
@@ -159,7 +149,7 @@ def unpack(value: Any, members: Mapping[str, bytes]) -> Any:
     """Values and arrays of JSON and the members of its archive."""
     match value:
         case {"array": str(name)}:
-            return np.lib.format.read_array(io.BytesIO(members[name]), allow_pickle=False)
+            return array_from_bytes(members[name])
         case {"objects": list(elements)}:
             array: npt.NDArray[Any] = np.empty(len(elements), dtype=object)
             array[:] = elements

@@ -132,6 +132,14 @@ class TaskLoss:
         """The task's margin before the first tree."""
         return float(link(self.objective, np.array([self.start]), sigmoid=self._sigmoid)[0])
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether margins in the unit of the task are numbers."""
+        with np.errstate(all="ignore"):
+            scales = np.array([self.unit, self.dispersion, 1.0 / np.float64(self.unit) ** 2])
+            start = np.float32(self.start_margin)
+        return bool(np.isfinite(scales).all() and (scales > 0.0).all() and np.isfinite(start))
+
     def inverse_link(self, margins: FloatArray) -> FloatArray:
         """Margins of the task on the scale of its labels."""
         return inverse_link(self.objective, margins, sigmoid=self._sigmoid)

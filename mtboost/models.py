@@ -29,7 +29,7 @@ from mtboost.load_estimator import estimator_from_parts
 from mtboost.losses import TaskLoss, is_classification, is_multiclass
 from mtboost.mixed_objective import metrics_by_task
 from mtboost.mixed_stages import mixed_stages
-from mtboost.model_file import read_model, write_model
+from mtboost.model_file import read_model, require, write_model
 from mtboost.model_parts import from_parts, to_parts
 from mtboost.new_task import (
     NewTask,
@@ -670,6 +670,14 @@ class MultiTaskModel:
         """
         write_model(path, lambda: to_parts(self.__getstate__()))
 
+    def _check(self) -> None:
+        """Raise ModelFormatError unless what a file holds fits together."""
+        self._stage.check()
+        for task, booster in self.specific.items():
+            own = self.task_columns[task]
+            has_columns = booster is None or self._library.has_columns(booster, own)
+            require(has_columns, f"the specific model of task {task!r} has other columns")
+
     def __getstate__(self) -> dict[str, Any]:
         names = [name for name in self.__dataclass_fields__ if name != "_cache"]
         return {name: getattr(self, name) for name in names}
@@ -680,7 +688,10 @@ class MultiTaskModel:
 
 
 def load_model(path: PathName) -> Any:
-    """Read what ``save`` of a :class:`MultiTaskModel` or of a forest wrote.
+    """Read what ``save`` of a :class:`MultiTaskModel` or of an estimator wrote.
+
+    A damaged file is refused, and no code that a file brings is run. What a forged file can do is
+    described in docs/trusting_model_files.md.
 
     Parameters
     ----------
@@ -702,7 +713,9 @@ def load_model(path: PathName) -> Any:
     return read_model(path, _from_parts)
 
 
-def _from_parts(metadata: dict[str, Any], parts: dict[str, bytes]) -> Any:
+def _from_parts(metadata: dict[str, Any], members: Mapping[str, bytes]) -> Any:
     if "estimator" in metadata:
-        return estimator_from_parts(metadata, parts)
-    return MultiTaskModel(**from_parts(metadata, parts))
+        return estimator_from_parts(metadata, members)
+    model = MultiTaskModel(**from_parts(metadata, members))
+    model._check()
+    return model

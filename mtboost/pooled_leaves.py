@@ -11,7 +11,6 @@ pooled tree, κ = 0 a tree with separate leaves for every task.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.checks import as_float, check_number, is_number
+from mtboost.model_file import array_from_bytes, array_to_bytes, require
 
 DoubleArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
@@ -56,6 +56,14 @@ class TaskValues:
     def none(cls) -> TaskValues:
         """Of a tree that is the same for all tasks."""
         return cls(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0), 0.0)
+
+    def check(self, n_nodes: int, n_tasks: int) -> None:
+        """Raise ModelFormatError unless they are those of a tree with so many nodes."""
+        for name, places, n in (("leaf", self.leaf, n_nodes), ("task", self.task, n_tasks)):
+            is_one = places.size == 0 or (places.min() >= 0 and places.max() < n)
+            require(bool(is_one), f"task_values have a {name} that does not exist")
+        numbers = np.array([self.learning_rate, self.start, *self.value])
+        require(bool(np.isfinite(numbers).all()), "task_values are not finite")
 
     def table(self, pooled: DoubleArray, n_tasks: int) -> DoubleArray:
         """Value of each leaf for each task; the last column is for tasks that are not known.
@@ -295,17 +303,25 @@ def write_task_values(values: Sequence[TaskValues]) -> dict[str, bytes]:
         "value": np.concatenate([own.value for own in values]),
     }
     return {
-        f"task_values/{name}.npy": to_bytes(arrays[name].astype(dtype))
+        f"task_values/{name}.npy": array_to_bytes(arrays[name].astype(dtype))
         for name, dtype in _MEMBERS.items()
     }
 
 
 def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
     """What :func:`write_task_values` wrote; nothing in files without it."""
-    if "task_values/starts.npy" not in members:
+    if not any(f"task_values/{name}.npy" in members for name in _MEMBERS):
         return []
     starts, rates, scores, leaf, task, value = (
-        from_bytes(members[f"task_values/{name}.npy"]) for name in _MEMBERS
+        _read_array(members, name, dtype) for name, dtype in _MEMBERS.items()
+    )
+    ends = [len(leaf), len(task), len(value)]
+    require(
+        len(starts) > 0
+        and starts[0] == 0
+        and ends == [starts[-1]] * 3
+        and bool((np.diff(starts) >= 0).all()),
+        "the parts of task_values do not fit together",
     )
     return [
         TaskValues(leaf[begin:end], task[begin:end], value[begin:end], rate, start)
@@ -315,13 +331,8 @@ def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
     ]
 
 
-def to_bytes(array: npt.NDArray[Any]) -> bytes:
-    """An array as a member of a model file."""
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    return file.getvalue()
-
-
-def from_bytes(member: bytes) -> npt.NDArray[Any]:
-    """The array of a member of a model file."""
-    return np.asarray(np.load(io.BytesIO(member), allow_pickle=False))
+def _read_array(members: Mapping[str, bytes], name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    found = array_from_bytes(members[f"task_values/{name}.npy"])
+    is_vector = found.ndim == 1 and found.dtype == dtype
+    require(is_vector, f"task_values/{name} has another shape or type")
+    return found

@@ -13,7 +13,8 @@ from sklearn.utils.validation import validate_data
 from mtboost import _core
 from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, ParameterError
-from mtboost.estimator_file import SavedEstimator, require
+from mtboost.estimator_file import SavedEstimator
+from mtboost.model_file import require
 from mtboost.sparse_tables import checked_sparse
 from mtboost.tables import Table, as_table
 from mtboost.tasks import TaskName, TaskSet, listed
@@ -95,7 +96,13 @@ class TableEstimator(SavedEstimator):
     def _set_from_file(self, content: dict[str, Any]) -> None:
         super()._set_from_file(content)
         names = getattr(self, "feature_names_in_", None)
-        require(names is None or names.shape == (self.n_features_in_,), "columns lack names")
+        are_names = names is None or (
+            names.shape == (self.n_features_in_,) and set(map(type, names.tolist())) <= {str}
+        )
+        require(are_names, "columns lack names")
+        n_jobs = self.n_jobs
+        is_count = isinstance(n_jobs, int) and n_jobs != 0
+        require(n_jobs is None or is_count, f"n_jobs is {n_jobs!r}")
         tasks = getattr(self, "tasks_", ())
         kinds = {type(name) for name in tasks}
         require(len(kinds) <= 1 and kinds <= {int, str, bool}, "tasks have names of other types")

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from mtboost.dataset import Dataset
 from mtboost.labels import FloatArray
+from mtboost.model_file import require
 from mtboost.shrinkage import DoubleArray, Population, estimate_population, excess_spread
 from mtboost.tables import Table
 
@@ -114,6 +115,34 @@ class TaskDescriptors:
     descriptors: tuple[Descriptor, ...]
     values: DoubleArray
     n_trained: int
+
+    @property
+    def n(self) -> int:
+        """Number of descriptors."""
+        return len(self.descriptors)
+
+    def check(self, n_tasks: int) -> None:
+        """Raise ModelFormatError unless they describe so many tasks."""
+        values = self.values
+        require(
+            self.n > 0
+            and values.shape == (n_tasks + 1, self.n)
+            and values.dtype == np.float64
+            and bool(np.isfinite(values).all()),
+            "the descriptors of tasks are not one number a task",
+        )
+        require(0 < self.n_trained <= n_tasks, "descriptors are of no task that was trained")
+        for each in self.descriptors:
+            require(
+                each.column is None or (each.column.position >= 0 and each.column.scale > 0.0),
+                "a descriptor is of an unknown column",
+            )
+            require(
+                each.column is not None or each.has_label or each.population is None,
+                "a descriptor describes nothing",
+            )
+            shrinks = each.population is None or each.noise + each.population.spread > 0.0
+            require(each.noise >= 0.0 and shrinks, "a descriptor has no variance")
 
     def of_rows(self, codes: npt.NDArray[np.integer[Any]] | int) -> npt.NDArray[np.float32]:
         """Ranks for rows of tasks, or of one; -1 is a task that is not known."""

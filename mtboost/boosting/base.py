@@ -28,8 +28,8 @@ from mtboost.boosting.rounds import (
 from mtboost.boosting.scoring import make_score
 from mtboost.checks import check_count, check_number, check_switch, check_verbose
 from mtboost.errors import DataError, ParameterError
-from mtboost.estimator_file import require
 from mtboost.labels import as_label_weights
+from mtboost.model_file import require
 from mtboost.sparse_tables import checked_sparse
 from mtboost.table_estimator import Rows, TableEstimator, core_table
 from mtboost.tables import as_table

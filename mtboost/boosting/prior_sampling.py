@@ -17,7 +17,6 @@ from mtboost.boosting.regressor import BoostingRegressor
 from mtboost.boosting.rounds import Engine, Margins, Together
 from mtboost.boosting.tree_importances import ImportanceType, as_shares, model_importances
 from mtboost.checks import check_choice, check_switch
-from mtboost.estimator_file import require
 from mtboost.feature_weights import (
     FLOOR,
     FeaturePrior,
@@ -25,6 +24,7 @@ from mtboost.feature_weights import (
     feature_shares,
     with_floor,
 )
+from mtboost.model_file import require
 from mtboost.tree_parameters import MaxFeatures, features_per_node
 
 
@@ -83,6 +83,8 @@ class BasePriorSampling(BaseBoosting):
     def _set_from_file(self, content: dict[str, Any]) -> None:
         super()._set_from_file(content)
         require(self.prior_.shape == (self.n_features_in_,), "the prior is of other columns")
+        is_known = self.importance_type in get_args(ImportanceType)
+        require(is_known, f"importance_type is {self.importance_type!r}")
 
 
 class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.checks import check_count, check_number, check_switch, is_integer
 from mtboost.errors import DataError, ParameterError
-from mtboost.estimator_file import require
 from mtboost.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.labels import as_float64_weights
+from mtboost.model_file import require
 from mtboost.table_estimator import Rows, TableEstimator, core_codes, core_table
 from mtboost.tasks import TaskSet, listed
 from mtboost.tree_parameters import (

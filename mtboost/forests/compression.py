@@ -21,10 +21,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mtboost import _core
 from mtboost.checks import check_count, check_number, is_integer
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.estimator_file import require
 from mtboost.forests.base import BaseForest, Floats
 from mtboost.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.forests.sklearn_forests import FORESTS, as_core_forest, is_sklearn_forest
+from mtboost.model_file import require
 from mtboost.sparse_tables import checked_sparse
 from mtboost.table_estimator import TableEstimator, as_rows, core_table
 from mtboost.threads import default_n_threads, threads_of_jobs

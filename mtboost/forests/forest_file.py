@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mtboost import _core
-from mtboost.estimator_file import require
+from mtboost.model_file import require
 
 
 def forest_to_file(forest: _core.Forest) -> dict[str, Any]:

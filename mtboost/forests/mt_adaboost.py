@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.checks import check_count, check_verbose
 from mtboost.errors import ParameterError
-from mtboost.estimator_file import require
 from mtboost.forests.base import Floats
 from mtboost.forests.drawn_tree import importances
 from mtboost.forests.mt_decision_tree import Criterion, MTTreeEstimator
+from mtboost.model_file import require
 from mtboost.tree_parameters import MaxFeatures
 
 # What AdaBoost.M1 counts as the error of a tree that makes none.

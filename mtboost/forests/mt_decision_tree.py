@@ -17,11 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mtboost import _core
 from mtboost.checks import check_choice, check_number
 from mtboost.errors import DataError
-from mtboost.estimator_file import require
 from mtboost.forests.base import Floats
 from mtboost.forests.drawn_tree import DrawnTree, feature_names, importances
 from mtboost.forests.task_classes import TaskClasses
 from mtboost.labels import as_float64_weights
+from mtboost.model_file import require
 from mtboost.table_estimator import CoreTable, TableEstimator, core_codes, core_table
 from mtboost.tasks import TaskName, as_array, did_you_mean, listed
 from mtboost.tree_parameters import (

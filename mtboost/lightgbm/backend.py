@@ -377,6 +377,9 @@ class LightgbmBackend(Backend):
             return [f"Column_{number}" for number in range(columns.n)]
         return list(map(own_name, columns.names))
 
+    def features_of(self, booster: lightgbm.Booster) -> list[str]:
+        return booster.feature_name()
+
     def n_rounds(self, booster: lightgbm.Booster) -> int:
         return booster.current_iteration()
 

@@ -323,6 +323,11 @@ class XgboostBackend(Backend):
     def feature_names(self, columns: Columns) -> list[str]:
         return list(columns.names or (f"f{number}" for number in range(columns.n)))
 
+    def features_of(self, booster: xgboost.Booster) -> list[str]:
+        return list(booster.feature_names or ()) or [
+            f"f{number}" for number in range(booster.num_features())
+        ]
+
     def n_rounds(self, booster: xgboost.Booster) -> int:
         return booster.num_boosted_rounds()
 

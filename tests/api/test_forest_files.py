@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from model_archives import forged
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
@@ -308,9 +309,9 @@ def test_members_are_json_and_arrays_that_numpy_reads_without_pickle(made, name,
     made[name][0].save(tmp_path / "forest.mtb")
     with zipfile.ZipFile(tmp_path / "forest.mtb") as archive:
         meta = json.loads(archive.read("mtboost.json"))
-        assert meta["format"] == 3
+        assert meta["format"] == FORMAT
         assert meta["estimator"] == type(made[name][0]).__name__
-        for member in set(archive.namelist()) - {"mtboost.json"}:
+        for member in set(archive.namelist()) - {"mtboost.json", "mtboost.sha256"}:
             array = np.load(io.BytesIO(archive.read(member)), allow_pickle=False)
             assert isinstance(array, np.ndarray)
 
@@ -391,18 +392,6 @@ def raw_of(made, name, tmp_path):
     return path, path.read_bytes()
 
 
-def rewritten(raw, change):
-    """The file after change(members), a dict of bytes by name."""
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    change(members)
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
-
-
 def as_npy(array):
     buffer = io.BytesIO()
     np.save(buffer, array)
@@ -473,13 +462,13 @@ def test_other_arrays_are_refused_or_predict(made, name, tmp_path):
         members = {member: archive.read(member) for member in archive.namelist()}
     rng = np.random.default_rng(2)
     n_refused = n_read = 0
-    for member in sorted(set(members) - {"mtboost.json"}):
+    for member in sorted(set(members) - {"mtboost.json", "mtboost.sha256"}):
         array = np.load(io.BytesIO(members[member]), allow_pickle=False)
         if array.size == 0:
             continue
         for other in other_arrays(array, rng):
             path.write_bytes(
-                rewritten(raw, lambda parts, m=member, o=other: parts.update({m: as_npy(o)}))
+                forged(raw, lambda parts, m=member, o=other: parts.update({m: as_npy(o)}))
             )
             try:
                 found = mtboost.load_model(path)
@@ -499,6 +488,7 @@ def test_members_that_are_missing_truncated_or_no_arrays_are_refused(made, name,
     path, raw = raw_of(made, name, tmp_path)
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         sizes = {each.filename: each.file_size for each in archive.infolist()}
+    del sizes["mtboost.sha256"]  # which is written anew
     objects = io.BytesIO()
     np.save(objects, np.array([{}], object), allow_pickle=True)
     for member, size in sizes.items():
@@ -510,11 +500,11 @@ def test_members_that_are_missing_truncated_or_no_arrays_are_refused(made, name,
                 else:
                     parts[member] = content
 
-            path.write_bytes(rewritten(raw, change))
+            path.write_bytes(forged(raw, change))
             with refused(path):
                 mtboost.load_model(path)
         n_kept = size - 1 if size > 128 else 100  # a header has 128 bytes
-        path.write_bytes(rewritten(raw, lambda p, m=member, n=n_kept: p.update({m: p[m][:n]})))
+        path.write_bytes(forged(raw, lambda p, m=member, n=n_kept: p.update({m: p[m][:n]})))
         with refused(path):
             mtboost.load_model(path)
 
@@ -554,9 +544,7 @@ def test_other_json_is_refused_or_predicts(made, name, tmp_path):
         for value in (..., None, -1, 2**40, 0.5, "x", {"array": "trees/left.npy"}):
             other = with_another(meta | {"parameters": parameters}, place, value)
             path.write_bytes(
-                rewritten(
-                    raw, lambda p, o=other: p.update({"mtboost.json": json.dumps(o).encode()})
-                )
+                forged(raw, lambda p, o=other: p.update({"mtboost.json": json.dumps(o).encode()}))
             )
             try:
                 found = mtboost.load_model(path)
@@ -580,7 +568,7 @@ def test_other_kinds_of_estimators_are_refused(made, tmp_path):
             meta = json.loads(parts["mtboost.json"]) | {"estimator": kind}
             parts["mtboost.json"] = json.dumps(meta).encode()
 
-        path.write_bytes(rewritten(raw, change))
+        path.write_bytes(forged(raw, change))
         with refused(path):
             mtboost.load_model(path)
 
@@ -598,7 +586,7 @@ def test_parts_of_trees_that_are_not_theirs_are_refused(made, tmp_path, field, s
         changed[field] = starts
         parts["trees/starts.npy"] = as_npy(changed)
 
-    path.write_bytes(rewritten(raw, change))
+    path.write_bytes(forged(raw, change))
     with refused(path):
         mtboost.load_model(path)
 
@@ -616,8 +604,8 @@ def test_a_pickle_with_other_arrays_is_refused(made):
 
 def test_an_older_mtboost_asks_to_upgrade(made, tmp_path, monkeypatch):
     path, _ = raw_of(made, "a tree", tmp_path)
-    monkeypatch.setattr("mtboost.model_file.FORMAT", 2)  # as before there were files of forests
-    with pytest.raises(ModelFormatError, match=r"format 3; this mtboost reads up to 2: upgrade"):
+    monkeypatch.setattr("mtboost.model_file.FORMAT", 4)  # as before there were digests
+    with pytest.raises(ModelFormatError, match=r"format 5; this mtboost reads up to 4: upgrade"):
         mtboost.load_model(path)
 
 
@@ -628,7 +616,7 @@ def test_a_file_of_a_newer_version_asks_to_upgrade(made, tmp_path):
         meta = json.loads(parts["mtboost.json"]) | {"format": FORMAT + 1}
         parts["mtboost.json"] = json.dumps(meta).encode()
 
-    path.write_bytes(rewritten(raw, change))
+    path.write_bytes(forged(raw, change))
     message = rf"format {FORMAT + 1}; this mtboost reads up to {FORMAT}: upgrade"
     with pytest.raises(ModelFormatError, match=message):
         mtboost.load_model(path)

@@ -1,7 +1,7 @@
 """A model file is whole or was never written; what is read back is the same model."""
 
 import copy
-import io
+import hashlib
 import json
 import os
 import pickle
@@ -16,6 +16,7 @@ import pytest
 import threadpoolctl
 import xgboost
 from libraries import LIBRARIES
+from model_archives import forged, forged_metadata, in_old_layout, unpacked
 from model_documents import assert_same_model
 
 import mtboost
@@ -230,24 +231,33 @@ def test_paths_may_be_bytes(tmp_path):
 # ---- formats --------------------------------------------------------------------------------
 
 
-def test_a_file_has_the_oldest_format_that_knows_its_library(library, tmp_path):
+def test_a_file_lists_its_members_with_sizes_and_digests(library, tmp_path):
     model = fit(library=library)
     model.save(tmp_path / "model.mtb")
-    with zipfile.ZipFile(tmp_path / "model.mtb") as archive:
-        meta = json.loads(archive.read("mtboost.json"))
-        names = set(archive.namelist())
-    assert meta["backend"] == library.name
+    members = unpacked((tmp_path / "model.mtb").read_bytes())
+    meta = json.loads(members["mtboost.json"])
+    assert (meta["format"], meta["backend"]) == (5, library.name)
     suffix = {"xgboost": "ubj", "lightgbm": "txt"}[library.name]
-    assert meta["format"] == {"xgboost": 1, "lightgbm": 2}[library.name]
     specific = {f"specific/{task}.{suffix}" for task in range(3) if model.specific[task]}
-    assert names == {"mtboost.json", f"common.{suffix}", *specific}
+    assert meta["members"].keys() == {f"common.{suffix}", *specific}
+    assert members.keys() == {"mtboost.json", "mtboost.sha256", *meta["members"]}
+    for name, listed in meta["members"].items():
+        digest = hashlib.sha256(members[name]).hexdigest()
+        assert listed == {"size": len(members[name]), "sha256": digest}
+    digest = hashlib.sha256(members["mtboost.json"]).hexdigest()
+    assert members["mtboost.sha256"].decode() == f"{digest}  mtboost.json\n"
 
 
 def test_a_file_from_before_there_was_lightgbm_is_read(tmp_path):
+    def without_backend(members):
+        meta = json.loads(members["mtboost.json"])
+        del meta["backend"]
+        members["mtboost.json"] = json.dumps(meta).encode()
+
     model = fit()
     path = tmp_path / "model.mtb"
     model.save(path)
-    path.write_bytes(changed(path.read_bytes(), without("backend")))
+    path.write_bytes(in_old_layout(path.read_bytes(), without_backend))
     assert_equal_models(mtboost.load_model(path), model, X, CODES)
 
 
@@ -306,51 +316,63 @@ def test_a_damaged_byte_is_noticed_or_has_no_effect(raw, tmp_path):
     assert n_noticed > 100
 
 
-def changed(raw, change):
-    """The file with another content of mtboost.json; None leaves it out."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(buffer, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "mtboost.json":
-                content = change(json.loads(content))
-            if content is not None:
-                new.writestr(name, content)
-    return buffer.getvalue()
-
-
 def without(*names):
     def change(meta):
         part = meta
         for name in names[:-1]:
             part = part[name]
         del part[names[-1]]
-        return json.dumps(meta)
+        return meta
 
     return change
 
 
+def with_metadata(text):
+    return lambda members: members.update({"mtboost.json": text})
+
+
 FOREIGN = {
-    "no mtboost.json": lambda meta: None,
-    "no JSON": lambda meta: "{",
-    "other JSON": lambda meta: "[1, 2]",
+    "no mtboost.json": lambda members: members.pop("mtboost.json"),
+    "no JSON": with_metadata(b"{"),
+    "other JSON": with_metadata(b"[1, 2]"),
+    "deep JSON": with_metadata(b"[" * 100_000),
+    "no UTF-8": with_metadata(b'"\xff"'),
+}
+OTHER_METADATA = {
     "no format": without("format"),
-    "format is text": lambda meta: json.dumps({**meta, "format": "one"}),
+    "format is text": lambda meta: {**meta, "format": "one"},
+    "format is true": lambda meta: {**meta, "format": True},
+    "format is 0": lambda meta: {**meta, "format": 0},
     "no tasks": without("tasks"),
+    "tasks are empty": lambda meta: {**meta, "tasks": []},
+    "tasks are equal": lambda meta: {**meta, "tasks": [meta["tasks"][0]] * 3},
     "a task without quit round": without("tasks", 0, "quit_round"),
     "a task without report": without("tasks", 0, "report"),
     "a report without scores": without("tasks", 0, "report", "scores"),
     "no columns": without("common_columns"),
-    "an unknown entry in a report": lambda meta: json.dumps(
-        {**meta, "tasks": [{**meta["tasks"][0], "report": {"other": 1}}]}
-    ),
+    "other columns": lambda meta: {**meta, "common_columns": meta["common_columns"] | {"n": 2}},
+    "no objective": lambda meta: {**meta, "objective": None},
+    "an unknown entry in a report": lambda meta: {
+        **meta,
+        "tasks": [{**meta["tasks"][0], "report": {"other": 1}}, *meta["tasks"][1:]],
+    },
+    "an unknown key": lambda meta: {**meta, "other": 1},
 }
 
 
 @pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
-def test_an_archive_of_another_content_is_refused(raw, tmp_path, change):
+@pytest.mark.parametrize("rewrite", [forged, in_old_layout])
+def test_an_archive_of_another_content_is_refused(raw, tmp_path, change, rewrite):
     path = tmp_path / "model.mtb"
-    path.write_bytes(changed(raw, change))
+    path.write_bytes(rewrite(raw, change))
+    with pytest.raises(ModelFormatError, match=r"model\.mtb is no mtboost model, or is damaged"):
+        mtboost.load_model(path)
+
+
+@pytest.mark.parametrize("change", OTHER_METADATA.values(), ids=OTHER_METADATA)
+def test_metadata_that_do_not_fit_are_refused(raw, tmp_path, change):
+    path = tmp_path / "model.mtb"
+    path.write_bytes(forged_metadata(raw, change))
     with pytest.raises(ModelFormatError, match=r"model\.mtb is no mtboost model, or is damaged"):
         mtboost.load_model(path)
 
@@ -369,7 +391,7 @@ def test_files_of_other_programs_are_refused(tmp_path):
 
 def test_a_file_of_a_newer_version_is_refused(raw, tmp_path):
     path = tmp_path / "model.mtb"
-    path.write_bytes(changed(raw, lambda meta: json.dumps({**meta, "format": 1000})))
+    path.write_bytes(forged_metadata(raw, lambda meta: {**meta, "format": 1000}))
     with pytest.raises(ModelFormatError, match=r"format 1000.*upgrade mtboost"):
         mtboost.load_model(path)
 

@@ -1,0 +1,803 @@
+"""Damaged and forged model files, read in child processes; and saves that are killed.
+
+``run(seed, number)`` saves a model of every kind, changes each file `number` times, and lets a
+child process load what results and predict. What must come out depends on the change:
+
+* *damage*, whose digests are as they were (all changes of bytes, members and metadata): the file is
+  refused by ModelFormatError, or everything that the model says is as before, bit for bit;
+* *forgery*, whose digests are right again, or which has the old layout without digests: the file is
+  refused by ModelFormatError, or the model predicts something, or refuses the rows. The documents
+  of boosters inside are left alone: their parsers belong to XGBoost and LightGBM.
+
+A child that dies, does not answer, or raises anything else is a failure.
+
+``run_kills(seed, number)`` kills processes at random moments while they save.
+
+From the folder of the tests: ``python -m fuzz.model_files --seed 0 --number 2000``.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+import random
+import signal
+import struct
+import tempfile
+import time
+import warnings
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+import threadpoolctl
+from model_archives import (
+    METADATA,
+    in_old_layout,
+    packed,
+    unpacked,
+    with_digests,
+)
+
+import mtboost
+from mtboost.errors import ModelFormatError, MtboostError
+
+SECONDS_PER_FILE = 60.0
+MEMORY_OF_A_CHILD = 8 * 2**30
+
+# ---- models -------------------------------------------------------------------------------------
+
+_N = 150
+_RNG = np.random.default_rng(0)
+_X = np.where(_RNG.random((_N, 3)) < 0.1, np.nan, _RNG.normal(size=(_N, 3)))
+_CODES = np.arange(_N) % 3
+_SHOPS = np.array(["x", "y", "z"])[_CODES]
+_Y = np.nan_to_num(_X[:, 0]) + _CODES * np.nan_to_num(_X[:, 1]) + 0.1 * _RNG.normal(size=_N)
+_FRAME = pd.DataFrame(_X, columns=list("pqr")).assign(
+    color=pd.Categorical(_RNG.choice(["red", "green"], _N))
+)
+_OUTPUTS = np.column_stack([_Y, _Y**2, _RNG.normal(size=(_N, 2))])
+_LABELS = (_OUTPUTS > 0.3).astype(int)
+_CLASSES = np.digitize(_Y, [-0.5, 0.5])
+_YES_OR_NO = np.where(_Y > 0, "yes", "no")
+_CSR = scipy.sparse.random_array((_N, 12), density=0.3, rng=_RNG, format="csr")
+_FEW = {"n_estimators": 4, "random_state": 0}
+
+
+def _fit(backend, X=_X, y=_Y, task=_CODES, **options):
+    names = {
+        "xgboost": {"multiclass": "multi:softprob", "squared": "reg:squarederror"},
+        "lightgbm": {"multiclass": "multiclass", "squared": "regression"},
+    }[backend]
+    binary = {"xgboost": "binary:logistic", "lightgbm": "binary"}[backend]
+    objective = options.pop("objective", "squared")
+    if objective == "mixed":
+        y = np.where(task == 2, y > 0, y)
+        objective = {0: names["squared"], 1: names["squared"], 2: binary}
+    else:
+        objective = names[objective]
+    rounds = {"num_boost_round": 4, "specific_rounds": 3, "n_threads": 1}
+    model = mtboost.fit(
+        X, y, task=task, backend=backend, objective=objective, **{**rounds, **options}
+    )
+    return model, X, {} if task is None else {"task": task}
+
+
+def _by_task(backend):
+    tables = {
+        name: _FRAME.loc[name == _SHOPS, ["p", "q", own]]
+        for name, own in zip("xyz", ("r", "color", "r"), strict=True)
+    }
+    y = {name: _Y[name == _SHOPS] for name in "xyz"}
+    return _fit(backend, tables, y, None)
+
+
+_OF_FIT = {
+    "two stages": _fit,
+    "names and categories": functools.partial(_fit, X=_FRAME, task=_SHOPS),
+    "pooled leaves": functools.partial(_fit, pooling=5.0),
+    "pooled leaves, estimated": functools.partial(_fit, pooling="auto"),
+    "task splits": functools.partial(_fit, task_splits=True, split_score="plain"),
+    "descriptors": functools.partial(_fit, task_splits="descriptors", split_score="plain"),
+    "mixed objectives": functools.partial(_fit, objective="mixed"),
+    "classes": functools.partial(_fit, y=_CLASSES, objective="multiclass"),
+    "different columns": _by_task,
+    "strategy": functools.partial(_fit, strategy="auto"),
+}
+
+
+def _fitted(estimator, X, y, **arguments):
+    return estimator.fit(X, y, **arguments), X, arguments
+
+
+def _compressed(forest, X, y, **arguments):
+    model = mtboost.compress(forest, X, y, n_steps=30, epsilon=0.1, **arguments)
+    return model, X, arguments
+
+
+_ESTIMATORS = {
+    "MTExtraTreesClassifier": lambda: _fitted(
+        mtboost.MTExtraTreesClassifier(**_FEW), _X, _YES_OR_NO, task=_SHOPS
+    ),
+    "MTExtraTreesRegressor": lambda: _fitted(
+        mtboost.MTExtraTreesRegressor(bootstrap=True, oob_score=True, **_FEW), _X, _Y, task=_CODES
+    ),
+    "ProjectedForestClassifier": lambda: _fitted(
+        mtboost.ProjectedForestClassifier(**_FEW), _CSR, scipy.sparse.csr_array(_LABELS)
+    ),
+    "ProjectedForestRegressor": lambda: _fitted(
+        mtboost.ProjectedForestRegressor(**_FEW), _X, _OUTPUTS
+    ),
+    "MTDecisionTreeClassifier": lambda: _fitted(
+        mtboost.MTDecisionTreeClassifier(max_depth=4), _X, _YES_OR_NO, task=_SHOPS
+    ),
+    "MTAdaBoostClassifier": lambda: _fitted(
+        mtboost.MTAdaBoostClassifier(3, max_depth=3), _X, _CLASSES, task=_CODES
+    ),
+    "ProjectedBoostingClassifier": lambda: _fitted(
+        mtboost.ProjectedBoostingClassifier(**_FEW), _X, _LABELS
+    ),
+    "ProjectedBoostingRegressor": lambda: _fitted(
+        mtboost.ProjectedBoostingRegressor(strategy="gbrt-rpo", **_FEW), _X, _OUTPUTS
+    ),
+    "PriorSamplingClassifier": lambda: _fitted(
+        mtboost.PriorSamplingClassifier(prior={"p": 2.0, "q": 1.0}, **_FEW),
+        _FRAME[list("pqr")],
+        _CLASSES,
+    ),
+    "PriorSamplingRegressor": lambda: _fitted(
+        mtboost.PriorSamplingRegressor(dynamic=True, **_FEW), _X, _Y
+    ),
+    "CompressedForestRegressor": lambda: _compressed(
+        mtboost.MTExtraTreesRegressor(task_split_prob=1.0, **_FEW), _X, _Y, task=_SHOPS
+    ),
+    "CompressedForestClassifier": lambda: _compressed(
+        mtboost.MTExtraTreesClassifier(**_FEW), _X, _CLASSES, task=_CODES
+    ),
+}
+KINDS = {
+    f"{backend}, {name}": functools.partial(make, backend)
+    for backend in ("xgboost", "lightgbm")
+    for name, make in _OF_FIT.items()
+} | _ESTIMATORS
+
+
+@functools.cache
+def made(kind):
+    """A model, a table and further arguments to predict with. Every process makes the same."""
+    with threadpoolctl.threadpool_limits(1, "openmp"):
+        return KINDS[kind]()
+
+
+@functools.cache
+def original(kind):
+    """Content of the model's file, and what :func:`everything` gives of the model that is read."""
+    model, table, arguments = made(kind)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.mtb"
+        model.save(path)
+        return path.read_bytes(), everything(mtboost.load_model(path), table, arguments)
+
+
+# ---- what a model says --------------------------------------------------------------------------
+
+
+def predictions(model, table, arguments):
+    """What the methods of a model return."""
+    found = {}
+    for name in ("predict", "predict_margin", "predict_proba", "apply", "decision_function"):
+        if hasattr(model, name):
+            # A regression has no probabilities, and says so.
+            with contextlib.suppress(mtboost.errors.DataError):
+                found[name] = getattr(model, name)(table, **arguments)
+    if isinstance(model, mtboost.MultiTaskModel):
+        task = model.tasks[-1]
+        found["report"] = model.report().to_dict()
+        found["importance"] = model.importance(task)
+        found["booster"] = model.booster(task)
+    elif hasattr(model, "feature_importances_"):
+        found["importances"] = model.feature_importances_
+    if hasattr(model, "to_text"):
+        is_one = isinstance(model, mtboost.MTDecisionTreeClassifier)
+        found["text"] = model.to_text() if is_one else model.to_text(-1)
+    return found
+
+
+def everything(model, table, arguments):
+    """A digest of what a model predicts and of all that is known of it."""
+    state = model.__getstate__() if hasattr(model, "__getstate__") else vars(model)
+    found = hashlib.sha256()
+    _add(found, predictions(model, table, arguments))
+    _add(found, state)
+    return found.hexdigest()
+
+
+def _add(found, value):
+    """Add a value to a digest: type, shape and bits."""
+    found.update(type(value).__name__.encode())
+    if scipy.sparse.issparse(value):
+        value = value.toarray()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        found.update(f"{value.dtype}{value.shape}".encode())
+        found.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, np.ndarray | list | tuple):
+        for each in value:
+            _add(found, each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            found.update(repr(key).encode())
+            _add(found, each)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            if not field.name.startswith("_"):
+                _add(found, getattr(value, field.name))
+    elif hasattr(value, "save_raw"):
+        found.update(value.save_raw())
+    elif hasattr(value, "model_to_string"):
+        found.update(value.model_to_string(num_iteration=-1).encode())
+    elif type(value).__module__ == "mtboost._core":
+        _add(found, value.arrays())
+    elif not hasattr(value, "suffix"):  # of a backend the name of its class is enough
+        found.update(repr(value).encode())
+
+
+# ---- changes ------------------------------------------------------------------------------------
+
+
+def _directory(raw):
+    """Where the directory of an archive begins."""
+    return struct.unpack("<I", raw[-6:-2])[0]
+
+
+def _flip(raw, rng, begin=0, end=None):
+    changed = bytearray(raw)
+    changed[rng.randrange(begin, len(raw) if end is None else end)] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def flipped_bit(raw, rng):
+    return _flip(raw, rng)
+
+
+def flipped_bit_of_the_directory(raw, rng):
+    return _flip(raw, rng, _directory(raw))
+
+
+def flipped_bit_of_a_header(raw, rng):
+    begin = rng.choice(_places(raw, b"PK\x03\x04"))
+    return _flip(raw, rng, begin, begin + 60)
+
+
+def _places(raw, mark):
+    found, place = [], raw.find(mark)
+    while place >= 0:
+        found.append(place)
+        place = raw.find(mark, place + 1)
+    return found
+
+
+def other_bytes(raw, rng):
+    begin, length = rng.randrange(len(raw)), rng.choice((1, 1, 4, 16, 512))
+    return raw[:begin] + rng.randbytes(len(raw[begin : begin + length])) + raw[begin + length :]
+
+
+def zeroed_block(raw, rng):
+    begin, length = rng.randrange(len(raw)), rng.choice((8, 512, 4096))
+    return raw[:begin] + bytes(len(raw[begin : begin + length])) + raw[begin + length :]
+
+
+def truncated(raw, rng):
+    return raw[: rng.choice((rng.randrange(len(raw)), len(raw) - rng.randrange(1, 30)))]
+
+
+def without_some_bytes(raw, rng):
+    begin = rng.randrange(len(raw))
+    return raw[:begin] + raw[begin + rng.randrange(1, 100) :]
+
+
+def with_more_bytes(raw, rng):
+    begin = rng.choice((0, len(raw), rng.randrange(len(raw))))
+    more = rng.choice((bytes(50), rng.randbytes(70_000), raw[: rng.randrange(len(raw))]))
+    return raw[:begin] + more + raw[begin:]
+
+
+def swapped_blocks(raw, rng):
+    a, b, c = sorted(rng.randrange(len(raw)) for _ in range(3))
+    return raw[:a] + raw[b:c] + raw[a:b] + raw[c:]
+
+
+def another_comment(raw, rng):
+    comment = rng.randbytes(rng.randrange(1, 300))
+    return raw[:-2] + struct.pack("<H", rng.choice((len(comment), rng.randrange(2**16)))) + comment
+
+
+def _pick(members, rng):
+    return rng.choice([*members])
+
+
+def lacking_a_member(raw, rng):
+    members = unpacked(raw)
+    del members[_pick(members, rng)]
+    return packed(members)
+
+
+def two_members_of_one_name(raw, rng):
+    members = unpacked(raw)
+    name, other = _pick(members, rng), _pick(members, rng)
+    pairs = [*members.items(), (name, members[other])]
+    rng.shuffle(pairs)
+    return packed(pairs)
+
+
+def renamed_member(raw, rng):
+    members = unpacked(raw)
+    name = _pick(members, rng)
+    other = bytearray(name.encode())
+    other[rng.randrange(len(other))] ^= 1 << rng.randrange(7)
+    other = other.decode("latin-1").replace("\0", "0")
+    return packed([(other if each == name else each, part) for each, part in members.items()])
+
+
+def swapped_members(raw, rng):
+    members = unpacked(raw)
+    one, other = _pick(members, rng), _pick(members, rng)
+    members[one], members[other] = members[other], members[one]
+    return packed(members)
+
+
+def unknown_member(raw, rng):
+    members = unpacked(raw)
+    name = rng.choice(("specific/7.ubj", "specific/7.txt", "trees/other.npy", "a/", "/etc/passwd"))
+    return packed({**members, name: members[_pick(members, rng)]})
+
+
+def changed_member(raw, rng):
+    members = unpacked(raw)
+    name = _pick(members, rng)
+    if members[name]:
+        members[name] = rng.choice((flipped_bit, other_bytes, truncated))(members[name], rng)
+    return packed(members)
+
+
+def bomb(raw, rng):
+    members = unpacked(raw)
+    return packed({**members, _pick(members, rng): bytes(rng.choice((2**20, 2**25)))})
+
+
+def bomb_with_a_small_size(raw, rng):
+    """The directory states the size of the model's member, and more is packed."""
+    members = unpacked(raw)
+    name = _pick(members, rng)
+    size = len(members[name])
+    members[name] += bytes(2**25)
+    raw = bytearray(packed(members))
+    for place in _places(raw, b"PK\x01\x02"):
+        length = struct.unpack("<H", raw[place + 28 : place + 30])[0]
+        if raw[place + 46 : place + 46 + length] == name.encode():
+            raw[place + 24 : place + 28] = struct.pack("<I", size)
+    return bytes(raw)
+
+
+def another_order(raw, rng):
+    pairs = [*unpacked(raw).items()]
+    rng.shuffle(pairs)
+    return packed(pairs, rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))
+
+
+def other_metadata(raw, rng):
+    members = unpacked(raw)
+    members[METADATA] = _other_json(members[METADATA], rng)
+    return packed(members)
+
+
+def old_layout_flipped_bit(raw, rng):
+    return _flip(in_old_layout(raw), rng)
+
+
+def old_layout_renamed_member(raw, rng):
+    return renamed_member(in_old_layout(raw), rng)
+
+
+def old_layout_two_members_of_one_name(raw, rng):
+    return two_members_of_one_name(in_old_layout(raw), rng)
+
+
+def old_layout_bomb(raw, rng):
+    members = unpacked(in_old_layout(raw))
+    return packed({**members, _pick(members, rng): bytes(2**25)})
+
+
+def old_layout_truncated(raw, rng):
+    return truncated(in_old_layout(raw), rng)
+
+
+DAMAGE = (
+    flipped_bit,
+    flipped_bit_of_the_directory,
+    flipped_bit_of_a_header,
+    other_bytes,
+    zeroed_block,
+    truncated,
+    without_some_bytes,
+    with_more_bytes,
+    swapped_blocks,
+    another_comment,
+    lacking_a_member,
+    two_members_of_one_name,
+    renamed_member,
+    swapped_members,
+    unknown_member,
+    changed_member,
+    bomb,
+    bomb_with_a_small_size,
+    another_order,
+    other_metadata,
+    old_layout_flipped_bit,
+    old_layout_renamed_member,
+    old_layout_two_members_of_one_name,
+    old_layout_bomb,
+    old_layout_truncated,
+)
+
+
+def forged_metadata(raw, rng):
+    members = unpacked(raw)
+    for _ in range(rng.choice((1, 1, 1, 2))):
+        members[METADATA] = _other_json(members[METADATA], rng)
+    return packed(with_digests(members))
+
+
+def forged_array(raw, rng):
+    members = unpacked(raw)
+    arrays = [name for name in members if name.endswith(".npy")]
+    if not arrays:
+        return forged_metadata(raw, rng)
+    name = rng.choice(arrays)
+    members[name] = _other_array(members[name], rng)
+    return packed(with_digests(members))
+
+
+def forged_members(raw, rng):
+    change = rng.choice((lacking_a_member, renamed_member, swapped_arrays, unknown_member))
+    members = unpacked(change(raw, rng))
+    return packed(with_digests(members) if METADATA in members else members)
+
+
+def swapped_arrays(raw, rng):
+    members = unpacked(raw)
+    arrays = [name for name in members if name.endswith(".npy")]
+    if arrays:
+        one, other = rng.choice(arrays), rng.choice(arrays)
+        members[one], members[other] = members[other], members[one]
+    return packed(members)
+
+
+def old_layout_other_metadata(raw, rng):
+    return other_metadata(in_old_layout(raw), rng)
+
+
+def old_layout_lacking_a_member(raw, rng):
+    return lacking_a_member(in_old_layout(raw), rng)
+
+
+def old_layout_other_array(raw, rng):
+    def change(members):
+        arrays = [name for name in members if name.endswith(".npy")]
+        if arrays:
+            name = rng.choice(arrays)
+            members[name] = _other_array(members[name], rng)
+
+    return in_old_layout(raw, change)
+
+
+FORGERY = (
+    forged_metadata,
+    forged_metadata,
+    forged_metadata,
+    forged_array,
+    forged_array,
+    forged_members,
+    old_layout_other_metadata,
+    old_layout_lacking_a_member,
+    old_layout_other_array,
+)
+
+_VALUES = (
+    None, True, False, -1, 0, 1, 2, 7, 2**31, 2**40, 2**70, -(2**70), 0.0, -0.5, 1e-320, 1e300,
+    "", "x", "0", "nan", [], {}, [1], {"a": 1}, {"array": "trees/left.npy"}, {"float": "nan"},
+    {"float": "inf"}, {"objects": [1, "a", None]},
+)  # fmt: skip
+
+
+def _other_json(text, rng):
+    """JSON with another value, or without a value, somewhere."""
+    try:
+        value = json.loads(text)
+        places = [*_places_of(value)]
+    except ValueError:
+        places = []
+    if not places:
+        return flipped_bit(text, rng)
+    *way, last = rng.choice(places)
+    part = value
+    for key in way:
+        part = part[key]
+    match rng.randrange(8):
+        case 0:
+            del part[last]
+        case 1 if isinstance(part, list):
+            part.insert(last, part[last])
+        case 2:
+            other = rng.choice([*part] if isinstance(part, dict) else range(len(part)))
+            part[last], part[other] = part[other], part[last]
+        case 3 if isinstance(part, dict):
+            part[f"{last}x"] = part.pop(last)
+        case 4 if isinstance(part[last], int | float):
+            part[last] = part[last] + rng.choice((-1, 1, 0.5))
+        case 5:
+            found = value
+            for key in rng.choice(places):
+                found = found[key]
+            part[last] = json.loads(json.dumps(found))
+        case _:
+            part[last] = rng.choice(_VALUES)
+    return json.dumps(value).encode()
+
+
+def _places_of(value, place=()):
+    if place:
+        yield place
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _places_of(each, (*place, key))
+
+
+def _other_array(content, rng):
+    """An array of other values, shape or type; or no array."""
+    array = np.load(io.BytesIO(content), allow_pickle=False)
+    numpy_rng = np.random.default_rng(rng.randrange(2**32))
+    kind = rng.randrange(10)
+    if kind == 0:
+        return rng.choice((flipped_bit, truncated, with_more_bytes))(content, rng)
+    if kind == 1:
+        array = array[:-1] if array.ndim else array[np.newaxis]
+    elif kind == 2:
+        array = array[np.newaxis] if rng.random() < 0.5 else array.ravel()[:0]
+    elif kind == 3 and array.dtype.names is None and array.size:
+        array = array.astype(rng.choice(("U", "f4", "f8", "c16", "i1", "u8", "i8", "?")))
+    elif kind == 4 and array.size and array.ndim:
+        array = numpy_rng.permutation(array)
+    elif array.dtype.names and array.size:
+        field = rng.choice(array.dtype.names)
+        array[field][rng.randrange(len(array))] += rng.choice((-1, 1, 2**40, -(2**63)))
+    elif array.size and array.dtype.kind in "iufb":
+        flat = array.ravel()
+        values = (-1, 0, 1, 2, 1000, 2**31 - 1, 2**31, 2**63 - 1, -(2**31))
+        if array.dtype.kind == "f":
+            values = (np.nan, np.inf, -np.inf, 1e308, 1e-320, 0.0, -1.0)
+        places = numpy_rng.integers(0, flat.size, rng.choice((1, 1, flat.size)))
+        with np.errstate(all="ignore"):
+            flat[places] = np.array(rng.choice(values)).astype(array.dtype)
+        array = flat.reshape(array.shape)
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+# ---- trials -------------------------------------------------------------------------------------
+
+GOOD = {"damage": {"refused", "same"}, "forgery": {"refused", "other rows", "other"}}
+
+
+def changed_file(kind, change, seed):
+    """The model's file after a change."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two members of one name
+        return change(original(kind)[0], random.Random(seed))
+
+
+def verdict_of(kind, change, seed):
+    """``"refused"``, ``"same"``, ``"other"``, ``"other rows"`` or what is wrong."""
+    _, table, arguments = made(kind)
+    raw, expected = changed_file(kind, change, seed), original(kind)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "changed.mtb"
+        path.write_bytes(raw)
+        try:
+            model = mtboost.load_model(path)
+        except ModelFormatError:
+            return "refused"
+        except MemoryError:
+            return "out of memory while loading"
+        except BaseException as error:
+            return f"load_model raises {type(error).__name__}: {error}"
+    if change in DAMAGE:
+        return "same" if everything(model, table, arguments) == expected else "accepted another"
+    try:
+        predictions(model, table, arguments)
+    except (MtboostError, ValueError):  # the rows have other columns or tasks than such a model
+        return "other rows"
+    except BaseException as error:
+        return f"predictions raise {type(error).__name__}: {error}"
+    return "other"
+
+
+def is_good(change, verdict):
+    return verdict in GOOD["damage" if change in DAMAGE else "forgery"]
+
+
+def _serve(connection):
+    with contextlib.suppress(ImportError, OSError, ValueError):  # not every system has limits
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_OF_A_CHILD, MEMORY_OF_A_CHILD))
+    warnings.simplefilter("ignore")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # LightGBM writes there
+    with threadpoolctl.threadpool_limits(1, "openmp"), contextlib.suppress(EOFError):
+        while True:
+            connection.send(verdict_of(*connection.recv()))
+
+
+class _Child:
+    """A process that tries files, started again when it dies or hangs."""
+
+    def __init__(self):
+        self._process = None
+
+    def verdict_of(self, *trial):
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")
+            self._connection, other = context.Pipe()
+            self._process = context.Process(target=_serve, args=(other,), daemon=True)
+            self._process.start()
+            other.close()
+        self._connection.send(trial)
+        try:
+            if self._connection.poll(SECONDS_PER_FILE):
+                return self._connection.recv()
+            verdict = "hangs"
+        except EOFError:
+            self._process.join()
+            verdict = f"dies with {self._process.exitcode}"
+        self.stop()
+        return verdict
+
+    def stop(self):
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._connection.close()
+            self._process = None
+
+
+@dataclasses.dataclass
+class Report:
+    """What came of the files.
+
+    Attributes
+    ----------
+    counts : dict of kind to Counter of verdicts
+    failures : list of (kind, name of the change, seed, verdict)
+        What must not be; ``changed_file(kind, change, seed)`` makes the file again.
+    """
+
+    counts: dict = dataclasses.field(default_factory=dict)
+    failures: list = dataclasses.field(default_factory=list)
+
+
+def run(seed=0, number=2000, kinds=tuple(KINDS), changes=(*DAMAGE, *FORGERY)):
+    """Change a file of each kind `number` times, and count what comes of it."""
+    report, child = Report(), _Child()
+    try:
+        for kind in kinds:
+            counts = report.counts[kind] = Counter()
+            for trial in range(number):
+                change, own_seed = changes[trial % len(changes)], f"{seed} {trial}"
+                verdict = child.verdict_of(kind, change, own_seed)
+                counts[verdict] += 1
+                if not is_good(change, verdict):
+                    report.failures.append((kind, change.__name__, own_seed, verdict))
+    finally:
+        child.stop()
+    return report
+
+
+TIME_LIMIT = SECONDS_PER_FILE
+TEST_CALLS = 0  # tests/robustness/test_model_files.py tries some
+
+
+def case(seed):
+    """One change, for the runner of all fuzz tests (protocol.py)."""
+    from fuzz.protocol import Case
+
+    kinds, changes = list(KINDS), (*DAMAGE, *FORGERY)
+    kind, change = kinds[seed % len(kinds)], changes[seed // len(kinds) % len(changes)]
+
+    def check():
+        verdict = verdict_of(kind, change, seed)
+        assert is_good(change, verdict), verdict
+
+    return Case(check, text=f"{change.__name__} of a file of {kind}", kind=change.__name__)
+
+
+# ---- saves that are killed ----------------------------------------------------------------------
+
+
+def run_kills(seed=0, number=1000, kinds=("xgboost, two stages", "MTExtraTreesClassifier")):
+    """Kill processes while they save; the numbers of what was found, and of leftovers.
+
+    Returns
+    -------
+    Counter
+        ``"old"`` and ``"new"``: which content the file had. ``"neither"``: it was damaged.
+        ``"leftovers"``: kills that left a temporary file. ``"kept"``: leftovers after the next
+        save.
+    """
+    context = multiprocessing.get_context("spawn")
+    connection, other = context.Pipe()
+    child = context.Process(target=_kill_savers, args=(other, seed, number, kinds))
+    child.start()
+    other.close()
+    counts = connection.recv()
+    child.join()
+    return counts
+
+
+def _kill_savers(connection, seed, number, kinds):
+    rng, counts = random.Random(seed), Counter()
+    # Without threads, so that this process may fork.
+    with tempfile.TemporaryDirectory() as folder, threadpoolctl.threadpool_limits(1):
+        path = Path(folder) / "model.mtb"
+        models = [made(kind)[0] for kind in kinds]
+        contents = []
+        for model in models:
+            begin = time.perf_counter()
+            model.save(path)
+            contents.append(path.read_bytes())
+        duration = time.perf_counter() - begin
+        for trial in range(number):
+            old, new = trial % 2, 1 - trial % 2
+            models[old].save(path)
+            pid = os.fork()
+            if pid == 0:
+                with contextlib.suppress(BaseException):
+                    models[new].save(path)
+                os._exit(0)
+            time.sleep(rng.random() * 4 * duration)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            found = path.read_bytes()
+            names = {contents[old]: "old", contents[new]: "new"}
+            counts[names.get(found, "neither")] += 1
+            counts["leftovers"] += len(os.listdir(folder)) > 1
+            models[old].save(path)
+            counts["kept"] += len(os.listdir(folder)) > 1
+    connection.send(counts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--number", type=int, default=2000, help="changes of each kind of model")
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS))
+    arguments = parser.parse_args()
+    report = run(arguments.seed, arguments.number, arguments.kinds)
+    for kind, counts in report.counts.items():
+        print(f"{kind}: {dict(counts)}")
+    for failure in report.failures:
+        print("FAILURE", *failure, sep=" | ")
+    print("kills:", dict(run_kills(arguments.seed, arguments.kills)))
+    return bool(report.failures)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
