@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mtboost.atomic_file import PathName, replacing
 from mtboost.errors import MissingDependencyError, ModelFormatError
+from mtboost.interrupts import uninterrupted
 
 # Of the files that are written, and the largest that can be read. Every new key of the metadata
 # raises it. 2: backend "lightgbm", 3: forests, 4: objectives by task, leaf values of single tasks,
@@ -80,7 +81,8 @@ def _digest_line(metadata: bytes) -> bytes:
 def _write_archive(
     file: IO[bytes], members: Mapping[str, bytes], compression: int
 ) -> dict[str, zipfile.ZipInfo]:
-    with zipfile.ZipFile(file, "w", compression) as archive:
+    # zipfile would turn an interrupt within a member into a ValueError.
+    with uninterrupted(), zipfile.ZipFile(file, "w", compression) as archive:
         for name, content in members.items():
             # A new ZipInfo has no date: equal models give equal bytes.
             archive.writestr(zipfile.ZipInfo(name), content, compression)

@@ -18,8 +18,10 @@ from mtboost.interrupts import restored
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-# After so long without any item under way the threads are taken to be dead.
-_SECONDS_TO_BEGIN = 2.0
+# Waiting threads wake this often: Python overlooks a signal that comes just before a wait begins.
+_SECONDS_OF_A_WAIT = 0.1
+# After this many waits in which no call was under way the threads are taken to be dead.
+_WAITS_TO_BEGIN = 20
 # On fewer cells (rows times features) a second thread saves less than its start may cost.
 _SERIAL_CELLS = 20_000
 # No machine gains by more; the libraries end the process where the system refuses to start one.
@@ -108,8 +110,10 @@ def map_in_threads(
             work()
         # Items are begun in order: none before an error is left out.
         for place, end in enumerate(ends):
-            while not end.acquire(timeout=_SECONDS_TO_BEGIN):
-                if not any(map(is_under_way, range(len(items)))):
+            n_idle = 0
+            while not end.acquire(timeout=_SECONDS_OF_A_WAIT):
+                n_idle = 0 if any(map(is_under_way, range(len(items)))) else n_idle + 1
+                if n_idle == _WAITS_TO_BEGIN:
                     work()
             end.release()
             error = errors[place]

@@ -180,7 +180,7 @@ def test_threads_that_could_be_started_do_all_of_the_work(monkeypatch, n_started
 def test_the_caller_works_where_threads_die_at_once(monkeypatch):
     """Python's own threads and executors would be waited for without end."""
     monkeypatch.setattr(threads, "start_new_thread", lambda *arguments: 1)
-    monkeypatch.setattr(threads, "_SECONDS_TO_BEGIN", 0.01)
+    monkeypatch.setattr(threads, "_SECONDS_OF_A_WAIT", 0.01)
     assert map_in_threads(lambda item: item, range(5), 4, refuse) == list(range(5))
 
 
