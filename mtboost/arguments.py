@@ -38,7 +38,7 @@ def common_parameters(
 
     `is_ours` as of :meth:`Backend.check_values`.
     """
-    objectives = _names_of(objective)
+    objectives = names_of_objectives(objective)
     for name in objectives:
         backend.check_objective(name)
     own = backend.parameters({} if params is None else params, elsewhere=backend.arguments)
@@ -71,7 +71,7 @@ def common_parameters(
     return settings
 
 
-def _names_of(objective: object) -> list[str]:
+def names_of_objectives(objective: object) -> list[str]:
     """Objectives of the library, each once; none if a function gives the gradients."""
     if isinstance(objective, str):
         return [objective]

@@ -33,6 +33,15 @@ Margins = npt.NDArray[Any]
 Params = Mapping[str, Any]
 
 
+class UntrainableError(DataError):
+    """The library trains nothing on some rows, though nothing is wrong with them."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        #: In few words, for reports.
+        self.reason = reason
+
+
 def read_number(params: Params, name: str, default: float) -> float:
     """A parameter as a number, which the libraries also read from a text."""
     given = params.get(name, default)
@@ -163,17 +172,12 @@ class Backend(abc.ABC):
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         """Raise unless the objective is known and defined on the labels."""
 
-    def why_untrainable(self, objective: object, labels: FloatArray) -> str:
-        """Why the library trains nothing on labels that the objective allows; empty if it does."""
-        return ""
-
     def check_start(self, params: Params, data: Dataset) -> None:
         """Raise DataError unless the training rows have a finite start score."""
         objective, labels = params.get("objective"), data.labels()
         counts = labels if data.weight is None else labels * data.weight
         is_given = data.base_margin is not None or any(name in params for name in self.no_start)
-        is_infinite = has_log_link(objective) and not is_given and not counts.any()
-        if is_infinite or self.why_untrainable(objective, labels):
+        if has_log_link(objective) and not is_given and not counts.any():
             raise DataError(
                 f"y is 0 in every training row that has weight, and the start of {objective}, the "
                 f"logarithm of the mean label, would be infinite: give it rows with other labels."
@@ -265,10 +269,6 @@ class Backend(abc.ABC):
         With a `task_penalty` the last column of the matrix holds the tasks, and nodes may divide
         them. The booster, and what its leaves hold of single tasks.
         """
-
-    def can_train(self, matrix: Any, objective: Callable[..., Any] | None) -> bool:
-        """Whether :meth:`train_plain` takes these rows and this function."""
-        return True
 
     @abc.abstractmethod
     def train_plain(

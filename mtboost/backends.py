@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtboost.backend import Backend
-from mtboost.errors import ParameterError
+from mtboost.checks import check_choice
 from mtboost.xgboost.backend import XgboostBackend
 
 
@@ -17,10 +17,8 @@ def get_backend(name: str) -> Backend:
     MissingDependencyError
         LightGBM is not installed.
     """
-    if name == "xgboost":
+    if check_choice("backend", name, ("xgboost", "lightgbm")) == "xgboost":
         return XgboostBackend()
-    if name == "lightgbm":
-        from mtboost.lightgbm.backend import LightgbmBackend
+    from mtboost.lightgbm.backend import LightgbmBackend
 
-        return LightgbmBackend()
-    raise ParameterError(f"backend must be 'xgboost' or 'lightgbm', found {name!r}.")
+    return LightgbmBackend()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.backend import Margins
+from mtboost.backend import Margins, UntrainableError
 from mtboost.dataset import Dataset
 from mtboost.stages import TwoStages
 from mtboost.tables import Columns, Table
@@ -42,11 +43,10 @@ def baseline_scores(
     alone = scores["independent"] = {}
     for task in valid.tasks:
         own, own_valid = (part.take(part.tasks.rows(task)) for part in (data, valid))
-        settings = stages.of_task(task)
-        reason = stages.backend.why_untrainable(settings.params["objective"], own.labels())
-        if (own.weight is None or own.weight.any()) and not reason:
-            margins = _margins(settings, own, own_valid, task=task)
-            if margins is not None:
+        if own.weight is None or own.weight.any():
+            settings = stages.of_task(task)
+            with suppress(UntrainableError):
+                margins = _margins(settings, own, own_valid, task=task)
                 (alone[task],) = settings.evaluate(own_valid, margins).tolist()
     return {
         name: {task: values.get(task, np.nan) for task in data.tasks}
@@ -60,8 +60,8 @@ def _margins(
     valid: Dataset,
     codes: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None,
     task: TaskName | None = None,
-) -> Margins | None:
-    """Margins of the validation rows; None if the library does not train on these rows."""
+) -> Margins:
+    """Margins of the validation rows."""
     table = data.common if task is None else data.task_table(task)
     other = valid.common if task is None else valid.task_table(task)
     backend = stages.backend
@@ -69,8 +69,6 @@ def _margins(
     if task is not None:
         params = backend.own_parameters(params, data.common, table)
     matrix = _matrix(table, data, codes and codes[0], None, stages)
-    if not backend.can_train(matrix, stages.objective):
-        return None
     aligned = Columns.of(table).align(other)
     valid_matrix = _matrix(aligned, valid, codes and codes[1], matrix, stages)
     stopping = backend.quitting(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
@@ -17,6 +17,8 @@ from mtboost.errors import ParameterError, ParameterTypeError
 
 #: Largest count that the libraries and the core store.
 LARGEST_COUNT = 2**31 - 1
+#: Largest factor on data that are generated: sums of their squares fit in float64.
+LARGEST_SCALE = 1e100
 _N_SHOWN = 80
 # Part of two words that must be equal for one to be a misspelling of the other. By less, "country"
 # would be one of "amount"; of a few letters one may be a third.
@@ -103,7 +105,7 @@ def check_number(
     )
     if not is_inside:
         refuse(name, value, allowed, besides)
-    return number
+    return number + 0.0  # -0.0 is 0.0, which NumPy's generators tell apart
 
 
 def check_choice(name: str, value: Any, choices: Collection[str], *, besides: str = "") -> str:
@@ -121,6 +123,20 @@ def check_type(name: str, value: object, kinds: type | tuple[type, ...], allowed
     """Raise ParameterTypeError unless a value is an instance of one of some classes."""
     if not isinstance(value, kinds):
         refuse(name, value, allowed, kind=ParameterTypeError)
+
+
+def check_pairs(name: str, value: Any, kind: type, allowed: str) -> Iterator[tuple[Any, Any]]:
+    """Yield pairs of an instance of a class and something else; ParameterTypeError otherwise.
+
+    `allowed` is what messages call a pair: ``"(DMatrix, task of each row)"``.
+    """
+    if not isinstance(value, Iterable):
+        refuse(name, value, f"a sequence of pairs {allowed}", kind=ParameterTypeError)
+    for number, pair in enumerate(value):
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], kind)
+        if not is_pair:
+            refuse(f"{name}[{number}]", pair, f"a pair {allowed}", kind=ParameterTypeError)
+        yield pair[0], pair[1]
 
 
 def check_switch(name: str, value: object) -> bool:

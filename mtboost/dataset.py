@@ -12,11 +12,11 @@ from mtboost.errors import DataError
 from mtboost.labels import FloatArray, as_base_margin, as_labels, as_weights
 from mtboost.missing_columns import align_some, columns_with_nan, lacking
 from mtboost.tables import Columns, Table, as_table, concat
-from mtboost.task_tables import CommonFeatures, are_all, from_mapping, is_mapping
-from mtboost.tasks import TaskName, TaskSet
+from mtboost.task_tables import CommonFeatures, are_all, chosen_columns, from_mapping, is_mapping
+from mtboost.tasks import TaskName, TaskSet, as_array
 
 
-def _columns_by_name(table: Table, names: list[str]) -> Table:
+def _columns_by_name(table: Table, names: Sequence[str]) -> Table:
     if table.feature_names is None and names:
         raise DataError(
             f"common_features: X has no column {names[0]!r}, for its columns have no names: give "
@@ -112,7 +112,7 @@ class Dataset:
             else as_base_margin(base_margin, n_rows, _n_columns(base_margin))
         )
         chosen = None if are_all(common_features) else common_features
-        self.common = table if chosen is None else _columns_by_name(table, list(chosen))
+        self.common = table if chosen is None else _columns_by_name(table, chosen_columns(chosen))
         self._tables = None
         self._table = table
 
@@ -238,5 +238,5 @@ def _n_columns(base_margin: Any) -> int:
     """Outputs that a base margin, or the first of a mapping, is meant for."""
     if is_mapping(base_margin):
         base_margin = next(iter(base_margin.values()), None)
-    shape = np.shape(base_margin)
+    shape = as_array(base_margin).shape
     return int(shape[1]) if len(shape) == 2 else 1

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mtboost.arguments import TaskSplits
 from mtboost.backend import Backend
@@ -27,7 +25,14 @@ from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel, UnknownTask
 from mtboost.pooled_leaves import PoolingOption
 from mtboost.scores import Beta, Score
-from mtboost.sparse_tables import checked_sparse
+from mtboost.sklearn_input import (
+    accuracy,
+    check_classes,
+    checked_labels,
+    checked_table,
+    r2,
+    reading_numbers,
+)
 from mtboost.tables import Table, as_table
 from mtboost.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.task_weights import TaskWeight
@@ -219,12 +224,13 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         table = None
         if is_mapping(X):
             check_task_keys("y", y, X)
-            y = {name: validate_data(self, y=labels) for name, labels in y.items()}
+            y = {name: checked_labels(self, labels) for name, labels in y.items()}
         else:
-            y = validate_data(self, y=y)
+            y = checked_labels(self, y)
             table = as_table(self._check_table(X, reset=True), task_column=self.task)
             if sample_weight is not None:
-                sample_weight = _check_sample_weight(sample_weight, table.native)
+                with reading_numbers("sample_weight"):
+                    sample_weight = _check_sample_weight(sample_weight, table.native)
         objective = self._learn_labels(y, library)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode(eval_set[1]), *eval_set[2:])
@@ -232,7 +238,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         if n_estimators is None and self.strategy != "auto":
             n_estimators = _N_ESTIMATORS
         # Callbacks keep what they have seen, which must not reach another fit.
-        self.callbacks_ = tuple(copy.deepcopy(self.callbacks or ()))
+        self.callbacks_ = tuple(copy.deepcopy(() if self.callbacks is None else self.callbacks))
         self.model_ = fit(
             X if table is None else table.native,
             self._encode(y),
@@ -291,16 +297,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
 
     def _check_table(self, X: Any, *, reset: bool) -> Any:
         """Check X by scikit-learn's rules; a data frame stays as it is."""
-        return validate_data(
-            self,
-            checked_sparse(X, "X"),
-            reset=reset,
-            skip_check_array=hasattr(type(X), "columns"),
-            accept_sparse=("csr", "csc"),
-            # One column of an array of objects may hold the names of the tasks.
-            dtype="numeric" if self.task is None else None,
-            ensure_all_finite="allow-nan",
-        )
+        return checked_table(self, X, task_column=self.task, reset=reset)
 
     def _remember_columns(self, table: Table | None) -> None:
         """Where in X each feature of the model stands; None is a mapping of tables."""
@@ -555,18 +552,19 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Accuracy of :meth:`predict`."""
-        return float(accuracy_score(y, self.predict(X, task=task), sample_weight=sample_weight))
+        return accuracy(y, self.predict(X, task=task), sample_weight)
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         labels = np.concatenate(list(y.values())) if isinstance(y, Mapping) else y
-        check_classification_targets(labels)
+        check_classes(labels)
         self.classes_ = LabelEncoder().fit(labels).classes_
         n_classes = len(self.classes_)
         if n_classes < 2:
-            raise DataError(
-                f"y has one class only, {self.classes_.tolist()[0]!r}: a classifier needs two."
-            )
-        objective = self.objective or (library.binary if n_classes == 2 else library.multiclass)
+            found = f"one class only, {self.classes_.tolist()[0]!r}" if n_classes else "no labels"
+            raise DataError(f"y has {found}: a classifier needs two classes.")
+        objective = self.objective
+        if objective is None:
+            objective = library.binary if n_classes == 2 else library.multiclass
         if not is_classification(objective):
             raise ParameterError(
                 f"objective={objective!r} gives no probabilities of classes: choose "
@@ -650,10 +648,10 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Coefficient of determination of :meth:`predict`."""
-        return float(r2_score(y, self.predict(X, task=task), sample_weight=sample_weight))
+        return r2(y, self.predict(X, task=task), sample_weight)
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
-        return self.objective or library.squared_error
+        return library.squared_error if self.objective is None else self.objective
 
     def _encode(self, y: Any) -> Any:
         return y

@@ -168,12 +168,22 @@ def resample_series(values: npt.ArrayLike, length: int) -> FloatArray:
     array([0. , 0.5, 1. , 2.5, 4. ])
     """
     length = check_count("length", length, low=1)
-    series = np.asarray(values, np.float64)
-    if series.ndim == 0 or series.shape[-1] == 0:
+    try:
+        with np.errstate(over="ignore"):
+            series = _real(as_array(values)).astype(np.float64)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise DataError(f"values holds no series of numbers: {error}") from None
+    if series.ndim == 0 or series.size == 0:
         raise DataError(f"values has shape {series.shape}: a series needs at least one point.")
     old, new = np.linspace(0, 1, series.shape[-1]), np.linspace(0, 1, length)
     stretched: FloatArray = np.apply_along_axis(lambda own: np.interp(new, old, own), -1, series)
     return stretched
+
+
+def _real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if values.dtype.kind not in "biufO":
+        raise TypeError(f"their type is {values.dtype}")
+    return np.asarray(values)
 
 
 def _others(problems: Any, leave_out: Any) -> dict[Hashable, Any]:

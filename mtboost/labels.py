@@ -90,10 +90,15 @@ def not_all_zero(weights: FloatArray, argument: str) -> FloatArray:
     return weights
 
 
-def check_magnitude(labels: npt.NDArray[Any], most: float, *, argument: str = "y") -> None:
+def check_magnitude(
+    labels: npt.NDArray[Any], most: float, *, may_be_missing: bool = False, argument: str = "y"
+) -> None:
     """Raise DataError for a label beyond `most`, with which sums and differences would overflow."""
-    with np.errstate(invalid="ignore"):
-        is_beyond = np.abs(labels) > most
+    with np.errstate(over="ignore"):
+        labels = labels.astype(np.float64, copy=False)
+    is_beyond = ~(np.abs(labels) <= most)
+    if may_be_missing:
+        is_beyond &= ~np.isnan(labels)
     if is_beyond.any():
         index = np.unravel_index(int(is_beyond.argmax()), labels.shape)
         raise DataError(
@@ -113,9 +118,10 @@ def as_known_labels(labels: Any, *, argument: str = "labels") -> npt.NDArray[np.
     A vector is one label a row.
     """
     known = _as_floats(labels, argument, may_be_missing=True).astype(np.float32)
-    if known.ndim > 2:
+    if known.ndim > 2 or known.size == 0:
         raise DataError(
-            f"{argument} has shape {known.shape}, but must have (n_rows,) or (n_rows, n_labels)."
+            f"{argument} has shape {known.shape}, but must have (n_rows,) or (n_rows, n_labels), "
+            f"none of them 0."
         )
     return known.reshape(len(known), -1)
 

@@ -49,24 +49,28 @@ def main_name(objective: Any) -> Any:
     return LIGHTGBM_ALIASES.get(objective, objective) if isinstance(objective, str) else objective
 
 
+def _is_one_of(objective: object, names: tuple[str, ...]) -> bool:
+    return isinstance(objective, str) and main_name(objective) in names
+
+
 def is_classification(objective: object) -> bool:
     """Whether labels are classes."""
-    return is_multiclass(objective) or objective in _TWO_CLASSES
+    return is_multiclass(objective) or _is_one_of(objective, _TWO_CLASSES)
 
 
 def is_multiclass(objective: object) -> bool:
     """Whether there is one margin per class."""
-    return main_name(objective) in (*_SOFTMAX, "multiclassova")
+    return _is_one_of(objective, (*_SOFTMAX, "multiclassova"))
 
 
 def has_log_link(objective: object) -> bool:
     """Whether a margin is the logarithm of a mean."""
-    return main_name(objective) in _LOG_LINK
+    return _is_one_of(objective, _LOG_LINK)
 
 
 def has_identity_link(objective: object) -> bool:
     """Whether a margin is a mean in the unit of the labels."""
-    return main_name(objective) in ("reg:squarederror", "regression")
+    return _is_one_of(objective, ("reg:squarederror", "regression"))
 
 
 def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0) -> FloatArray:

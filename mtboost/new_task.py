@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtboost.backend import Backend
+from mtboost.checks import refuse
 from mtboost.common_stage import CommonStage
 from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset, split_task_column
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.losses import TaskLoss
 from mtboost.mixed_objective import objectives_by_task
 from mtboost.reports import TaskReport, task_reports, validation_scores
@@ -166,7 +167,9 @@ def objective_of_new_task(
                 f"objective is {given!r}, but the tasks of this model have one, {known!r}: leave "
                 f"it out."
             )
-        return given or known
+        if given is not None and not callable(given):
+            refuse("objective", given, "None or a function", kind=ParameterTypeError)
+        return known if given is None else given
     if not isinstance(given, str):
         raise ParameterError(
             f"objective is {given!r}, but each task of this model has its own: name that of the "

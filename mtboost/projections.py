@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from mtboost import _core
 from mtboost.checks import check_choice, check_count, check_number, is_integer
 from mtboost.errors import ParameterError
+from mtboost.sklearn_input import reading_numbers
 
 Projection: TypeAlias = (
     Literal["subsample", "gaussian", "rademacher", "achlioptas", "sparse", "hadamard", "pca"]
@@ -88,9 +89,10 @@ def count_components(n_components: NComponents, n_outputs: int) -> int:
 
 
 def _given_matrix(projection: Any, n_outputs: int) -> npt.NDArray[np.float32]:
-    matrix: npt.NDArray[np.float32] = check_array(
-        projection, dtype=np.float32, order="C", input_name="projection"
-    )
+    with reading_numbers("projection"):
+        matrix: npt.NDArray[np.float32] = check_array(
+            projection, dtype=np.float32, order="C", input_name="projection"
+        )
     if matrix.shape[1] != n_outputs:
         raise ParameterError(
             f"projection has shape {matrix.shape}, but must have (n_components, {n_outputs}), "

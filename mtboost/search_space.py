@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mtboost.backend import Backend
+from mtboost.checks import check_type, is_integer
 from mtboost.errors import ParameterError
 from mtboost.tasks import did_you_mean
 from mtboost.training import AUTO_LEARNING_RATE, fit
@@ -153,6 +154,7 @@ class SearchSpace:
 
     def place(self, name: str) -> tuple[str, str]:
         """The argument of fit() that holds a setting, "" if it is one, and its main name."""
+        check_type("a name in space", name, str, "a str")
         if name in _SAME_IN_ALL_TRIALS:
             raise ParameterError(
                 f"space has {name!r}, which must be the same in all trials: pass it to tune()."
@@ -232,7 +234,7 @@ def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) 
         for name, own in _DEFAULT_SPACE[library.name].items()
         if (place := empty.place(name)) not in taken
         and not (fixed.get("strategy") == "auto" and name in _FOUND_BY_AUTO)
-        and not (place[0] == "specific_params" and fixed.get("specific_rounds") == 0)
+        and not (place[0] == "specific_params" and _is_zero(fixed.get("specific_rounds")))
     }
     for name, own in (given or {}).items():
         place = empty.place(name)
@@ -283,6 +285,10 @@ def _contains(own: Range, value: object) -> bool:
         return value in own
     is_number = isinstance(value, int) or (isinstance(value, float) and not _are_integers(own))
     return is_number and bool(own[0] <= value <= own[1])
+
+
+def _is_zero(value: object) -> bool:
+    return is_integer(value) and value == 0
 
 
 def _are_integers(own: Range) -> bool:

@@ -24,7 +24,7 @@ def checked_sparse(values: Any, argument: str) -> Any:
     Parameters
     ----------
     values : object
-        A SciPy matrix of two dimensions; what is none is returned as it is.
+        A SciPy matrix; what is none is returned as it is.
     argument : str
         What messages call the matrix.
 
@@ -38,10 +38,12 @@ def checked_sparse(values: Any, argument: str) -> Any:
     Raises
     ------
     DataError
-        The arrays have wrong lengths or types, or an index is out of range.
+        It has one dimension, its arrays have wrong lengths or types, or an index is out of range.
     """
-    if not scipy.sparse.issparse(values) or values.ndim != 2:
+    if not scipy.sparse.issparse(values):
         return values
+    if values.ndim != 2:
+        raise DataError(f"{argument} has shape {values.shape}: a matrix has rows and columns.")
     if values.shape[1] > _MOST_COLUMNS:
         raise DataError(
             f"{argument} has {values.shape[1]} columns; at most {_MOST_COLUMNS} are told apart: "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.backend import Backend, Margins
+from mtboost.backend import Backend, Margins, UntrainableError
 from mtboost.common_trees import CommonTrees
 from mtboost.dataset import Dataset
 from mtboost.feature_weights import FeaturePrior, PriorOption
@@ -295,20 +295,24 @@ class TwoStages:
 
         def fit_one(task: TaskName) -> SpecificModel:
             fixed = None if n_rounds is None else n_rounds[task]
-            with openmp_threads(n_threads):
-                return self.of_task(task)._fit_task(
-                    task,
-                    common,
-                    data,
-                    margins,
-                    valid,
-                    valid_margins,
-                    fixed,
-                    n_threads,
-                    stop.callback,
-                    prior,
-                    start if task in alone else None,
-                )
+            own = self.of_task(task)
+            try:
+                with openmp_threads(n_threads):
+                    return own._fit_task(
+                        task,
+                        common,
+                        data,
+                        margins,
+                        valid,
+                        valid_margins,
+                        fixed,
+                        n_threads,
+                        stop.callback,
+                        prior,
+                        start if task in alone else None,
+                    )
+            except UntrainableError as error:
+                return own._no_model(error.reason, data, task)
 
         found = map_in_threads(fit_one, tasks, n_parallel, stop.set)
         models |= zip(tasks, found, strict=True)
@@ -336,11 +340,6 @@ class TwoStages:
             return self._no_model("no gain on the validation rows", data, task)
         if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
             return self._no_model("no row has weight", data, task)
-        labels = data.labels()[data.tasks.rows(task)]
-        if self.objective is None and (
-            reason := self.backend.why_untrainable(params["objective"], labels)
-        ):
-            return self._no_model(reason, data, task)
         weights = None
         if prior is not None:
             params, weights = self.backend.feature_sampling(params, table, prior)
@@ -349,8 +348,6 @@ class TwoStages:
         matrix = self._task_matrix(
             table, data, task, margins, n_threads, params, feature_weights=weights
         )
-        if not self.backend.can_train(matrix, self.objective):
-            return self._no_model("no column has a split", data, task)
         own_valid = valid is not None and task in valid.tasks
         if n_rounds is None and self.patience is None and not own_valid:
             n_rounds = self.specific_rounds

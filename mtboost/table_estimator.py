@@ -8,14 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
 
 from mtboost import _core
 from mtboost.dataset import split_task_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimator_file import SavedEstimator
 from mtboost.model_file import require
-from mtboost.sparse_tables import checked_sparse
+from mtboost.sklearn_input import checked_table, reading_numbers
 from mtboost.tables import Table, as_table
 from mtboost.tasks import TaskName, TaskSet, listed
 from mtboost.threads import default_n_threads, threads_of_jobs
@@ -53,16 +52,7 @@ class TableEstimator(SavedEstimator):
                 f"The task is given twice, as an argument and as column {self.task!r} of X: leave "
                 f"one of them out."
             )
-        native = validate_data(
-            self,
-            checked_sparse(X, "X"),
-            reset=reset,
-            skip_check_array=hasattr(type(X), "columns"),
-            # One column of an array of objects may hold the names of the tasks.
-            dtype="numeric" if self.task is None else None,
-            ensure_all_finite="allow-nan",
-            accept_sparse=("csr", "csc"),
-        )
+        native = checked_table(self, X, task_column=self.task, reset=reset)
         if self.task is None:
             return _as_floats(as_table(native)), task
         table, labels = split_task_column(native, self.task)
@@ -129,14 +119,25 @@ def _as_floats(table: Table) -> Rows:
             f"mtboost's own do not read: encode them as numbers, for example with "
             f"sklearn.preprocessing.OneHotEncoder."
         )
-    checked = check_array(
-        table.native,
-        accept_sparse="csr",
-        dtype=np.float32,
-        ensure_all_finite="allow-nan",
-        input_name="X",
-    )
+    with reading_numbers("X"):
+        checked = check_array(
+            _without_sparse_columns(table),
+            accept_sparse="csr",
+            dtype=np.float32,
+            ensure_all_finite="allow-nan",
+            input_name="X",
+        )
     return as_rows(checked)
+
+
+def _without_sparse_columns(table: Table) -> Any:
+    """The user's object; scikit-learn reads sparse columns only if all are, filled by 0."""
+    types = table.column_types if table.library == "pandas" else {}
+    fills = [dtype.fill_value for dtype in types.values() if hasattr(dtype, "fill_value")]
+    if not fills or (len(fills) == table.n_features and not any(fills)):
+        return table.native
+    dense = {label: getattr(own, "subtype", own) for label, own in table.native.dtypes.items()}
+    return table.native.astype(dense)
 
 
 def as_rows(table: Any) -> Rows:

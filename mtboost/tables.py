@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from mtboost.errors import DataError
+from mtboost.checks import refuse
+from mtboost.errors import DataError, ParameterTypeError
 from mtboost.sparse_tables import checked_sparse
 from mtboost.tasks import as_array, did_you_mean, listed
 
@@ -337,6 +338,11 @@ class Columns:
         for name in table.categorical_features:
             known = self.categories.get(name)
             found = table.categories(name)
+            if known is None and name in (self.names or ()):
+                raise DataError(
+                    f"X holds categories in column {name!r}, which held numbers when the model was "
+                    f"trained: give numbers there."
+                )
             if known is None or found == known:
                 continue
             unknown = set(found).difference(known)
@@ -513,12 +519,15 @@ def _checked_names(
 ) -> tuple[str, ...] | None:
     if given is None and own is None:
         return None
+    if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable | None):
+        refuse("feature_names", given, "None or a sequence of str", kind=ParameterTypeError)
+    given = None if given is None else tuple(given)
     if given is not None and own is not None and tuple(given) != own:
         raise DataError(
             f"feature_names differ from the column names of {argument}: leave them out, or rename "
             f"the columns."
         )
-    names = own if own is not None else tuple(given or ())
+    names = own if own is not None else tuple(given if given is not None else ())
     if len(names) != n_features:
         raise DataError(
             f"feature_names has {len(names)} names, {argument} has {n_features} columns."

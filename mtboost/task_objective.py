@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.checks import check_type
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.losses import Loss, check_labels, is_multiclass
 from mtboost.task_weights import TaskWeight, weights_with_tasks
@@ -46,6 +47,8 @@ class BaseTaskObjective(ABC):
         n_threads: int | None = None,
         **options: float,
     ) -> None:
+        if not callable(objective):
+            check_type("objective", objective, str, "a name or a function")
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
         self.objective = objective
         self._options: dict[str, Any] = options

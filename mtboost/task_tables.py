@@ -1,6 +1,6 @@
 """Mappings {task: table}, and what belongs to the rows of each table."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from mtboost.errors import DataError
+from mtboost.checks import refuse
+from mtboost.errors import DataError, ParameterTypeError
 from mtboost.labels import FloatArray, as_base_margin, as_labels, as_nonnegative, not_all_zero
 from mtboost.missing_columns import stack_union
 from mtboost.tables import Table, as_table, concat, unify_categories
@@ -66,13 +67,26 @@ def is_mapping(X: Any) -> TypeGuard[Mapping[TaskName, Any]]:
     return isinstance(X, Mapping) and not scipy.sparse.issparse(X)
 
 
-def are_all(common_features: CommonFeatures) -> bool:
+def are_all(common_features: object) -> bool:
     """Whether the common model has the columns of any task; DataError for another word."""
     if isinstance(common_features, str) and common_features != "all":
         raise DataError(
             f"common_features must be 'all' or a list of columns, found {common_features!r}."
         )
+    if isinstance(common_features, Mapping | set) or not isinstance(
+        common_features, Iterable | None
+    ):
+        allowed = "'all' or a list of columns"
+        refuse("common_features", common_features, allowed, "None", kind=ParameterTypeError)
     return isinstance(common_features, str)
+
+
+def chosen_columns(common_features: Iterable[str]) -> tuple[str, ...]:
+    """Columns that the user has chosen; DataError if there are none, or one is there twice."""
+    names = tuple(common_features)
+    if not names or len(set(names)) < len(names):
+        raise DataError("common_features must name at least one column, each once.")
+    return names
 
 
 def check_task_keys(
@@ -220,9 +234,7 @@ def _common_features(
                 "The tasks have no column in common: the common model needs at least one."
             )
         return tuple(name for name in first.feature_names if name in common)
-    names = tuple(chosen)
-    if not names or len(set(names)) < len(names):
-        raise DataError("common_features must name at least one column, each once.")
+    names = chosen_columns(chosen)
     for task, table in tables.items():
         lacking = set(names).difference(table.feature_names or ())
         if lacking:

@@ -219,7 +219,10 @@ def as_array(values: Any) -> npt.NDArray[Any]:
         if str(getattr(values, "type", "")).startswith("dictionary"):
             # pyarrow 26 itself fills the nulls of a dictionary with one of its entries.
             values = values.cast(values.type.value_type)
-    return np.asanyarray(values)
+    try:
+        return np.asanyarray(values)
+    except ValueError as error:
+        raise DataError(f"There is no rectangular array of values: {error}") from None
 
 
 def listed(names: Collection[object], noun: str) -> str:

@@ -25,7 +25,14 @@ from mtboost.arguments import (
 )
 from mtboost.backends import get_backend
 from mtboost.baselines import baseline_scores
-from mtboost.checks import check_choice, check_count, check_verbose
+from mtboost.checks import (
+    check_choice,
+    check_count,
+    check_pairs,
+    check_switch,
+    check_type,
+    check_verbose,
+)
 from mtboost.dataset import Dataset, is_column
 from mtboost.errors import DataError, ParameterError
 from mtboost.feature_weights import PriorOption
@@ -46,7 +53,7 @@ from mtboost.task_weights import TaskWeight, weights_with_tasks
 from mtboost.threads import default_n_threads, openmp_threads
 from mtboost.validation import hold_out, validation_data
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
-from mtboost.xgboost.library import with_start
+from mtboost.xgboost.library import read_model, with_start
 from mtboost.xgboost.matrices import quantile_matrix, validation_matrix
 
 # Of strategy="auto", where the user says nothing.
@@ -101,6 +108,12 @@ def train(
     zhang2019, section 3.2.
     """
     _check_datasets(data, evals)
+    check_type("params", params, Mapping, "a mapping of names to values")
+    if early_stopping_rounds is not None:
+        check_count("early_stopping_rounds", early_stopping_rounds, low=1, besides="None")
+        if not evals:
+            raise ParameterError("early_stopping_rounds needs evals: give Datasets to evaluate.")
+    num_boost_round = check_count("num_boost_round", num_boost_round)
     params = dict(params)
     score: Score = params.pop("split_score", "entropy")
     beta: Beta = params.pop("beta", "auto")
@@ -122,6 +135,8 @@ def train(
         (validation_matrix(columns.align(part.common), **of_rows(part)), name)
         for part, name in evals
     ]
+    if xgb_model is not None:
+        xgb_model = read_model(xgb_model)
     if obj is None and xgb_model is None:
         library.check_start(params, data)
     split = TaskSplit(data.tasks, score=score, beta=beta, table=data.common.native)
@@ -373,6 +388,9 @@ def fit(
     check_rows(library, data, objective, settings)
     data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
     valid: Dataset | None
+    if refit is not None:
+        check_switch("refit", refit)
+    check_switch("baselines", baselines)
     if eval_set is not None:
         if refit:
             raise ParameterError(
@@ -533,13 +551,10 @@ def _fit_auto(
     )
 
 
-def _check_datasets(data: object, evals: Sequence[object]) -> None:
+def _check_datasets(data: object, evals: object) -> None:
     if not isinstance(data, Dataset):
         raise TypeError(
             f"data is a {type(data).__name__}: make it mtboost.Dataset(X, y, task=...)."
         )
-    for number, pair in enumerate(evals):
-        if not (
-            isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], Dataset)
-        ):
-            raise TypeError(f"evals[{number}] must be a pair (mtboost.Dataset, name).")
+    for _, name in check_pairs("evals", evals, Dataset, "(mtboost.Dataset, name)"):
+        check_type("the name of an evaluation set", name, str, "a str")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.arguments import metric_of
+from mtboost.arguments import metric_of, names_of_objectives
 from mtboost.backends import get_backend
-from mtboost.checks import check_count, check_number, check_type
+from mtboost.checks import check_count, check_number, check_seed, check_type
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics import Metric
 from mtboost.models import MultiTaskModel
@@ -185,13 +185,14 @@ def tune(
     if timeout is not None:
         timeout = check_number("timeout", timeout, above=0.0, besides="None")
     library = get_backend(backend)
+    seed = check_seed(seed, bits=library.seed_bits)
     if isinstance(objective, Mapping):
         raise ParameterError(
             "objective is a mapping: metrics of different losses have no mean that trials could be "
             "compared by. Tune with one objective."
         )
-    if isinstance(objective, str):
-        library.check_objective(objective)
+    for name in [] if objective is None else names_of_objectives(objective):
+        library.check_objective(name)
     has_eval_set = fit_arguments.get("eval_set") is not None
     if not has_eval_set:
         if fit_arguments.get("validation_fraction", "auto") == "auto":
@@ -212,7 +213,7 @@ def tune(
     metric = metric_of(
         library,
         fit_arguments.get("eval_metric"),
-        objective or library.squared_error,
+        library.squared_error if objective is None else objective,
         {
             "objective": objective if isinstance(objective, str) else library.squared_error,
             **library.parameters(fit_arguments.get("params") or {}),
@@ -309,7 +310,7 @@ def _study(given: optuna.Study | None, metric: Metric, seed: int, verbose: bool)
         with _logging(verbose):
             return optuna.create_study(
                 direction=direction,
-                sampler=optuna.samplers.TPESampler(seed=seed),
+                sampler=optuna.samplers.TPESampler(seed=seed % 2**32),
                 pruner=optuna.pruners.MedianPruner(
                     n_startup_trials=_TRIALS_BEFORE_PRUNING,
                     n_warmup_steps=_STEPS_BEFORE_PRUNING,

@@ -30,6 +30,7 @@ from mtboost.checks import check_count, check_number, check_switch, check_verbos
 from mtboost.errors import DataError, ParameterError
 from mtboost.labels import as_label_weights
 from mtboost.model_file import require
+from mtboost.sklearn_input import reading_numbers
 from mtboost.sparse_tables import checked_sparse
 from mtboost.table_estimator import Rows, TableEstimator, core_table
 from mtboost.tables import as_table
@@ -342,7 +343,7 @@ class BaseBoosting(TableEstimator):
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums up all labels
+        with reading_numbers("y"):
             checked: npt.NDArray[Any] = check_array(
                 checked_sparse(y, "y").toarray() if scipy.sparse.issparse(y) else y,
                 dtype=dtype,

@@ -10,16 +10,14 @@ import numpy.typing as npt
 import scipy.sparse
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
 from mtboost import _core
 from mtboost.boosting.base import BaseBoosting, Floats
 from mtboost.boosting.rounds import Margins
 from mtboost.errors import DataError
-from mtboost.sparse_tables import checked_sparse
+from mtboost.sklearn_input import accuracy, check_classes
 
 
 class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  # untyped
@@ -84,8 +82,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of :meth:`predict`; of a matrix of labels, the part of rows wholly right."""
-        y = checked_sparse(y, "y")
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        return accuracy(y, self.predict(X), sample_weight)
 
     def _decision_function_margins(self, margins: Margins) -> Floats:
         return margins[:, 0] if self._is_binary() else margins
@@ -141,7 +138,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         y = column_or_1d(y, warn=True)
         is_known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), bool)
         known = y[is_known]
-        check_classification_targets(known)
+        check_classes(known)
         encoder = LabelEncoder()
         if reset:
             self.classes_ = encoder.fit(known).classes_

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
 from mtboost import _core
 from mtboost.boosting.base import BaseBoosting, Floats
@@ -14,9 +13,12 @@ from mtboost.boosting.rounds import Margins
 from mtboost.checks import check_choice, check_number
 from mtboost.errors import DataError
 from mtboost.labels import check_magnitude
+from mtboost.sklearn_input import r2
 
 # Differences of two labels fit in float32.
 _MOST = 1.7e38
+# More than 0 in float32.
+_LEAST = 1e-37
 _LOSSES = {"squared_error": "squared", "absolute_error": "absolute", "huber": "huber"}
 
 
@@ -51,7 +53,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination of :meth:`predict`, averaged over outputs."""
-        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+        return r2(y, self.predict(X), sample_weight)
 
     def _predict_margins(self, margins: Margins) -> Floats:
         outputs = margins.astype(np.float64)
@@ -60,7 +62,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
     def _read_labels(self, y: Any, *, reset: bool) -> Margins:
         y = self._checked(y, np.float32)
         labels: Margins = y.reshape(len(y), -1)
-        check_magnitude(labels, _MOST)
+        check_magnitude(labels, _MOST, may_be_missing=True)
         if reset:
             self._is_vector = y.ndim == 1
             self._n_outputs = labels.shape[1]
@@ -73,7 +75,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
 
     def _loss(self, n_outputs: int | None = None) -> _core.OutputLoss:
         loss = _LOSSES[check_choice("loss", self.loss, _LOSSES)]
-        huber_delta = check_number("huber_delta", self.huber_delta, above=0.0)
+        huber_delta = check_number("huber_delta", self.huber_delta, low=_LEAST, high=_MOST)
         return _core.OutputLoss(loss, n_outputs or self._n_outputs, huber_delta=huber_delta)
 
     def __sklearn_tags__(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.errors import TrainingError
 from mtboost.growth import naming_the_round
 from mtboost.table_estimator import CoreTable
 
@@ -168,6 +170,11 @@ def run_rounds(
         with naming_the_round(number):
             engine.update(n_threads=n_threads)
         losses.append(engine.mean_loss())
+        if not math.isfinite(losses[-1]):
+            raise TrainingError(
+                f"Round {number - 1}: the training loss is {losses[-1]:g}. Lower learning_rate, or "
+                f"rescale labels or weights."
+            )
         goes_on, score = True, None
         if validation is not None:
             goes_on = validation.look_at(engine.models, n_threads=n_threads)

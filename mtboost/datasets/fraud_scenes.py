@@ -137,8 +137,8 @@ class FraudScenes:
         ParameterError
             A share is negative, or the two add up to more than 1.
         """
-        check_number("train", train, low=0.0, high=1.0)
-        check_number("valid", valid, low=0.0, high=1.0)
+        train = check_number("train", train, low=0.0, high=1.0)
+        valid = check_number("valid", valid, low=0.0, high=1.0)
         if train + valid > 1.0 + 1e-9:  # shares like 0.9 and 0.1 may add up to a bit more
             raise ParameterError(
                 f"train={train} and valid={valid} add up to more than 1: lower one of them; "
@@ -227,9 +227,9 @@ def make_fraud_scenes(
     zhang2019, sec. 4.1 (key in docs/papers.md).
     """
     plan = SCENES[check_choice("scene", scene, SCENES)]
-    check_number("scale", scale, low=0.0)
-    check_number("relatedness", relatedness, low=0.0, high=1.0)
-    check_number("missing", missing, low=0.0, high=MAX_MISSING)
+    scale = check_number("scale", scale, low=0.0)
+    relatedness = check_number("relatedness", relatedness, low=0.0, high=1.0)
+    missing = check_number("missing", missing, low=0.0, high=MAX_MISSING)
     n_rows = plan_rows(plan, scale, imbalance)
     rates = plan_rates(plan, positive_rate)
     for task, rate in rates.items():

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from mtboost.checks import check_count, check_number, check_seed
+from mtboost.checks import LARGEST_SCALE, check_count, check_number, check_seed
 from mtboost.errors import ParameterError
 
 FloatArray = npt.NDArray[np.float64]
@@ -196,12 +196,13 @@ def _draw(
     """
     n_rows = check_count("n_samples", n_samples, low=1)
     n_outputs = check_count("n_outputs", n_outputs, low=1)
-    if check_count("n_noise_outputs", n_noise_outputs, low=0) > n_outputs:
+    n_noise_outputs = check_count("n_noise_outputs", n_noise_outputs)
+    if n_noise_outputs > n_outputs:
         raise ParameterError(
             f"n_noise_outputs={n_noise_outputs} is more than n_outputs={n_outputs}, of which each "
             "is permuted once: lower one or raise the other."
         )
-    check_number("noise", noise, low=0.0)
+    noise = check_number("noise", noise, low=0.0, high=LARGEST_SCALE)
     streams = np.random.SeedSequence(check_seed(seed)).spawn(3)
     for_X, for_noise, for_order = map(np.random.default_rng, streams)
     order = np.tile(np.arange(n_rows)[:, np.newaxis], n_noise_outputs)

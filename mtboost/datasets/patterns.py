@@ -48,7 +48,8 @@ class FraudPattern:
     def log_odds(self, X: Table) -> FloatArray:
         """Effect on the log-odds of each row of X, shape (n_rows,)."""
         effect = self.formula(X[:, self.columns].T.astype(np.float64), self.parameters)
-        return self.weight * np.nan_to_num((effect - self.mean) / self.sd, nan=0.0)
+        with np.errstate(invalid="ignore"):  # an effect that all rows have has no deviation
+            return self.weight * np.nan_to_num((effect - self.mean) / self.sd, nan=0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mtboost.checks import check_number
+import numpy as np
+
+from mtboost.checks import check_count, check_number
 from mtboost.errors import ParameterError
 
 
@@ -95,13 +97,16 @@ def plan_rows(plan: ScenePlan, scale: float, imbalance: float | None) -> dict[st
     """Rows of each task; ``imbalance`` resizes all but the largest."""
     n_rows = {name: float(task.n_negative + task.n_positive) for name, task in plan.tasks.items()}
     if imbalance is not None:
-        check_number("imbalance", imbalance, low=1.0)
+        imbalance = check_number("imbalance", imbalance, low=1.0)
         largest = max(n_rows, key=n_rows.__getitem__)
         n_rows = {
             name: n if name == largest else n_rows[largest] / imbalance
             for name, n in n_rows.items()
         }
-    return {name: round(scale * n) for name, n in n_rows.items()}
+    return {
+        name: check_count(f"scale times the rows of {name}", np.rint(scale * n))
+        for name, n in n_rows.items()
+    }
 
 
 def plan_rates(
@@ -124,5 +129,5 @@ def plan_rates(
             raise ParameterError(
                 f"positive_rate names {name!r}, but the tasks are {', '.join(rates)}."
             )
-        check_number(f"positive_rate of {name}", rate, low=0.0, high=1.0)
+        wanted[name] = check_number(f"positive_rate of {name}", rate, low=0.0, high=1.0)
     return rates | wanted

@@ -130,13 +130,14 @@ def make_related_tasks(
             f"n_rows={n_rows} and n_labels={n_labels} must have one number for each task: there "
             f"are {len(row_counts)} and {len(label_counts)}."
         )
-    if max(label_counts) > 2 * check_count("n_regions", n_regions, low=1):
+    n_regions = check_count("n_regions", n_regions, low=1)
+    if max(label_counts) > 2 * n_regions:
         raise ParameterError(
             f"n_labels={n_labels} asks for {max(label_counts)} labels in one task, but "
             f"n_regions={n_regions} has {2 * n_regions} parts for them: raise n_regions."
         )
-    check_number("relatedness", relatedness, low=0.0, high=1.0)
-    check_number("label_noise", label_noise, low=0.0, high=1.0)
+    relatedness = check_number("relatedness", relatedness, low=0.0, high=1.0)
+    label_noise = check_number("label_noise", label_noise, low=0.0, high=1.0)
 
     # One stream for each purpose, so that for example more rows of a task leave the others alone.
     streams = iter(np.random.SeedSequence(check_seed(seed)).spawn(1 + 2 * len(label_counts)))

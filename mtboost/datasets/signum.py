@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.checks import check_count, check_number, check_seed
+from mtboost.checks import LARGEST_SCALE, check_count, check_number, check_seed
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -90,8 +90,8 @@ def make_signum(
     n_rows = check_count("n_samples", n_samples, low=1)
     n_groups = check_count("n_groups", n_groups, low=1)
     group_size = check_count("group_size", group_size, low=1)
-    check_number("beta", beta, low=0.0, high=1.0)
-    check_number("gamma", gamma, low=0.0)
+    beta = check_number("beta", beta, low=0.0, high=1.0)
+    gamma = check_number("gamma", gamma, low=0.0, high=LARGEST_SCALE)
     rng = np.random.default_rng(check_seed(seed))
     X = 2 * rng.random((n_rows, n_groups * group_size), dtype=np.float32) - 1
     c = float(beta) ** np.arange(1, n_groups + 1)

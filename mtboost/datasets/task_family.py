@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from mtboost.checks import check_choice, check_count, check_number, check_seed
+from mtboost.checks import LARGEST_SCALE, check_choice, check_count, check_number, check_seed
 from mtboost.datasets.cosine_sums import CosineSum, FloatArray, draw_cosine_sum, mix
 from mtboost.errors import ParameterError
 
@@ -227,8 +227,8 @@ def make_task_family(
             f"{', '.join(_OWN_SHARE)}."
         )
     share = _OWN_SHARE.get(kind, 0.0) if own_share is None else own_share
-    check_number("own_share", share, low=0.0, high=1.0)
-    check_number("noise", noise, low=0.0)
+    share = check_number("own_share", share, low=0.0, high=1.0)
+    noise = check_number("noise", noise, low=0.0, high=LARGEST_SCALE)
     counts = _rows_by_task(n_rows, check_count("n_tasks", n_tasks, low=4), sizes)
     function_seed, rows_seed = np.random.SeedSequence(check_seed(seed)).spawn(2)
     rng = np.random.default_rng(function_seed)

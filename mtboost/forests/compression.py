@@ -12,21 +12,23 @@ import numpy.typing as npt
 import scipy.sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
-from mtboost.checks import check_count, check_number, is_integer
+from mtboost.checks import check_count, check_number, check_seed, is_integer, is_number
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.forests.base import BaseForest, Floats
+from mtboost.forests.base import LARGEST_LABEL, BaseForest, Floats
 from mtboost.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.forests.sklearn_forests import FORESTS, as_core_forest, is_sklearn_forest
+from mtboost.labels import check_magnitude
 from mtboost.model_file import require
+from mtboost.sklearn_input import accuracy, check_classes, r2, reading_numbers
 from mtboost.sparse_tables import checked_sparse
 from mtboost.table_estimator import TableEstimator, as_rows, core_table
+from mtboost.tables import as_table
 from mtboost.threads import default_n_threads, threads_of_jobs
 
 if TYPE_CHECKING:
@@ -134,12 +136,16 @@ def compress(
         max_steps = check_count("n_steps", n_steps, besides="'cv'")
     check_consistent_length(X, y, task)
     X, y = checked_sparse(X, "X"), checked_sparse(y, "y")
+    if hasattr(type(X), "columns"):
+        as_table(X, task_column=getattr(forest, "task", None))
     if scipy.sparse.issparse(X):  # values stored twice crash scikit-learn's forests
         X = as_rows(X)
     labels = _Labels.of(y, forest)
     n_threads = default_n_threads(threads_of_jobs(n_jobs))
     curve = None
     if is_cv:
+        if is_number(random_state):
+            random_state = check_seed(random_state, name="random_state", bits=32)
         rng = check_random_state(random_state)
         folds = list(_splitter(cv, y, forest, rng).split(X, y))
         template = _with_seed(forest, rng)
@@ -399,7 +405,7 @@ class CompressedForestRegressor(RegressorMixin, _CompressedForest):  # type: ign
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Coefficient of determination of :meth:`predict`, averaged over outputs."""
-        return float(r2_score(y, self.predict(X, task=task), sample_weight=sample_weight))
+        return r2(y, self.predict(X, task=task), sample_weight)
 
 
 class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: ignore[misc]
@@ -462,8 +468,7 @@ class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: i
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Accuracy of :meth:`predict`; of indicators the share of rows that are wholly right."""
-        y = checked_sparse(y, "y")
-        return float(accuracy_score(y, self.predict(X, task=task), sample_weight=sample_weight))
+        return accuracy(y, self.predict(X, task=task), sample_weight)
 
 
 # ---- labels -------------------------------------------------------------------------------------
@@ -528,7 +533,9 @@ class _Labels:
     def of(cls, y: Any, forest: Any) -> Self:
         if is_classifier(forest):
             return cls._of_classes(y, may_be_matrix=isinstance(forest, BaseForest))
-        numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        with reading_numbers("y"):
+            numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_magnitude(numbers, LARGEST_LABEL)
         values = numbers.reshape(len(numbers), -1)
         center, scale = values.mean(axis=0), values.std(axis=0)
         scale[scale <= 1e-14 * np.abs(center)] = 1.0  # constant but for the mean's rounding
@@ -536,7 +543,7 @@ class _Labels:
 
     @classmethod
     def _of_classes(cls, y: Any, may_be_matrix: bool) -> Self:
-        check_classification_targets(y)
+        check_classes(y)
         table = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         is_matrix = may_be_matrix and type_of_target(table) == "multilabel-indicator"
         classes, indicators = [], []
@@ -563,14 +570,15 @@ def _read(forest: Any, X: Any, task: Any) -> Rows:
     if isinstance(forest, BaseForest):
         table, codes, _ = forest._read_known(X, task)
         return table, codes
-    table = validate_data(
-        forest,
-        X,
-        reset=False,
-        accept_sparse="csr",
-        dtype=np.float32,
-        ensure_all_finite="allow-nan",
-    )
+    with reading_numbers("X"):
+        table = validate_data(
+            forest,
+            X,
+            reset=False,
+            accept_sparse="csr",
+            dtype=np.float32,
+            ensure_all_finite="allow-nan",
+        )
     return core_table(as_rows(table)), None
 
 

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
 from mtboost.checks import check_count, check_verbose
-from mtboost.errors import ParameterError
 from mtboost.forests.base import Floats
 from mtboost.forests.drawn_tree import importances
 from mtboost.forests.mt_decision_tree import Criterion, MTTreeEstimator
@@ -227,6 +226,5 @@ class MTAdaBoostClassifier(MTTreeEstimator):
 
     def _tree(self, number: int) -> _core.MTDecisionTree:
         check_is_fitted(self, "trees_")
-        if not -len(self.trees_) <= number < len(self.trees_):
-            raise ParameterError(f"There is no tree {number}: there are {len(self.trees_)}.")
-        return self.trees_[number]
+        n_trees = len(self.trees_)
+        return self.trees_[check_count("tree", number, low=-n_trees, high=n_trees - 1)]

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
 from mtboost.checks import check_choice, check_number
@@ -22,6 +22,7 @@ from mtboost.forests.drawn_tree import DrawnTree, feature_names, importances
 from mtboost.forests.task_classes import TaskClasses
 from mtboost.labels import as_float64_weights
 from mtboost.model_file import require
+from mtboost.sklearn_input import checked_labels, reading_numbers
 from mtboost.table_estimator import CoreTable, TableEstimator, core_codes, core_table
 from mtboost.tasks import TaskName, as_array, did_you_mean, listed
 from mtboost.tree_parameters import (
@@ -68,7 +69,7 @@ class MTTreeEstimator(
 
     def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _Rows:
         """Check everything, and remember names; what trees need to grow."""
-        y = validate_data(self, y=y)
+        y = checked_labels(self, y)
         table, tasks = self._read(X, task, reset=True)
         check_consistent_length(table, y)
         n_rows, n_features = table.shape
@@ -155,8 +156,14 @@ class MTTreeEstimator(
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Accuracy of :meth:`predict`."""
-        is_right = self.predict(X, task=task) == np.asarray(y)
-        return float(np.average(is_right, weights=sample_weight))
+        predicted = self.predict(X, task=task)
+        check_consistent_length(predicted, y, sample_weight)
+        with reading_numbers("y"):
+            is_right = predicted == column_or_1d(y)
+        if sample_weight is None:
+            return float(is_right.mean())
+        weights = as_float64_weights(sample_weight, len(predicted), argument="sample_weight")
+        return float(np.average(is_right, weights=weights))
 
     def _place_importances(self, own: Floats) -> Floats:
         """Those of the features as those of the columns of X."""

@@ -9,8 +9,6 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from mtboost.checks import check_choice, check_number
 from mtboost.forests.base import (
@@ -21,6 +19,7 @@ from mtboost.forests.base import (
     Floats,
 )
 from mtboost.labels import check_magnitude
+from mtboost.sklearn_input import accuracy, check_classes, checked_labels, r2
 from mtboost.tree_parameters import MaxFeatures
 
 
@@ -214,11 +213,11 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Accuracy of :meth:`predict`."""
-        return float(accuracy_score(y, self.predict(X, task=task), sample_weight=sample_weight))
+        return accuracy(y, self.predict(X, task=task), sample_weight)
 
     def _read_labels(self, y: Any) -> dict[str, Any]:
-        y = validate_data(self, y=y)
-        check_classification_targets(y)
+        y = checked_labels(self, y)
+        check_classes(y)
         encoder = LabelEncoder().fit(y)
         codes = encoder.transform(y)
         self.classes_ = encoder.classes_
@@ -334,10 +333,10 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Coefficient of determination of :meth:`predict`."""
-        return float(r2_score(y, self.predict(X, task=task), sample_weight=sample_weight))
+        return r2(y, self.predict(X, task=task), sample_weight)
 
     def _read_labels(self, y: Any) -> dict[str, Any]:
-        y = validate_data(self, y=y, y_numeric=True)
+        y = checked_labels(self, y, y_numeric=True)
         check_magnitude(y, LARGEST_LABEL)
         return {"y": np.asarray(y, dtype=np.float64)[:, np.newaxis]}
 

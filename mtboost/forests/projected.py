@@ -13,8 +13,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder, OneHotEncoder
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import validate_data
+from sklearn.utils.multiclass import type_of_target
 
 from mtboost import _core
 from mtboost.checks import check_choice, check_switch
@@ -28,6 +27,7 @@ from mtboost.forests.base import (
 )
 from mtboost.labels import check_magnitude
 from mtboost.projections import NComponents, Projection, make_projection
+from mtboost.sklearn_input import accuracy, check_classes, checked_labels, r2, reading_numbers
 from mtboost.sparse_tables import checked_sparse
 from mtboost.tree_parameters import MaxFeatures
 
@@ -227,8 +227,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of :meth:`predict`; of an indicator matrix, the part of rows wholly right."""
-        y = checked_sparse(y, "y")
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        return accuracy(y, self.predict(X), sample_weight)
 
     def _decide(self, probabilities: Floats) -> Any:
         if not self._has_indicators:
@@ -240,8 +239,8 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         if scipy.sparse.issparse(y):
             y = checked_sparse(y, "y").tocsr()
         else:
-            y = validate_data(self, y=y, multi_output=True)
-        check_classification_targets(y)
+            y = checked_labels(self, y, multi_output=True)
+        check_classes(y)
         self._has_indicators = type_of_target(y) == "multilabel-indicator"
         self._is_sparse = scipy.sparse.issparse(y)
         if self._has_indicators:
@@ -328,7 +327,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination of :meth:`predict`, averaged over outputs."""
-        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+        return r2(y, self.predict(X), sample_weight)
 
     def _shaped(self, outputs: Floats) -> Floats:
         return outputs[:, 0] if self._is_vector else outputs
@@ -336,14 +335,16 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
     def _read_labels(self, y: Any) -> dict[str, Any]:
         if scipy.sparse.issparse(y):
             y = checked_sparse(y, "y")
-            y = check_array(y, accept_sparse="csr", dtype=np.float64, input_name="y")
+            with reading_numbers("y"):
+                y = check_array(y, accept_sparse="csr", dtype=np.float64, input_name="y")
             self._is_vector = False
             check_magnitude(y.data, LARGEST_LABEL)
             labels = {**_sparse_labels(y), "n_labels": y.shape[1]}
         else:
-            y = validate_data(self, y=y, multi_output=True, y_numeric=True)
+            y = checked_labels(self, y, multi_output=True, y_numeric=True)
             self._is_vector = np.ndim(y) == 1
-            y = np.ascontiguousarray(y, dtype=np.float64).reshape(len(y), -1)
+            with reading_numbers("y"):
+                y = np.ascontiguousarray(y, dtype=np.float64).reshape(len(y), -1)
             check_magnitude(y, LARGEST_LABEL)
             labels = {"y": y}
         return {**labels, "projection": self._projection_of(y, y.shape[1])}
@@ -365,13 +366,13 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
 
 def _sparse_labels(y: Any) -> dict[str, Any]:
     """Stored values of a matrix, row by row, as the core takes them."""
-    matrix = scipy.sparse.csr_array(y, copy=True)
+    matrix = scipy.sparse.csr_array(y.astype(np.float64), copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return {
         "labels": matrix.indices.astype(np.uint32),
         "label_starts": matrix.indptr.astype(np.uint64),
-        "label_values": matrix.data.astype(np.float64),
+        "label_values": matrix.data,
     }
 
 

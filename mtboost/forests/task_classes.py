@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.preprocessing import LabelEncoder
-from sklearn.utils.multiclass import check_classification_targets
 
 from mtboost.errors import DataError
-from mtboost.tasks import TaskName, TaskSet
+from mtboost.sklearn_input import check_classes
+from mtboost.tasks import TaskName, TaskSet, as_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class TaskClasses:
 def _encode(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """All labels, and the position of each row's among them."""
     if y.dtype != object:
-        check_classification_targets(y)
+        check_classes(y)
         encoder = LabelEncoder().fit(y)
         return encoder.classes_, encoder.transform(y)
     kinds = np.array([np.asarray(label).dtype.kind for label in y])
@@ -88,8 +88,8 @@ def _encode(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64
     classes: list[Any] = []
     for kind in sorted(set(kinds.tolist()), key=str.lower):  # numbers before text
         own = kinds == kind
-        labels = np.array(y[own].tolist())
-        check_classification_targets(labels)
+        labels = as_array(y[own].tolist())
+        check_classes(labels)
         encoder = LabelEncoder().fit(labels)
         codes[own] = len(classes) + encoder.transform(labels)
         classes += encoder.classes_.tolist()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.backend import Backend, Margins, Params, read_number
+from mtboost.backend import Backend, Margins, Params, UntrainableError, read_number
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.feature_weights import FeaturePrior
 from mtboost.labels import FloatArray
@@ -139,7 +139,7 @@ class LightgbmBackend(Backend):
         return {**own, **params}
 
     def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
-        _lists(params, table.n_features, n_added=0)
+        _lists(params, table.n_features, 0, argument)
         check_values(params, table.n_features, argument, is_ours=is_ours)
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
@@ -158,9 +158,6 @@ class LightgbmBackend(Backend):
 
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         check_labels(make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic()), labels)
-
-    def why_untrainable(self, objective: object, labels: FloatArray) -> str:
-        return "all labels are 0" if has_log_link(objective) and not labels.any() else ""
 
     def loss_options(self, params: Params) -> dict[str, Any]:
         return {name: read(params[name]) for name, read in LOSS_OPTIONS.items() if name in params}
@@ -271,7 +268,7 @@ class LightgbmBackend(Backend):
         callbacks: Sequence[Any] = (),
     ) -> tuple[lightgbm.Booster, PooledTrees]:
         for callback in callbacks:
-            if not callable(callback):
+            if not callable(callback) or not hasattr(callback, "__dict__"):  # LightGBM writes there
                 raise TypeError(
                     f"callbacks holds {callback!r}: it must be a function of "
                     "lightgbm.callback.CallbackEnv, such as lightgbm.log_evaluation()."
@@ -287,14 +284,6 @@ class LightgbmBackend(Backend):
         )
         booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
         return booster, split.pooled
-
-    def can_train(self, matrix: lightgbm.Dataset, objective: Callable[..., Any] | None) -> bool:
-        # LightGBM fails where a function is the objective and no column has a cut.
-        if objective is None:
-            return True
-        with quiet():
-            matrix.construct()
-        return any(matrix.feature_num_bin(column) > 1 for column in range(matrix.num_feature()))
 
     def train_plain(
         self,
@@ -548,7 +537,8 @@ def _train(
     own = dict(params) if objective is None else {**params, "objective": objective}
     own |= {name: value for name, value in (matrix.params or {}).items() if name in _LISTS}
     with quiet_unless_asked(params):
-        n_rows = matrix.construct().num_data()
+        _check_trains(own["objective"], matrix.construct())
+        n_rows = matrix.num_data()
         if read_number(params, "bagging_fraction", 1.0) * n_rows < 1.0:
             own["bagging_fraction"] = min(1.0, 1.5 / n_rows)  # LightGBM refuses an empty bag
         booster = lightgbm.train(
@@ -569,7 +559,25 @@ def _train(
     return booster.free_dataset()
 
 
-def _lists(params: Params, n_columns: int, n_added: int) -> dict[str, Any]:
+def _check_trains(objective: object, matrix: lightgbm.Dataset) -> None:
+    """Raise where LightGBM would, for rows that may be those of a single task."""
+    if has_log_link(objective) and not np.any(np.asarray(matrix.get_label())):
+        raise UntrainableError(
+            "all labels are 0", f"LightGBM trains no {objective} model where all labels are 0."
+        )
+    if callable(objective) and all(
+        matrix.feature_num_bin(column) <= 1 for column in range(matrix.num_feature())
+    ):
+        raise UntrainableError(
+            "no column has a split",
+            "LightGBM trains no model by a function of gradients where no column can be split: all "
+            "are constant, or min_data_in_leaf is too large for the rows.",
+        )
+
+
+def _lists(
+    params: Params, n_columns: int, n_added: int, argument: str = "params"
+) -> dict[str, Any]:
     """Parameters with a value for each column, completed for columns that are added to those."""
     found: dict[str, Any] = {}
     for name in _LISTS.keys() & params.keys():
@@ -577,8 +585,8 @@ def _lists(params: Params, n_columns: int, n_added: int) -> dict[str, Any]:
         values = given.split(",") if isinstance(given, str) else list(given or ())
         if values and len(values) != n_columns:  # LightGBM may end the process
             raise ParameterError(
-                f"{name} has {len(values)} values, but there are {n_columns} columns: give one for "
-                "each."
+                f"{argument}: {name} must have a value for each of {n_columns} columns, found "
+                f"{len(values)}."
             )
         if values:
             found[name] = [*values, *[_LISTS[name]] * n_added]

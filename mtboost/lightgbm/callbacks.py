@@ -7,6 +7,7 @@ from typing import Any
 
 import lightgbm
 
+from mtboost.checks import check_pairs
 from mtboost.errors import UnsupportedError
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.booster import GrowingBooster, take_over
@@ -104,7 +105,10 @@ class TaskSplit:
         self._score, self._beta = score, beta
         self._pooling = check_pooling(pooling)
         self._valid_tasks = [
-            (data, TaskSet.from_labels(labels, len(labels))) for data, labels in valid_tasks
+            (data, TaskSet.from_labels(labels, len(labels)))
+            for data, labels in check_pairs(
+                "valid_tasks", valid_tasks, lightgbm.Dataset, "(Dataset, task of each row)"
+            )
         ]
         #: What the leaves of the last training hold of single tasks.
         self.pooled = PooledTrees(self._pooling)

@@ -31,11 +31,13 @@ def native(table: Table) -> Any:
     """
     match table.library:
         case "scipy":  # LightGBM predicts from SciPy's matrices only, not from its arrays
-            numbers = table.native.astype(_number(table.native.dtype), copy=False)
+            with np.errstate(over="ignore"):  # infinite, as other numbers may be
+                numbers = table.native.astype(_number(table.native.dtype), copy=False)
             matrix = scipy.sparse.csr_matrix if numbers.format == "csr" else scipy.sparse.csc_matrix
             return matrix(numbers)
         case "numpy":
-            return np.asarray(table.native, _number(table.native.dtype))
+            with np.errstate(over="ignore"):
+                return np.asarray(table.native, _number(table.native.dtype))
         case "pandas":
             types = zip(table.native.columns, table.native.dtypes, strict=True)
             others = {label: _plain(dtype) for label, dtype in types if not _is_plain(dtype)}

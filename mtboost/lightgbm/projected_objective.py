@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.checks import check_seed
+from mtboost.checks import check_seed, check_switch, check_type
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.labels import as_known_labels, as_label_weights
 from mtboost.lightgbm import assemble
@@ -162,6 +162,9 @@ class ProjectedObjective:
                 "projection is None, but a tree of LightGBM has one output: name a projection, or "
                 "use mtboost.xgboost.ProjectedObjective for trees of all outputs."
             )
+        if valid_labels is not None:
+            allowed = "None or a mapping of the name of a validation set to its labels"
+            check_type("valid_labels", valid_labels, Mapping, allowed)
         self.labels = as_known_labels(labels)
         self.weight = None if weight is None else as_label_weights(weight, self._shape)
         self.valid_labels = {
@@ -169,7 +172,7 @@ class ProjectedObjective:
             for name, given in (valid_labels or {}).items()
         }
         self.projection = projection
-        self.shared = shared
+        self.shared = check_switch("shared", shared)
         self.seed = check_seed(seed, bits=64)
         self.n_threads = n_threads
         self._objective = "regression"
@@ -362,7 +365,15 @@ class _ProjectedBooster(lightgbm.Booster):
                 "The objective is a function, which does not tell the loss that each output's "
                 f"multiple of a tree is found by: name one of {', '.join(_LOSSES)}."
             )
-        is_finished = super().update(fobj=self.outputs.gradients)
+        try:
+            is_finished = super().update(fobj=self.outputs.gradients)
+        except lightgbm.basic.LightGBMError as error:
+            if "num_features" not in str(error):
+                raise
+            raise DataError(
+                "No column can be split: all are constant, or min_data_in_leaf "
+                f"({read_number(self, 'min_data_in_leaf'):g}) is too large for the rows."
+            ) from None
         self.outputs.end_round(self)
         return is_finished
 

@@ -10,6 +10,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.checks import check_pairs
 from mtboost.errors import DataError
 from mtboost.lightgbm.library import check_one_machine, labels_and_weights
 from mtboost.lightgbm.objective import TaskObjective
@@ -57,9 +58,8 @@ def task_metric(
     """
     metric = get_metric(metric)
     sets: weakref.WeakKeyDictionary[lightgbm.Dataset, TaskSet] = weakref.WeakKeyDictionary()
-    for number, (data, labels) in enumerate(tasks):
-        if not isinstance(data, lightgbm.Dataset):
-            raise DataError(f"tasks[{number}] must be a pair (Dataset, task of each row).")
+    pairs = check_pairs("tasks", tasks, lightgbm.Dataset, "(Dataset, task of each row)")
+    for data, labels in pairs:
         sets[data] = TaskSet.from_labels(labels, len(labels))
 
     def by_task(predictions: npt.NDArray[np.float64], data: lightgbm.Dataset) -> Scores:

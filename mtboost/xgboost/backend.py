@@ -12,6 +12,7 @@ import xgboost
 
 from mtboost import _core
 from mtboost.backend import Backend, Margins, Params, read_number
+from mtboost.checks import check_choice
 from mtboost.errors import ParameterError
 from mtboost.feature_weights import (
     FeaturePrior,
@@ -56,6 +57,7 @@ from mtboost.xgboost.residual import residual_margin
 from mtboost.xgboost.resolve import resolve_descriptors, resolve_task
 from mtboost.xgboost.vector_leaves import stacked
 
+_IMPORTANCES = ("gain", "total_gain", "weight", "cover", "total_cover")
 # One thread visits so many pairs of a row and a round in about a millisecond.
 _SERIAL_VISITS = 100_000
 
@@ -453,6 +455,7 @@ class XgboostBackend(Backend):
                 yield margins
 
     def importance(self, booster: xgboost.Booster, importance_type: str) -> dict[str, float]:
+        check_choice("importance_type", importance_type, _IMPORTANCES)
         found = booster.get_score(importance_type=importance_type)
         return {name: float(np.ravel(score)[0]) for name, score in found.items()}
 

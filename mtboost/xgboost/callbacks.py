@@ -7,6 +7,7 @@ from typing import Any
 
 import xgboost
 
+from mtboost.checks import check_pairs
 from mtboost.errors import UnsupportedError
 from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
 from mtboost.scores import Beta, Score, make_split_score
@@ -108,7 +109,9 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         self._pooling = check_pooling(pooling)
         self._valid_tasks = [
             (matrix, TaskSet.from_labels(labels, matrix.num_row()))
-            for matrix, labels in valid_tasks
+            for matrix, labels in check_pairs(
+                "valid_tasks", valid_tasks, xgboost.DMatrix, "(DMatrix, task of each row)"
+            )
         ]
         self._table = table
         #: What the leaves of the last training hold of single tasks.

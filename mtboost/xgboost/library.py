@@ -21,10 +21,13 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,8 +36,13 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.checks import refuse
-from mtboost.errors import MissingDependencyError, ParameterError, UnsupportedError
+from mtboost.checks import check_type, refuse
+from mtboost.errors import (
+    MissingDependencyError,
+    ModelFormatError,
+    ParameterError,
+    UnsupportedError,
+)
 from mtboost.feature_weights import n_sampled, sampled_fraction
 from mtboost.growth import check_groups
 from mtboost.tables import Library, Table
@@ -210,8 +218,8 @@ def read_settings(booster: xgboost.Booster) -> Settings:
 def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_ours: bool) -> None:
     """Raise for values of parameters that XGBoost refuses, or that are not finite.
 
-    Read from a booster without data: XGBoost checks most of them when it is configured, and those
-    of the trees that it is to grow itself when it grows one of a single row.
+    Read from a booster without data: XGBoost checks most of them when it is configured, and what it
+    cannot grow trees by when it grows one of a single row.
 
     Raises
     ------
@@ -230,28 +238,32 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
         "nthread": 1,
         "label": [0.0],  # objectives that fit leaf values to labels read it unchecked
     }
-    try:
-        # Unused parameters are ignored here, as in training, which warns of them.
-        own = {"verbosity": 0, **params, "validate_parameters": False}
+    # Unused parameters are ignored here, as in training, which warns of them.
+    own = {"verbosity": 0, **params, "validate_parameters": False}
+    with _naming_the_argument(argument):
         matrix = xgboost.DMatrix(row, **columns)
         booster = xgboost.Booster(own, cache=[matrix])
-        config = booster.save_config()
-        if not is_ours:
-            binned = xgboost.QuantileDMatrix(row, max_bin=params.get("max_bin"), **columns)
-            xgboost.Booster(own, cache=[binned]).update(binned, 0, fobj=_no_gradient)
-    except (xgboost.core.XGBoostError, AttributeError, TypeError, ValueError) as error:
-        reason = re.sub(r"^\[[\d:]+\] \S+: ", "", str(error).partition("Stack trace")[0].strip())
-        raise ParameterError(f"{argument}: XGBoost refuses a value: {reason}") from None
-    try:
-        learner = json.loads(config)["learner"]
+        learner = json.loads(booster.save_config())["learner"]
         _check_finite(learner)
         tree = learner["gradient_booster"].get("tree_train_param", {})
         groups = _parse_interactions(tree.get("interaction_constraints", ""))
         check_groups(groups, table.n_features)
         if is_ours:
             read_settings(booster)
+        binned = xgboost.QuantileDMatrix(row, max_bin=params.get("max_bin"), **columns)
+        xgboost.Booster(own, cache=[binned]).update(binned, 0, fobj=_no_gradient)
+
+
+@contextmanager
+def _naming_the_argument(argument: str) -> Iterator[None]:
+    """Turn what XGBoost says of parameters into a ParameterError that names the argument."""
+    try:
+        yield
     except ParameterError as error:
         raise ParameterError(f"{argument}: {error}") from None
+    except (xgboost.core.XGBoostError, AttributeError, TypeError, ValueError) as error:
+        reason = re.sub(r"^\[[\d:]+\] \S+: ", "", str(error).partition("Stack trace")[0].strip())
+        raise ParameterError(f"{argument}: XGBoost refuses a value: {reason}") from None
 
 
 def _no_gradient(
@@ -350,6 +362,31 @@ def with_start(params: Mapping[str, Any], matrix: xgboost.DMatrix) -> dict[str, 
         if labels.size and labels[0] in (0, 1) and (labels == labels[0]).all():
             params["base_score"] = min(max(float(labels[0]), 1e-6), 1 - 1e-6)
     return params
+
+
+def read_model(model: Any) -> xgboost.Booster:
+    """A booster, or the one in a file or in bytes that ``save_raw`` has made.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ModelFormatError
+        XGBoost does not read it.
+    ParameterTypeError
+        It is none of these.
+    """
+    if isinstance(model, xgboost.Booster):
+        return model
+    kinds = (str, os.PathLike, bytearray)
+    check_type("xgb_model", model, kinds, "None, a Booster, a path or a bytearray")
+    if not isinstance(model, bytearray):
+        Path(model).open("rb").close()
+    try:
+        return xgboost.Booster(model_file=model)
+    except (xgboost.core.XGBoostError, ValueError) as error:
+        reason = str(error).partition("Stack trace")[0].strip()
+        raise ModelFormatError(f"xgb_model holds no model of XGBoost: {reason}") from None
 
 
 def call_objective(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.checks import check_number
+from mtboost.checks import check_number, check_switch
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.feature_weights import (
     FLOOR,
@@ -100,7 +100,7 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
                 "a prior, or dynamic=True."
             )
         self.prior = prior
-        self.dynamic = dynamic
+        self.dynamic = check_switch("dynamic", dynamic)
         self.prior_rounds = check_number("prior_rounds", prior_rounds, above=0.0)
         self.floor = check_floor(floor)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.checks import check_seed
+from mtboost.checks import check_seed, check_switch
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.labels import as_known_labels, as_label_weights
 from mtboost.losses import check_labels, is_multiclass, make_loss, start_scores
@@ -147,7 +147,7 @@ class ProjectedObjective(xgboost.callback.TrainingCallback):
         self.weight = weight
         self.projection = projection
         self.n_components = n_components
-        self.shared = shared
+        self.shared = check_switch("shared", shared)
         self.seed = check_seed(seed, bits=64)
         self.n_threads = n_threads
 
@@ -279,6 +279,12 @@ class _ProjectedGradients(TreeObjective):
         components = projection.project(
             rows.pairs, rows.counts, seed=given.seed, tree=self._round, n_threads=rows.n_threads
         )
+        n_components, n_outputs = components.shape[1], rows.pairs.shape[1]
+        if n_components > n_outputs:
+            raise ParameterError(
+                f"projection has {n_components} components, but XGBoost's vector trees take as "
+                f"many as there are outputs at most, {n_outputs}: lower n_components."
+            )
         return components[..., 0], components[..., 1]
 
     def _read(self, matrix: xgboost.DMatrix) -> _Rows:

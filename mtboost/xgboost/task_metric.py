@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.errors import DataError
+from mtboost.checks import check_pairs
 from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, get_metric, scores_by_task
 from mtboost.tasks import TaskSet
@@ -58,9 +58,8 @@ def task_metric(
     """
     metric = get_metric(metric)
     sets: weakref.WeakKeyDictionary[xgboost.DMatrix, TaskSet] = weakref.WeakKeyDictionary()
-    for number, (matrix, labels) in enumerate(tasks):
-        if not isinstance(matrix, xgboost.DMatrix):
-            raise DataError(f"tasks[{number}] must be a pair (DMatrix, task of each row).")
+    pairs = check_pairs("tasks", tasks, xgboost.DMatrix, "(DMatrix, task of each row)")
+    for matrix, labels in pairs:
         sets[matrix] = TaskSet.from_labels(labels, matrix.num_row())
 
     def by_task(predictions: npt.NDArray[np.float32], matrix: xgboost.DMatrix) -> Scores:

@@ -197,5 +197,5 @@ def test_one_task_is_not_divided(library):
 
 
 def test_more_constraints_than_columns_are_an_error():
-    with pytest.raises(ParameterError, match="monotone_constraints has 5 values, but there are 4"):
+    with pytest.raises(ParameterError, match="each of 4 columns, found 5"):
         mtboost.fit(X, Y, backend="lightgbm", params={"monotone_constraints": [0, 1, 0, 0, 1]})

@@ -394,7 +394,7 @@ RANGES_OF_LIGHTGBM = {
 def test_values_that_lightgbm_refuses_are_named_before_training(name):
     library = LIBRARIES["lightgbm"]
     changes = {"params": {name: RANGES_OF_LIGHTGBM[name]}}
-    assert_refused(library, changes, ParameterError, f"params: LightGBM refuses a value: .*{name}")
+    assert_refused(library, changes, ParameterError, f"params: .*{name}")
 
 
 @pytest.mark.parametrize("name", RANGES)
@@ -479,6 +479,11 @@ def test_what_xgboost_cannot_train_specific_models_by_is_refused_before_training
     message = f"specific_params: XGBoost refuses a value: .*{message}"
     changes = {"specific_params": params}
     assert_refused(LIBRARIES["xgboost"], changes, ParameterError, message)
+
+
+def test_parameters_that_update_trees_are_refused_before_training():
+    changes = {"params": {"process_type": "update"}}
+    assert_refused(LIBRARIES["xgboost"], changes, ParameterError, "params: .*process_type")
 
 
 def test_linear_trees_of_specific_models_are_refused_before_training():

@@ -1,0 +1,394 @@
+"""Calls that generated input has found to end in errors that were not meant for the user.
+
+tests/fuzz/calls.py generates more; each case here once ended in an error of a library below, or in
+a number that was not finite.
+"""
+
+import decimal
+
+import lightgbm
+import numpy as np
+import optuna
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import xgboost
+from sklearn.ensemble import RandomForestRegressor
+
+import mtboost
+from mtboost.errors import (
+    DataError,
+    ModelFormatError,
+    MtboostError,
+    ParameterError,
+    TrainingError,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
+
+N = 40
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 3))
+Y = X[:, 0] - X[:, 1]
+CLASSES = (Y > 0).astype(int)
+OUTPUTS = np.column_stack([Y, -Y, X[:, 0]])
+TASK = np.arange(N) % 2
+FRAME = pd.DataFrame(X, columns=list("pqr"))
+FEW = {"n_estimators": 2, "n_jobs": 1}
+SMALL = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
+
+
+def planted(values, *odd):
+    values = np.array(values, dtype=object)
+    values.flat[1 : 1 + len(odd)] = odd
+    return values
+
+
+HUGE = 10**400
+SIGNALLING = decimal.Decimal("sNaN")
+TWICE = FRAME.set_axis(["p", "p", "r"], axis=1)
+LONG = X.astype(np.longdouble) * np.longdouble("1e4000")
+
+# ---- estimators ----------------------------------------------------------------------------------
+
+ESTIMATORS = {
+    "forest": (mtboost.MTExtraTreesRegressor(**FEW), Y),
+    "boosting": (mtboost.ProjectedBoostingRegressor(**FEW), OUTPUTS),
+    "multi-task": (mtboost.MultiTaskRegressor(**FEW), Y),
+}
+ODD_TABLES = {
+    "names twice": (TWICE, "2 columns named 'p'"),
+    "arrow names twice": (pa.table([X[:, 0], X[:, 1]], names=["p", "p"]), "2 columns named 'p'"),
+    "huge integer": (planted(X, HUGE), "X: int too large"),
+    "strings": (FRAME.assign(p="a"), "column 'p' of dtype"),
+    "polars lists": (pl.DataFrame({"p": [[1.0]] * N}), "column 'p' of dtype List"),
+    "beyond float64": (LONG, "inf"),
+}
+
+
+@pytest.mark.parametrize(("table", "message"), ODD_TABLES.values(), ids=ODD_TABLES)
+@pytest.mark.parametrize(("estimator", "y"), ESTIMATORS.values(), ids=ESTIMATORS)
+def test_estimators_refuse_odd_tables(estimator, y, table, message):
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(table, y)
+
+
+def test_trees_grow_on_sparse_columns_that_are_filled_by_nan():
+    sparse = FRAME.mask(FRAME < 0).astype(pd.SparseDtype(float, np.nan))
+    found, expected = (
+        mtboost.MTExtraTreesRegressor(**FEW, random_state=0).fit(table, Y)
+        for table in (sparse, sparse.sparse.to_dense())
+    )
+    np.testing.assert_array_equal(found.predict(sparse), expected.predict(FRAME.mask(FRAME < 0)))
+
+
+CLASSIFIERS = [
+    mtboost.MultiTaskClassifier(**FEW),
+    mtboost.MTExtraTreesClassifier(**FEW),
+    mtboost.MTDecisionTreeClassifier(),
+    mtboost.MTAdaBoostClassifier(**FEW),
+    mtboost.ProjectedForestClassifier(**FEW),
+    mtboost.ProjectedBoostingClassifier(**FEW),
+    mtboost.PriorSamplingClassifier(**FEW),
+]
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("y", [[], planted(CLASSES, [1], {2: 3}), planted(CLASSES, SIGNALLING)])
+def test_classifiers_refuse_labels_that_are_none(estimator, y):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        estimator.fit(X, y)
+    assert not isinstance(caught.value, UnboundLocalError)
+
+
+SCORES = {
+    "huge integer": {"y": planted(Y, HUGE)},
+    "signalling NaN": {"y": planted(Y, SIGNALLING)},
+    "strings": {"y": pd.Categorical(["a", "b"] * 20)},
+    "more rows": {"y": np.append(Y, Y)},
+    "none": {"y": None},
+    "huge weight": {"y": Y, "sample_weight": planted(np.abs(Y), HUGE)},
+}
+
+
+@pytest.mark.parametrize("arguments", SCORES.values(), ids=SCORES)
+@pytest.mark.parametrize(
+    "estimator",
+    [mtboost.MTExtraTreesRegressor(**FEW), mtboost.MultiTaskRegressor(**FEW)],
+    ids=["forest", "multi-task"],
+)
+def test_scores_of_odd_labels_are_refused(estimator, arguments):
+    fitted = estimator.fit(X, Y)
+    with pytest.raises((MtboostError, ValueError)):
+        fitted.score(X, **arguments)
+
+
+@pytest.mark.parametrize(
+    "y", [planted(CLASSES, SIGNALLING), None, np.append(CLASSES, 1), [[1], [2, 3]]]
+)
+def test_a_multi_task_tree_refuses_to_score_odd_labels(y):
+    fitted = mtboost.MTDecisionTreeClassifier().fit(X, CLASSES)
+    with pytest.raises((ValueError, TypeError)):
+        fitted.score(X, y)
+
+
+def test_missing_outputs_are_refused_by_forests():
+    with pytest.raises(DataError, match="y is nan at row 0"):
+        mtboost.ProjectedForestRegressor(**FEW).fit(X, pa.nulls(N))
+
+
+def test_a_sparse_vector_of_labels_is_refused():
+    for estimator in (
+        mtboost.PriorSamplingClassifier(**FEW),
+        mtboost.ProjectedForestRegressor(**FEW),
+    ):
+        with pytest.raises(DataError, match=r"y has shape \(40,\): a matrix has rows and columns"):
+            estimator.fit(X, sp.coo_array(Y))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ">f8"])
+def test_indicators_may_be_of_any_type_of_numbers(dtype):
+    indicators = (OUTPUTS > 0).astype(dtype)
+    forest = mtboost.ProjectedForestClassifier(**FEW, random_state=0)
+    expected = forest.fit(X, (OUTPUTS > 0).astype(int)).predict(X)
+    np.testing.assert_array_equal(forest.fit(X, indicators).predict(X), expected)
+
+
+def test_margins_that_overflow_end_boosting():
+    with pytest.raises(TrainingError, match=r"Round [01]: .*(not finite|inf)"):
+        mtboost.PriorSamplingRegressor(n_estimators=2, learning_rate=1e38, n_jobs=1).fit(X, Y)
+
+
+@pytest.mark.parametrize("huber_delta", [1e39, 1e-320])
+def test_the_corner_of_huber_fits_in_float32(huber_delta):
+    with pytest.raises(ParameterError, match="huber_delta must be a finite number in"):
+        mtboost.PriorSamplingRegressor(loss="huber", huber_delta=huber_delta).fit(X, Y)
+
+
+# ---- fit and the model ---------------------------------------------------------------------------
+
+BAD_FITS = {
+    "refit": ({"refit": np.zeros((2, 2))}, TypeError, "refit must be True or False"),
+    "baselines": ({"baselines": "no"}, TypeError, "baselines must be True or False"),
+    "backend": ({"backend": np.zeros(2)}, TypeError, "backend must be 'xgboost' or 'lightgbm'"),
+    "names": ({"feature_names": "pqr"}, TypeError, "feature_names must be None or a sequence"),
+    "names, number": ({"feature_names": 3}, TypeError, "feature_names must be None or a sequence"),
+    "common": ({"X": FRAME, "common_features": {0: ["p"]}}, TypeError, "common_features must be"),
+    "common twice": ({"X": FRAME, "common_features": ["p", "p"]}, DataError, "each once"),
+    "common by position": ({"common_features": [0]}, DataError, "its columns have no names"),
+    "verbose": ({"verbose": np.nan}, ParameterError, "verbose must be"),
+    "margins": ({"base_margin": [[1.0], [1.0, 2.0]]}, DataError, "rectangular"),
+    "threads": ({"n_threads": 10**6}, ParameterError, "n_threads must be .* to 1024, found"),
+    "seed": ({"seed": 2**64}, ParameterError, "seed must be an integer"),
+}
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), BAD_FITS.values(), ids=BAD_FITS)
+def test_fit_refuses(library, changes, error, message):
+    options = {"X": X, "y": Y, "task": TASK, "backend": library.name, **SMALL, **changes}
+    with pytest.raises(error, match=message):
+        mtboost.fit(**options)
+
+
+def test_names_may_be_an_array(library):
+    model = mtboost.fit(
+        X, Y, task=TASK, feature_names=np.array(list("pqr")), backend=library.name, **SMALL
+    )
+    assert model.common_columns.names == ("p", "q", "r")
+
+
+def test_a_builtin_function_is_no_callback_of_lightgbm():
+    with pytest.raises(TypeError, match="callbacks holds <built-in function len>"):
+        mtboost.fit(X, Y, task=TASK, backend="lightgbm", callbacks=[len], **SMALL)
+
+
+def squared(margins, data):
+    return margins - data.get_label(), np.ones_like(margins)
+
+
+@pytest.mark.parametrize("options", [{}, {"baselines": True}])
+def test_a_task_whose_columns_cannot_be_split_does_not_end_the_others(options):
+    # LightGBM trains nothing on it by a function of gradients.
+    task = np.where(np.arange(200) < 30, 7, np.arange(200) % 2)
+    table = RNG.normal(size=(200, 3))
+    model = mtboost.fit(
+        table, table[:, 0], task=task, backend="lightgbm", objective=squared, **SMALL, **options
+    )
+    assert model.reports[7].why_no_specific == "no column has a split"
+    assert np.isfinite(model.predict(table, task=task)).all()
+
+
+def test_lightgbm_refuses_a_function_where_no_column_can_be_split():
+    with pytest.raises(DataError, match="no column can be split"):
+        mtboost.fit(np.ones((N, 2)), Y, backend="lightgbm", objective=squared, **SMALL)
+
+
+def test_a_model_of_numbers_refuses_categories(library):
+    model = mtboost.fit(FRAME, Y, task=TASK, backend=library.name, **SMALL)
+    table = FRAME.assign(p=pd.Categorical(["a", "b"] * 20))
+    for call in (model.predict, model.contributions):
+        with pytest.raises(DataError, match="X holds categories in column 'p', which held numbers"):
+            call(table, task=TASK)
+    with pytest.raises(DataError, match="X holds categories in column 'p', which held numbers"):
+        model.add_task(7, table, Y)
+
+
+def test_importances_of_no_task_or_kind_are_refused(library):
+    model = mtboost.fit(X, Y, task=TASK, backend=library.name, **SMALL)
+    with pytest.raises(DataError, match="task None is unknown. Known: tasks 0, 1"):
+        model.importance(None)
+    with pytest.raises(ParameterError, match="importance_type must be"):
+        model.importance(0, "x")
+
+
+def test_the_objective_of_a_new_task_is_a_function_or_none():
+    model = mtboost.fit(X, Y, task=TASK, **SMALL)
+    with pytest.raises(TypeError, match="objective must be None or a function, found {7: 'x'}"):
+        model.add_task(7, X, Y, objective={7: "x"})
+
+
+def test_numbers_beyond_float64_are_infinite_to_lightgbm():
+    model = mtboost.fit(X, Y, task=TASK, backend="lightgbm", **SMALL)
+    infinite = np.where(X > 0, np.inf, -np.inf)
+    np.testing.assert_array_equal(
+        model.predict(LONG, task=TASK), model.predict(infinite, task=TASK)
+    )
+
+
+# ---- train, tune and the plug-ins ----------------------------------------------------------------
+
+BAD_TRAINS = {
+    "params": ({"params": [[1, 2], [3]]}, TypeError, "params must be a mapping"),
+    "rounds": ({"num_boost_round": "x"}, TypeError, "num_boost_round must be"),
+    "stopping": ({"early_stopping_rounds": 1}, ParameterError, "needs evals"),
+    "stopping, type": ({"early_stopping_rounds": "x"}, TypeError, "early_stopping_rounds must be"),
+    "evals": ({"evals": 3}, TypeError, "evals must be a sequence of pairs"),
+    "name of evals": ({"evals": [(mtboost.Dataset(X, Y), 3)]}, TypeError, "name of an evaluation"),
+    "model": ({"xgb_model": 3}, TypeError, "xgb_model must be None, a Booster, a path or"),
+    "no file": ({"xgb_model": "nowhere.ubj"}, FileNotFoundError, "nowhere.ubj"),
+    "no model": ({"xgb_model": bytearray(b"{}")}, ModelFormatError, "xgb_model holds no model"),
+}
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), BAD_TRAINS.values(), ids=BAD_TRAINS)
+def test_train_refuses(changes, error, message):
+    data = mtboost.Dataset(X, Y, task=TASK)
+    options = {"params": {"nthread": 1}, "num_boost_round": 2, "verbose_eval": False, **changes}
+    with pytest.raises(error, match=message):
+        mtboost.train(options.pop("params"), data, **options)
+
+
+BAD_TUNES = {
+    "seed": ({"seed": -1}, ParameterError, "seed must be"),
+    "space": ({"space": {3: [1]}}, TypeError, "a name in space must be a str, found 3"),
+    "objective": ({"objective": pd.Series([1.0])}, TypeError, "objective must be None or"),
+    "rounds": ({"specific_rounds": np.empty(0)}, TypeError, "specific_rounds must be"),
+}
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), BAD_TUNES.values(), ids=BAD_TUNES)
+def test_tune_refuses(changes, error, message):
+    with pytest.raises(error, match=message):
+        mtboost.tune(X, Y, **{"task": TASK, "n_trials": 1, **SMALL, **changes})
+
+
+def test_tune_takes_a_seed_beyond_32_bits():
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    found = mtboost.tune(X, Y, task=TASK, n_trials=1, seed=2**40, **SMALL)
+    assert len(found.study.trials) == 1
+
+
+PLUG_INS = {"xgboost": (mtboost.xgboost, xgboost), "lightgbm": (mtboost.lightgbm, lightgbm)}
+
+
+@pytest.mark.parametrize("name", PLUG_INS)
+def test_pairs_of_plug_ins_are_pairs_of_a_matrix_and_tasks(name):
+    module, _ = PLUG_INS[name]
+    kind = "DMatrix" if name == "xgboost" else "Dataset"
+    for odd in (["a"], [(X, TASK)], [(X, TASK, 1)]):
+        with pytest.raises(TypeError, match=rf"valid_tasks\[0\] must be a pair \({kind}, task of"):
+            module.TaskSplit(TASK, valid_tasks=odd)
+        with pytest.raises(TypeError, match=rf"tasks\[0\] must be a pair \({kind}, task of each"):
+            module.task_metric("rmse", odd)
+    with pytest.raises(TypeError, match="tasks must be a sequence of pairs"):
+        module.task_metric("rmse", 3)
+    with pytest.raises(TypeError, match="objective must be a name or a function, found 3"):
+        module.TaskObjective(3, TASK)
+
+
+def test_parts_of_projected_objectives_are_checked_at_once():
+    with pytest.raises(TypeError, match="shared must be True or False"):
+        mtboost.xgboost.ProjectedObjective(shared=pd.Series([1.0]))
+    with pytest.raises(TypeError, match="valid_labels must be None or a mapping"):
+        mtboost.lightgbm.ProjectedObjective(OUTPUTS, valid_labels=-0.5)
+    with pytest.raises(DataError, match=r"labels has shape \(0,\)"):
+        mtboost.lightgbm.ProjectedObjective([])
+    with pytest.raises(TypeError, match="objective must be a name or a function"):
+        mtboost.xgboost.BalancedSplit(pd.Series([1.0]), TASK)
+
+
+def test_vector_trees_take_no_more_components_than_outputs():
+    params = {"multi_strategy": "multi_output_tree", "min_child_weight": 0, "nthread": 1}
+    for components in (4, 1.5):
+        projected = mtboost.xgboost.ProjectedObjective(n_components=components)
+        with pytest.raises(ParameterError, match="has 4 components, .* outputs at most, 3"):
+            xgboost.train(params, xgboost.DMatrix(X, OUTPUTS), 2, callbacks=[projected])
+
+
+def test_lightgbms_projected_trees_need_a_column_to_split():
+    projected = mtboost.lightgbm.ProjectedObjective(OUTPUTS)
+    data = lightgbm.Dataset(np.ones((N, 2)), Y, params={"verbosity": -1})
+    with pytest.raises(DataError, match="No column can be split"):
+        lightgbm.train({"verbosity": -1}, data, 2, callbacks=[projected])
+
+
+# ---- functions and generated data ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values", [FRAME + 1j, [[1.0], [1.0, 2.0]], np.empty((0, 3)), planted(X, HUGE), [["a"]]]
+)
+def test_series_that_are_none_are_refused(values):
+    with pytest.raises(DataError, match="values h(as|olds)"):
+        mtboost.resample_series(values, 5)
+
+
+def test_series_may_be_a_matrix():
+    expected = mtboost.resample_series(X, 5)
+    np.testing.assert_array_equal(mtboost.resample_series(X.tolist(), 5), expected)
+
+
+def test_compress_refuses():
+    forest = RandomForestRegressor(2, random_state=0).fit(X, Y)
+    with pytest.raises(DataError, match="column 'p' of dtype String"):
+        mtboost.compress(forest, pl.DataFrame({"p": ["a", "b"] * 20}), Y, n_steps=2)
+    with pytest.raises(ParameterError, match="random_state must be .*found -1"):
+        mtboost.compress(forest, X, Y, random_state=-1)
+    with pytest.raises(DataError, match="y: int too large"):
+        mtboost.compress(forest, X, planted(Y, HUGE), n_steps=2)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [
+        ("make_fraud_scenes", {"scale": 1e308}),
+        ("make_fraud_scenes", {"scale": 2.0**40}),
+        ("make_friedman1_chain", {"noise": 1e308}),
+        ("make_signum", {"gamma": 1e308}),
+        ("make_task_family", {"kind": "related", "noise": 1e308}),
+        ("make_related_tasks", {"n_regions": 2**40}),
+    ],
+)
+def test_generated_data_refuse_numbers_that_overflow(make, arguments):
+    with pytest.raises(ParameterError, match=f"{list(arguments)[-1]}.* must be"):
+        getattr(mtboost.datasets, make)(**arguments)
+
+
+def test_generated_data_take_numbers_of_any_type():
+    noise = mtboost.datasets.make_friedman1_chain(20, noise=-0.0)
+    np.testing.assert_array_equal(noise.y, mtboost.datasets.make_friedman1_chain(20, noise=0).y)
+    with pytest.raises(ParameterError, match="each class needs"):
+        mtboost.datasets.make_fraud_scenes("scene2", positive_rate=np.uint8(1), scale=0.01)
+    mtboost.datasets.make_fraud_scenes(missing=1e-320, scale=0.01)
