@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What does a balanced structure give the small task, and what does it cost?
 
 Common models only, of the same fraud scenes for every method: XGBoost on all rows (pooled), the

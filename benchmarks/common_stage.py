@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast does the common model grow, against XGBoost and LightGBM on the same rows pooled?
 
 Two shapes: few large tasks (1.17 M rows x 44 columns, 2 tasks) and many tasks (1 M x 50, 1000

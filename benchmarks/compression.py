@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much smaller does a forest become, and what does that cost? (joly2016, table 7.1)
 
 Extra trees, grown until their leaves are pure, before and after mtboost.compress(); steps by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast do the forests grow and predict, and what do they hold, against scikit-learn's?
 
 Same numbers of trees, features per node and threads, fully grown; without task splits MT-ExtraTrees

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Does boosting on output projections find out how outputs are related? (joly2016, section 23.2)
 
 The friedman1 families with 300 rows to train, 4000 to test and 16 outputs: a chain, a group, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many rows should a leaf of projected boosting have at least? (the default min_samples_leaf)
 
 Decided on training rows alone: of those of each split of many_outputs_accuracy.py, a fourth judges,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which model of many outputs is best on real data? (joly2016, tables 6.5 to 6.8, in kind)
 
 emotions and yeast (labels; label ranking average precision), atp1d and wq (numbers, standardised by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What does a round of boosting cost with 100 and 1000 outputs? (figure 6.6 of joly2016)
 
     python benchmarks/many_outputs_speed.py rounds [--outputs 100 1000] [--rounds 10]

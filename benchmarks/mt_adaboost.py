@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What does one tree for several tasks give, and which criterion? (faddoul2012, tables 1 and 3)
 
 Generated tasks that are related locally (mtboost.datasets.make_related_tasks) with the numbers of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What do task splits give on Landmine and School? (figures 1b and 1c of simm2014)
 
 Landmine: area under the ROC curve, averaged over 29 fields, 75 % of each field and class to train.

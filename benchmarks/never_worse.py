@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is `mtboost.fit(strategy="auto")` ever worse than what one would do without it?
 
 School, Landmine, and generated families of tasks that are related in seven ways (balanced sizes and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What do TaskObjective and TaskQuitting cost a round of stock training?
 
 Each library trains on one million rows with its own trees: with its own objective and metric, and

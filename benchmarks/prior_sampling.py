@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What does a prior on features give, and what does drawing by it cost? (eruhimov2007)
 
 Boosting with all features (GBT), with features drawn by the importances of the other problems

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What do projections of the labels cost and save? (figures 5.1 and 5.4 of joly2016)
 
 Delicious (983 labels): seconds to fit, and label ranking average precision on its test rows, of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """School and Landmine: how do mtboost and the usual alternatives do, with equal care for each?
 
 Every method is tuned by inner validation on the training rows alone (grid of depths and child

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fraud scenes through every way into the stock trainers: which AUC does each task get?
 
 Both stages by hand, as a user with a training script of his own would: a common model through one

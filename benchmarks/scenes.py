@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fraud scenes over several seeds: what does mtboost gain for the small task?
 
 The models are those of examples/fraud_scenes.py, on new data for every seed. Differences are paired

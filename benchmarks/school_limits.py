@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is left to find on School: explained variance by more rows, and by mixtures of methods.
 
 - rows: one good setting of the common model, trained on 45, 60, 75 and 90 % of each school's rows

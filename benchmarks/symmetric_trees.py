@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What symmetric trees bring, and noise in their cuts: held-out scores and times.
 
 Data and scores are those of never_worse.py. The common model alone (no specific ones) is trained by

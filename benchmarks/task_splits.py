@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Task splits on School and Landmine: what is a task column worth, its penalty, and descriptors?
 
 One common model of all tasks, nothing else. Depth (or number of leaves) and rounds are chosen on a

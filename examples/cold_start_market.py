@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A new market with few rows: what can be learnt of it from those that are there already?
 
 Eight markets sell the same goods. In all of them the same eight of 80 columns drive demand, each

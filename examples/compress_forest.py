@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A forest compressed to a few hundred of its nodes, which predict better than all of them.
 
 Extra trees on 300 rows of Friedman's first problem (five columns matter, five do not). The number

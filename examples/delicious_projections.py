@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hundreds of labels for the price of a few: forests on random projections of the labels.
 
 Delicious (Mulan; 16 105 pages, 983 tags, 500 words) is not part of this project. It is read from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small and a large fraud scene: which way of training serves each of them best?
 
 Known frauds are few, so little is trained on and much is tested on. All models have the same tree

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Three payment products with different columns: train together, score each with plain XGBoost.
 
 Every product is a task with a table of its own. The common model uses the columns that all tables

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spend, loyalty and visits of a shop's customers: one model of three kinds of label.
 
 What a customer spends is an amount, whether one stays a class, how often one comes a count. Spend

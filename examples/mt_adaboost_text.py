@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two people sort mail of the same kind into folders of their own: one collection, two label sets.
 
 One has five folders by topic, the other asks only whether a mail matters for a lawsuit. No label of

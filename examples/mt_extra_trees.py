@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trees that divide tasks where they differ, and share them where they do not.
 
 Thirty tasks of very different size come from three groups: in one the first column drives the

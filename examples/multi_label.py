@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A hundred tags of support tickets, most of which nobody has looked at.
 
 A ticket's tags follow from a few hidden topics. Each team checks only its own tags, so

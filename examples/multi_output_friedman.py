@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many trees do sixteen related outputs take? (figure 6.1 of joly2016)
 
 Sixteen outputs are one function and noise of their own (a group), each is the one before it and

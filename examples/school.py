@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exam scores of pupils in 139 London schools: one task per school, 22 to 251 pupils each.
 
 The data (Inner London Education Authority; 15 362 pupils, 27 columns) is not part of this project.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a plain xgboost.train script to multi-task in two added lines.
 
 The script on top is ordinary: matrices, parameters, early stopping. Below it the same call is made

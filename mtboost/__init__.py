@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Multi-task gradient-boosted trees as ordinary XGBoost or LightGBM boosters."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Types of the extension; what a call does is written at its definition in cpp/core.
 # Arrays must be C-contiguous and of exactly these types; tables may have any strides.
 

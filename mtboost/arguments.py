@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments of :func:`mtboost.fit` and its kin, checked and completed before any work starts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replace a file in one step: a reader finds the old content or the new one, never a part.
 
 The new content is written to a temporary file in the same directory, ``.mtboost-<key>-<n>.tmp``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What mtboost asks of the library whose boosters it makes, told in the order in which fit() asks.
 
 XGBoost answers in xgboost/backend.py, LightGBM in lightgbm/backend.py. Margins are arrays of shape

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one would do without mtboost, for comparison: the plain library, pooled or task by task."""
 
 from __future__ import annotations

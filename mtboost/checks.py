@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of parameters, checked by name: integers, numbers, choices, switches.
 
 Every message reads ``name must be <what is allowed>, found <what was given>``.

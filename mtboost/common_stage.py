@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The common model as each task follows it: its rounds, its leaf values, its objective."""
 
 from __future__ import annotations

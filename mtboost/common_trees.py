@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The common model's trees: one booster, and where a task has leaf values of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training or validation rows of all tasks, ready for either stage."""
 
 from __future__ import annotations

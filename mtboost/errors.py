@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every exception and warning mtboost raises.
 
 A message says what is wrong, where, and how to mend it.

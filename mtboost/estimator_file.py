@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the file of an estimator holds: plain values and arrays (docs/model_file.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scikit-learn estimators: parameters in, :func:`mtboost.fit`, attributes out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What other problems tell about the importance of features (eruhimov2007, section 4)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A prior on features as the weights by which they are sampled (eruhimov2007, section 3)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What growing trees with tasks has in common in both libraries."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signals such as Ctrl-C wait while steps are taken that belong together.
 
 Python runs the handlers of signals in the main thread, between any two of its instructions, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types of what JSON holds, checked before it is used.
 
 A shape is a type (``int`` is no bool, ``float`` may be written as an int), None for null, a set of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Labels, weights and base margins: one value a row, or several, checked."""
 
 import decimal

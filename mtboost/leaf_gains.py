@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gains of splits by the leaf values below them, for trees whose leaves have got other values.
 
 A leaf of weight H (the hessians of its rows) has the value w, and a node the mean of the leaves

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a file to the estimator that wrote it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objectives by the libraries' names: what their margins mean.
 
 XGBoost's names have a colon, LightGBM's have none, so that one name says whose it is.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scores per task, evaluated for all tasks in one pass.
 
 A built-in metric has the definition XGBoost 3.2 gives the metric of the same name, computed in

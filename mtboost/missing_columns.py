@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns that a task lacks, as columns that are missing in all of its rows.
 
 With ``common_features="all"`` the common model has every column of any task. Its table is the

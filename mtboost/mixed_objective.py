@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks with losses of their own in one common model: what makes them comparable.
 
 A leaf of a common tree is one number for all tasks, the Newton step on their gradients. Two numbers

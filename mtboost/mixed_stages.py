@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both stages where each task has a loss of its own.
 
 The common model grows on the losses beside each other (mixed_objective.py). To each task it is then

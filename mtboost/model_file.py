@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The file that save() writes: a ZIP archive of JSON and other members (docs/model_file.md)."""
 
 from __future__ import annotations

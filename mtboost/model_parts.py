@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model as the members of a file (docs/model_file.md), and back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fitted model of all tasks, and the ordinary boosters it is made of."""
 
 from __future__ import annotations

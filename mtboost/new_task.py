@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A task that comes after training: its rows, its objective, and what is learnt of it."""
 
 from __future__ import annotations

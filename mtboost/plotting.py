@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures; importing this module needs matplotlib."""
 
 from __future__ import annotations

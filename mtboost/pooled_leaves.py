@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partially pooled leaves: one value for all tasks, and for each task its own, shrunk towards it.
 
 A leaf's pooled value is w = -G/(H + λ). A task with the sums G_t and H_t in the leaf would have the

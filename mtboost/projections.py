@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Projections of many outputs to few components, as a user names or gives them (joly2016)."""
 
 from __future__ import annotations

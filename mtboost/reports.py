@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happened to each task during a fit."""
 
 from __future__ import annotations

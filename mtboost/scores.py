@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Split scores that a user names or writes (zhang2019, section 3.2)."""
 
 from __future__ import annotations

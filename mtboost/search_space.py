@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which settings :func:`mtboost.tune` tries: ranges by name, or a function of the trial."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much each task shares, found on validation rows: ``fit(strategy="auto")``.
 
 The order of the search:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What validation rows say of how much each task should share.
 
 One way is chosen for all tasks: that with less sharing only where it pays by more than one standard

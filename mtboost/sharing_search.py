@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The search for a common model: large steps, one choice after the other.
 
 How deep trees are, unless the user says; then leaves, pooled or partially pooled with much or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Estimates of many tasks, shrunk towards their mean by how much of their spread is chance."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables and labels as scikit-learn checks and scores them, with errors that are meant for users.
 
 scikit-learn's checks assume numbers that NumPy can read, and frames that are sound: others end in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SciPy matrices, checked before any library follows their indices.
 
 XGBoost, LightGBM, SciPy's conversions and the core read and write where the arrays of a sparse

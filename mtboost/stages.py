@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two stages of zhang2019: a common model of all tasks, then a specific one of each."""
 
 from __future__ import annotations

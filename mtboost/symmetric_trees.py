@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trees all nodes of whose levels have the same cut: what a user says of them."""
 
 from __future__ import annotations

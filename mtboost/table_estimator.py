@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Estimators of the core's own trees: tables and tasks as the core reads them."""
 
 from __future__ import annotations

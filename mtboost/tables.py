@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables as the user has them, behind one face.
 
 A table is not converted: XGBoost's own constructors read the user's object, and read it once. What

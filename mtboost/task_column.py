@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns of the training matrix by which nodes may divide tasks."""
 
 from __future__ import annotations

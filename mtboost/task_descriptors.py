@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What sets a task apart, as numbers by which nodes of the common model may divide tasks.
 
 A category of the task lets a node choose among all divisions of its tasks, 2^(T-1) of them, by the

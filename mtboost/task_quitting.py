@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When tasks leave the common model (zhang2019, section 3.3), whichever library trains it."""
 
 from __future__ import annotations

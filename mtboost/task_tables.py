@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mappings {task: table}, and what belongs to the rows of each table."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

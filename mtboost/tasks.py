@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which rows belong to which task.
 
 A task is known by its name, the label its rows carry. Names keep the type the user gave them (int,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many threads to use, how many a library below may use, and work in threads of Python."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What most users call: :func:`fit`, both stages of zhang2019, and :func:`train`, stage one alone.
 
 Stage one grows the common model in ``xgboost.train`` on the common columns of all tasks; tasks quit

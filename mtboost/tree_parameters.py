@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of trees as scikit-learn's estimators have them, checked, as the core counts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Search over the settings of :func:`mtboost.fit` with Optuna."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation rows: the user's own, or a part of each task's rows held out."""
 
 from __future__ import annotations

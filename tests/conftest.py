@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What several test files share."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XGBoost and LightGBM, as tests of what mtboost promises for both need them."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model files taken apart and put together again, as docs/model_file.md describes them."""
 
 import functools

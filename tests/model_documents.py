@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models as the documents XGBoost saves, to be compared to the last bit."""
 
 import json

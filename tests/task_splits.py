@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trainings with a task column, in both libraries."""
 
 import lightgbm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways to learn several tasks, each tuned by the same held-out rows: the methods of never_worse.py.
 
 A method is a function ``(train, seed, budget) -> Fitted``. It holds out a fifth of each task's rows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mtboost: extra trees with task splits, and what `mtboost.fit` can do."""
 
 from __future__ import annotations

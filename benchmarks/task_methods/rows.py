@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the methods are given and give back: rows of several tasks, a budget, a fitted model."""
 
 from __future__ import annotations

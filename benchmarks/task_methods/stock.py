@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XGBoost, LightGBM and CatBoost on one table of all tasks, and XGBoost task by task."""
 
 from __future__ import annotations

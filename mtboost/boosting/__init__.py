@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradient boosting with trees of the core's own (joly2016, chapter 6; eruhimov2007)."""
 
 from mtboost.boosting.prior_sampling import PriorSamplingClassifier, PriorSamplingRegressor

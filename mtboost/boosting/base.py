@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all boosting of the core's shares: rounds, predictions, files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boosting of classes and labels."""
 
 from __future__ import annotations

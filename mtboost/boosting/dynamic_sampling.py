@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Features drawn by a prior, and by the importances of the trees so far (eruhimov2007)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boosting whose trees look for cuts where a prior expects them (eruhimov2007)."""
 
 from __future__ import annotations

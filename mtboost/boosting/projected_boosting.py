@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boosting of many outputs whose trees are cut by few components of them (joly2016, chapter 6)."""
 
 from __future__ import annotations

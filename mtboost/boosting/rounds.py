@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rounds of boosting: a score after each, early stopping, progress, callbacks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How good margins are, by name or by a scorer of scikit-learn's; unknown labels are left out."""
 
 from __future__ import annotations

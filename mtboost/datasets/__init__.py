@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generated data whose truth is known: the best possible score of every row comes with the rows."""
 
 from mtboost.datasets.cosine_sums import CosineSum

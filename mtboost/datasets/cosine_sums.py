@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random functions of uniform columns whose variances and covariances are known exactly."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fraud scenes: what the caller gets (zhang2019, table 2)."""
 
 from __future__ import annotations

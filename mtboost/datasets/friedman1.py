@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Friedman1 families: outputs that share all, some or nothing (joly2016, section 23.2.1).
 
 All outputs are values of one function of five columns, the first regression problem of J. H.

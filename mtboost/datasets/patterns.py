@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fraud scenes: what fraud looks like.
 
 A formula takes the columns it reads and its parameters to one value a row, NaN where a column is

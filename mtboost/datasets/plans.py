@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fraud scenes: the sizes and columns of each scene, as in table 2 of zhang2019."""
 
 from collections.abc import Mapping

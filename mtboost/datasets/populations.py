@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fraud scenes: the law that the rows of each task are drawn from."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Related tasks: where rows lie in the plane, and which label they have there.
 
 A region is a Bayesian network of two nodes, the columns: the parent has a density, the child is a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Related tasks: what the caller gets (faddoul2012, section 4.1)."""
 
 from __future__ import annotations

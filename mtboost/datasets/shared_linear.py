@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear problems that depend on the same few of many columns (eruhimov2007, section 4.2)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signum: groups of columns, each half as important as the one before it (eruhimov2007)."""
 
 from __future__ import annotations

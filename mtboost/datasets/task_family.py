@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Families of tasks: seven ways in which tasks may be related, or not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forests: trees on the user's own values, without a boosting library."""
 
 from mtboost.forests.compression import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all forests share: growing, predicting, files."""
 
 from __future__ import annotations

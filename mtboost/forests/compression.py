@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """L1-based compression: a forest's nodes as features of a sparse linear model (joly2016)."""
 
 from __future__ import annotations

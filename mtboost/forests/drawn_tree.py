@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Multi-task decision trees to look at: as lines of text, and as a graph for Graphviz."""
 
 from __future__ import annotations

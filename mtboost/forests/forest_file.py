@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forests as arrays, and what is needed to grow more of their trees (docs/model_file.md)."""
 
 from __future__ import annotations

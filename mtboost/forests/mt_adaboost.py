@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AdaBoost.M1 with trees that tasks with different labels share (faddoul2012)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forests for many outputs, grown on random projections of them (joly2016, chapter 5)."""
 
 from __future__ import annotations

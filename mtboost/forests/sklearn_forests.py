@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scikit-learn's forests as the core's: the same trees, and the same predictions."""
 
 from __future__ import annotations

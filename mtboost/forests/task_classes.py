@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Labels of tasks that have each their own: which classes a task has, and all of them together."""
 
 from __future__ import annotations

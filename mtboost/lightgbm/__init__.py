@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mtboost inside stock LightGBM: callbacks and objectives for ``lightgbm.train``."""
 # ruff: noqa: E402  # nothing else may be imported before LightGBM is known to be there
 

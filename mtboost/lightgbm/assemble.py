@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our trees as a genuine ``lightgbm.Booster``.
 
 LightGBM's model file is text, and a model is assembled around a *frame*: the document of a booster

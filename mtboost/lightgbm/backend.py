@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LightGBM, as the two stages need it: see :class:`~mtboost.backend.Backend`."""
 
 from __future__ import annotations

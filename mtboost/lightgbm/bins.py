@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LightGBM's bins of a data set, as the table of bin numbers that the grower reads.
 
 ``Dataset.save_binary`` writes everything that LightGBM trains on, also where the raw data has been

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our trees inside LightGBM's own training loop.
 
 ``lightgbm.train`` asks its booster for little: ``update``, ``eval_train`` and ``eval_valid`` each

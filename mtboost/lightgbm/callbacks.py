@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Callbacks that make ``lightgbm.train`` multi-task."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What mtboost relies on in the installed LightGBM, in one place.
 
 Every use of an undocumented behaviour stands in this file or says here which file holds it:

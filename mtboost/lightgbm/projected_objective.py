@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LightGBM's own trees of one output, for many: each output takes its multiple of every tree."""
 
 from __future__ import annotations

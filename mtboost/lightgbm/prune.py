@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A booster without some of its columns, for rows in which they are missing.
 
 See mtboost/xgboost/prune.py. Where a missing value goes is LightGBM's own rule: in a node whose

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A booster with task splits, as the booster of one task; see mtboost/xgboost/resolve.py."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LightGBM's random streams, so that sampled trees see the same rows and columns as its own.
 
 docs/lightgbm_arithmetic.md, section 7, tells the rules.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mtboost inside stock XGBoost: callbacks and objectives for ``xgboost.train``."""
 
 from mtboost.xgboost.assemble import combine

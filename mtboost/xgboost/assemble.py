@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our trees as a genuine ``xgboost.Booster``.
 
 A model is assembled around a *frame*: the document of a booster that XGBoost itself initialised

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XGBoost's own trees, whose structure counts all tasks alike while the leaves count all rows."""
 
 from __future__ import annotations

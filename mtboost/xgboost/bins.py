@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XGBoost's bins of a training matrix, as the table of bin numbers that the grower reads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The core's boosting of many outputs as a genuine ``xgboost.Booster``.
 
 Margins keep their bits. The constants F₀ that the core starts from therefore stand in the leaves of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our trees inside XGBoost's own training loop.
 
 ``xgboost.train`` asks its booster for three things a round: ``update``, ``eval_set``, and now and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Callbacks that make ``xgboost.train`` multi-task."""
 
 from __future__ import annotations

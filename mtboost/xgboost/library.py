@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What mtboost relies on in the installed XGBoost, in one place.
 
 Every use of an undocumented behaviour (the JSON of a configuration or model, the order of calls in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables as XGBoost's matrices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of several tasks for trees that XGBoost grows itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stock XGBoost's models, whatever the number of threads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XGBoost's own trees, whose features are drawn by a prior (eruhimov2007)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XGBoost's own vector trees, whose structure is found on random projections of the gradients."""
 
 from __future__ import annotations

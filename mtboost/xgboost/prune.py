@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A booster without some of its columns, for rows in which they are missing.
 
 A node that tests such a column sends every row the same way, where missing values go. It is

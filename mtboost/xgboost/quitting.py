@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks leave the common model when it stops helping them (zhang2019, section 3.3)."""
 
 from __future__ import annotations

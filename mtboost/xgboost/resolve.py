@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A booster with task splits, as the booster of one task.
 
 Nodes that divide tasks send all rows of a task the same way. For one task each of them is replaced

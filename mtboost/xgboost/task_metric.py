@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of single tasks among those that XGBoost prints and records."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Universal Binary JSON, the subset that XGBoost writes its models in (ubjson.org, draft 12).
 
 Arrays of numbers are ndarrays, which is what trees are made of: as text a large model takes four

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trees whose leaves hold a number for each output: from ordinary trees, and to them.
 
 XGBoost 3.0 and 3.1 read the vectors from ``base_weights``; later versions from ``leaf_weights``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of parameters are read as what they mean, or refused by name, range and what was found."""
 
 import fractions

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The estimators keep scikit-learn's rules, and are mtboost.fit underneath."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The importance of a feature for a task is that of the task's booster, both stages together."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A library's parameters mean in mtboost what they mean there, by whatever name."""
 
 import numpy as np

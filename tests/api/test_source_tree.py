@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In a source tree without the compiled extension the message says what to do."""
 
 import shutil

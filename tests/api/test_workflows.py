@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The continuous integration runs actions as they were when they were chosen."""
 
 import re

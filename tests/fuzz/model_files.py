@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged and forged model files, read in child processes; and saves that are killed.
 
 ``run(seed, number)`` saves a model of every kind, changes each file `number` times, and lets a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C at random moments: does the process survive, and does it train the same model afterwards?
 
 :func:`send_signals` runs an entry in a child process again and again and sends SIGINT to it at a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A few signals for each entry; ``python tests/fuzz/signals.py`` sends as many as one likes."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finished boosters for other libraries to load, and what the library that made them predicts.
 
 A backend is a library whose boosters mtboost makes. What the tests here need to know of it is in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The boosters that other libraries load: of each backend, way of training and kind of label."""
 
 from functools import cache

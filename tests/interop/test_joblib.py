@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """joblib dumps our models and boosters, and hands them to other processes."""
 
 import joblib

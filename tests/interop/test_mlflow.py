@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLflow logs our training and our models, and serves them."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our boosters run in ONNX Runtime."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optuna searches over our training, and prunes it."""
 
 import pytest

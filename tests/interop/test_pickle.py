@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our boosters, models and callbacks are copied and pickled like XGBoost's.
 
 Models and estimators of mtboost are in tests/robustness/test_save.py and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """skops, scikit-learn's file format without pickle, holds our boosters, models and estimators."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Treelite reads our boosters, and tl2cgen compiles what it has read."""
 
 import numpy as np

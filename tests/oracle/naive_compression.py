@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slow twin of cpp/core/forest/compression: a dense matrix of indicators, and a plain loop."""
 
 from dataclasses import dataclass

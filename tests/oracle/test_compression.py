@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compressed forests against a dense twin, step for step, and against what must hold of them."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each loss against its definition in NumPy float64, and the rules every loss keeps."""
 
 import numpy as np

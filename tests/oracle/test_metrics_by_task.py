@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of all tasks in one pass equal those of scikit-learn and XGBoost, task by task."""
 
 import math

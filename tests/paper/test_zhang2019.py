@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The procedure of zhang2019: quitting (3.3), specific models (3.4), their sum (eq. 7).
 
 The split scores of section 3.2 have their own slow twin in tests/oracle.

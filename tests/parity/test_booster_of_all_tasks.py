@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`booster()` without a task has an output for each, whose margins are those of its own booster.
 
 Bit for bit, whatever sets the tasks apart: own leaf values, rounds, specific models, nodes that

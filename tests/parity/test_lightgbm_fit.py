@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mtboost.fit(backend="lightgbm"): where it is LightGBM bit for bit, and what is LightGBM's own."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A booster with task splits, made the booster of one task, gives that task the same margins.
 
 Bit for bit, in both libraries; of tables with names of categories and of codes alone.

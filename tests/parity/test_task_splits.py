@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Task splits inside the libraries' own training loops.
 
 Without a penalty the task column is a category like others and training is stock training, bit for

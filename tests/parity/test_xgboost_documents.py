@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model documents in UBJSON: what is read is XGBoost's own JSON, what is written XGBoost reads."""
 
 import numpy as np

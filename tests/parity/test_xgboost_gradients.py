@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The losses' gradients and refitted leaves are XGBoost's, bit for bit.
 
 Compared: every objective of ``_core.Loss`` on the CPU, with and without weights, for one output and

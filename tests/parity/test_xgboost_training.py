@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training loop stays XGBoost's: callbacks, metrics, continuation and wrappers behave as ever.
 
 With the plain score everything seen or saved equals stock training to the last bit; with the other

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """With the plain score, TaskSplit grows in ``xgboost.train`` the very trees XGBoost grows.
 
 Compared is the whole model document: structures, default directions, thresholds, categories, leaf

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fraud scenes: sizes of table 2, the law of the rows, and a Bayes score that is one.
 
 Seeds are fixed, so each test passes or fails for good. Bounds are stated as the number of standard

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What several of these tests share."""
 
 from collections.abc import Iterator

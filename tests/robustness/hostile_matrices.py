@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SciPy matrices whose arrays do not fit together, and every entry that takes such a matrix.
 
 Run as a program it hands each matrix to the entries of one group, and prints how each call ends. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A file is replaced in one step, whatever was there and whenever the process is killed."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that generated input has found to end in errors that were not meant for the user.
 
 tests/fuzz/calls.py generates more; each case here once ended in an error of a library below, or in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input gets one clear error before any training; odd but legal input trains.
 
 Reading of tables, labels, weights and task labels has tests of its own (test_tables.py,

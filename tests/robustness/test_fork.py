@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that has trained can be forked, and the child can train."""
 
 import multiprocessing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C ends training within a round, and the process goes on as if nothing had been trained."""
 
 import contextlib

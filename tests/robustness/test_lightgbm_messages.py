@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mtboost leaves LightGBM's messages as they were: what is printed, how much, and where to."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model file that is damaged is refused, and a forged one never leaves its arrays."""
 
 import io

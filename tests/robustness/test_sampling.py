@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sampled rows and columns follow XGBoost's law, though not its very draws.
 
 Expected frequencies are exact, by listing all draws. A test fails if the chi-square statistic of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model file is whole or was never written; what is read back is the same model."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several machines are refused, by whatever is given to the libraries and by what trains itself.
 
 A collective of XGBoost, and LightGBM's network, belong to a thread. Objects may be made before it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged SciPy matrices are refused by every entry; odd but legal ones mean what SciPy means."""
 
 import os

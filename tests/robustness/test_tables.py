@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables, labels and weights of any kind are read alike, or refused with one clear error."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Task labels of any kind become names and codes, or one clear error."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mtboost and the XGBoost below it use the threads they are given, and leave the caller's alone."""
 
 import os

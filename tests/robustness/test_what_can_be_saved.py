@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be trained can be saved: names, labels and parameters work, or fit refuses them."""
 
 import datetime
