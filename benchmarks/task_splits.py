@@ -25,7 +25,7 @@ from real_data import Task
 
 import mtboost.lightgbm
 import mtboost.xgboost
-from mtboost.task_descriptors import describe_tasks
+from mtboost.trees.task_descriptors import describe_tasks
 
 CUTS = (None, 0.0, 0.5, 1.0, 2.0, "descriptors")
 SIZES = (2, 4, 6)  # depth; LightGBM has 2 to the power of it leaves

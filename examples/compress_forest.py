@@ -47,7 +47,7 @@ def main() -> None:
 
 def save_plot(
     forest: ExtraTreesRegressor,
-    small: mtboost.forests.CompressedForestRegressor,
+    small: mtboost.estimators.forests.CompressedForestRegressor,
     X: FloatArray,
     y: FloatArray,
 ) -> None:

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.forests import MTAdaBoostClassifier
+from mtboost.estimators.forests import MTAdaBoostClassifier
 
 N_WORDS, N_TOPICS, WORDS_IN_A_MAIL = 300, 10, 40
 FOLDERS = np.array(["business", "legal", "influence", "arrangement", "personal"])

@@ -15,16 +15,15 @@ if importlib.util.find_spec("mtboost._core") is None:  # before anything that ne
 
 from mtboost import datasets, errors, metrics
 from mtboost import xgboost as xgboost
-from mtboost.boosting import (
+from mtboost.base.dataset import Dataset
+from mtboost.estimators.boosting import (
     PriorSamplingClassifier,
     PriorSamplingRegressor,
     ProjectedBoostingClassifier,
     ProjectedBoostingRegressor,
 )
-from mtboost.dataset import Dataset
-from mtboost.estimators import MultiTaskClassifier, MultiTaskRegressor
-from mtboost.feature_priors import feature_prior, resample_series
-from mtboost.forests import (
+from mtboost.estimators.feature_priors import feature_prior, resample_series
+from mtboost.estimators.forests import (
     MTAdaBoostClassifier,
     MTDecisionTreeClassifier,
     MTExtraTreesClassifier,
@@ -33,10 +32,13 @@ from mtboost.forests import (
     ProjectedForestRegressor,
     compress,
 )
-from mtboost.models import MultiTaskModel, load_model
-from mtboost.scores import make_split_score
-from mtboost.training import fit, train
-from mtboost.tuning import tune
+from mtboost.estimators.load import load_model
+from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
+from mtboost.model.fitting import fit
+from mtboost.model.model import MultiTaskModel
+from mtboost.model.tuning import tune
+from mtboost.trees.split_scores import make_split_score
+from mtboost.xgboost.train import train
 
 __version__ = "0.1.0"
 __all__ = [

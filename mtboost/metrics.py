@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from mtboost.base.checks import did_you_mean
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
-from mtboost.tasks import TaskSet, did_you_mean
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 

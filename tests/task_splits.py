@@ -8,8 +8,8 @@ import xgboost
 
 import mtboost.lightgbm
 import mtboost.xgboost
+from mtboost.base.tables import as_table
 from mtboost.lightgbm import resolve as lightgbm_resolve
-from mtboost.tables import as_table
 from mtboost.xgboost import resolve as xgboost_resolve
 from mtboost.xgboost.library import check_readable
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from mtboost.checks import check_choice, check_number, check_seed
+from mtboost.base.checks import check_choice, check_number, check_seed
 from mtboost.datasets.patterns import FloatArray, FraudConcept, draw_patterns, intercept_for
 from mtboost.datasets.plans import SCENES, plan_rates, plan_rows
 from mtboost.datasets.populations import MAX_MISSING, Rows, Table, draw_populations

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from mtboost.checks import LARGEST_SCALE, check_count, check_number, check_seed
+from mtboost.base.checks import LARGEST_SCALE, check_count, check_number, check_seed
 from mtboost.errors import ParameterError
 
 FloatArray = npt.NDArray[np.float64]

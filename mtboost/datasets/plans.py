@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtboost.checks import check_count, check_number
+from mtboost.base.checks import check_count, check_number
 from mtboost.errors import ParameterError
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from mtboost.checks import check_count, check_number, check_seed
+from mtboost.base.checks import check_count, check_number, check_seed
 from mtboost.datasets.regions import (
     FloatArray,
     LabelArray,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.checks import check_count, check_seed
+from mtboost.base.checks import check_count, check_seed
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from mtboost.checks import LARGEST_SCALE, check_choice, check_count, check_number, check_seed
+from mtboost.base.checks import LARGEST_SCALE, check_choice, check_count, check_number, check_seed
 from mtboost.datasets.cosine_sums import CosineSum, FloatArray, draw_cosine_sum, mix
 from mtboost.errors import ParameterError
 

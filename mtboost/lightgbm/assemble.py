@@ -20,9 +20,9 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.checks import check_count, check_type
+from mtboost.base.checks import check_count, check_type
 from mtboost.errors import DataError, ModelFormatError, UnsupportedError
-from mtboost.leaf_gains import Splits, gains_of_values
+from mtboost.trees.leaf_gains import Splits, gains_of_values
 
 Array = npt.NDArray[Any]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LightGBM, as the two stages need it: see :class:`~mtboost.backend.Backend`."""
+"""LightGBM, as the two stages need it: see :class:`~mtboost.trees.backend.Backend`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.backend import Backend, Margins, Params, UntrainableError, read_number
+from mtboost.base.labels import FloatArray
+from mtboost.base.tables import Columns, Table
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.feature_weights import FeaturePrior
-from mtboost.labels import FloatArray
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.callbacks import TaskSplit
 from mtboost.lightgbm.library import (
@@ -45,7 +45,10 @@ from mtboost.lightgbm.prune import without_columns
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
 from mtboost.lightgbm.resolve import resolve_descriptors, resolve_task
-from mtboost.losses import (
+from mtboost.metrics import Metric, default_metric
+from mtboost.trees.backend import Backend, Margins, Params, UntrainableError, read_number
+from mtboost.trees.feature_weights import FeaturePrior
+from mtboost.trees.losses import (
     TaskLoss,
     check_labels,
     has_log_link,
@@ -53,14 +56,11 @@ from mtboost.losses import (
     main_name,
     make_lightgbm_loss,
 )
-from mtboost.metrics import Metric, default_metric
-from mtboost.pooled_leaves import PooledTrees, Pooling
-from mtboost.scores import Beta, Score
-from mtboost.symmetric_trees import Symmetric
-from mtboost.tables import Columns, Table
-from mtboost.task_column import AddedColumns
-from mtboost.task_quitting import rounds_of_rows
-from mtboost.tasks import TaskName, TaskSet
+from mtboost.trees.pooled_leaves import PooledTrees, Pooling
+from mtboost.trees.split_scores import Beta, Score
+from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.task_column import AddedColumns
+from mtboost.trees.task_quitting import rounds_of_rows
 
 # Fewer cells (rows times features) are trained faster by one thread of LightGBM than by the core.
 _SMALL = 100_000

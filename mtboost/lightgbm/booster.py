@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.base.interrupts import uninterrupted
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.growth import TaskGrowth, naming_the_round
-from mtboost.interrupts import uninterrupted
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.bins import bin_matrix, threshold_of
 from mtboost.lightgbm.library import (
@@ -37,11 +37,11 @@ from mtboost.lightgbm.library import (
     version,
 )
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
-from mtboost.losses import check_labels, is_multiclass, make_lightgbm_loss
-from mtboost.pooled_leaves import Pooling, TaskValues
-from mtboost.symmetric_trees import Symmetric
-from mtboost.task_column import TaskColumn, grower_arguments
-from mtboost.tasks import TaskSet
+from mtboost.trees.growth import TaskGrowth, naming_the_round
+from mtboost.trees.losses import check_labels, is_multiclass, make_lightgbm_loss
+from mtboost.trees.pooled_leaves import Pooling, TaskValues
+from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.task_column import TaskColumn, grower_arguments
 
 DoubleArray = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.float32]

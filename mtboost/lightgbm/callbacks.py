@@ -8,16 +8,16 @@ from typing import Any
 
 import lightgbm
 
-from mtboost.checks import check_pairs
+from mtboost.base.checks import check_pairs
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import UnsupportedError
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.booster import GrowingBooster, take_over
 from mtboost.lightgbm.library import check_version, rows_of_subset
-from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
-from mtboost.scores import Beta, Score, make_split_score
-from mtboost.symmetric_trees import check_symmetric
-from mtboost.task_column import make_task_column
-from mtboost.tasks import TaskName, TaskSet
+from mtboost.trees.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
+from mtboost.trees.split_scores import Beta, Score, make_split_score
+from mtboost.trees.symmetric_trees import check_symmetric
+from mtboost.trees.task_column import make_task_column
 
 
 class TaskSplit:

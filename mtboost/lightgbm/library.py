@@ -44,11 +44,11 @@ import numpy.typing as npt
 import scipy.sparse
 
 from mtboost import _core
-from mtboost.checks import is_integer, refuse
+from mtboost.base.checks import is_integer, refuse
+from mtboost.base.interrupts import restored, uninterrupted
+from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, UnsupportedError
-from mtboost.growth import check_groups
-from mtboost.interrupts import restored, uninterrupted
-from mtboost.threads import default_n_threads
+from mtboost.trees.growth import check_groups
 
 try:
     import lightgbm

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from mtboost.base.labels import FloatArray
+from mtboost.base.tables import Table
 from mtboost.errors import DataError, MissingDependencyError
-from mtboost.labels import FloatArray
-from mtboost.tables import Table
-from mtboost.task_column import AddedColumns, names_of_added
+from mtboost.trees.task_column import AddedColumns, names_of_added
 
 # Characters that LightGBM refuses in names, and two that would end the line they are written in.
 _FORBIDDEN = set('[]{}":,\n\r')

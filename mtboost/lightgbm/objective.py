@@ -10,10 +10,10 @@ import lightgbm
 import numpy as np
 
 from mtboost import _core
+from mtboost.base.tasks import TaskSet
 from mtboost.lightgbm.library import arithmetic, check_one_machine, rows_of_subset
-from mtboost.losses import make_lightgbm_loss
-from mtboost.task_objective import BaseTaskObjective, Pair
-from mtboost.tasks import TaskSet
+from mtboost.trees.losses import make_lightgbm_loss
+from mtboost.trees.task_objective import BaseTaskObjective, Pair
 
 
 class TaskObjective(BaseTaskObjective):

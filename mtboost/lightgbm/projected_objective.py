@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.checks import check_seed, check_switch, check_type
+from mtboost.base.checks import check_seed, check_switch, check_type
+from mtboost.base.labels import as_known_labels, as_label_weights
+from mtboost.base.sparse_tables import checked_sparse
+from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.labels import as_known_labels, as_label_weights
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.library import (
     become,
@@ -26,10 +28,8 @@ from mtboost.lightgbm.library import (
     read_parameters,
     scores_in_training,
 )
-from mtboost.losses import inverse_link, main_name
-from mtboost.projections import Projection, check_projection, make_projection
-from mtboost.sparse_tables import checked_sparse
-from mtboost.threads import default_n_threads
+from mtboost.trees.losses import inverse_link, main_name
+from mtboost.trees.projections import Projection, check_projection, make_projection
 
 FloatArray = npt.NDArray[np.float32]
 DoubleArray = npt.NDArray[np.float64]

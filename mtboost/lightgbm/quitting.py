@@ -11,7 +11,8 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.checks import check_type
+from mtboost.base.checks import check_type, did_you_mean, listed
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.lightgbm.library import (
     check_one_machine,
@@ -20,10 +21,9 @@ from mtboost.lightgbm.library import (
     scores_in_training,
 )
 from mtboost.lightgbm.objective import TaskObjective
-from mtboost.losses import inverse_link, main_name
 from mtboost.metrics import Metric, default_metric
-from mtboost.task_quitting import TaskWatch
-from mtboost.tasks import TaskName, TaskSet, did_you_mean, listed
+from mtboost.trees.losses import inverse_link, main_name
+from mtboost.trees.task_quitting import TaskWatch
 
 FloatArray = npt.NDArray[np.float64]
 

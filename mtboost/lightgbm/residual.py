@@ -10,13 +10,13 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.checks import check_type
+from mtboost.base.checks import check_type
+from mtboost.base.tables import Table, as_table
+from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.lightgbm.library import read_parameters
 from mtboost.lightgbm.matrices import predict_margin
-from mtboost.tables import Table, as_table
-from mtboost.task_quitting import rounds_of_rows
-from mtboost.tasks import TaskName
+from mtboost.trees.task_quitting import rounds_of_rows
 
 
 def residual_margin(

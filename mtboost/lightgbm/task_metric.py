@@ -11,13 +11,13 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.checks import check_pairs
+from mtboost.base.checks import check_pairs
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError
 from mtboost.lightgbm.library import check_one_machine, labels_and_weights
 from mtboost.lightgbm.objective import TaskObjective
-from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, get_metric, scores_by_task
-from mtboost.tasks import TaskSet
+from mtboost.trees.losses import inverse_link
 
 Scores = list[tuple[str, float, bool]]
 

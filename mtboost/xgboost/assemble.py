@@ -17,9 +17,9 @@ import numpy.typing as npt
 import scipy.sparse
 import xgboost
 
-from mtboost.checks import check_count, check_type
+from mtboost.base.checks import check_count, check_type
 from mtboost.errors import DataError, ModelFormatError
-from mtboost.leaf_gains import Splits, gains_of_values
+from mtboost.trees.leaf_gains import Splits, gains_of_values
 from mtboost.xgboost.ubjson import decode, encode
 
 Document = dict[str, Any]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XGBoost, as the two stages need it: see :class:`~mtboost.backend.Backend`."""
+"""XGBoost, as the two stages need it: see :class:`~mtboost.trees.backend.Backend`."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.backend import Backend, Margins, Params, read_number
-from mtboost.checks import check_choice
+from mtboost.base.checks import check_choice
+from mtboost.base.labels import FloatArray
+from mtboost.base.tables import Columns, Table
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.threads import openmp_threads
 from mtboost.errors import ParameterError
-from mtboost.feature_weights import (
+from mtboost.metrics import Metric, default_metric
+from mtboost.trees.backend import Backend, Margins, Params, read_number
+from mtboost.trees.feature_weights import (
     FeaturePrior,
     feature_shares,
     sampled_fraction,
     sampling_weights,
 )
-from mtboost.labels import FloatArray
-from mtboost.losses import TaskLoss, check_labels, inverse_link, make_loss
-from mtboost.metrics import Metric, default_metric
-from mtboost.pooled_leaves import PooledTrees, Pooling
-from mtboost.scores import Beta, Score
-from mtboost.symmetric_trees import Symmetric
-from mtboost.tables import Columns, Table
-from mtboost.task_column import AddedColumns
-from mtboost.tasks import TaskName, TaskSet
-from mtboost.threads import openmp_threads
+from mtboost.trees.losses import TaskLoss, check_labels, inverse_link, make_loss
+from mtboost.trees.pooled_leaves import PooledTrees, Pooling
+from mtboost.trees.split_scores import Beta, Score
+from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.task_column import AddedColumns
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import (

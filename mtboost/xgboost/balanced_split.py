@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
+from mtboost.base.task_weights import TaskWeight
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.losses import is_multiclass
-from mtboost.task_objective import Pair
-from mtboost.task_weights import TaskWeight
-from mtboost.tasks import TaskName, TaskSet
+from mtboost.trees.losses import is_multiclass
+from mtboost.trees.task_objective import Pair
 from mtboost.xgboost import assemble
 from mtboost.xgboost.library import (
     check_has_split_gradient,

@@ -22,13 +22,13 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError
-from mtboost.growth import TaskGrowth, naming_the_round
-from mtboost.losses import check_labels, make_loss
-from mtboost.pooled_leaves import Pooling, TaskValues
-from mtboost.symmetric_trees import Symmetric
-from mtboost.task_column import TaskColumn, grower_arguments
-from mtboost.tasks import TaskSet
+from mtboost.trees.growth import TaskGrowth, naming_the_round
+from mtboost.trees.losses import check_labels, make_loss
+from mtboost.trees.pooled_leaves import Pooling, TaskValues
+from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.task_column import TaskColumn, grower_arguments
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import MOST_INNER_BINS, Cuts, bin_matrix
 from mtboost.xgboost.library import Settings, arithmetic, call_objective, read_settings

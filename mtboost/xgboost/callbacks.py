@@ -8,13 +8,13 @@ from typing import Any
 
 import xgboost
 
-from mtboost.checks import check_pairs
+from mtboost.base.checks import check_pairs
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import UnsupportedError
-from mtboost.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
-from mtboost.scores import Beta, Score, make_split_score
-from mtboost.symmetric_trees import check_symmetric
-from mtboost.task_column import make_task_column
-from mtboost.tasks import TaskName, TaskSet
+from mtboost.trees.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
+from mtboost.trees.split_scores import Beta, Score, make_split_score
+from mtboost.trees.symmetric_trees import check_symmetric
+from mtboost.trees.task_column import make_task_column
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster, Growth
 from mtboost.xgboost.library import check_version

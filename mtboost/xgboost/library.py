@@ -37,18 +37,17 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.checks import check_type, refuse
+from mtboost.base.checks import check_type, listed, refuse
+from mtboost.base.tables import Library, Table
+from mtboost.base.threads import default_n_threads
 from mtboost.errors import (
     MissingDependencyError,
     ModelFormatError,
     ParameterError,
     UnsupportedError,
 )
-from mtboost.feature_weights import n_sampled, sampled_fraction
-from mtboost.growth import check_groups
-from mtboost.tables import Library, Table
-from mtboost.tasks import listed
-from mtboost.threads import default_n_threads
+from mtboost.trees.feature_weights import n_sampled, sampled_fraction
+from mtboost.trees.growth import check_groups
 
 _OBJECTIVE_PARAMETERS = (
     "scale_pos_weight",

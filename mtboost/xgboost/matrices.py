@@ -12,11 +12,11 @@ import numpy.typing as npt
 import scipy.sparse
 import xgboost
 
+from mtboost.base.interrupts import restored, uninterrupted
+from mtboost.base.labels import FloatArray
+from mtboost.base.tables import Table
 from mtboost.errors import DataError
-from mtboost.interrupts import restored, uninterrupted
-from mtboost.labels import FloatArray
-from mtboost.tables import Table
-from mtboost.task_column import AddedColumns, names_of_added
+from mtboost.trees.task_column import AddedColumns, names_of_added
 from mtboost.xgboost.library import check_one_machine, check_readable
 
 

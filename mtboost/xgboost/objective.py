@@ -10,9 +10,9 @@ import numpy as np
 import xgboost
 
 from mtboost import _core
-from mtboost.losses import make_loss
-from mtboost.task_objective import BaseTaskObjective, Pair
-from mtboost.task_weights import TaskWeight
+from mtboost.base.task_weights import TaskWeight
+from mtboost.trees.losses import make_loss
+from mtboost.trees.task_objective import BaseTaskObjective, Pair
 from mtboost.xgboost.library import arithmetic, check_one_machine, check_version
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import xgboost
 
-from mtboost.symmetric_trees import Symmetric
-from mtboost.tasks import TaskSet
+from mtboost.base.tasks import TaskSet
+from mtboost.trees.symmetric_trees import Symmetric
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import with_start
 

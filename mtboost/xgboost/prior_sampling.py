@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.checks import check_number, check_switch
+from mtboost.base.checks import check_number, check_switch
+from mtboost.base.interrupts import restored
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.feature_weights import (
+from mtboost.trees.feature_weights import (
     FLOOR,
     FeaturePrior,
     check_floor,
@@ -22,7 +23,6 @@ from mtboost.feature_weights import (
     read_importances,
     sampling_weights,
 )
-from mtboost.interrupts import restored
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.library import check_one_machine, check_samples_features, check_version
 

@@ -14,18 +14,17 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.checks import check_seed, check_switch
+from mtboost.base.checks import check_seed, check_switch, listed
+from mtboost.base.labels import as_known_labels, as_label_weights
+from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.labels import as_known_labels, as_label_weights
-from mtboost.losses import check_labels, is_multiclass, make_loss, start_scores
-from mtboost.projections import (
+from mtboost.trees.losses import check_labels, is_multiclass, make_loss, start_scores
+from mtboost.trees.projections import (
     NComponents,
     Projection,
     check_projection,
     make_projection,
 )
-from mtboost.tasks import listed
-from mtboost.threads import default_n_threads
 from mtboost.xgboost.library import (
     arithmetic,
     call_objective,

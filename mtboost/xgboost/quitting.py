@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.checks import check_type
+from mtboost.base.checks import check_type
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import UnsupportedError
-from mtboost.losses import inverse_link
 from mtboost.metrics import Metric, default_metric
-from mtboost.task_quitting import TaskWatch
-from mtboost.tasks import TaskName, TaskSet
+from mtboost.trees.losses import inverse_link
+from mtboost.trees.task_quitting import TaskWatch
 from mtboost.xgboost import assemble
 from mtboost.xgboost.balanced_split import BalancedSplit, returned_columns, returned_model
 from mtboost.xgboost.booster import GrowingBooster

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.checks import check_type
-from mtboost.task_quitting import rounds_of_rows
-from mtboost.tasks import TaskName
+from mtboost.base.checks import check_type
+from mtboost.base.tasks import TaskName
+from mtboost.trees.task_quitting import rounds_of_rows
 from mtboost.xgboost import assemble
 from mtboost.xgboost.matrices import starting_from
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.checks import check_pairs
-from mtboost.losses import inverse_link
+from mtboost.base.checks import check_pairs
+from mtboost.base.tasks import TaskSet
 from mtboost.metrics import Metric, get_metric, scores_by_task
-from mtboost.tasks import TaskSet
+from mtboost.trees.losses import inverse_link
 from mtboost.xgboost.library import check_one_machine
 from mtboost.xgboost.objective import TaskObjective
 

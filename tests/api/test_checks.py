@@ -6,7 +6,7 @@ import fractions
 import numpy as np
 import pytest
 
-from mtboost.checks import (
+from mtboost.base.checks import (
     LARGEST_COUNT,
     check_choice,
     check_count,

@@ -290,7 +290,7 @@ def test_the_number_of_rounds_depends_on_the_strategy(monkeypatch):
     estimator = MultiTaskRegressor(max_depth=1, specific_rounds=0, patience=None)
     estimator.fit(NUMBERS, VALUES, task=SHOP)
     assert set(estimator.quit_round_.values()) == {100}
-    monkeypatch.setattr("mtboost.training._AUTO_ROUNDS", 3)
+    monkeypatch.setattr("mtboost.model.fitting._AUTO_ROUNDS", 3)
     estimator.set_params(strategy="auto", patience=5).fit(NUMBERS, VALUES, task=SHOP)
     assert set(estimator.quit_round_.values()) <= {0, 1, 2, 3}
 
@@ -464,7 +464,7 @@ def test_x_is_handed_on_as_it_is(X, monkeypatch):
         seen.append(X)
         return mtboost.fit(X, *args, **kwargs)
 
-    monkeypatch.setattr("mtboost.estimators.fit", spy)
+    monkeypatch.setattr("mtboost.estimators.multi_task.fit", spy)
     task = "shop" if X is FRAME else None
     MultiTaskRegressor(task=task, **FAST).fit(X, VALUES)
     assert seen[0] is X

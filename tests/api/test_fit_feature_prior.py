@@ -8,8 +8,8 @@ import xgboost
 from model_documents import trees
 
 import mtboost
+from mtboost.base.tables import as_table
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.tables import as_table
 from mtboost.xgboost.library import check_readable
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")

@@ -30,8 +30,8 @@ from mtboost import (
     _core,
     compress,
 )
+from mtboost.base.archive import FORMAT
 from mtboost.errors import ModelFormatError
-from mtboost.model_file import FORMAT
 
 N_ROWS = 120
 RNG = np.random.default_rng(0)
@@ -348,7 +348,7 @@ def test_there_is_nothing_to_save_before_fit(tmp_path):
         ProjectedForestClassifier(),
         MTDecisionTreeClassifier(),
         MTAdaBoostClassifier(),
-        mtboost.forests.CompressedForestRegressor(),
+        mtboost.estimators.forests.CompressedForestRegressor(),
     ):
         with pytest.raises(NotFittedError):
             estimator.save(tmp_path / "forest.mtb")
@@ -604,7 +604,7 @@ def test_a_pickle_with_other_arrays_is_refused(made):
 
 def test_an_older_mtboost_asks_to_upgrade(made, tmp_path, monkeypatch):
     path, _ = raw_of(made, "a tree", tmp_path)
-    monkeypatch.setattr("mtboost.model_file.FORMAT", 4)  # as before there were digests
+    monkeypatch.setattr("mtboost.base.archive.FORMAT", 4)  # as before there were digests
     with pytest.raises(ModelFormatError, match=r"format 5; this mtboost reads up to 4: upgrade"):
         mtboost.load_model(path)
 

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mtboost import _core
 from mtboost.errors import DataError, ParameterError
-from mtboost.forests import MTAdaBoostClassifier, MTDecisionTreeClassifier
+from mtboost.estimators.forests import MTAdaBoostClassifier, MTDecisionTreeClassifier
 
 # Inbox "x" sorts mail into three folders, "y" into two; both follow the first two columns.
 N_ROWS = 300
@@ -400,7 +400,7 @@ def test_bad_sparse_tables_are_refused(model):
 
 def test_a_tree_that_there_is_none_of_is_refused():
     model = clone(BOOSTED).fit(X, Y, task=INBOX)
-    with pytest.raises(ParameterError, match="There is no tree 9"):
+    with pytest.raises(ParameterError, match="tree must be an integer from -5 to 4, found 9"):
         model.to_text(9)
     assert "digraph" in model.to_graphviz(-1)
 

@@ -15,7 +15,7 @@ from sklearn.model_selection import cross_val_score
 
 import mtboost
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.feature_weights import n_sampled, sampled_fraction
+from mtboost.trees.feature_weights import n_sampled, sampled_fraction
 from mtboost.xgboost import PriorFeatureSampling, ProjectedObjective, TaskSplit
 from mtboost.xgboost.callbacks import InOrder
 from mtboost.xgboost.library import version

@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mtboost
 from mtboost import ProjectedBoostingClassifier, ProjectedBoostingRegressor
-from mtboost.boosting.scoring import label_ranking_average_precision, mean_r2
 from mtboost.errors import DataError, ParameterError
+from mtboost.estimators.boosting.scoring import label_ranking_average_precision, mean_r2
 
 STRATEGIES = ["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
 LOSSES = ["squared_error", "absolute_error", "huber"]

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mtboost import ProjectedForestClassifier, ProjectedForestRegressor
 from mtboost.errors import DataError, ParameterError
-from mtboost.forests.projected import _principal_components
+from mtboost.estimators.forests.projected import _principal_components
 
 X, LABELS = make_multilabel_classification(
     400, 12, n_classes=20, n_labels=4, allow_unlabeled=True, random_state=0

@@ -9,14 +9,14 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import mean_squared_error
 
 import mtboost
-from mtboost.dataset import Dataset
+from mtboost.base.dataset import Dataset
+from mtboost.base.validation import hold_out
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, get_metric
-from mtboost.sharing_evidence import _curves, _shared_rounds, pays_for_all
-from mtboost.sharing_search import search
-from mtboost.shrinkage import shrunk_means
-from mtboost.stages import MeanWatch, TwoStages, from_loss
-from mtboost.validation import hold_out
+from mtboost.model.sharing.evidence import _curves, _shared_rounds, pays_for_all
+from mtboost.model.sharing.search import search
+from mtboost.model.stages.stages import MeanWatch, TwoStages, from_loss
+from mtboost.trees.shrinkage import shrunk_means
 
 N_TASKS, N_EACH = 6, 150
 # One size of trees: the search is then a third as long.
@@ -138,11 +138,11 @@ def test_an_average_is_one_of_margins(library, objective, monkeypatch, tmp_path)
     if objective == "multi:softprob":
         y = np.digitize(y, [0.0, 1.0]).astype(float)
     models = {}
-    monkeypatch.setattr("mtboost.sharing_evidence._SHARES", (0.75,))
-    monkeypatch.setattr("mtboost.sharing_evidence.Evidence.better_alone", lambda self: [])
+    monkeypatch.setattr("mtboost.model.sharing.evidence._SHARES", (0.75,))
+    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda self: [])
     for way in ("common", "averaged", "independent"):
         monkeypatch.setattr(
-            "mtboost.sharing_evidence.Evidence.ways",
+            "mtboost.model.sharing.evidence.Evidence.ways",
             lambda self, way=way: dict.fromkeys(range(N_TASKS), way),
         )
         models[way] = fitted(library, (X, y, task), objective=library.own(objective))
@@ -167,7 +167,7 @@ def test_an_average_is_one_of_margins(library, objective, monkeypatch, tmp_path)
 def test_a_task_without_weight_has_nothing_to_be_averaged_with(library, monkeypatch):
     X, y, task = tasks_of(SAME)
     monkeypatch.setattr(
-        "mtboost.sharing_evidence.Evidence.ways",
+        "mtboost.model.sharing.evidence.Evidence.ways",
         lambda self: dict.fromkeys(range(N_TASKS), "averaged"),
     )
     model = fitted(library, (X, y, task), weight=(task > 0).astype(float))
@@ -245,7 +245,7 @@ def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_o
 
 
 def test_few_rounds_compare_settings_and_do_not_limit_the_best(library, monkeypatch):
-    monkeypatch.setattr("mtboost.sharing_search._MOST_ROUNDS", 6)
+    monkeypatch.setattr("mtboost.model.sharing.search._MOST_ROUNDS", 6)
     model = fitted(library, tasks_of(SAME), params={**OPTIONS["params"], "learning_rate": 0.1})
     # Six rounds at a rate of .1 leave half of the labels' deviations, a fourth of the loss.
     variance = np.var(tasks_of(SAME)[1])
@@ -267,8 +267,8 @@ def test_without_rounds_of_their_own_all_tasks_follow_the_common_model(library):
 
 def test_of_many_rows_a_part_is_compared(library, monkeypatch):
     data = tasks_of(OUTLIER)
-    monkeypatch.setattr("mtboost.sharing_search._MOST_ROWS", 300)
-    monkeypatch.setattr("mtboost.sharing_search._SMALL_TASK", 100)
+    monkeypatch.setattr("mtboost.model.sharing.search._MOST_ROWS", 300)
+    monkeypatch.setattr("mtboost.model.sharing.search._SMALL_TASK", 100)
     model = fitted(library, data)
     assert model.report()["rows"].sum() == 720  # four fifths of 900
     pooled = fitted(library, data, strategy="two-stage", split_score="plain", specific_rounds=0)
@@ -282,8 +282,8 @@ def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
         seen.append((train.tasks.counts.tolist(), valid.tasks.names))
         return search(stages, train, valid)
 
-    monkeypatch.setattr("mtboost.sharing.search", watched)
-    monkeypatch.setattr("mtboost.sharing_search._MOST_ROWS", 300)
+    monkeypatch.setattr("mtboost.model.sharing.plan.search", watched)
+    monkeypatch.setattr("mtboost.model.sharing.search._MOST_ROWS", 300)
     model = fitted(library, tasks_of(UNRELATED))
     assert seen == [([120, 120], (0, 3))]
     assert model.report()["rmse common"].notna().sum() == 2
@@ -293,7 +293,7 @@ def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
 
 
 def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
-    monkeypatch.setattr("mtboost.sharing_search._MOST_ROWS", 300)
+    monkeypatch.setattr("mtboost.model.sharing.search._MOST_ROWS", 300)
     X, y, task = tasks_of(OUTLIER)
     for kept in ([4], [1, 2, 3, 5]):
         own = np.isin(task, kept)
@@ -302,7 +302,7 @@ def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
 
 
 def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
-    monkeypatch.setattr("mtboost.sharing._MOST_TASKS", 4)
+    monkeypatch.setattr("mtboost.model.sharing.plan._MOST_TASKS", 4)
     report = fitted(library, tasks_of(UNRELATED, n_each=250)).report()
     # Two tasks have no way of their own to look back at, and go the way of the others.
     assert report["rmse common"].notna().all()
@@ -453,7 +453,7 @@ def test_monotone_constraints_go_without_pooling(library):
 
 
 def test_histories_are_those_that_the_scores_are_read_from(library, monkeypatch):
-    monkeypatch.setattr("mtboost.sharing_evidence.Evidence.better_alone", lambda self: [])
+    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda self: [])
     model = fitted(library, tasks_of(UNRELATED), pooling=np.inf, task_splits=False)
     assert (model.report()["sharing"] != "common").any()
     for name, report in model.reports.items():
@@ -468,7 +468,7 @@ def test_histories_are_those_that_the_scores_are_read_from(library, monkeypatch)
 
 def test_histories_of_other_steps_are_not_told(library, monkeypatch):
     monkeypatch.setattr(
-        "mtboost.sharing_evidence.Evidence.ways",
+        "mtboost.model.sharing.evidence.Evidence.ways",
         lambda self: dict.fromkeys(range(N_TASKS), "independent"),
     )
     data = tasks_of(SAME)  # of which independent models are far from the common one
@@ -485,10 +485,10 @@ def test_histories_of_other_steps_are_not_told(library, monkeypatch):
 def test_histories_are_drawn(library, way, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.setattr(
-        "mtboost.sharing_evidence.Evidence.ways",
+        "mtboost.model.sharing.evidence.Evidence.ways",
         lambda self: dict.fromkeys(range(N_TASKS), way),
     )
-    monkeypatch.setattr("mtboost.sharing_evidence.Evidence.better_alone", lambda self: [])
+    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda self: [])
     model, _ = tried(library)
     axes = model.plot_history()
     assert len(axes.get_legend().get_texts()) == N_TASKS

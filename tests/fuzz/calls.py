@@ -24,8 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # tables are small, and waiting threads spin
-
 import lightgbm
 import numpy as np
 import optuna

@@ -26,8 +26,8 @@ from typing import Any
 
 if __name__ == "__main__":  # the folder of this file is first: its modules would hide others
     sys.path[0] = str(Path(__file__).parents[1])
-# Read when the libraries are imported. Tables are small, and threads that wait for each other spin.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Read when the libraries are imported. Tables are small, and waiting threads spin.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from fuzz.protocol import FINDINGS, Subject, load_subject, subject_names
 from fuzz.workers import Result, Tally, run_cases

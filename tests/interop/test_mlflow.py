@@ -85,14 +85,14 @@ def test_a_logged_booster_is_served(example, backend, flavor):
 def test_a_logged_estimator_is_served(backend, format):
     estimator = backend.estimator().fit(SHOPS, LABELS["yes or no"])
     trusted = [
-        "mtboost.estimators.MultiTaskClassifier",
-        "mtboost.models.MultiTaskModel",
-        "mtboost.common_trees.CommonTrees",
-        "mtboost.pooled_leaves.PooledTrees",
+        "mtboost.estimators.multi_task.MultiTaskClassifier",
+        "mtboost.model.model.MultiTaskModel",
+        "mtboost.model.common_trees.CommonTrees",
+        "mtboost.trees.pooled_leaves.PooledTrees",
         f"{type(estimator.model_.common_trees.backend).__module__}."
         f"{type(estimator.model_.common_trees.backend).__name__}",
-        "mtboost.reports.TaskReport",
-        "mtboost.tables.Columns",
+        "mtboost.model.reports.TaskReport",
+        "mtboost.base.tables.Columns",
         f"{type(estimator.booster('x')).__module__}.Booster",
         "collections.OrderedDict",  # in those of LightGBM
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors of tasks, row by row: the slow twin of mtboost/task_descriptors.py."""
+"""Descriptors of tasks, row by row: the slow twin of mtboost/trees/task_descriptors.py."""
 
 from __future__ import annotations
 

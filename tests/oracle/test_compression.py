@@ -26,7 +26,7 @@ from sklearn.model_selection import KFold
 import mtboost
 from mtboost import _core
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.forests.sklearn_forests import as_core_forest
+from mtboost.estimators.forests.sklearn_forests import as_core_forest
 
 # Sums of at most a hundred numbers near 1, and a few hundred steps: rounding stays below 1e-13
 # times a hundred.

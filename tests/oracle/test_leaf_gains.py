@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
-from mtboost.backends import get_backend
-from mtboost.leaf_gains import Splits, gains_of_values
+from mtboost.model.libraries import get_backend
+from mtboost.trees.leaf_gains import Splits, gains_of_values
 
 _rng = np.random.default_rng(0)
 X = _rng.normal(size=(400, 3))

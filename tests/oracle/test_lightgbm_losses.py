@@ -10,7 +10,7 @@ import pytest
 
 from mtboost import _core
 from mtboost.errors import UnsupportedError
-from mtboost.losses import is_classification, make_lightgbm_loss
+from mtboost.trees.losses import is_classification, make_lightgbm_loss
 
 ALPHA, FAIR_C, STEP, POWER, SIGMOID = 0.7, 0.6, 0.2, 1.23, 1.7
 

@@ -4,18 +4,18 @@
 import numpy as np
 import pytest
 
-from mtboost.backends import get_backend
-from mtboost.dataset import Dataset
+from mtboost.base.dataset import Dataset
 from mtboost.errors import TrainingError
-from mtboost.losses import inverse_link, link
 from mtboost.metrics import Metric, evaluate_by_task, get_metric
-from mtboost.mixed_objective import (
+from mtboost.model.libraries import get_backend
+from mtboost.model.stages.mixed_objective import (
     gradient_function,
     measure_losses,
     metric_by_task,
     metrics_by_task,
     start_margins,
 )
+from mtboost.trees.losses import inverse_link, link
 
 N = 600
 POWER, MAX_DELTA_STEP = 1.3, 0.7

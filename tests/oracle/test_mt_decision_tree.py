@@ -7,7 +7,7 @@ import scipy.sparse
 from oracle import naive_mt_decision_tree as naive
 from sklearn.tree import DecisionTreeClassifier
 
-from mtboost.forests import MTAdaBoostClassifier, MTDecisionTreeClassifier
+from mtboost.estimators.forests import MTAdaBoostClassifier, MTDecisionTreeClassifier
 
 CRITERIA = ["joint", "sum", "max", "concat"]
 every_criterion = pytest.mark.parametrize("criterion", CRITERIA)

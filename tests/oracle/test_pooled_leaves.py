@@ -8,7 +8,7 @@ import xgboost
 
 import mtboost
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.pooled_leaves import between_task_pooling, pool_leaves
+from mtboost.trees.pooled_leaves import between_task_pooling, pool_leaves
 
 _rng = np.random.default_rng(0)
 N_TASKS = 5

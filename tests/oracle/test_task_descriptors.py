@@ -8,8 +8,8 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from oracle import naive_task_descriptors
 
-from mtboost.dataset import Dataset
-from mtboost.task_descriptors import describe_tasks
+from mtboost.base.dataset import Dataset
+from mtboost.trees.task_descriptors import describe_tasks
 
 N_TASKS = 12
 

@@ -13,7 +13,7 @@ import xgboost
 
 import mtboost
 from mtboost.datasets import make_shared_linear, make_signum
-from mtboost.feature_weights import sampled_fraction
+from mtboost.trees.feature_weights import sampled_fraction
 from mtboost.xgboost import PriorFeatureSampling
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from mtboost.forests import MTAdaBoostClassifier, MTDecisionTreeClassifier
+from mtboost.estimators.forests import MTAdaBoostClassifier, MTDecisionTreeClassifier
 
 
 def corners(seed, n=400):

@@ -21,9 +21,9 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import NotFittedError
 
 import mtboost
+from mtboost.base.tables import as_table
 from mtboost.errors import UnsupportedError
-from mtboost.importances import importances_of
-from mtboost.tables import as_table
+from mtboost.model.importances import importances_of
 from mtboost.xgboost.library import check_readable, version
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")

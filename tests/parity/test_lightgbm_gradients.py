@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from mtboost.lightgbm.library import arithmetic
-from mtboost.losses import (
+from mtboost.trees.losses import (
     LIGHTGBM_ALIASES,
     inverse_link,
     is_multiclass,

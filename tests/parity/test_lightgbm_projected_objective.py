@@ -482,7 +482,7 @@ def test_validation_labels_need_their_set():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"projection": "random"}, "projection is 'random'"),
+        ({"projection": "random"}, "projection must be .*found 'random'"),
         ({"projection": None}, "projection is None"),
         ({"seed": 2**64}, "seed must be an integer .*found 18446744073709551616"),
     ],

@@ -13,11 +13,11 @@ from numpy.testing import assert_array_equal
 from scipy.special import expit, softmax
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
 from mtboost.lightgbm import TaskObjective, TaskQuitting, combine, residual_margin, task_metric
 from mtboost.lightgbm.library import version
 from mtboost.lightgbm.quitting import QuitAt
-from mtboost.tasks import TaskSet
 
 N = 500
 RNG = np.random.default_rng(3)
@@ -736,5 +736,5 @@ def test_another_number_of_tasks_is_refused():
 
 
 def test_something_else_than_a_data_set_is_refused():
-    with pytest.raises(DataError, match="Dataset"):
+    with pytest.raises(TypeError, match=r"tasks\[0\] must be a pair \(Dataset"):
         task_metric("auc", [(X, TASK)])

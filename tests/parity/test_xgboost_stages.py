@@ -157,5 +157,5 @@ def test_another_number_of_tasks_is_refused():
 
 
 def test_something_else_than_a_matrix_is_refused():
-    with pytest.raises(DataError, match="DMatrix"):
+    with pytest.raises(TypeError, match=r"tasks\[0\] must be a pair \(DMatrix"):
         task_metric("auc", [(X, TASK)])

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from mtboost.base.tables import as_table
 from mtboost.datasets import FraudScenes, make_fraud_scenes
 from mtboost.errors import DataError, ParameterError
-from mtboost.tables import as_table
 from mtboost.xgboost.library import check_readable
 
 FEW = 5.0

@@ -18,9 +18,13 @@ from mtboost import (
     ProjectedBoostingRegressor,
     _core,
 )
-from mtboost.boosting.dynamic_sampling import PRIOR_TREES, DynamicSampling
-from mtboost.boosting.tree_importances import as_shares, model_importances, tree_importances
-from mtboost.tables import as_table
+from mtboost.base.tables import as_table
+from mtboost.estimators.boosting.dynamic_sampling import PRIOR_TREES, DynamicSampling
+from mtboost.estimators.boosting.tree_importances import (
+    as_shares,
+    model_importances,
+    tree_importances,
+)
 from mtboost.xgboost.bins import bin_matrix
 from mtboost.xgboost.matrices import quantile_matrix
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import mtboost.atomic_file
-from mtboost.atomic_file import replacing
+import mtboost.base.atomic_file
+from mtboost.base.atomic_file import replacing
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes, links and locks of POSIX")
 
@@ -241,7 +241,7 @@ with atomic_file.replacing(path) as file:
 
 
 def kill_at(step, path):
-    command = [sys.executable, "-c", _KILLED, mtboost.atomic_file.__file__, str(path), step]
+    command = [sys.executable, "-c", _KILLED, mtboost.base.atomic_file.__file__, str(path), step]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
 
 
@@ -303,7 +303,7 @@ def test_a_file_system_without_locks_keeps_what_was_left_behind(path, tmp_path, 
     def refuse(*_):
         raise OSError("not supported")
 
-    monkeypatch.setattr(mtboost.atomic_file.fcntl, "flock", refuse)
+    monkeypatch.setattr(mtboost.base.atomic_file.fcntl, "flock", refuse)
     write(path, b"new")
     assert path.read_bytes() == b"new"
     assert len(names(tmp_path)) == 2  # it might be of a living process

@@ -22,12 +22,12 @@ from model_documents import assert_same_model
 
 import mtboost
 import mtboost.lightgbm
-from mtboost.interrupts import restored, uninterrupted
+from mtboost.base.interrupts import restored, uninterrupted
+from mtboost.base.tables import as_table
+from mtboost.base.threads import map_in_threads, openmp_threads
 from mtboost.lightgbm import library as lightgbm_library
 from mtboost.lightgbm.booster import release, take_over
 from mtboost.metrics import Metric
-from mtboost.tables import as_table
-from mtboost.threads import map_in_threads, openmp_threads
 from mtboost.xgboost import PriorFeatureSampling, TaskSplit
 from mtboost.xgboost.matrices import quantile_matrix, starting_from
 

@@ -26,8 +26,8 @@ from model_archives import (
 )
 
 import mtboost
+from mtboost.base.archive import array_from_bytes, array_to_bytes, read_model, write_model
 from mtboost.errors import ModelFormatError
-from mtboost.model_file import array_from_bytes, array_to_bytes, read_model, write_model
 from mtboost.xgboost.backend import XgboostBackend
 
 #: Kinds of models that have all kinds of members.

@@ -22,7 +22,7 @@ from model_documents import assert_same_model
 
 import mtboost
 from mtboost.errors import ModelFormatError
-from mtboost.models import MultiTaskModel
+from mtboost.model.model import MultiTaskModel
 from mtboost.xgboost import TaskSplit
 
 

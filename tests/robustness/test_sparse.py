@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from robustness.hostile_matrices import CELLS, GROUPS, LABELS, TASKS, damaged
 
 import mtboost
+from mtboost.base.sparse_tables import checked_sparse
 from mtboost.errors import DataError
-from mtboost.sparse_tables import checked_sparse
 
 TESTS = Path(__file__).parents[1]
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")

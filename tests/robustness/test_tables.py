@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtboost
+from mtboost.base.labels import as_base_margin, as_labels, as_weights
+from mtboost.base.tables import Columns, as_table, concat
+from mtboost.base.task_tables import check_task_keys, from_mapping, is_mapping
 from mtboost.errors import DataError, UnsupportedError
-from mtboost.labels import as_base_margin, as_labels, as_weights
-from mtboost.tables import Columns, as_table, concat
-from mtboost.task_tables import check_task_keys, from_mapping, is_mapping
 from mtboost.xgboost import library as xgboost_library
 from mtboost.xgboost.library import check_readable, reads_categories, version
 from mtboost.xgboost.matrices import plain_matrix

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
-from mtboost.tasks import TaskSet
 
 LABELS = st.one_of(
     st.lists(st.integers(-5, 5), min_size=1, max_size=40),

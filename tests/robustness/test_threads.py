@@ -12,9 +12,9 @@ import threadpoolctl
 import xgboost
 
 import mtboost
-from mtboost import threads
+from mtboost.base import threads
+from mtboost.base.threads import default_n_threads, map_in_threads, openmp_threads
 from mtboost.metrics import Metric
-from mtboost.threads import default_n_threads, map_in_threads, openmp_threads
 
 _rng = np.random.default_rng(0)
 NUMBERS = _rng.normal(size=(300, 4))
@@ -41,7 +41,7 @@ def test_threads_are_as_asked_else_the_cores_or_one_for_a_small_table():
 def test_the_default_heeds_the_limits_of_openmp():
     with threadpoolctl.threadpool_limits(1, user_api="openmp"):
         assert default_n_threads(None, LARGE) == 1
-    script = "from mtboost.threads import default_n_threads; print(default_n_threads(None))"
+    script = "from mtboost.base.threads import default_n_threads; print(default_n_threads(None))"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", script],

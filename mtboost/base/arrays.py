@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of any library as NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.errors import DataError
+
+
+def as_array(values: Any) -> npt.NDArray[Any]:
+    """Return a list or a column of any library as an array; a masked array stays masked."""
+    if type(values).__module__.partition(".")[0] == "pyarrow":
+        if hasattr(values, "num_columns") and values.num_columns == 1:
+            values = values.column(0)
+        if str(getattr(values, "type", "")).startswith("dictionary"):
+            # pyarrow 26 itself fills the nulls of a dictionary with one of its entries.
+            values = values.cast(values.type.value_type)
+    try:
+        return np.asanyarray(values)
+    except ValueError as error:
+        raise DataError(f"There is no rectangular array of values: {error}") from None

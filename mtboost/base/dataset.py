@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training or validation rows of all tasks, ready for either stage."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.arrays import as_array
+from mtboost.base.labels import FloatArray, as_base_margin, as_labels, as_weights
+from mtboost.base.missing_columns import align_some, columns_with_nan, lacking
+from mtboost.base.tables import Columns, Table, as_table, concat
+from mtboost.base.task_tables import (
+    CommonFeatures,
+    are_all,
+    chosen_columns,
+    from_mapping,
+    is_mapping,
+)
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.errors import DataError
+
+
+def _columns_by_name(table: Table, names: Sequence[str]) -> Table:
+    if table.feature_names is None and names:
+        raise DataError(
+            f"common_features: X has no column {names[0]!r}, for its columns have no names: give "
+            f"feature_names, or a DataFrame."
+        )
+    return table.select(names)
+
+
+def is_column(task: Any) -> TypeGuard[str | int]:
+    """Whether `task` names a column of X rather than giving one label a row."""
+    return isinstance(task, (str, int)) and not isinstance(task, bool)
+
+
+def split_task_column(
+    X: Any, task: Any, *, feature_names: Sequence[str] | None = None
+) -> tuple[Table, Any]:
+    """Features and task labels of `X`; the column that `task` may name is taken out."""
+    if not is_column(task):
+        return as_table(X, feature_names=feature_names), task
+    table = as_table(X, feature_names=feature_names, task_column=task)
+    return table.drop(task), table.column(task)
+
+
+class Dataset:
+    """Rows, labels and tasks.
+
+    Parameters
+    ----------
+    X : table of shape (n_rows, n_features), or mapping of task name to table
+        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table. Tables of a
+        mapping may have different columns; the common model uses those that every task has, unless
+        `common_features` says otherwise.
+    y : array-like of shape (n_rows,), or mapping of task name to array-like
+        Labels; class numbers 0, 1, ... for classification.
+    task : array-like of shape (n_rows,), or str or int, optional
+        Task of each row, or the name (or position) of the column of `X` that holds it; that column
+        is no feature. None is a single task. Must be None for a mapping.
+    weight : like `y`, optional
+        Row weights >= 0.
+    base_margin : like `y`, optional
+        Margin that each row starts from; one column per class for several classes.
+    feature_names : sequence of str, or mapping of task name to sequence, optional
+        Names for the columns of arrays.
+    common_features : sequence of str or "all", optional
+        Columns of the common model; by default those that every task has. ``"all"`` are the columns
+        of any task, in the order in which they appear; they are missing in the rows of a task that
+        lacks them (in a SciPy table not stored, which LightGBM takes for 0). Needs names of columns
+        if `X` is a mapping.
+
+    Raises
+    ------
+    DataError
+        Anything that does not fit together; the message says what and where.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        task: Any = None,
+        weight: Any = None,
+        base_margin: Any = None,
+        feature_names: Any = None,
+        common_features: CommonFeatures = None,
+    ) -> None:
+        if is_mapping(X):
+            if task is not None:
+                raise DataError("X is a mapping whose keys are the tasks: leave out task.")
+            given = from_mapping(
+                X,
+                y,
+                weight=weight,
+                base_margin=base_margin,
+                feature_names=feature_names,
+                common_features=common_features,
+                n_outputs=_n_columns(base_margin),
+            )
+            self.y, self.weight, self.base_margin = given.y, given.weight, given.base_margin
+            self.tasks = TaskSet.from_labels(given.task_labels, len(given.task_labels))
+            self.common = given.common_table()
+            self._tables: dict[TaskName, Table] | None = given.tables
+            self._table: Table | None = None
+            return
+        table, labels = split_task_column(X, task, feature_names=feature_names)
+        n_rows = table.n_rows
+        self.tasks = TaskSet.from_labels(labels, n_rows)
+        self.y = None if y is None else as_labels(y, n_rows)
+        self.weight = None if weight is None else as_weights(weight, n_rows)
+        self.base_margin = (
+            None
+            if base_margin is None
+            else as_base_margin(base_margin, n_rows, _n_columns(base_margin))
+        )
+        chosen = None if are_all(common_features) else common_features
+        self.common = table if chosen is None else _columns_by_name(table, chosen_columns(chosen))
+        self._tables = None
+        self._table = table
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all tasks."""
+        return self.tasks.n_rows
+
+    @property
+    def tables(self) -> list[Table]:
+        """What the user gave: one table, or one a task."""
+        return [self._table] if self._table is not None else list((self._tables or {}).values())
+
+    def task_table(self, task: TaskName) -> Table:
+        """All columns of a task's rows, in the order of ``tasks.rows(task)``."""
+        if self._tables is not None:
+            return self._tables[task]
+        assert self._table is not None
+        return self._table.take(self.tasks.rows(task))
+
+    def task_columns(self, task: TaskName) -> Table:
+        """A table with the columns of :meth:`task_table`, whatever its rows."""
+        if self._tables is not None:
+            return self._tables[task]
+        assert self._table is not None
+        return self._table
+
+    @property
+    def is_union(self) -> bool:
+        """Whether some task lacks a common column."""
+        if self._tables is None:
+            return False
+        columns = Columns.of(self.common)
+        return any(lacking(columns, self.task_columns(task)) for task in self.tasks)
+
+    def labels(self) -> FloatArray:
+        """Labels of all rows; DataError if there are none."""
+        if self.y is None:
+            raise DataError("y is missing: training and evaluation need labels.")
+        return self.y
+
+    def align_common(self, columns: Columns) -> None:
+        """Take the common columns of a model, and their codes of categories in all tables."""
+        self.common = columns.align(self.common)
+        self._recode(columns)
+
+    def align_some_common(self, columns: Columns, stored: Collection[str] | None) -> None:
+        """The same if common columns are not there: they are missing in all rows.
+
+        At least one is needed. `stored` as in :func:`align_some`.
+        """
+        if 0 < len(lacking(columns, self.common)) < columns.n:
+            self.common = align_some(columns, self.common, stored=stored)
+            self._recode(columns)
+        else:
+            self.align_common(columns)
+
+    def _recode(self, columns: Columns) -> None:
+        if self._tables is not None:
+            self._tables = {task: columns.recode(table) for task, table in self._tables.items()}
+        if self._table is not None:
+            self._table = columns.recode(self._table)
+
+    def align(self, train: Dataset) -> None:
+        """Take the columns of training rows, and their codes of categories."""
+        if train.is_union:
+            self._align_union(train)
+            return
+        self.common = Columns.of(train.common).align(self.common)
+        if self._tables is not None:
+            self._tables = {
+                task: Columns.of(train.task_columns(task)).align(table)
+                for task, table in self._tables.items()
+            }
+        elif self._table is not None and train._table is not None:
+            all_common = train._table is train.common
+            self._table = self.common if all_common else Columns.of(train._table).align(self._table)
+
+    def _align_union(self, train: Dataset) -> None:
+        """Take each task's columns; the other common columns are missing in its rows."""
+        columns = Columns.of(train.common)
+        self._tables = {
+            task: Columns.of(train.task_columns(task)).align(self.task_table(task))
+            for task in self.tasks
+        }
+        self._table = None
+        types, stored = train.common.column_types, columns_with_nan(train.common)
+        stacked = concat(
+            [
+                align_some(columns, table, types=types, stored=stored)
+                for table in self._tables.values()
+            ]
+        )
+        order = np.concatenate([self.tasks.rows(task) for task in self._tables])
+        self.common = stacked.take(np.argsort(order))
+
+    def of_tasks(self, tasks: Collection[TaskName]) -> Dataset:
+        """The rows of some tasks, of those that have any here."""
+        if set(self.tasks) <= set(tasks):
+            return self
+        return self.take(self.tasks.rows_of(tasks))
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Dataset:
+        """Some of the rows, ascending; tasks without any are left out."""
+        part = object.__new__(Dataset)
+        part.tasks = self.tasks.take(rows)
+        part.y = None if self.y is None else self.y[rows]
+        part.weight = None if self.weight is None else self.weight[rows]
+        part.base_margin = None if self.base_margin is None else self.base_margin[rows]
+        part.common = self.common.take(rows)
+        part._table = None if self._table is None else self._table.take(rows)
+        part._tables = None
+        if self._tables is not None:
+            part._tables = {}
+            for task in part.tasks:
+                kept = rows[self.tasks.codes[rows] == self.tasks.code(task)]
+                places = np.searchsorted(self.tasks.rows(task), kept)
+                part._tables[task] = self._tables[task].take(places)
+        return part
+
+
+def _n_columns(base_margin: Any) -> int:
+    """Outputs that a base margin, or the first of a mapping, is meant for."""
+    if is_mapping(base_margin):
+        base_margin = next(iter(base_margin.values()), None)
+    shape = as_array(base_margin).shape
+    return int(shape[1]) if len(shape) == 2 else 1

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and labels as scikit-learn checks and scores them, with errors that are meant for users.
+
+scikit-learn's checks assume numbers that NumPy can read, and frames that are sound: others end in
+an OverflowError, a warning of NumPy, or the error of a library below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from mtboost.base.sparse_tables import checked_sparse
+from mtboost.base.tables import as_table
+from mtboost.errors import DataError
+
+
+def checked_table(estimator: Any, X: Any, *, task_column: str | int | None, reset: bool) -> Any:
+    """Check X by scikit-learn's rules; a data frame stays as it is.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Remembers the columns if `reset`, and compares them otherwise.
+    X : table
+    task_column : str or int, optional
+        A column that may hold anything.
+    """
+    X = checked_sparse(X, "X")
+    is_frame = hasattr(type(X), "columns")
+    if is_frame:  # scikit-learn looks at its names alone
+        as_table(X, task_column=task_column)
+    with reading_numbers("X"):
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            skip_check_array=is_frame,
+            accept_sparse=("csr", "csc"),
+            # One column of an array of objects may hold the names of the tasks.
+            dtype="numeric" if task_column is None else None,
+            ensure_all_finite="allow-nan",
+        )
+
+
+def checked_labels(estimator: Any, y: Any, **options: Any) -> Any:
+    """Check labels by scikit-learn's rules; `options` are those of its ``check_X_y``."""
+    with reading_numbers("y"):
+        return validate_data(estimator, y=y, **options)
+
+
+def check_classes(y: Any) -> None:
+    """Raise unless labels are classes by scikit-learn's rules."""
+    with reading_numbers("y"):
+        check_classification_targets(y)
+
+
+def accuracy(y: Any, predicted: Any, sample_weight: Any) -> float:
+    """Part of the rows that are predicted right."""
+    with reading_numbers("y or sample_weight"):
+        return float(accuracy_score(checked_sparse(y, "y"), predicted, sample_weight=sample_weight))
+
+
+def r2(y: Any, predicted: Any, sample_weight: Any) -> float:
+    """Coefficient of determination, averaged over outputs."""
+    with reading_numbers("y or sample_weight"):
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
+
+
+@contextmanager
+def reading_numbers(argument: str) -> Iterator[None]:
+    """Name what holds values that are no numbers, or too large for a type; without NumPy's warning.
+
+    What is too large becomes infinite, which scikit-learn refuses.
+    """
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
+    except (ArithmeticError, UnboundLocalError, ValueError) as error:  # type_of_target has a fault
+        raise DataError(f"{argument}: {error}") from None

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows belong to which task.
+
+A task is known by its name, the label its rows carry. Names keep the type the user gave them (int,
+str or bool) and are sorted; inside mtboost a task is its position in that order, its *code*.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.arrays import as_array
+from mtboost.base.checks import did_you_mean, listed
+from mtboost.errors import DataError, ParameterError
+
+TaskName: TypeAlias = int | str | bool
+
+#: Name of the only task when the user gives none.
+ONLY_TASK = "all"
+
+_MOST_DIGITS = sys.int_info.default_max_str_digits
+_TOO_LARGE = 10**_MOST_DIGITS
+
+
+@dataclass(frozen=True, eq=False)
+class TaskSet:
+    """The tasks of a data set and the task of each of its rows.
+
+    Made by :meth:`from_labels`; iterates over the names.
+
+    Attributes
+    ----------
+    names : tuple of int, str or bool
+        Sorted, all of one type.
+    codes : ndarray of int32, shape (n_rows,)
+        Position of each row's task in ``names``. Read-only.
+    """
+
+    names: tuple[TaskName, ...]
+    codes: npt.NDArray[np.int32]
+
+    @classmethod
+    def from_labels(cls, labels: Any, n_rows: int) -> "TaskSet":
+        """Read one label a row.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_rows,) or (n_rows, 1), or None
+            int, str or bool; a list, NumPy array, or a column of pandas, polars or pyarrow. Whole
+            floats count as int, because that is what an integer column of a float matrix looks
+            like. None puts all rows into one task, named ``"all"``.
+        n_rows : int
+            Number of rows of X.
+
+        Returns
+        -------
+        TaskSet
+            Only tasks that have a row; an unused category of a categorical column is no task.
+
+        Raises
+        ------
+        DataError
+            A label is missing, labels of several types are mixed, or their number is not
+            ``n_rows``.
+        """
+        if labels is None:
+            return cls((ONLY_TASK,), _read_only(np.zeros(n_rows, dtype=np.int32)))
+        is_plain = type(labels) is np.ndarray and labels.dtype.kind in "iu"
+        if is_plain and labels.shape == (n_rows,) and n_rows > 0:
+            return cls._from_integers(labels)
+        values = _checked_labels(labels, n_rows)
+        # Hashing keeps the names' Python types and is faster than np.unique, which sorts a million
+        # strings.
+        names = tuple(sorted(set(values)))
+        check_digits([names[0], names[-1]] if names else [])
+        code_of = {name: code for code, name in enumerate(names)}
+        codes = np.fromiter(map(code_of.__getitem__, values), dtype=np.int32, count=n_rows)
+        return cls(names, _read_only(codes))
+
+    @classmethod
+    def _from_integers(cls, labels: npt.NDArray[np.integer[Any]]) -> "TaskSet":
+        least, most = int(labels.min()), int(labels.max())
+        if most - least > 4 * len(labels):
+            found, codes = np.unique(labels, return_inverse=True)
+            names = tuple(found.tolist())
+        else:  # counting is faster than sorting
+            signed = labels.astype(np.int64) if least < 0 else labels
+            offsets = (signed - least).astype(np.int64)
+            is_present = np.bincount(offsets) > 0
+            names = tuple(least + offset for offset in np.flatnonzero(is_present).tolist())
+            codes = (np.cumsum(is_present) - 1)[offsets]
+        return cls(names, _read_only(codes.astype(np.int32)))
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.names)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Rows of each task, in the order of ``names``; shape (n_tasks,), read-only."""
+        return _read_only(np.bincount(self.codes, minlength=self.n_tasks).astype(np.int64))
+
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    def __iter__(self) -> Iterator[TaskName]:
+        return iter(self.names)
+
+    def __contains__(self, task: object) -> bool:
+        return task in self._code_of
+
+    def code(self, task: TaskName) -> int:
+        """Position of a task in ``names``; DataError with the known names if it is unknown."""
+        try:
+            return self._code_of[task]
+        except (KeyError, TypeError):
+            raise DataError(f"task {task!r} is unknown. {self._known(task)}") from None
+
+    def rows(self, task: TaskName) -> npt.NDArray[np.int64]:
+        """Ascending indices of the rows of one task; read-only."""
+        code = self.code(task)
+        end = self._ends[code]
+        return self._rows_by_task[end - self.counts[code] : end]
+
+    def rows_of(self, tasks: Iterable[TaskName]) -> npt.NDArray[np.int64]:
+        """Ascending indices of the rows of some tasks, of those that have any."""
+        codes = [self.code(task) for task in tasks if task in self]
+        return np.flatnonzero(np.isin(self.codes, codes))
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> "TaskSet":
+        """The tasks of some rows, those without any left out."""
+        present, codes = np.unique(self.codes[rows], return_inverse=True)
+        names = tuple(self.names[code] for code in present)
+        return TaskSet(names, _read_only(codes.astype(np.int32)))
+
+    def encode(
+        self, labels: Any, n_rows: int, *, unknown: Literal["error", "keep"] = "error"
+    ) -> npt.NDArray[np.int32]:
+        """Codes of the labels of other rows, as needed to predict.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_rows,) or (n_rows, 1), or None
+            As in :meth:`from_labels`. None is allowed when there is one task only.
+        n_rows : int
+            Number of rows of X.
+        unknown : {"error", "keep"}
+            What to do with a label that is no name of this set: refuse it, or give it the code -1.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_rows,)
+
+        Raises
+        ------
+        DataError
+            As :meth:`from_labels`; or a label is unknown (some known names are listed).
+        """
+        if unknown not in ("error", "keep"):
+            raise ParameterError(f"unknown is {unknown!r}; it must be 'error' or 'keep'.")
+        if labels is None:
+            if self.n_tasks > 1:
+                raise DataError(f"task is missing: pass one label a row. {self._known(None)}")
+            return np.zeros(n_rows, dtype=np.int32)
+        values = _checked_labels(labels, n_rows)
+        codes = np.fromiter((self._code_of.get(v, -1) for v in values), np.int32, count=n_rows)
+        if unknown == "error" and n_rows and codes.min() < 0:
+            row = int(codes.argmin())
+            check_digits([values[row]])
+            raise DataError(
+                f"task label {values[row]!r} at row {row} is unknown. {self._known(values[row])} "
+                f"Pass unknown_task='common' to predict such rows with the common model."
+            )
+        return codes
+
+    @cached_property
+    def _code_of(self) -> dict[TaskName, int]:
+        return {name: code for code, name in enumerate(self.names)}
+
+    @cached_property
+    def _rows_by_task(self) -> npt.NDArray[np.int64]:
+        """All rows, task after task; the stable sort keeps those of one task ascending."""
+        return _read_only(np.argsort(self.codes, kind="stable").astype(np.int64, copy=False))
+
+    @cached_property
+    def _ends(self) -> npt.NDArray[np.int64]:
+        return np.cumsum(self.counts)
+
+    def _known(self, task: object) -> str:
+        return f"Known: {listed(self.names, 'task')}.{did_you_mean(task, self.names)}"
+
+
+def check_digits(names: Iterable[object]) -> None:
+    """Raise DataError for an integer so long that Python writes it in no message and no file."""
+    if any(isinstance(name, int) and abs(name) >= _TOO_LARGE for name in names):
+        raise DataError(
+            f"A task is named by an integer of more than {_MOST_DIGITS} digits, which Python does "
+            f"not write as text: use shorter integers, or str labels."
+        )
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _checked_labels(labels: Any, n_rows: int) -> list[Any]:
+    """One Python int, str or bool a row, all of one type."""
+    values = _as_list(labels)
+    if len(values) != n_rows:
+        raise DataError(f"task has {len(values)} labels, but X has {n_rows} rows: pass one a row.")
+    types = set(map(type, values))
+    if any(issubclass(kind, np.generic) for kind in types):
+        values = [value.item() if isinstance(value, np.generic) else value for value in values]
+        types = set(map(type, values))
+    if types <= {int} or types <= {str} or types <= {bool}:
+        return values
+
+    first_row: dict[type, int] = {}
+    for row, value in enumerate(values):
+        if _is_missing(value):
+            raise DataError(
+                f"task has no label at row {row} (found {value!r}): drop the row or give it a task."
+            )
+        first_row.setdefault(type(value), row)
+    if types <= {int, float}:
+        for row, value in enumerate(values):
+            if isinstance(value, float) and not value.is_integer():
+                raise DataError(
+                    f"task label {value!r} at row {row} is no whole number: use int or str labels."
+                )
+        return [int(value) for value in values]
+    found = " and ".join(
+        f"{kind.__name__} (row {row}: {values[row]!r})" for kind, row in first_row.items()
+    )
+    raise DataError(
+        f"task labels must be all int, all str or all bool, found {found}: "
+        f"convert them, for example with [str(label) for label in task]."
+    )
+
+
+def _as_list(labels: Any) -> list[Any]:
+    # A list is taken as it is: NumPy would turn [1, "a"] into two strings.
+    if isinstance(labels, list | tuple):
+        return list(labels)
+    array = as_array(labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(
+            f"task must be one label a row, found {type(labels).__name__} of shape {array.shape}."
+        )
+    if array.dtype.kind not in "biufUTO":
+        raise DataError(f"task has dtype {array.dtype}: labels must be int, str or bool.")
+    return list(array.tolist())
+
+
+def _is_missing(value: object) -> bool:
+    """None, NaN, and the missing values of pandas, which must not be compared with themselves."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boosting of classes and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import column_or_1d
+
+from mtboost import _core
+from mtboost.base.sklearn_input import accuracy, check_classes
+from mtboost.errors import DataError
+from mtboost.estimators.boosting.base import BaseBoosting, Floats
+from mtboost.estimators.boosting.rounds import Margins
+
+
+class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  # untyped
+    """Labels are classes, or indicators of several; margins are their log-odds."""
+
+    classes_: npt.NDArray[Any]
+    _has_indicators: bool
+    _is_sparse: bool
+
+    _saved: ClassVar = BaseBoosting._saved | {
+        "classes_": np.ndarray,
+        "_has_indicators": bool,
+        "_is_sparse": bool,
+    }
+
+    def decision_function(self, X: Any) -> Floats:
+        """Log-odds of the second class, (n_rows,), or of each class or label, (n_rows, n_classes).
+
+        Those of several classes are up to a constant of the row.
+        """
+        return self._decision_function_margins(self._margins(X))
+
+    def staged_decision_function(self, X: Any) -> Iterator[Floats]:
+        """What :meth:`decision_function` says after each tree."""
+        for margins in self._staged_margins(X):
+            yield self._decision_function_margins(margins)
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
+        """What :meth:`predict_proba` says after each tree."""
+        for margins in self._staged_margins(X):
+            yield self._predict_proba_margins(margins)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each class or label.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes) or (n_rows, n_labels)
+            Of a matrix of labels one column a label: the probability that the row has it.
+
+        Raises
+        ------
+        ValueError
+            Columns are not those of ``fit``.
+        """
+        return self._predict_proba_margins(self._margins(X))
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row, or all labels more probable than not.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or indicator matrix of shape (n_rows, n_labels)
+            Sparse if `y` was sparse in ``fit``.
+        """
+        return self._predict_margins(self._margins(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of :meth:`predict`; of a matrix of labels, the part of rows wholly right."""
+        return accuracy(y, self.predict(X), sample_weight)
+
+    def _decision_function_margins(self, margins: Margins) -> Floats:
+        return margins[:, 0] if self._is_binary() else margins
+
+    def _predict_proba_margins(self, margins: Margins) -> Floats:
+        log_odds = margins.astype(np.float64)
+        if self._has_indicators:
+            return np.asarray(expit(log_odds))
+        if self._is_binary():
+            return np.hstack([expit(-log_odds), expit(log_odds)])
+        return np.asarray(softmax(log_odds, axis=1))
+
+    def _predict_margins(self, margins: Margins) -> Any:
+        if self._has_indicators:
+            indicators = (margins > 0.0).astype(np.int64)
+            return scipy.sparse.csr_array(indicators) if self._is_sparse else indicators
+        if self._is_binary():
+            return self.classes_[(margins[:, 0] > 0.0).astype(np.intp)]
+        return self.classes_[margins.argmax(axis=1)]
+
+    def _is_binary(self) -> bool:
+        return not self._has_indicators and len(self.classes_) == 2
+
+    def _are_classes(self) -> bool:
+        return not self._has_indicators
+
+    def _read_labels(self, y: Any, *, reset: bool) -> Margins:
+        is_sparse = scipy.sparse.issparse(y)
+        y = self._checked(y, None)
+        has_indicators = is_sparse or (y.ndim == 2 and y.shape[1] > 1)
+        if not reset and has_indicators != self._has_indicators:
+            raise DataError("y must hold classes, or labels, as it did in fit.")
+        if reset:
+            self._has_indicators, self._is_sparse = has_indicators, is_sparse
+        if not has_indicators:
+            return self._encode(y, reset)
+        labels: Margins = self._checked(y, np.float32)
+        is_label = np.isnan(labels) | (labels == 0.0) | (labels == 1.0)
+        if not is_label.all():
+            row, column = np.unravel_index(int(is_label.argmin()), labels.shape)
+            raise DataError(
+                f"y is {labels[row, column]:g} at row {row}, column {column}: labels in several "
+                f"columns must be 0, 1, or NaN where unknown. Classes go in one column."
+            )
+        if reset:
+            self.classes_ = np.arange(labels.shape[1])
+        elif labels.shape[1] != len(self.classes_):
+            raise DataError(f"y has {labels.shape[1]} labels instead of {len(self.classes_)}.")
+        return labels
+
+    def _encode(self, y: Any, reset: bool) -> Margins:
+        """Numbers of classes, NaN where unknown, as a column."""
+        y = column_or_1d(y, warn=True)
+        is_known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), bool)
+        known = y[is_known]
+        check_classes(known)
+        encoder = LabelEncoder()
+        if reset:
+            self.classes_ = encoder.fit(known).classes_
+            if len(self.classes_) < 2:
+                raise DataError(f"y has {len(self.classes_)} classes: there must be two or more.")
+        encoder.classes_ = self.classes_
+        codes = np.full((len(y), 1), np.nan, np.float32)
+        codes[is_known, 0] = encoder.transform(known)
+        return codes
+
+    def _decode(self, labels: Margins) -> Any:
+        codes = labels.astype(np.int64)
+        return codes if self._has_indicators else self.classes_[codes[:, 0]]
+
+    def _loss(self, n_outputs: int | None = None) -> _core.OutputLoss:
+        if self._has_indicators or self._is_binary():
+            n_labels = len(self.classes_) if self._has_indicators else 1
+            return _core.OutputLoss("logistic", n_outputs or n_labels)
+        return _core.OutputLoss("softmax", len(self.classes_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boosting whose trees look for cuts where a prior expects them (eruhimov2007)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from mtboost import _core
+from mtboost.base.archive import require
+from mtboost.base.checks import check_choice, check_switch
+from mtboost.estimators.boosting.base import BaseBoosting, Floats
+from mtboost.estimators.boosting.classifier import BoostingClassifier
+from mtboost.estimators.boosting.dynamic_sampling import DynamicSampling, as_plain
+from mtboost.estimators.boosting.regressor import BoostingRegressor
+from mtboost.estimators.boosting.rounds import Engine, Margins, Together
+from mtboost.estimators.boosting.tree_importances import (
+    ImportanceType,
+    as_shares,
+    model_importances,
+)
+from mtboost.estimators.tree_parameters import MaxFeatures, features_per_node
+from mtboost.trees.feature_weights import (
+    FLOOR,
+    FeaturePrior,
+    check_floor,
+    feature_shares,
+    with_floor,
+)
+
+
+class BasePriorSampling(BaseBoosting):
+    """What classifier and regressor share; described at `PriorSamplingRegressor`."""
+
+    prior: FeaturePrior | None
+    n_features: MaxFeatures
+    floor: float
+    dynamic: bool
+    importance_type: ImportanceType
+
+    prior_: npt.NDArray[np.float64]
+
+    _saved: ClassVar[dict[str, Any]] = BaseBoosting._saved | {"prior_": np.ndarray}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_floor(self.floor)
+        check_switch("dynamic", self.dynamic)
+        check_choice("importance_type", self.importance_type, get_args(ImportanceType))
+
+    def _tree_parameters(self, n_features: int) -> dict[str, Any]:
+        names = getattr(self, "feature_names_in_", None)
+        self.prior_ = feature_shares(self.prior, names, n_features)
+        return {
+            "max_features": features_per_node(self.n_features, n_features, "n_features"),
+            "feature_weights": with_floor(self.prior_, float(self.floor)),
+        }
+
+    def _start(
+        self,
+        start: Callable[..., _core.ProjectedBoosting],
+        loss: _core.OutputLoss,
+        labels: Margins,
+        weights: Margins | None,
+        n_threads: int,
+    ) -> Engine:
+        engine = start(loss, labels, weights)
+        if not self.dynamic:
+            return Together(engine)
+        return DynamicSampling(engine, self.prior_, float(self.floor), self.importance_type)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importance of each column of `X`, of shape (n_features_in_,); they sum to 1.
+
+        Mean over the trees (eruhimov2007, eq. 1 and 2, or as `importance_type` says).
+        """
+        check_is_fitted(self, "models_")
+        return as_shares(model_importances(self.models_[0], self.importance_type))
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        return super()._plain_parameters() | {"prior": as_plain(self.prior)}
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        super()._set_from_file(content)
+        require(self.prior_.shape == (self.n_features_in_,), "the prior is of other columns")
+        is_known = self.importance_type in get_args(ImportanceType)
+        require(is_known, f"importance_type is {self.importance_type!r}")
+
+
+class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
+    """Gradient boosting whose nodes look at few features, drawn by a prior on their importance.
+
+    Where rows are few and features many, the best of all cuts is the best by chance. Here each node
+    draws a few features with a probability in proportion to what they were worth in related
+    problems (see :func:`mtboost.feature_prior`), and takes the best cut of those. A single feature
+    a node, ``n_features=1``, leaves the choice to the prior alone, which is best for very few rows.
+
+    Parameters
+    ----------
+    n_estimators : int, default=200
+        Rounds.
+    prior : array-like of shape (n_features,), mapping or pandas Series of numbers by name, optional
+        Importances >= 0 of the columns of `X`, on any scale. Names are matched with those of the
+        columns: what is no column is left out, and a column that the prior does not name has the
+        share that it would have without one. None: all columns are alike.
+    n_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
+        Features that a node looks at, drawn without replacement, one after the other by what is
+        left of the prior: ⌊√M⌋ of M, a number, a part of M. None: all, and the prior says no more
+        than which of them have a chance.
+    floor : float, default=0.05
+        Part of the probability that is spread over all features evenly, from 0 to 1. Without it
+        features whose prior is 0 are never used.
+    dynamic : bool, default=False
+        Follow also the importances of the trees so far (dynamic feature selection): the prior
+        counts as ten trees beside them.
+    importance_type : {"impurity", "gain"}, default="impurity"
+        What a cut adds to the importance of its feature: ``"impurity"`` the fall of variance within
+        its node, however small that is (eruhimov2007, eq. 1); ``"gain"`` that times the weight of
+        the node's rows, as XGBoost's total gain.
+    loss : {"squared_error", "absolute_error", "huber"}, default="squared_error"
+        Summed over outputs, if there are several: those of other units should be standardised.
+    huber_delta : float, default=1.0
+        Residuals beyond it count as absolute ones.
+    learning_rate : float, default=0.1
+        What a tree adds is multiplied by it.
+    max_depth : int or None, default=3
+        Most divisions from the root to a leaf.
+    min_samples_leaf : int or float, default=1
+        Least rows on each side of a cut; a float is a part of all rows.
+    subsample : float, default=1.0
+        Part of the rows that each tree grows on.
+    max_bin : int, default=256
+        Most bins of a feature. They are XGBoost's.
+    early_stopping_rounds : int, optional
+        End after so many rounds without a better score, and keep the trees up to the best.
+    validation_fraction : float, default=0.1
+        Part of the rows that is held out for it, unless ``fit`` gets an ``eval_set``.
+    scoring : str or callable, default="loss"
+        Score of the rows that are held out, as of :class:`mtboost.ProjectedBoostingRegressor`.
+    warm_start : bool, default=False
+        A further ``fit`` adds trees until there are `n_estimators`: the same ones as in one go.
+    verbose : bool or int, default=False
+        Print the loss after each round, or after so many.
+    n_jobs : int, optional
+        Threads, by default the cores this process may use, or one for a small table. Trees do not
+        depend on it.
+    random_state : int, RandomState instance or None, default=None
+        An int makes each fit the same.
+
+    Attributes
+    ----------
+    prior_ : ndarray of shape (n_features_in_,)
+        The prior of the columns as it was read, without the floor. Sum 1.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Mean importance of each column over the trees. Sum 1.
+    n_estimators_ : int
+        Trees that are kept.
+    train_losses_ : ndarray of shape (n_rounds,)
+        Mean loss of the known labels after each round.
+    validation_scores_ : ndarray of shape (n_rounds,), or None
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of `X`, where all are strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 100))
+    >>> y = X[:, 0] - X[:, 1]
+    >>> prior = np.where(np.arange(100) < 5, 1.0, 0.01)
+    >>> model = PriorSamplingRegressor(prior=prior, random_state=0).fit(X, y)
+    >>> model.feature_importances_.argsort()[-2:].tolist()
+    [0, 1]
+
+    References
+    ----------
+    eruhimov2007, sections 2 and 3 (key in docs/papers.md).
+    """
+
+    _saved: ClassVar = BoostingRegressor._saved | BasePriorSampling._saved
+
+    def __init__(
+        self,
+        n_estimators: int = 200,
+        *,
+        prior: FeaturePrior | None = None,
+        n_features: MaxFeatures = "sqrt",
+        floor: float = FLOOR,
+        dynamic: bool = False,
+        importance_type: ImportanceType = "impurity",
+        loss: Literal["squared_error", "absolute_error", "huber"] = "squared_error",
+        huber_delta: float = 1.0,
+        learning_rate: float = 0.1,
+        max_depth: int | None = 3,
+        min_samples_leaf: int | float = 1,
+        subsample: float = 1.0,
+        max_bin: int = 256,
+        early_stopping_rounds: int | None = None,
+        validation_fraction: float = 0.1,
+        scoring: str | Callable[..., float] = "loss",
+        warm_start: bool = False,
+        verbose: bool | int = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.prior = prior
+        self.n_features = n_features
+        self.floor = floor
+        self.dynamic = dynamic
+        self.importance_type = importance_type
+        self.loss = loss
+        self.huber_delta = huber_delta
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.subsample = subsample
+        self.max_bin = max_bin
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+        self.scoring = scoring
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+
+class PriorSamplingClassifier(BoostingClassifier, BasePriorSampling):
+    """Gradient boosting of classes or labels; nodes look at few features, drawn by a prior.
+
+    As :class:`PriorSamplingRegressor`, with the logistic loss of two classes or of each label, or
+    softmax of several classes, which share their trees. A label may be unknown, NaN.
+
+    Parameters
+    ----------
+    All those of :class:`PriorSamplingRegressor`, but `loss` and `huber_delta`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,) or (n_labels,)
+        Classes, or the numbers of the columns of a matrix of labels.
+
+    All others are those of :class:`PriorSamplingRegressor`.
+
+    Examples
+    --------
+    >>> model = PriorSamplingClassifier(prior={"age": 3.0, "town": 1.0})
+    >>> model.fit(table, y)  # doctest: +SKIP
+
+    References
+    ----------
+    eruhimov2007, sections 2 and 3 (key in docs/papers.md).
+    """
+
+    _saved: ClassVar = BoostingClassifier._saved | BasePriorSampling._saved
+
+    def __init__(
+        self,
+        n_estimators: int = 200,
+        *,
+        prior: FeaturePrior | None = None,
+        n_features: MaxFeatures = "sqrt",
+        floor: float = FLOOR,
+        dynamic: bool = False,
+        importance_type: ImportanceType = "impurity",
+        learning_rate: float = 0.1,
+        max_depth: int | None = 3,
+        min_samples_leaf: int | float = 1,
+        subsample: float = 1.0,
+        max_bin: int = 256,
+        early_stopping_rounds: int | None = None,
+        validation_fraction: float = 0.1,
+        scoring: str | Callable[..., float] = "loss",
+        warm_start: bool = False,
+        verbose: bool | int = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.prior = prior
+        self.n_features = n_features
+        self.floor = floor
+        self.dynamic = dynamic
+        self.importance_type = importance_type
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.subsample = subsample
+        self.max_bin = max_bin
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+        self.scoring = scoring
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state

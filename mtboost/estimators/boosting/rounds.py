@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of boosting: a score after each, early stopping, progress, callbacks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost import _core
+from mtboost.errors import TrainingError
+from mtboost.estimators.table_estimator import CoreTable
+from mtboost.trees.growth import naming_the_round
+
+Margins = npt.NDArray[np.float32]
+
+
+class Engine(Protocol):
+    """What grows trees: for all outputs together, or for each by itself."""
+
+    def update(self, *, n_threads: int) -> None: ...
+    def mean_loss(self) -> float: ...
+    @property
+    def models(self) -> Sequence[_core.BoostedModel]: ...
+
+
+class Together:
+    """One engine for all outputs."""
+
+    def __init__(self, engine: _core.ProjectedBoosting) -> None:
+        self._engine = engine
+
+    def update(self, *, n_threads: int) -> None:
+        self._engine.update(n_threads=n_threads)
+
+    def mean_loss(self) -> float:
+        return self._engine.mean_loss()
+
+    @property
+    def models(self) -> Sequence[_core.BoostedModel]:
+        return [self._engine.model]
+
+
+class Apart:
+    """One engine an output, none of which knows the others (binary relevance).
+
+    Parameters
+    ----------
+    engines : sequence of _core.ProjectedBoosting
+    shares : ndarray of shape (n_outputs,)
+        The part of the weight of known labels that is each output's.
+    """
+
+    def __init__(
+        self, engines: Sequence[_core.ProjectedBoosting], shares: npt.NDArray[np.float64]
+    ) -> None:
+        self._engines = engines
+        self._shares = shares
+
+    def update(self, *, n_threads: int) -> None:
+        for engine in self._engines:
+            engine.update(n_threads=n_threads)
+
+    def mean_loss(self) -> float:
+        losses = [engine.mean_loss() for engine in self._engines]
+        return float(self._shares @ losses)
+
+    @property
+    def models(self) -> Sequence[_core.BoostedModel]:
+        return [engine.model for engine in self._engines]
+
+
+def predict_margins(
+    models: Sequence[_core.BoostedModel],
+    table: CoreTable,
+    margins: Sequence[Margins] | None = None,
+    *,
+    first: int = 0,
+    last: int | None = None,
+    n_threads: int,
+) -> list[Margins]:
+    """Margins of each model, or `margins` with the trees from `first` to before `last` added."""
+    of_models = [None] * len(models) if margins is None else margins
+    return [
+        model.predict(table, first=first, last=last, margins=own, n_threads=n_threads)
+        for model, own in zip(models, of_models, strict=True)
+    ]
+
+
+@dataclass
+class Validation:
+    """Rows that tell how good a round is.
+
+    Attributes
+    ----------
+    table : what the core reads
+    score : callable
+        Takes margins to a number, of which more is better.
+    patience : int, optional
+        Rounds without a better score after which training ends.
+    scores : list of float
+        After each round.
+    best_round : int
+        Trees of the best score so far, the first of equal ones.
+    """
+
+    table: CoreTable
+    score: Callable[[Margins], float]
+    patience: int | None
+    scores: list[float] = field(default_factory=list)
+    best_round: int = 0
+    _best: float = -np.inf
+    _n_worse: int = 0
+    _margins: list[Margins] | None = None
+    _n_seen: int = 0
+
+    def look_at(self, models: Sequence[_core.BoostedModel], *, n_threads: int) -> bool:
+        """Score the newest round; whether training goes on."""
+        n_trees = models[0].n_trees
+        self._margins = predict_margins(
+            models,
+            self.table,
+            self._margins,
+            first=self._n_seen,
+            last=n_trees,
+            n_threads=n_threads,
+        )
+        self._n_seen = n_trees
+        self.scores.append(self.score(np.hstack(self._margins)))
+        self._n_worse += 1
+        if self.best_round == 0 or self.scores[-1] > self._best:
+            self.best_round, self._best, self._n_worse = n_trees, self.scores[-1], 0
+        return self.patience is None or self._n_worse < self.patience
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a callback is told.
+
+    Attributes
+    ----------
+    number : int
+        Trees so far.
+    train_loss : float
+        Mean loss of the known labels of the rows that are trained on.
+    validation_score : float or None
+        More is better; of ``"loss"`` it is the negative loss.
+    """
+
+    number: int
+    train_loss: float
+    validation_score: float | None
+
+
+def run_rounds(
+    engine: Engine,
+    n_rounds: int,
+    *,
+    validation: Validation | None,
+    callbacks: Sequence[Callable[[Round], object]],
+    verbose: int,
+    n_threads: int,
+) -> list[float]:
+    """Train; the training loss after each round. A callback that returns True ends the training."""
+    losses: list[float] = []
+    for number in range(1, n_rounds + 1):
+        with naming_the_round(number):
+            engine.update(n_threads=n_threads)
+        losses.append(engine.mean_loss())
+        if not math.isfinite(losses[-1]):
+            raise TrainingError(
+                f"Round {number - 1}: the training loss is {losses[-1]:g}. Lower learning_rate, or "
+                f"rescale labels or weights."
+            )
+        goes_on, score = True, None
+        if validation is not None:
+            goes_on = validation.look_at(engine.models, n_threads=n_threads)
+            score = validation.scores[-1]
+        told = Round(engine.models[0].n_trees, losses[-1], score)
+        answers = [callback(told) for callback in callbacks]  # all are told
+        goes_on &= not any(answer is True for answer in answers)
+        if verbose and (number % verbose == 0 or number == n_rounds or not goes_on):
+            shown = "" if score is None else f"\tvalidation score: {score:.5f}"
+            print(f"[{told.number}]\ttraining loss: {told.train_loss:.5f}{shown}")
+        if not goes_on:
+            break
+    return losses

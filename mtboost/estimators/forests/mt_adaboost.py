@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AdaBoost.M1 with trees that tasks with different labels share (faddoul2012)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from mtboost import _core
+from mtboost.base.archive import require
+from mtboost.base.checks import check_count, check_verbose
+from mtboost.estimators.forests.base import Floats
+from mtboost.estimators.forests.drawn_tree import importances
+from mtboost.estimators.forests.mt_decision_tree import Criterion, MTTreeEstimator
+from mtboost.estimators.tree_parameters import MaxFeatures
+
+# What AdaBoost.M1 counts as the error of a tree that makes none.
+_LEAST_ERROR = 1e-10
+# A tree whose error is no further below 1/2 counts as one of 1/2: it may be the last tree again, on
+# weights by which that errs on exactly 1/2. Sums of 10⁹ weights are off by less than 1e-13, and a
+# tree so close to 1/2 would have a vote of 4e-10.
+_LEAST_EDGE = 1e-10
+
+
+class MTAdaBoostClassifier(MTTreeEstimator):
+    """AdaBoost.M1 over the rows of all tasks, with multi-task decision trees.
+
+    Each round grows a :class:`MTDecisionTreeClassifier` on weighted rows and, of whatever task,
+    makes those that it decides wrongly weigh more. A class's vote is the sum of ln(1/β) over the
+    trees that decide for it, with β = ε / (1 - ε) of the tree's weighted error ε on all tasks.
+    Training ends early where ε is 0, or 1/2 or more (up to rounding, 1e-10): such a tree is left
+    out, unless it is the first.
+
+    Parameters
+    ----------
+    n_estimators : int, default=50
+        Most rounds.
+    purity : float in (0, 1], default=0.8
+        A task is decided where one class has this share of its weight. Below 1 it keeps trees weak,
+        whatever the numbers of tasks and classes (section 2.4 of the paper): a tree without error
+        would end the training.
+    max_depth : int, optional
+        Most cuts from the root to a leaf. A tree that errs on half of the weight ends the training,
+        with a warning if it is the first: many tasks with many classes need deep trees.
+    verbose : bool or int, default=False
+        Print the error every so many rounds.
+
+    All others are those of :class:`MTDecisionTreeClassifier`.
+
+    Attributes
+    ----------
+    trees_ : list of mtboost._core.MTDecisionTree
+    estimator_errors_ : ndarray of shape (n_trees,)
+        ε of each tree.
+    estimator_weights_ : ndarray of shape (n_trees,)
+        ln(1/β) of each tree, with ε at least 1e-10; 1 for a single tree with ε of 1/2 or more.
+
+    All others, except ``tree_``, are those of :class:`MTDecisionTreeClassifier`.
+
+    Examples
+    --------
+    >>> model = MTAdaBoostClassifier(task="inbox").fit(X, y)  # doctest: +SKIP
+    >>> [np.mean(found == y) for found in model.staged_predict(X)]  # doctest: +SKIP
+
+    References
+    ----------
+    faddoul2012, section 3 (key in docs/papers.md).
+    """
+
+    trees_: list[_core.MTDecisionTree]
+    estimator_errors_: Floats
+    estimator_weights_: Floats
+
+    _saved: ClassVar = MTTreeEstimator._saved | {
+        "estimator_errors_": np.ndarray,
+        "estimator_weights_": np.ndarray,
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 50,
+        *,
+        criterion: Criterion = "joint",
+        purity: float = 0.8,
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        max_features: MaxFeatures = None,
+        task: str | int | None = None,
+        verbose: bool | int = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.criterion = criterion
+        self.purity = purity
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.task = task
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
+        """Grow the trees; parameters and errors as of :meth:`MTDecisionTreeClassifier.fit`."""
+        self.__dict__.pop("trees_", None)
+        n_rounds = check_count("n_estimators", self.n_estimators, low=1)
+        every = check_verbose(self.verbose)
+        rows = self._learn(X, y, task, sample_weight)
+        columns = _core.SortedColumns(rows.table, n_threads=rows.n_threads)
+        trees: list[_core.MTDecisionTree] = []
+        errors: list[float] = []
+        votes: list[float] = []
+        weights = rows.weights / rows.weights.sum()
+        for number in range(n_rounds):
+            tree = self._grow(columns, rows, weights, number)
+            found = tree.classes(rows.table, rows.tasks, n_threads=rows.n_threads)
+            is_right = found == rows.labels
+            error = float(weights[~is_right].sum())
+            is_chance = error >= 0.5 - _LEAST_EDGE
+            if is_chance and trees:
+                break
+            beta = max(error, _LEAST_ERROR) / (1.0 - max(error, _LEAST_ERROR))
+            trees.append(tree)
+            errors.append(error)
+            votes.append(1.0 if is_chance else -np.log(beta))
+            if every and number % every == 0:
+                print(f"[{number}]	error: {error:.6f}")
+            if is_chance:
+                warnings.warn(
+                    f"The first tree errs on {error:.3f} of the weight, and AdaBoost.M1 needs less "
+                    f"than 1/2: the model is this tree alone. More tasks and classes need deeper "
+                    f"trees: raise max_depth.",
+                    stacklevel=2,
+                )
+            if is_chance or error == 0.0:
+                break
+            weights = np.where(is_right, weights * beta, weights)
+            weights /= weights.sum()
+        self.trees_ = trees
+        self.estimator_errors_, self.estimator_weights_ = np.array(errors), np.array(votes)
+        return self
+
+    def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
+        most = self.predict_proba(X, task=task).argmax(axis=1)
+        labels: npt.NDArray[Any] = self.classes_[most]
+        return labels
+
+    def predict_proba(self, X: Any, *, task: Any = None) -> Floats:
+        """Share of each class in the votes of the trees.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+            Columns are those of ``classes_``, labels of all tasks; 0 for labels that the row's task
+            does not have. They rank classes well, but are no frequencies: calibrate them where
+            that matters.
+
+        Raises
+        ------
+        DataError, ValueError
+            As :meth:`predict`.
+        """
+        *_, last = self.staged_predict_proba(X, task=task)
+        return last
+
+    def staged_predict(self, X: Any, *, task: Any = None) -> Iterator[npt.NDArray[Any]]:
+        """Predictions of the first tree, the first two, and so on."""
+        for shares in self.staged_predict_proba(X, task=task):
+            yield self.classes_[shares.argmax(axis=1)]
+
+    def staged_predict_proba(self, X: Any, *, task: Any = None) -> Iterator[Floats]:
+        """Shares of votes of the first tree, the first two, and so on."""
+        check_is_fitted(self, "trees_")
+        table, codes, n_threads = self._read_known(X, task)
+        votes = np.zeros((len(codes), len(self.classes_)))
+        total = 0.0
+        for tree, weight in zip(self.trees_, self.estimator_weights_, strict=True):
+            found = self._task_classes.columns[tree.classes(table, codes, n_threads=n_threads)]
+            votes[np.arange(len(codes)), found] += weight
+            total += weight
+            yield votes / total
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Mean over the trees, weighted by their votes, of the importances of each.
+
+        Shape (n_features_in_,); see :attr:`MTDecisionTreeClassifier.feature_importances_`.
+        """
+        check_is_fitted(self, "trees_")
+        n_features = self.n_features_in_ - (self.task is not None)
+        own = [importances(tree, n_features) for tree in self.trees_]
+        mean = np.average(own, axis=0, weights=self.estimator_weights_)
+        return self._place_importances(mean / (mean.sum() or 1.0))
+
+    def _to_file(self) -> dict[str, Any]:
+        check_is_fitted(self, "trees_")
+        return self._trees_to_file(self.trees_)
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        self.trees_ = self._trees_from_file(content)
+        for own in (self.estimator_errors_, self.estimator_weights_):
+            is_one_a_tree = own.shape == (len(self.trees_),) and own.dtype == np.float64
+            require(is_one_a_tree, "votes are not one a tree")
+
+    def to_text(self, tree: int) -> str:
+        """One of the trees as lines: its cuts, and where each task is decided for which class."""
+        return self._drawn(self._tree(tree)).to_text()
+
+    def to_graphviz(self, tree: int) -> str:
+        """One of the trees in the language of Graphviz, for ``dot`` or ``graphviz.Source``."""
+        return self._drawn(self._tree(tree)).to_graphviz()
+
+    def _tree(self, number: int) -> _core.MTDecisionTree:
+        check_is_fitted(self, "trees_")
+        n_trees = len(self.trees_)
+        return self.trees_[check_count("tree", number, low=-n_trees, high=n_trees - 1)]

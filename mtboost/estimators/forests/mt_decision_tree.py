@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decision trees that tasks with different labels share (faddoul2012)."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from mtboost import _core
+from mtboost.base.archive import require
+from mtboost.base.arrays import as_array
+from mtboost.base.checks import check_choice, check_number, did_you_mean, listed
+from mtboost.base.labels import as_float64_weights
+from mtboost.base.sklearn_input import checked_labels, reading_numbers
+from mtboost.base.tasks import TaskName
+from mtboost.errors import DataError
+from mtboost.estimators.forests.base import Floats
+from mtboost.estimators.forests.drawn_tree import DrawnTree, feature_names, importances
+from mtboost.estimators.forests.task_classes import TaskClasses
+from mtboost.estimators.table_estimator import CoreTable, TableEstimator, core_codes, core_table
+from mtboost.estimators.tree_parameters import (
+    MaxFeatures,
+    checked_depth,
+    features_per_node,
+    rows_at_least,
+    seed_of,
+)
+
+Criterion = Literal["joint", "sum", "max", "concat"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What trees grow on."""
+
+    table: CoreTable
+    tasks: npt.NDArray[np.uint32]
+    labels: npt.NDArray[np.uint32]
+    weights: Floats
+    params: _core.MTTreeParams
+    n_threads: int
+
+
+class MTTreeEstimator(
+    ClassifierMixin,  # type: ignore[misc]  # scikit-learn has no types
+    TableEstimator,
+    metaclass=abc.ABCMeta,
+):
+    """What one tree and boosted trees share; described at :class:`MTDecisionTreeClassifier`."""
+
+    criterion: Criterion
+    purity: float
+    max_depth: int | None
+    min_samples_split: int | float
+    min_samples_leaf: int | float
+    max_features: MaxFeatures
+    random_state: int | np.random.RandomState | None
+
+    classes_: npt.NDArray[Any]
+    task_classes_: dict[TaskName, npt.NDArray[Any]]
+    _task_classes: TaskClasses
+
+    def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _Rows:
+        """Check everything, and remember names; what trees need to grow."""
+        y = checked_labels(self, y)
+        table, tasks = self._read(X, task, reset=True)
+        check_consistent_length(table, y)
+        n_rows, n_features = table.shape
+        weights = np.ones(n_rows)
+        if sample_weight is not None:
+            weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
+        params = _core.MTTreeParams(
+            criterion=check_choice("criterion", self.criterion, get_args(Criterion)),
+            purity=check_number("purity", self.purity, above=0.0, high=1.0),
+            max_features=features_per_node(self.max_features, n_features),
+            max_depth=checked_depth(self.max_depth),
+            min_samples_split=rows_at_least(self.min_samples_split, n_rows, "min_samples_split", 2),
+            min_samples_leaf=rows_at_least(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
+            seed=seed_of(self.random_state),
+        )
+        self.tasks_ = tasks.names
+        classes, labels = TaskClasses.of(y, tasks)
+        self._set_classes(classes)
+        return _Rows(
+            core_table(table),
+            core_codes(tasks.codes),
+            labels,
+            weights,
+            params,
+            self._n_threads(table.size),
+        )
+
+    def _set_classes(self, classes: TaskClasses) -> None:
+        self._task_classes, self.classes_ = classes, classes.union
+        self.task_classes_ = dict(classes.by_task(self.tasks_))
+
+    def _grow(
+        self, columns: _core.SortedColumns, rows: _Rows, weights: Floats, tree: int
+    ) -> _core.MTDecisionTree:
+        return _core.MTDecisionTree(
+            columns,
+            rows.params,
+            class_starts=self._task_classes.starts,
+            labels=rows.labels,
+            weights=weights,
+            tree=tree,
+            n_threads=rows.n_threads,
+        )
+
+    def _read_known(self, X: Any, task: Any) -> tuple[CoreTable, npt.NDArray[np.uint32], int]:
+        """A table, the codes of its tasks, all of which `fit` has seen, and threads for it."""
+        table, labels = self._split(X, task, reset=False)
+        codes = self._tasks.encode(labels, table.shape[0], unknown="keep")
+        if len(codes) and codes.min() < 0:
+            row = int(codes.argmin())
+            name = as_array(labels).reshape(-1).tolist()[row]
+            raise DataError(
+                f"task label {name!r} at row {row} is unknown. Known: "
+                f"{listed(self.tasks_, 'task')}.{did_you_mean(name, self.tasks_)} A tree decides "
+                f"only for tasks that it was grown with."
+            )
+        return core_table(table), core_codes(codes), self._n_threads(table.size)
+
+    def _labels_of(self, classes: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
+        labels: npt.NDArray[Any] = self.classes_[self._task_classes.columns[classes]]
+        return labels
+
+    @abc.abstractmethod
+    def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
+        """The class of each row, one of its task's.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
+        """
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
+        """Accuracy of :meth:`predict`."""
+        predicted = self.predict(X, task=task)
+        check_consistent_length(predicted, y, sample_weight)
+        with reading_numbers("y"):
+            is_right = predicted == column_or_1d(y)
+        if sample_weight is None:
+            return float(is_right.mean())
+        weights = as_float64_weights(sample_weight, len(predicted), argument="sample_weight")
+        return float(np.average(is_right, weights=weights))
+
+    def _place_importances(self, own: Floats) -> Floats:
+        """Those of the features as those of the columns of X."""
+        return own if self.task is None else np.insert(own, self._task_place, 0.0)
+
+    def _trees_to_file(self, trees: Sequence[_core.MTDecisionTree]) -> dict[str, Any]:
+        return super()._to_file() | {
+            "task_classes": asdict(self._task_classes),
+            "trees": _core.mt_tree_arrays(list(trees)),
+        }
+
+    def _trees_from_file(self, content: dict[str, Any]) -> list[_core.MTDecisionTree]:
+        """Set everything but the trees, and return them."""
+        super()._set_from_file(content)
+        classes = TaskClasses(**content["task_classes"])
+        require(classes.fits(len(self.tasks_)), "the classes are of other tasks")
+        self._set_classes(classes)
+        trees = _core.mt_trees_from_arrays(content["trees"], n_features=self._n_features)
+        require(len(trees) > 0, "there are no trees")
+        for tree in trees:
+            starts = tree.arrays()["class_starts"]
+            require(np.array_equal(starts, classes.starts), "the trees are of other classes")
+        return trees
+
+    def _drawn(self, tree: _core.MTDecisionTree) -> DrawnTree:
+        names = getattr(self, "feature_names_in_", None)
+        features = feature_names(
+            names, self.n_features_in_, None if self.task is None else self._task_place
+        )
+        return DrawnTree.of(tree, features, self.tasks_, self.classes_[self._task_classes.columns])
+
+
+class MTDecisionTreeClassifier(MTTreeEstimator):
+    """One decision tree for several tasks, whose labels may have nothing in common.
+
+    Rows of all tasks grow the same cuts, and each task has its own decisions: where the rows of a
+    task share one class that task is decided, while the others go on with the same tree. Tasks
+    that are related somewhere in the space of the features share cuts there. With a single task it
+    is a plain decision tree by information gain.
+
+    Parameters
+    ----------
+    criterion : {"joint", "sum", "max", "concat"}, default="joint"
+        What makes a cut good, in bits per unit of weight. ``"joint"``: the information gains IG_j
+        of the tasks, weighted by their shares p_j of the node's weight; ``"sum"``: not weighted;
+        ``"max"``: the largest, which is the paper's choice; of cuts that are equal in it the one
+        with more ``"joint"``. ``"concat"``: the gain of the pair (task, label), which is
+        ``"joint"`` and the mutual information of task and side: it also likes to part tasks.
+    purity : float in (0, 1], default=1.0
+        A task is decided where one class has this share of its weight.
+    max_depth : int, optional
+        Most cuts from the root to a leaf.
+    min_samples_split, min_samples_leaf : int or float, default=2, 1
+        Least rows of a node that may be cut, and of each side; a float is a part of all rows. Rows
+        of tasks that are decided do not count.
+    max_features : {"sqrt", "log2"}, int, float or None, default=None
+        Features whose cuts are tried in a node; a float is a part of them, None are all. Features
+        that are constant in the node do not count.
+    task : str or int, optional
+        Column of `X` that holds the task of each row: its name, or its position in an array. It is
+        no feature. The form for ``cross_val_score``, ``GridSearchCV`` and the like.
+    n_jobs : int, optional
+        Threads, by default the cores this process may use, or one for a small table. The tree does
+        not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Of the features that are drawn, if `max_features` leaves some out.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels of all tasks, in the order of the columns of ``predict_proba``.
+    task_classes_ : dict of task name to ndarray
+        Sorted labels of each task.
+    tasks_ : tuple of task names
+        ``("all",)`` without a task.
+    tree_ : mtboost._core.MTDecisionTree
+    feature_importances_ : ndarray of shape (n_features_in_,)
+    n_features_in_ : int
+        Columns of `X`, the task column among them.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    Examples
+    --------
+    >>> model = MTDecisionTreeClassifier(task="inbox", max_depth=4).fit(X, y)  # doctest: +SKIP
+    >>> print(model.to_text())  # doctest: +SKIP
+
+    References
+    ----------
+    faddoul2012, section 2 (key in docs/papers.md).
+    """
+
+    tree_: _core.MTDecisionTree
+
+    def __init__(
+        self,
+        *,
+        criterion: Criterion = "joint",
+        purity: float = 1.0,
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        max_features: MaxFeatures = None,
+        task: str | int | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.purity = purity
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.task = task
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy array, SciPy sparse matrix, pandas or polars DataFrame, or pyarrow Table of
+            numbers; NaN means missing. A sparse matrix gives the tree of the dense table, at the
+            cost of its values that are not 0.
+        y : array-like of shape (n_rows,)
+            Labels of any type. Each task has the classes that its own rows have; in an array of
+            objects the labels of one task may be str and those of another int.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
+            Without both there is a single task.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0; 0 leaves a row out. A task with weights of 0 only is decided at once,
+            for its most frequent label.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError, ValueError
+            Before the tree grows, if something does not fit together.
+        """
+        self.__dict__.pop("tree_", None)
+        rows = self._learn(X, y, task, sample_weight)
+        columns = _core.SortedColumns(rows.table, n_threads=rows.n_threads)
+        self.tree_ = self._grow(columns, rows, rows.weights, tree=0)
+        return self
+
+    def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
+        check_is_fitted(self, "tree_")
+        table, codes, n_threads = self._read_known(X, task)
+        return self._labels_of(self.tree_.classes(table, codes, n_threads=n_threads))
+
+    def predict_proba(self, X: Any, *, task: Any = None) -> Floats:
+        """Share of each class among the rows of the task where the tree decides it.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+            Columns are those of ``classes_``, labels of all tasks; 0 for labels that the row's task
+            does not have.
+
+        Raises
+        ------
+        DataError, ValueError
+            As :meth:`predict`.
+        """
+        check_is_fitted(self, "tree_")
+        table, codes, n_threads = self._read_known(X, task)
+        found = self.tree_.decisions(table, codes, n_threads=n_threads)
+        arrays = self.tree_.arrays()
+        columns = self._task_classes.columns[arrays["leaf_outputs"]]
+        n_decisions = len(arrays["decided_tasks"])
+        shares = sp.csr_array(
+            (arrays["leaf_values"], columns, arrays["leaf_starts"].astype(np.int64)),
+            shape=(n_decisions, len(self.classes_)),
+        )
+        probabilities: Floats = shares[found].toarray()
+        return probabilities
+
+    def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.intp]:
+        """The node that decides each row, of shape (n_rows,)."""
+        check_is_fitted(self, "tree_")
+        table, codes, n_threads = self._read_known(X, task)
+        found = self.tree_.decisions(table, codes, n_threads=n_threads)
+        starts = self.tree_.arrays()["decision_starts"]
+        nodes: npt.NDArray[np.intp] = np.searchsorted(starts, found, side="right") - 1
+        return nodes
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Part of each column of `X` in the bits that the cuts tell; they sum to 1.
+
+        Shape (n_features_in_,). A cut counts with the weight of its rows; all 0 if there is none.
+        """
+        check_is_fitted(self, "tree_")
+        n_features = self.n_features_in_ - (self.task is not None)
+        return self._place_importances(importances(self.tree_, n_features))
+
+    def _to_file(self) -> dict[str, Any]:
+        check_is_fitted(self, "tree_")
+        return self._trees_to_file([self.tree_])
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        (self.tree_,) = self._trees_from_file(content)
+
+    def to_text(self) -> str:
+        """The tree as lines: its cuts, and where each task is decided for which class."""
+        check_is_fitted(self, "tree_")
+        return self._drawn(self.tree_).to_text()
+
+    def to_graphviz(self) -> str:
+        """The tree in the language of Graphviz, for ``dot`` or ``graphviz.Source``."""
+        check_is_fitted(self, "tree_")
+        return self._drawn(self.tree_).to_graphviz()

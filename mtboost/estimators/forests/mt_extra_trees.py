@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MT-ExtraTrees: extremely randomised trees that may also divide tasks (simm2014)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.preprocessing import LabelEncoder
+
+from mtboost.base.checks import check_choice, check_number
+from mtboost.base.labels import check_magnitude
+from mtboost.base.sklearn_input import accuracy, check_classes, checked_labels, r2
+from mtboost.estimators.forests.base import (
+    CLASSIFIER_ATTRIBUTES,
+    LARGEST_LABEL,
+    REGRESSOR_ATTRIBUTES,
+    BaseForest,
+    Floats,
+)
+from mtboost.estimators.tree_parameters import MaxFeatures
+
+
+class _MTExtraTrees(BaseForest):
+    """What classifier and regressor share; described at :class:`MTExtraTreesClassifier`."""
+
+    splitter: Literal["random", "best"]
+    task_split_prob: float
+    alpha: float
+
+    def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy array, SciPy sparse matrix, pandas or polars DataFrame, or pyarrow Table of
+            numbers; NaN means missing.
+        y : array-like of shape (n_rows,)
+            Labels: numbers, or classes of any type for a classifier.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
+            Without both there is a single task.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0; 0 leaves a row out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError, ValueError
+            Before any tree grows, if something does not fit together.
+        """
+        check_number("task_split_prob", self.task_split_prob, low=0.0, high=1.0)
+        check_number("alpha", self.alpha, low=0.0)
+        check_choice("splitter", self.splitter, ("random", "best"))
+        return self._fit(X, y, task, sample_weight)
+
+    def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.int32]:
+        """The node of each tree that each row ends in, of shape (n_rows, n_estimators)."""
+        return self._leaves(X, task)
+
+    def _knows_tasks(self) -> bool:
+        return len(self.tasks_) > 1
+
+    def _core_parameters(self) -> dict[str, Any]:
+        return {
+            "splitter": self.splitter,
+            "task_split_prob": float(self.task_split_prob),
+            "alpha": float(self.alpha),
+        }
+
+
+class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[misc]
+    """Extremely randomised trees for related tasks: nodes may divide tasks as well as values.
+
+    Rows of all tasks grow the same trees. In each node, beside random cuts of features, a random
+    division of the tasks by their mean label there is tried with probability `task_split_prob`;
+    below it the two groups of tasks go their own ways. Where tasks behave alike nothing divides
+    them, and they share what there is to learn. Without a task it is scikit-learn's
+    ``ExtraTreesClassifier``.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Number of trees.
+    task_split_prob : float in [0, 1], default=0.25
+        Probability that a node tries a division of its tasks (λ of the paper). 0 pools all tasks.
+    alpha : float >= 0, default=1.0
+        How many rows the mean of all tasks counts for in the mean of each.
+    splitter : {"random", "best"}, default="random"
+        One random cut of each feature, or the best (with `bootstrap`, a random forest).
+    max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
+        Features whose cuts are tried in a node; a float is a part of them. Features that are
+        constant in the node do not count.
+    max_depth : int, optional
+        Most divisions from the root to a leaf.
+    min_samples_split, min_samples_leaf : int or float, default=2, 10
+        Least rows of a node that may be divided, and of each of its sides; a float is a part of
+        all rows. Probabilities of related tasks are better from larger leaves than scikit-learn's
+        (benchmarks/mt_extra_trees.py); with 1 and ``task_split_prob=0`` the forest is its own.
+    bootstrap : bool, default=False
+        Grow each tree on rows drawn with replacement.
+    max_samples : int or float, optional
+        How many rows to draw; by default as many as there are.
+    oob_score : bool, default=False
+        Score each row by the trees that it was not drawn for.
+    task : str or int, optional
+        Column of `X` that holds the task of each row: its name, or its position in an array. It is
+        no feature. The form for ``cross_val_score``, ``GridSearchCV`` and the like.
+    warm_start : bool, default=False
+        A further ``fit`` adds trees until there are `n_estimators`.
+    n_jobs : int, optional
+        Threads, by default the cores this process may use, or one for a small table. Trees do not
+        depend on it.
+    random_state : int, RandomState instance or None, default=None
+        An int makes each fit the same.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels of all tasks. A task may lack some.
+    tasks_ : tuple of task names
+        ``("all",)`` without a task.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+    task_importance_ : float
+        The part of the task splits; with the features' it sums to 1.
+    oob_decision_function_, oob_score_ : ndarray of shape (n_rows, n_classes), float
+        With `oob_score`. NaN where a row was drawn for every tree.
+    n_features_in_ : int
+        Columns of `X`, the task column among them.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    Examples
+    --------
+    >>> model = MTExtraTreesClassifier(task="field").fit(X, y)  # doctest: +SKIP
+    >>> model.predict_proba(X)  # doctest: +SKIP
+
+    References
+    ----------
+    simm2014, section 3; geurts2006 (keys in docs/papers.md).
+    """
+
+    _saved: ClassVar = BaseForest._saved | CLASSIFIER_ATTRIBUTES
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        task_split_prob: float = 0.25,
+        alpha: float = 1.0,
+        splitter: Literal["random", "best"] = "random",
+        max_features: MaxFeatures = "sqrt",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 10,
+        bootstrap: bool = False,
+        max_samples: int | float | None = None,
+        oob_score: bool = False,
+        task: str | int | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.task_split_prob = task_split_prob
+        self.alpha = alpha
+        self.splitter = splitter
+        self.max_features = max_features
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.bootstrap = bootstrap
+        self.max_samples = max_samples
+        self.oob_score = oob_score
+        self.task = task
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def predict_proba(self, X: Any, *, task: Any = None) -> Floats:
+        """Probability of each class: the mean over trees of its share in the row's leaf.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it. A task that ``fit`` has not seen goes, wherever
+            tasks are divided, the way of the mean of all tasks there.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or the task is missing.
+        """
+        return self._probabilities(self._outputs(X, task))
+
+    def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
+        """The most probable class of each row, shape (n_rows,); as :meth:`predict_proba`."""
+        most_probable = self.predict_proba(X, task=task).argmax(axis=1)
+        classes: npt.NDArray[Any] = self.classes_[most_probable]
+        return classes
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
+        """Accuracy of :meth:`predict`."""
+        return accuracy(y, self.predict(X, task=task), sample_weight)
+
+    def _read_labels(self, y: Any) -> dict[str, Any]:
+        y = checked_labels(self, y)
+        check_classes(y)
+        encoder = LabelEncoder().fit(y)
+        codes = encoder.transform(y)
+        self.classes_ = encoder.classes_
+        if len(self.classes_) > 2:
+            return {"labels": codes.astype(np.uint32), "n_labels": len(self.classes_)}
+        return {"y": codes.astype(np.float64)[:, np.newaxis]}  # one number says both shares
+
+    def _n_outputs(self) -> int:
+        return len(self.classes_) if len(self.classes_) > 2 else 1
+
+    def _probabilities(self, outputs: Floats) -> Floats:
+        if len(self.classes_) > 2:
+            return outputs
+        if len(self.classes_) == 1:
+            return np.ones_like(outputs)
+        return np.hstack([1.0 - outputs, outputs])
+
+    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+        self.oob_decision_function_ = self._probabilities(outputs)
+        is_known = ~np.isnan(outputs[:, 0])
+        found = self.classes_[self.oob_decision_function_[is_known].argmax(axis=1)]
+        self.oob_score_ = float(accuracy_score(np.asarray(y)[is_known], found))
+
+
+class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc]
+    """Extremely randomised trees for related tasks: nodes may divide tasks as well as values.
+
+    As :class:`MTExtraTreesClassifier`, with numbers as labels. Without a task it is scikit-learn's
+    ``ExtraTreesRegressor``.
+
+    Parameters
+    ----------
+    max_features : {"sqrt", "log2"}, int, float or None, default=1.0
+        All features.
+    min_samples_split, min_samples_leaf : int or float, default=2, 20
+
+    All others are those of :class:`MTExtraTreesClassifier`.
+
+    Attributes
+    ----------
+    oob_prediction_, oob_score_ : ndarray of shape (n_rows,), float
+        With `oob_score`: predictions, NaN where a row was drawn for every tree, and their R².
+
+    All others, except ``classes_``, are those of :class:`MTExtraTreesClassifier`.
+
+    Examples
+    --------
+    >>> model = MTExtraTreesRegressor(task="school").fit(X, y)  # doctest: +SKIP
+
+    References
+    ----------
+    simm2014, section 3; geurts2006 (keys in docs/papers.md).
+    """
+
+    _saved: ClassVar = BaseForest._saved | REGRESSOR_ATTRIBUTES
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        task_split_prob: float = 0.25,
+        alpha: float = 1.0,
+        splitter: Literal["random", "best"] = "random",
+        max_features: MaxFeatures = 1.0,
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 20,
+        bootstrap: bool = False,
+        max_samples: int | float | None = None,
+        oob_score: bool = False,
+        task: str | int | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.task_split_prob = task_split_prob
+        self.alpha = alpha
+        self.splitter = splitter
+        self.max_features = max_features
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.bootstrap = bootstrap
+        self.max_samples = max_samples
+        self.oob_score = oob_score
+        self.task = task
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def predict(self, X: Any, *, task: Any = None) -> Floats:
+        """Mean over trees of the mean label of the row's leaf.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it. A task that ``fit`` has not seen goes, wherever
+            tasks are divided, the way of the mean of all tasks there.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or the task is missing.
+        """
+        return self._outputs(X, task)[:, 0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
+        """Coefficient of determination of :meth:`predict`."""
+        return r2(y, self.predict(X, task=task), sample_weight)
+
+    def _read_labels(self, y: Any) -> dict[str, Any]:
+        y = checked_labels(self, y, y_numeric=True)
+        check_magnitude(y, LARGEST_LABEL)
+        return {"y": np.asarray(y, dtype=np.float64)[:, np.newaxis]}
+
+    def _n_outputs(self) -> int:
+        return 1
+
+    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+        self.oob_prediction_ = outputs[:, 0]
+        is_known = ~np.isnan(self.oob_prediction_)
+        self.oob_score_ = float(r2_score(np.asarray(y)[is_known], self.oob_prediction_[is_known]))

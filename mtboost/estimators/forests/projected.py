@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forests for many outputs, grown on random projections of them (joly2016, chapter 5)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse
+from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.preprocessing import LabelEncoder, OneHotEncoder
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import type_of_target
+
+from mtboost import _core
+from mtboost.base.checks import check_choice, check_switch
+from mtboost.base.labels import check_magnitude
+from mtboost.base.sklearn_input import accuracy, check_classes, checked_labels, r2, reading_numbers
+from mtboost.base.sparse_tables import checked_sparse
+from mtboost.errors import DataError
+from mtboost.estimators.forests.base import (
+    CLASSIFIER_ATTRIBUTES,
+    LARGEST_LABEL,
+    REGRESSOR_ATTRIBUTES,
+    BaseForest,
+    Floats,
+)
+from mtboost.estimators.tree_parameters import MaxFeatures
+from mtboost.trees.projections import NComponents, Projection, make_projection
+
+# Of so few outputs the covariance matrix, 8 MB at most, has all principal components.
+_FEW_OUTPUTS = 1000
+_ROUNDING = 1e-12
+
+
+class _ProjectedForest(BaseForest):
+    """What classifier and regressor share; described at :class:`ProjectedForestClassifier`."""
+
+    splitter: Literal["random", "best"]
+    projection: Projection
+    n_components: NComponents
+    shared: bool
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        projection: Projection = "gaussian",
+        n_components: NComponents = "log",
+        shared: bool = False,
+        splitter: Literal["random", "best"] = "best",
+        max_features: MaxFeatures = "sqrt",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        bootstrap: bool = True,
+        max_samples: int | float | None = None,
+        oob_score: bool = False,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.projection = projection
+        self.n_components = n_components
+        self.shared = shared
+        self.splitter = splitter
+        self.max_features = max_features
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.bootstrap = bootstrap
+        self.max_samples = max_samples
+        self.oob_score = oob_score
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy array, SciPy sparse matrix, pandas or polars DataFrame, or pyarrow Table of
+            numbers; NaN means missing.
+        y : array-like or SciPy sparse matrix of shape (n_rows,) or (n_rows, n_outputs)
+            Numbers; for a classifier classes, or an indicator matrix of labels. A sparse matrix is
+            never made dense.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0; 0 leaves a row out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError, ValueError
+            Before any tree grows, if something does not fit together.
+        """
+        check_choice("splitter", self.splitter, ("random", "best"))
+        check_switch("shared", self.shared)
+        return self._fit(X, y, None, sample_weight)
+
+    def apply(self, X: Any) -> npt.NDArray[np.int32]:
+        """The node of each tree that each row ends in, of shape (n_rows, n_estimators)."""
+        return self._leaves(X, None)
+
+    def _core_parameters(self) -> dict[str, Any]:
+        return {"splitter": self.splitter}
+
+    def _projection_of(self, y: Any, n_outputs: int) -> _core.ForestProjection | None:
+        """What cuts are found on; None are the outputs themselves."""
+        return make_projection(
+            self.projection,
+            self.n_components,
+            n_outputs,
+            is_shared=bool(self.shared),
+            principal_components=lambda n_components: _principal_components(y, n_components),
+        )
+
+
+class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ignore[misc]
+    """Random forest for many labels or classes, whose cuts are found on few components of them.
+
+    Each tree projects the indicators of all labels to `n_components` random components, finds its
+    cuts by their variance, and labels its leaves with the labels themselves. With thousands of
+    labels a cut then costs what a few cost. Leaves keep only the labels that their rows have.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Number of trees.
+    projection : str, array-like of shape (n_components, n_outputs) or None, default="gaussian"
+        ``"gaussian"``, ``"rademacher"`` (±1), ``"achlioptas"`` (two thirds zeros), ``"sparse"``
+        (a part 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (some of the outputs) or
+        ``"pca"`` (the principal components, the same for all trees). None: all outputs.
+    n_components : "log", int or float, default="log"
+        The natural logarithm of the number of outputs, a number, or a part of the outputs.
+    shared : bool, default=False
+        One projection for all trees instead of one for each.
+    splitter : {"best", "random"}, default="best"
+        The best cut of each feature, or a random one (with ``bootstrap=False``, extra trees).
+    max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
+        Features whose cuts are tried in a node; a float is a part of them. Features that are
+        constant in the node do not count.
+    max_depth : int, optional
+        Most divisions from the root to a leaf.
+    min_samples_split, min_samples_leaf : int or float, default=2, 1
+        Least rows of a node that may be divided, and of each of its sides; a float is a part of
+        all rows.
+    bootstrap : bool, default=True
+        Grow each tree on rows drawn with replacement.
+    max_samples : int or float, optional
+        How many rows to draw; by default as many as there are.
+    oob_score : bool, default=False
+        Score each row by the trees that it was not drawn for.
+    warm_start : bool, default=False
+        A further ``fit`` adds trees until there are `n_estimators`.
+    n_jobs : int, optional
+        Threads, by default the cores this process may use, or one for a small table. Trees do not
+        depend on it.
+    random_state : int, RandomState instance or None, default=None
+        An int makes each fit the same.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,) or (n_labels,)
+        Classes, or the numbers of the columns of an indicator matrix.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+    oob_decision_function_, oob_score_ : ndarray of shape (n_rows, n_classes), float
+        With `oob_score`. NaN where a row was drawn for every tree.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of `X`, where all are strings.
+
+    Examples
+    --------
+    >>> model = ProjectedForestClassifier().fit(X, Y)  # doctest: +SKIP
+    >>> model.predict_proba(X)  # of shape (n_rows, n_labels)  # doctest: +SKIP
+
+    References
+    ----------
+    joly2016, section 17, algorithms 1 (`shared`) and 2 (key in docs/papers.md).
+    """
+
+    _has_indicators: bool
+    _is_sparse: bool
+
+    _saved: ClassVar = (
+        BaseForest._saved | CLASSIFIER_ATTRIBUTES | {"_has_indicators": bool, "_is_sparse": bool}
+    )
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each class or label: the mean over trees of its share in the row's leaf.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes) or (n_rows, n_labels)
+            Of an indicator matrix one column a label: the probability that the row has it.
+
+        Raises
+        ------
+        ValueError
+            Columns are not those of ``fit``.
+        """
+        return self._outputs(X, None)
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row, or all labels more probable than not.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or indicator matrix of shape (n_rows, n_labels)
+            Sparse if `y` was sparse in ``fit``.
+        """
+        return self._decide(self.predict_proba(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of :meth:`predict`; of an indicator matrix, the part of rows wholly right."""
+        return accuracy(y, self.predict(X), sample_weight)
+
+    def _decide(self, probabilities: Floats) -> Any:
+        if not self._has_indicators:
+            return self.classes_[probabilities.argmax(axis=1)]
+        indicators = (probabilities > 0.5).astype(np.int64)
+        return scipy.sparse.csr_array(indicators) if self._is_sparse else indicators
+
+    def _read_labels(self, y: Any) -> dict[str, Any]:
+        if scipy.sparse.issparse(y):
+            y = checked_sparse(y, "y").tocsr()
+        else:
+            y = checked_labels(self, y, multi_output=True)
+        check_classes(y)
+        self._has_indicators = type_of_target(y) == "multilabel-indicator"
+        self._is_sparse = scipy.sparse.issparse(y)
+        if self._has_indicators:
+            labels = _sparse_labels(y)
+            self.classes_ = np.arange(y.shape[1])
+            labels.pop("label_values")  # all 1
+        else:
+            if y.ndim == 2 and y.shape[1] > 1:
+                raise DataError(
+                    "y has several columns of classes: a projected forest knows one column of "
+                    "classes, or an indicator matrix of labels."
+                )
+            y = column_or_1d(y, warn=True)
+            encoder = LabelEncoder().fit(y)
+            self.classes_ = encoder.classes_
+            labels = {"labels": encoder.transform(y).astype(np.uint32)}
+            y = OneHotEncoder().fit_transform(y[:, np.newaxis])  # for projections that look at y
+        n_labels = len(self.classes_)
+        return {**labels, "n_labels": n_labels, "projection": self._projection_of(y, n_labels)}
+
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
+
+    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+        self.oob_decision_function_ = outputs
+        is_known = ~np.isnan(outputs[:, 0])
+        y = y if scipy.sparse.issparse(y) else np.asarray(y)
+        self.oob_score_ = float(accuracy_score(y[is_known], self._decide(outputs[is_known])))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignore[misc]
+    """Random forest for many outputs, whose cuts are found on few components of them.
+
+    As :class:`ProjectedForestClassifier`, with numbers as outputs. Outputs of different units
+    should be standardised: cuts weigh them by their variance.
+
+    Parameters
+    ----------
+    All those of :class:`ProjectedForestClassifier`.
+
+    Attributes
+    ----------
+    oob_prediction_, oob_score_ : ndarray of shape (n_rows,) or (n_rows, n_outputs), float
+        With `oob_score`: predictions, NaN where a row was drawn for every tree, and their R².
+
+    All others, except ``classes_``, are those of :class:`ProjectedForestClassifier`.
+
+    Examples
+    --------
+    >>> model = ProjectedForestRegressor(n_components=10).fit(X, Y)  # doctest: +SKIP
+
+    References
+    ----------
+    joly2016, section 17, algorithms 1 (`shared`) and 2 (key in docs/papers.md).
+    """
+
+    _is_vector: bool
+
+    _saved: ClassVar = BaseForest._saved | REGRESSOR_ATTRIBUTES | {"_is_vector": bool}
+
+    def predict(self, X: Any) -> Floats:
+        """Mean over trees of the mean output of the row's leaf.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,) or (n_rows, n_outputs), as `y` in ``fit``
+
+        Raises
+        ------
+        ValueError
+            Columns are not those of ``fit``.
+        """
+        return self._shaped(self._outputs(X, None))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination of :meth:`predict`, averaged over outputs."""
+        return r2(y, self.predict(X), sample_weight)
+
+    def _shaped(self, outputs: Floats) -> Floats:
+        return outputs[:, 0] if self._is_vector else outputs
+
+    def _read_labels(self, y: Any) -> dict[str, Any]:
+        if scipy.sparse.issparse(y):
+            y = checked_sparse(y, "y")
+            with reading_numbers("y"):
+                y = check_array(y, accept_sparse="csr", dtype=np.float64, input_name="y")
+            self._is_vector = False
+            check_magnitude(y.data, LARGEST_LABEL)
+            labels = {**_sparse_labels(y), "n_labels": y.shape[1]}
+        else:
+            y = checked_labels(self, y, multi_output=True, y_numeric=True)
+            self._is_vector = np.ndim(y) == 1
+            with reading_numbers("y"):
+                y = np.ascontiguousarray(y, dtype=np.float64).reshape(len(y), -1)
+            check_magnitude(y, LARGEST_LABEL)
+            labels = {"y": y}
+        return {**labels, "projection": self._projection_of(y, y.shape[1])}
+
+    def _n_outputs(self) -> int | None:
+        return 1 if self._is_vector else None
+
+    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+        self.oob_prediction_ = self._shaped(outputs)
+        is_known = ~np.isnan(outputs[:, 0])
+        y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)
+        self.oob_score_ = float(r2_score(y[is_known], self.oob_prediction_[is_known]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _sparse_labels(y: Any) -> dict[str, Any]:
+    """Stored values of a matrix, row by row, as the core takes them."""
+    matrix = scipy.sparse.csr_array(y.astype(np.float64), copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return {
+        "labels": matrix.indices.astype(np.uint32),
+        "label_starts": matrix.indptr.astype(np.uint64),
+        "label_values": matrix.data,
+    }
+
+
+def _principal_components(y: Any, n_components: int) -> npt.NDArray[np.float32]:
+    """The directions in which most of the variance of Y lies; a sparse Y stays sparse.
+
+    Its mean is subtracted from sums and products. What is dense has a row for each component, or
+    for each output where these are few. Fewer rows than outputs have fewer directions.
+    """
+    n_rows, n_outputs = y.shape
+    n_components = max(1, min(n_components, n_rows - 1, n_outputs))
+    y = y.astype(np.float64)
+    mean = np.asarray(y.mean(axis=0)).ravel()
+    if scipy.sparse.issparse(y):
+        squares = y.power(2).sum()
+        variation = squares - n_rows * mean @ mean
+    else:
+        squares = np.square(y).sum()
+        y = y - mean  # nothing is lost to rounding where means are large
+        mean = np.zeros(n_outputs)
+        variation = np.square(y).sum()
+    if variation <= _ROUNDING * squares:
+        return np.eye(n_components, n_outputs, dtype=np.float32)  # constant: any direction will do
+    if n_outputs <= _FEW_OUTPUTS or n_components == n_outputs:
+        products = y.T @ y
+        if scipy.sparse.issparse(products):
+            products = products.toarray()
+        scatter = products - n_rows * np.outer(mean, mean)
+        _, columns = scipy.linalg.eigh(
+            scatter, subset_by_index=(n_outputs - n_components, n_outputs - 1)
+        )
+        directions = columns.T[::-1]
+    else:
+        centred = LinearOperator(
+            y.shape,
+            matvec=lambda v: y @ v.ravel() - mean @ v.ravel(),
+            rmatvec=lambda v: y.T @ v.ravel() - mean * v.sum(),
+            dtype=np.float64,
+        )
+        start = np.random.default_rng(0).normal(size=min(y.shape))
+        _, lengths, rows = svds(centred, n_components, v0=start, return_singular_vectors="vh")
+        directions = rows[np.argsort(-lengths)]
+    largest = np.abs(directions).argmax(axis=1)
+    signs = np.sign(np.take_along_axis(directions, largest[:, np.newaxis], axis=1))
+    return np.ascontiguousarray(signs * directions, dtype=np.float32)

@@ -1,0 +1,665 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scikit-learn estimators: parameters in, :func:`mtboost.fit`, attributes out."""
+
+from __future__ import annotations
+
+import abc
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from mtboost.base.sklearn_input import (
+    accuracy,
+    check_classes,
+    checked_labels,
+    checked_table,
+    r2,
+    reading_numbers,
+)
+from mtboost.base.tables import Table, as_table
+from mtboost.base.task_tables import CommonFeatures, check_task_keys, is_mapping
+from mtboost.base.task_weights import TaskWeight
+from mtboost.base.tasks import TaskName
+from mtboost.base.threads import threads_of_jobs
+from mtboost.errors import DataError, ParameterError
+from mtboost.estimators.tree_parameters import seed_of
+from mtboost.metrics import Metric
+from mtboost.model.arguments import TaskSplits
+from mtboost.model.fitting import fit
+from mtboost.model.libraries import get_backend
+from mtboost.model.model import MultiTaskModel, UnknownTask
+from mtboost.trees.backend import Backend
+from mtboost.trees.feature_weights import PriorOption
+from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.trees.pooled_leaves import PoolingOption
+from mtboost.trees.split_scores import Beta, Score
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import pandas as pd
+
+Objective = str | Callable[..., Any]
+
+# Parameters that XGBoost knows by the same name, and LightGBM by that or another.
+_LIBRARY_PARAMETERS = (
+    "learning_rate",
+    "max_depth",
+    "max_leaves",
+    "grow_policy",
+    "min_child_weight",
+    "gamma",
+    "reg_lambda",
+    "reg_alpha",
+    "max_delta_step",
+    "subsample",
+    "colsample_bytree",
+    "colsample_bylevel",
+    "colsample_bynode",
+    "max_bin",
+    "monotone_constraints",
+    "interaction_constraints",
+)
+_N_ESTIMATORS = 100
+# Says how to predict and nothing about rows, which is what scikit-learn routes.
+_UNROUTED = {"unknown_task": UNUSED}
+
+
+class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # scikit-learn has no types
+    """What classifier and regressor share; described at :class:`MultiTaskClassifier`."""
+
+    __metadata_request__predict: ClassVar = _UNROUTED
+
+    model_: MultiTaskModel
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int | None = None,
+        learning_rate: float | None = None,
+        max_depth: int | None = None,
+        max_leaves: int | None = None,
+        grow_policy: Literal["depthwise", "lossguide"] | None = None,
+        min_child_weight: float | None = None,
+        gamma: float | None = None,
+        reg_lambda: float | None = None,
+        reg_alpha: float | None = None,
+        max_delta_step: float | None = None,
+        subsample: float | None = None,
+        colsample_bytree: float | None = None,
+        colsample_bylevel: float | None = None,
+        colsample_bynode: float | None = None,
+        max_bin: int | None = None,
+        monotone_constraints: Any = None,
+        interaction_constraints: Any = None,
+        objective: Objective | None = None,
+        backend: Literal["xgboost", "lightgbm"] = "xgboost",
+        params: Mapping[str, Any] | None = None,
+        strategy: Literal["two-stage", "auto"] = "two-stage",
+        split_score: Score | None = None,
+        beta: Beta = "auto",
+        pooling: PoolingOption = None,
+        task_splits: TaskSplits | None = None,
+        symmetric_trees: bool | None = None,
+        random_strength: float | None = None,
+        task: str | int | None = None,
+        patience: int | None = 20,
+        min_delta: float = 0.0,
+        eval_metric: str | Metric | None = None,
+        validation_fraction: float | Literal["auto"] = "auto",
+        specific_params: Mapping[str, Any] | None = None,
+        specific_rounds: int = 500,
+        feature_prior: PriorOption = None,
+        task_weight: TaskWeight = None,
+        refit: bool | None = None,
+        common_features: CommonFeatures = None,
+        callbacks: Sequence[Any] | None = None,
+        verbose: bool | int = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.max_leaves = max_leaves
+        self.grow_policy = grow_policy
+        self.min_child_weight = min_child_weight
+        self.gamma = gamma
+        self.reg_lambda = reg_lambda
+        self.reg_alpha = reg_alpha
+        self.max_delta_step = max_delta_step
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bylevel = colsample_bylevel
+        self.colsample_bynode = colsample_bynode
+        self.max_bin = max_bin
+        self.monotone_constraints = monotone_constraints
+        self.interaction_constraints = interaction_constraints
+        self.objective = objective
+        self.backend = backend
+        self.params = params
+        self.strategy = strategy
+        self.split_score = split_score
+        self.beta = beta
+        self.pooling = pooling
+        self.task_splits = task_splits
+        self.symmetric_trees = symmetric_trees
+        self.random_strength = random_strength
+        self.task = task
+        self.patience = patience
+        self.min_delta = min_delta
+        self.eval_metric = eval_metric
+        self.validation_fraction = validation_fraction
+        self.specific_params = specific_params
+        self.specific_rounds = specific_rounds
+        self.feature_prior = feature_prior
+        self.task_weight = task_weight
+        self.refit = refit
+        self.common_features = common_features
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ---- fit --------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        sample_weight: Any = None,
+        base_margin: Any = None,
+        eval_set: Sequence[Any] | None = None,
+    ) -> Self:
+        """Fit a common model of all tasks and a specific model of each; see :func:`mtboost.fit`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table; NaN means
+            missing. Tables of a mapping may have different columns; `y`, `sample_weight` and
+            `base_margin` are mappings then, too.
+        y : array-like of shape (n_rows,)
+            Labels: numbers, or classes of any type for a classifier.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
+            Without both there is a single task.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins that each row starts from; ``predict`` needs them as well.
+        eval_set : (X, y[, task[, weight[, base_margin]]]), optional
+            Validation rows, instead of a part of `X`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError, ValueError, TypeError
+            Before any training, if something does not fit together.
+        """
+        if task is not None and self.task is not None:
+            raise ParameterError(
+                f"The task is given twice, by fit(task=...) and as column {self.task!r} of X: "
+                f"leave one of them out."
+            )
+        if isinstance(self.objective, Mapping):
+            raise ParameterError(
+                "objective is a mapping, but the tasks of an estimator are all of one kind: use "
+                "mtboost.fit(X, y, objective={task: ...})."
+            )
+        # Should this fit fail, an earlier model would have the wrong classes and columns.
+        self.__dict__.pop("model_", None)
+        library = get_backend(self.backend)
+        table = None
+        if is_mapping(X):
+            check_task_keys("y", y, X)
+            y = {name: checked_labels(self, labels) for name, labels in y.items()}
+        else:
+            y = checked_labels(self, y)
+            table = as_table(self._check_table(X, reset=True), task_column=self.task)
+            if sample_weight is not None:
+                with reading_numbers("sample_weight"):
+                    sample_weight = _check_sample_weight(sample_weight, table.native)
+        objective = self._learn_labels(y, library)
+        if eval_set is not None and len(eval_set) > 1:
+            eval_set = (eval_set[0], self._encode(eval_set[1]), *eval_set[2:])
+        n_estimators = self.n_estimators
+        if n_estimators is None and self.strategy != "auto":
+            n_estimators = _N_ESTIMATORS
+        # Callbacks keep what they have seen, which must not reach another fit.
+        self.callbacks_ = tuple(copy.deepcopy(() if self.callbacks is None else self.callbacks))
+        self.model_ = fit(
+            X if table is None else table.native,
+            self._encode(y),
+            task=self.task if task is None else task,
+            objective=objective,
+            strategy=self.strategy,
+            split_score=self.split_score,
+            beta=self.beta,
+            pooling=self.pooling,
+            task_splits=self.task_splits,
+            symmetric_trees=self.symmetric_trees,
+            random_strength=self.random_strength,
+            backend=self.backend,
+            params=self._library_parameters(library),
+            num_boost_round=n_estimators,
+            patience=self.patience,
+            min_delta=self.min_delta,
+            eval_metric=self.eval_metric,
+            eval_set=eval_set,
+            validation_fraction=self.validation_fraction,
+            specific_params=self.specific_params,
+            specific_rounds=self.specific_rounds,
+            feature_prior=self.feature_prior,
+            weight=sample_weight,
+            base_margin=base_margin,
+            task_weight=self.task_weight,
+            common_features=self.common_features,
+            refit=self.refit,
+            callbacks=self.callbacks_,
+            verbose=self.verbose,
+            n_threads=threads_of_jobs(self.n_jobs),
+            seed=seed_of(self.random_state),
+        )
+        self.tasks_ = self.model_.tasks
+        self.quit_round_ = self.model_.quit_round
+        self._remember_columns(table)
+        return self
+
+    @abc.abstractmethod
+    def _learn_labels(self, y: Any, library: Backend) -> Objective:
+        """The objective for these labels."""
+
+    @abc.abstractmethod
+    def _encode(self, y: Any) -> Any:
+        """Labels as the numbers that are trained on."""
+
+    def _library_parameters(self, library: Backend) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in _LIBRARY_PARAMETERS}
+        further = dict(self.params or {})
+        for name in own.keys() & further.keys():
+            raise ParameterError(
+                f"params holds {name!r}, which {type(self).__name__} has itself: pass {name}=."
+            )
+        given = {name: value for name, value in own.items() if value is not None}
+        return library.named_parameters(given, further)
+
+    def _check_table(self, X: Any, *, reset: bool) -> Any:
+        """Check X by scikit-learn's rules; a data frame stays as it is."""
+        return checked_table(self, X, task_column=self.task, reset=reset)
+
+    def _remember_columns(self, table: Table | None) -> None:
+        """Where in X each feature of the model stands; None is a mapping of tables."""
+        columns = list(self.model_.task_columns.values())
+        self._tables_differ = len(set(columns)) > 1
+        names: tuple[str, ...] | None
+        if table is not None:
+            names, self.n_features_in_ = table.feature_names, table.n_features
+        elif columns[0].names is None:
+            names, self.n_features_in_ = None, columns[0].n
+        else:
+            names = tuple(dict.fromkeys(chain(*(own.names or () for own in columns))))
+            self.n_features_in_ = len(names)
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if names is None:  # the library calls them f0, f1, ..., and the task column is none of them
+            places = [n for n in range(self.n_features_in_) if n != self.model_.task_column]
+            own = get_backend(self.backend).feature_names(columns[0])
+            self._place_of = dict(zip(own, places, strict=True))
+        else:
+            self._place_of = {name: place for place, name in enumerate(names)}
+
+    # ---- predictions ------------------------------------------------------------------------
+
+    def _margins(self, X: Any, **options: Any) -> Any:
+        X = self._fitted_table(X)
+        return self.model_.predict_margin(X, **options)
+
+    def _fitted_table(self, X: Any) -> Any:
+        """Check X against the columns seen in fit; those of a mapping the model checks itself."""
+        check_is_fitted(self, "model_")
+        if is_mapping(X) or self._tables_differ:
+            return X
+        return self._check_table(X, reset=False)
+
+    # ---- the model --------------------------------------------------------------------------
+
+    @property
+    def feature_importances_(self) -> npt.NDArray[np.float64]:
+        """Mean gain of the splits on each column of `X`, of shape (n_features_in_,).
+
+        Computed as XGBoost's estimators do from the booster of each task (both stages, sum 1), then
+        averaged over the tasks whose splits gain anything. The task column has 0.
+        :meth:`MultiTaskModel.importance` offers other kinds, for one task.
+        """
+        check_is_fitted(self, "model_")
+        importances = np.zeros(self.n_features_in_)
+        for task in self.tasks_:
+            gains = self.model_.importance(task)
+            total = sum(gains.values()) or 1.0
+            for name, gain in gains.items():
+                importances[self._place_of[name]] += gain / total
+        return importances / (importances.sum() or 1.0)
+
+    def booster(self, task: TaskName | None = None) -> Any:
+        """One ordinary booster for a task, or for all; see :meth:`MultiTaskModel.booster`."""
+        check_is_fitted(self, "model_")
+        return self.model_.booster(task)
+
+    def report(self) -> pd.DataFrame:
+        """One row per task; see :meth:`MultiTaskModel.report`."""
+        check_is_fitted(self, "model_")
+        return self.model_.report()
+
+    def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """Validation metric of each task over rounds; see :meth:`MultiTaskModel.plot_history`."""
+        check_is_fitted(self, "model_")
+        return self.model_.plot_history(ax=ax)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore[misc]
+    """Classifier for related tasks: a common model, and a specific continuation for each task.
+
+    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``, or
+    of LightGBM.
+
+    Parameters
+    ----------
+    n_estimators : int, optional
+        Most rounds of the common model: by default 100, or 2000 with ``strategy="auto"``.
+    learning_rate, max_depth, max_leaves, grow_policy, max_bin, max_delta_step : optional
+    min_child_weight, gamma, reg_lambda, reg_alpha : optional
+    subsample, colsample_bytree, colsample_bylevel, colsample_bynode : optional
+        As in XGBoost. None is the library's own default. LightGBM has its counterparts (``gamma``
+        is its ``min_gain_to_split``, ``min_child_weight`` its ``min_sum_hessian_in_leaf``,
+        ``max_leaves`` its ``num_leaves``) but no ``grow_policy`` and ``colsample_bylevel``; with
+        ``subsample`` it draws rows every round, unless `params` has another ``bagging_freq``.
+    monotone_constraints, interaction_constraints : optional
+        As in the library: by position, in XGBoost also by name; the task column has none.
+    objective : str, optional
+        The library's name of an objective for classes; by default ``"binary:logistic"``, or
+        ``"multi:softprob"`` for more than two classes, of LightGBM ``"binary"`` and
+        ``"multiclass"``.
+    backend : {"xgboost", "lightgbm"}, default="xgboost"
+        The library whose bins, parameters and boosters are used.
+    params : mapping, optional
+        Further parameters of the library, such as ``scale_pos_weight`` and ``max_cat_to_onehot``.
+    strategy : {"two-stage", "auto"}, default="two-stage"
+        ``"auto"`` finds how much the tasks should share, see :func:`mtboost.fit`. It keeps what
+        other parameters fix and searches the rest, so leave `learning_rate`, `max_depth` and
+        `subsample` to it as well.
+    split_score : {"entropy", "variance", "plain"} or callable, optional
+        By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
+    beta : float or "auto", default="auto"
+        See :func:`mtboost.make_split_score`.
+    pooling : float or "auto", optional
+        κ of partially pooled leaves, see :func:`mtboost.fit`. By default leaves are pooled, or
+        ``strategy="auto"`` searches.
+    task_splits : bool, float or "descriptors", optional
+        Whether nodes may divide the tasks, see :func:`mtboost.fit`. By default they may not, or
+        ``strategy="auto"`` searches.
+    symmetric_trees : bool, optional
+        Whether all nodes of a level have the same cut, see :func:`mtboost.fit`. By default False,
+        or ``strategy="auto"`` searches.
+    random_strength : float, optional
+        Noise in the choice of these cuts, see :func:`mtboost.fit`. By default 0, or
+        ``strategy="auto"`` searches.
+    task : str or int, optional
+        Column of `X` that holds the task of each row: its name, or its position in an array. It is
+        no feature. scikit-learn's scorers cannot pass the tasks to ``predict``, so this is the form
+        for ``cross_val_score``, ``GridSearchCV`` and the like.
+    patience : int or None, default=20
+        Rounds without improvement after which a task quits the common model, and a specific model
+        ends. None: all tasks use all rounds of both stages, see :func:`mtboost.fit`.
+    min_delta : float, default=0.0
+        Smaller improvements do not count.
+    eval_metric : str or Metric, optional
+        By default the objective's; see :func:`mtboost.metrics.get_metric`.
+    validation_fraction : float in [0, 1) or "auto", default="auto"
+        Part of the rows of each task and class that is held out, unless ``fit`` gets `eval_set`.
+        ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of the common
+        model and none gets a specific one.
+    specific_params : mapping, optional
+        Parameters of the library that differ in the specific models.
+    specific_rounds : int, default=500
+        Most rounds of a specific model; 0 for none.
+    feature_prior : "auto", mapping of feature name to float, or array-like, optional
+        Importances by which the specific models draw their features, see :func:`mtboost.fit`.
+    task_weight : mapping of task name to float, or "balanced", optional
+        Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
+    refit : bool, optional
+        Train both stages again on all rows of `X`, with the rounds found on those held out. By
+        default False, or True with ``strategy="auto"``.
+    common_features : sequence of str or "all", optional
+        Columns of the common model; by default those that every task has. ``"all"`` are the columns
+        of any task, missing in the rows of a task that lacks them.
+    callbacks : sequence of callbacks, optional
+        The library's, for the common model. Each fit uses copies, which it leaves in
+        ``callbacks_``.
+    verbose : bool or int, default=False
+        Print progress every so many rounds.
+    n_jobs : int, optional
+        Threads of ``fit``, by default the cores this process may use, or one for a small table; -1
+        are all cores. The model does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Of the validation rows and all sampling. An int makes each fit the same.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels of all tasks. A task may lack some.
+    model_ : MultiTaskModel
+        The fitted model; it knows the classes as 0, 1, ...
+    tasks_ : tuple of task names
+        ``("all",)`` without a task.
+    quit_round_ : dict of task name to int
+        Rounds of the common model that each task uses.
+    callbacks_ : tuple of callbacks
+    n_features_in_ : int
+        Columns of `X`, the task column among them; different columns of a mapping's tables.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    Examples
+    --------
+    >>> model = MultiTaskClassifier(task="merchant").fit(X, y)  # doctest: +SKIP
+    >>> cross_val_score(model, X, y, scoring="roc_auc")  # doctest: +SKIP
+
+    References
+    ----------
+    zhang2019, section 3 (key in docs/papers.md).
+    """
+
+    __metadata_request__predict_proba: ClassVar = _UNROUTED
+    __metadata_request__decision_function: ClassVar = _UNROUTED
+
+    def decision_function(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Margins: log-odds of ``classes_[1]``, or one margin per class.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins that each row starts from, if ``fit`` had them.
+        unknown_task : {"error", "common"}, default="error"
+            What to do with rows of a task that was not trained: refuse them, or predict them with
+            the common model.
+
+        Returns
+        -------
+        ndarray of float32, or float64 from LightGBM; for a mapping, a dict of them
+            Shape (n_rows,) or (n_rows, n_classes).
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        """
+        return self._margins(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
+
+    def predict_proba(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Probability of each class, shape (n_rows, n_classes); as :meth:`decision_function`."""
+        X = self._fitted_table(X)
+        return self.model_.predict_proba(
+            X, task=task, base_margin=base_margin, unknown_task=unknown_task
+        )
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """The most probable class of each row, shape (n_rows,); as :meth:`decision_function`."""
+        margins = self._margins(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
+        return _each(self._most_probable, margins)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
+        """Accuracy of :meth:`predict`."""
+        return accuracy(y, self.predict(X, task=task), sample_weight)
+
+    def _learn_labels(self, y: Any, library: Backend) -> Objective:
+        labels = np.concatenate(list(y.values())) if isinstance(y, Mapping) else y
+        check_classes(labels)
+        self.classes_ = LabelEncoder().fit(labels).classes_
+        n_classes = len(self.classes_)
+        if n_classes < 2:
+            found = f"one class only, {self.classes_.tolist()[0]!r}" if n_classes else "no labels"
+            raise DataError(f"y has {found}: a classifier needs two classes.")
+        objective = self.objective
+        if objective is None:
+            objective = library.binary if n_classes == 2 else library.multiclass
+        if not is_classification(objective):
+            raise ParameterError(
+                f"objective={objective!r} gives no probabilities of classes: choose "
+                f"{library.binary!r} or {library.multiclass!r}, or train it by mtboost.fit."
+            )
+        if n_classes > 2 and not is_multiclass(objective):
+            raise ParameterError(
+                f"objective={objective!r} is for two classes, but y has {n_classes}: choose "
+                f"{library.multiclass!r}."
+            )
+        return objective
+
+    def _encode(self, y: Any) -> Any:
+        encoder = LabelEncoder()
+        encoder.classes_ = self.classes_
+        return _each(encoder.transform, y)
+
+    def _most_probable(self, margins: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
+        number = margins > 0 if margins.ndim == 1 else margins.argmax(axis=1)
+        classes: npt.NDArray[Any] = self.classes_[number.astype(np.intp)]
+        return classes
+
+
+class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[misc]
+    """Regressor for related tasks: a common model, and a specific continuation for each task.
+
+    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``, or
+    of LightGBM.
+
+    Parameters
+    ----------
+    objective : str or callable, optional
+        The library's name of an objective, by default squared error, or a function ``(margins,
+        DMatrix or Dataset) -> gradient, hessian``.
+
+    All others, and the attributes except ``classes_``, are those of :class:`MultiTaskClassifier`.
+
+    Examples
+    --------
+    >>> model = MultiTaskRegressor(task="school", specific_rounds=100)  # doctest: +SKIP
+    >>> cross_val_score(model, X, y)  # doctest: +SKIP
+
+    References
+    ----------
+    zhang2019, section 3 (key in docs/papers.md).
+    """
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Predictions on the scale of the labels.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        base_margin : array-like of shape (n_rows,), optional
+            Margin that each row starts from, if ``fit`` had one.
+        unknown_task : {"error", "common"}, default="error"
+            What to do with rows of a task that was not trained: refuse them, or predict them with
+            the common model.
+
+        Returns
+        -------
+        ndarray of float32, or float64 from LightGBM, shape (n_rows,); for a mapping, a dict of them
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        """
+        X = self._fitted_table(X)
+        return self.model_.predict(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
+        """Coefficient of determination of :meth:`predict`."""
+        return r2(y, self.predict(X, task=task), sample_weight)
+
+    def _learn_labels(self, y: Any, library: Backend) -> Objective:
+        return library.squared_error if self.objective is None else self.objective
+
+    def _encode(self, y: Any) -> Any:
+        return y
+
+
+def _each(function: Callable[[Any], Any], values: Any) -> Any:
+    """Apply a function to an array, or to each task's."""
+    if isinstance(values, Mapping):
+        return {task: function(part) for task, part in values.items()}
+    return function(values)

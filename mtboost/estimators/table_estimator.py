@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimators of the core's own trees: tables and tasks as the core reads them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.utils import check_array
+
+from mtboost import _core
+from mtboost.base.archive import require
+from mtboost.base.checks import listed
+from mtboost.base.dataset import split_task_column
+from mtboost.base.sklearn_input import checked_table, reading_numbers
+from mtboost.base.tables import Table, as_table
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.threads import default_n_threads, threads_of_jobs
+from mtboost.errors import DataError, ParameterError
+from mtboost.estimators.files import SavedEstimator
+
+Rows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
+CoreTable: TypeAlias = npt.NDArray[np.float32] | _core.SparseRows
+
+
+class TableEstimator(SavedEstimator):
+    """Reads tables and tasks as the core does."""
+
+    #: Column of X that holds the task.
+    task: str | int | None = None
+    n_jobs: int | None
+    #: Sorted names; missing where nothing is known of tasks.
+    tasks_: tuple[TaskName, ...]
+    n_features_in_: int
+    _task_place: int
+
+    _saved: ClassVar[dict[str, Any]] = {
+        "n_features_in_": int,
+        "feature_names_in_": np.ndarray | None,
+        "tasks_": tuple | None,
+        "_task_place": int | None,
+    }
+
+    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, TaskSet]:
+        table, labels = self._split(X, task, reset=reset)
+        return table, TaskSet.from_labels(labels, table.shape[0])
+
+    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, Any]:
+        """Features as floats, and the labels of the tasks."""
+        if task is not None and self.task is not None:
+            raise ParameterError(
+                f"The task is given twice, as an argument and as column {self.task!r} of X: leave "
+                f"one of them out."
+            )
+        native = checked_table(self, X, task_column=self.task, reset=reset)
+        if self.task is None:
+            return _as_floats(as_table(native)), task
+        table, labels = split_task_column(native, self.task)
+        self._task_place = _place_of(self.task, native)
+        return _as_floats(table), labels
+
+    def _read_known(
+        self, X: Any, task: Any
+    ) -> tuple[CoreTable, npt.NDArray[np.uint32] | None, int]:
+        """A table, the codes of its tasks (2**32 - 1: was not seen), and threads for it."""
+        table, labels = self._split(X, task, reset=False)
+        codes = None
+        if self._knows_tasks():
+            codes = core_codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
+        return core_table(table), codes, self._n_threads(table.size)
+
+    def _knows_tasks(self) -> bool:
+        """Whether predictions depend on the task."""
+        return False
+
+    @property
+    def _tasks(self) -> TaskSet:
+        """The tasks without the training rows."""
+        return TaskSet(self.tasks_, np.empty(0, np.int32))
+
+    @property
+    def _n_features(self) -> int:
+        """Columns of X without that of the task."""
+        return self.n_features_in_ - (self.task is not None)
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        super()._set_from_file(content)
+        names = getattr(self, "feature_names_in_", None)
+        are_names = names is None or (
+            names.shape == (self.n_features_in_,) and set(map(type, names.tolist())) <= {str}
+        )
+        require(are_names, "columns lack names")
+        n_jobs = self.n_jobs
+        is_count = isinstance(n_jobs, int) and n_jobs != 0
+        require(n_jobs is None or is_count, f"n_jobs is {n_jobs!r}")
+        tasks = getattr(self, "tasks_", ())
+        kinds = {type(name) for name in tasks}
+        require(len(kinds) <= 1 and kinds <= {int, str, bool}, "tasks have names of other types")
+        require(tasks == tuple(sorted(set(tasks))), "the names of the tasks do not ascend")
+        place = getattr(self, "_task_place", -1)
+        require(
+            self.task is None or 0 <= place < self.n_features_in_, "the column of tasks is unknown"
+        )
+
+    def _n_threads(self, n_cells: int) -> int:
+        return default_n_threads(threads_of_jobs(self.n_jobs), n_cells)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _as_floats(table: Table) -> Rows:
+    if table.categorical_features:
+        raise DataError(
+            f"X holds categories in {listed(table.categorical_features, 'column')}, which trees of "
+            f"mtboost's own do not read: encode them as numbers, for example with "
+            f"sklearn.preprocessing.OneHotEncoder."
+        )
+    with reading_numbers("X"):
+        checked = check_array(
+            _without_sparse_columns(table),
+            accept_sparse="csr",
+            dtype=np.float32,
+            ensure_all_finite="allow-nan",
+            input_name="X",
+        )
+    return as_rows(checked)
+
+
+def _without_sparse_columns(table: Table) -> Any:
+    """The user's object; scikit-learn reads sparse columns only if all are, filled by 0."""
+    types = table.column_types if table.library == "pandas" else {}
+    fills = [dtype.fill_value for dtype in types.values() if hasattr(dtype, "fill_value")]
+    if not fills or (len(fills) == table.n_features and not any(fills)):
+        return table.native
+    dense = {label: getattr(own, "subtype", own) for label, own in table.native.dtypes.items()}
+    return table.native.astype(dense)
+
+
+def as_rows(table: Any) -> Rows:
+    """A dense table as it is; of a sparse one each value once, in the order of its row."""
+    if not scipy.sparse.issparse(table):
+        dense: npt.NDArray[np.float32] = table
+        return dense
+    rows = scipy.sparse.csr_array(table)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def core_table(rows: Rows, *, absent: float = 0.0) -> CoreTable:
+    """Rows as the core reads them; `absent` is what a sparse matrix does not store, 0 or NaN."""
+    if isinstance(rows, np.ndarray):
+        return rows
+    return _core.SparseRows(
+        indptr=rows.indptr.astype(np.int64),
+        indices=_as_uint32(rows.indices),
+        values=rows.data,
+        n_features=rows.shape[1],
+        absent=absent,
+    )
+
+
+def _as_uint32(indices: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[np.uint32]:
+    """Indices that are not negative; 32 bits wide they are not copied."""
+    if indices.dtype == np.int32:
+        return indices.view(np.uint32)
+    return indices.astype(np.uint32)
+
+
+def _place_of(column: str | int, native: Any) -> int:
+    if isinstance(column, str) or hasattr(type(native), "columns"):
+        names = getattr(native, "column_names", None) or list(native.columns)
+        return [str(name) for name in names].index(str(column))
+    return int(column)
+
+
+def core_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
+    """-1, a task that is unknown, becomes the core's 2**32 - 1."""
+    return np.ascontiguousarray(codes).view(np.uint32)

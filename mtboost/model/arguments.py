@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of :func:`mtboost.fit` and its kin, checked and completed before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.checks import check_number, check_seed, listed, refuse
+from mtboost.base.dataset import Dataset
+from mtboost.base.labels import FloatArray
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.threads import default_n_threads
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
+from mtboost.metrics import Metric, check_outputs, get_metric
+from mtboost.trees.backend import Backend
+from mtboost.trees.feature_weights import PriorOption, read_importances
+from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.trees.task_column import make_task_column
+from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
+
+TaskSplits: TypeAlias = "bool | float | Literal['descriptors']"
+
+
+def common_parameters(
+    backend: Backend,
+    params: Mapping[str, Any] | None,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    data: Dataset,
+    n_threads: int | None,
+    seed: int,
+    *,
+    is_ours: bool = True,
+) -> dict[str, Any]:
+    """The library's parameters of both stages, or of the common one of tasks with own losses.
+
+    `is_ours` as of :meth:`Backend.check_values`.
+    """
+    objectives = names_of_objectives(objective)
+    for name in objectives:
+        backend.check_objective(name)
+    own = backend.parameters({} if params is None else params, elsewhere=backend.arguments)
+    if "num_class" in own and objectives and not is_multiclass(objective):
+        raise ParameterError(
+            f"params has 'num_class', but objective={objective!r} has no classes: leave it out."
+        )
+    labels = data.labels()
+    settings = {
+        **backend.settings(
+            objective if isinstance(objective, str) else backend.squared_error,
+            default_n_threads(n_threads, data.n_rows * data.common.n_features),
+            check_seed(seed, bits=backend.seed_bits),
+        ),
+        **own,
+    }
+    if isinstance(objective, Mapping):
+        starts = [name for name in backend.no_start if name in own]
+        if starts:
+            raise ParameterError(
+                f"params has {starts[0]!r}, but with an objective for each task each starts from a "
+                "constant of its own: leave it out, or give rows their base_margin."
+            )
+    if is_multiclass(objective) and "num_class" not in settings:
+        settings["num_class"] = _count_classes(labels)
+    for name in objectives or [settings["objective"]]:
+        backend.check_values(
+            {**settings, "objective": name}, data.common, "params", is_ours=is_ours
+        )
+    return settings
+
+
+def names_of_objectives(objective: object) -> list[str]:
+    """Objectives of the library, each once; none if a function gives the gradients."""
+    if isinstance(objective, str):
+        return [objective]
+    if isinstance(objective, Mapping):
+        return list(dict.fromkeys(objective.values()))
+    if not callable(objective):
+        allowed = "the name of an objective, a mapping of task to name, or a function"
+        refuse("objective", objective, allowed, "None", kind=ParameterTypeError)
+    return []
+
+
+def _count_classes(labels: FloatArray) -> int:
+    classes = np.unique(labels)
+    if not np.array_equal(classes, np.arange(len(classes))):
+        raise DataError(
+            f"y must hold the classes 0, 1, ... without a gap, found "
+            f"{listed(classes.tolist(), 'label')}: recode them, or pass their number in "
+            "params={'num_class': ...}."
+        )
+    return max(2, len(classes))
+
+
+def check_rows(
+    backend: Backend,
+    data: Dataset,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    settings: Mapping[str, Any],
+    where: str = "",
+) -> None:
+    """Demand tables the library reads, labels in the domain, one base margin per output."""
+    for table in data.tables:
+        backend.check_table(table)
+    n_outputs = int(settings.get("num_class", 1))
+    labels = data.labels()
+    parts: list[tuple[str, FloatArray, str]] = []
+    if isinstance(objective, str):
+        parts = [(objective, labels, "")]
+    elif isinstance(objective, Mapping):
+        parts = [
+            (objective[task], labels[data.tasks.rows(task)], f"task {task!r}, rows of it counted: ")
+            for task in data.tasks
+        ]
+    for name, own_labels, of_task in parts:
+        try:
+            backend.check_labels(name, n_outputs, own_labels)
+        except DataError as error:
+            raise DataError(f"{where}{of_task}{error}") from None
+    margins = data.base_margin
+    n_found = 1 if margins is None or margins.ndim == 1 else margins.shape[1]
+    if margins is not None and n_found != n_outputs:
+        raise DataError(
+            f"{where}base_margin has {n_found} columns, but {settings['objective']} has "
+            f"{n_outputs} margins a row."
+        )
+
+
+def labels_are_classes(
+    objective: str | Mapping[TaskName, str] | Callable[..., Any], tasks: TaskSet
+) -> bool | npt.NDArray[np.bool_]:
+    """Whether the labels are classes, of all rows or of each."""
+    if not isinstance(objective, Mapping):
+        return is_classification(objective)
+    of_task: npt.NDArray[np.bool_] = np.array([is_classification(objective[t]) for t in tasks])
+    return of_task[tasks.codes]
+
+
+def feature_prior_of(
+    backend: Backend, prior: PriorOption, params: Mapping[str, Any], data: Dataset
+) -> PriorOption:
+    """The prior of the specific models; one by position is named as the common columns are."""
+    if prior is None:
+        return None
+    if isinstance(prior, str):
+        if prior != "auto":
+            raise ParameterError(
+                f"feature_prior must be None, 'auto' or importances, found {prior!r}."
+            )
+        backend.feature_sampling(params, data.common, None)
+        return prior
+    backend.feature_sampling(params, data.common, prior)
+    names, values = read_importances(prior)
+    columns = data.common.feature_names
+    if names is None and columns is not None:
+        return dict(zip(columns, values.tolist(), strict=True))
+    return prior
+
+
+def task_splits_of(
+    task_splits: object, score: object, objective: object, data: Dataset
+) -> tuple[float | None, int | None]:
+    """The price of cuts between tasks, or the number of descriptors; None for no such cuts."""
+    penalty, n_descriptors = None, None
+    if isinstance(task_splits, bool):
+        penalty = 1.0 if task_splits else None
+    elif isinstance(task_splits, str) and task_splits == "descriptors":
+        n_descriptors = MOST_DESCRIPTORS
+        if isinstance(objective, Mapping):
+            raise ParameterError(
+                "task_splits='descriptors' compares the labels of the tasks, and each task has an "
+                "objective of its own: pass True or a number, or one objective for all."
+            )
+    else:
+        penalty = check_number(
+            "task_splits", task_splits, low=0.0, besides="True, False, 'descriptors'"
+        )
+    if penalty is not None or n_descriptors is not None:
+        make_task_column(-1, penalty or 0.0, score)
+        if not may_split_tasks(data):
+            raise ParameterError(
+                f"task_splits needs columns of numbers, and "
+                f"{listed(list(data.common.categorical_features), 'column')} hold categories: "
+                "leave out task_splits, or encode them."
+            )
+    if data.tasks.n_tasks == 1:  # nothing to divide
+        return None, None
+    return penalty, n_descriptors
+
+
+def may_split_tasks(data: Dataset) -> bool:
+    """Whether a column of tasks can stand beside the common columns."""
+    return not data.common.categorical_features
+
+
+def metric_of(
+    backend: Backend,
+    eval_metric: str | Metric | Mapping[TaskName, str | Metric] | None,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    params: Mapping[str, Any],
+) -> Metric:
+    """The metric of all tasks; where each has an objective, mixed_stages() replaces it."""
+    if isinstance(objective, Mapping):
+        return backend.default_metric(params)
+    if isinstance(eval_metric, Mapping):
+        raise ParameterError(
+            "eval_metric is a mapping, but objective is one for all tasks: give one metric, or "
+            "objective={task: ...} as well."
+        )
+    if eval_metric is None:
+        return backend.default_metric(params)
+    has_classes = is_multiclass(objective) or int(params.get("num_class", 1)) > 1
+    return check_outputs(get_metric(eval_metric), has_classes=has_classes)

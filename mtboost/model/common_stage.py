@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common model as each task follows it: its rounds, its leaf values, its objective."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.archive import require
+from mtboost.base.missing_columns import align_some, lacking
+from mtboost.base.tables import Columns, Table
+from mtboost.base.tasks import TaskName
+from mtboost.model.common_trees import CommonTrees
+from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.losses import TaskLoss
+
+_Codes = npt.NDArray[np.int32]
+_Start = npt.NDArray[np.floating]
+_Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonStage:
+    """First part of the model of each task; the second is its specific model.
+
+    Boosters of a task's rounds are kept, for predictions that follow.
+
+    Attributes
+    ----------
+    trees : CommonTrees
+    quit_round : mapping of task name to int
+        Rounds that each task uses; the order of its names is that of the codes.
+    columns : Columns
+        Columns of the common model.
+    task_columns : mapping of task name to Columns
+        Columns of each task, which may lack some of the common ones.
+    losses : mapping of task name to TaskLoss
+        Start and unit of the tasks, if each has an objective of its own; else empty.
+    """
+
+    trees: CommonTrees
+    quit_round: Mapping[TaskName, int]
+    columns: Columns
+    task_columns: Mapping[TaskName, Columns]
+    losses: Mapping[TaskName, TaskLoss]
+    _cache: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def backend(self) -> Backend:
+        return self.trees.backend
+
+    @property
+    def tasks(self) -> tuple[TaskName, ...]:
+        return tuple(self.quit_round)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.backend.n_outputs(self._document())
+
+    @property
+    def optional_columns(self) -> frozenset[str]:
+        """Common columns that some task lacks."""
+        if "optional columns" not in self._cache:
+            columns = self.task_columns.values()
+            found = frozenset[str]().union(*(lacking(self.columns, own) for own in columns))
+            self._cache["optional columns"] = found
+        names: frozenset[str] = self._cache["optional columns"]
+        return names
+
+    @property
+    def stored(self) -> Collection[str] | None:
+        """Columns of a sparse table in which NaN must be stored to be missing; None is all."""
+        return () if self.backend.unstored_is_missing else None
+
+    def check(self) -> None:
+        """Raise ModelFormatError unless trees, rounds, columns and losses fit together."""
+        backend, booster, document = self.backend, self.trees.booster, self._document()
+        n_rounds = backend.n_rounds(booster)
+        is_known = all(0 <= rounds <= n_rounds for rounds in self.quit_round.values())
+        require(is_known, f"a task uses other rounds than the {n_rounds} of the common model")
+        self.trees.check(document)
+        has_columns = backend.has_columns(booster, self.columns, self.trees.n_added)
+        require(has_columns, "the common model has other columns")
+        require(not (self.losses and self.n_outputs > 1), "the common model has several outputs")
+        for loss in self.losses.values():
+            require(loss.objective in backend.mixable, f"a task has the objective {loss.objective}")
+            backend.loss(loss.objective, loss.options)
+            require(loss.is_usable, "a task has a loss without start, unit or dispersion")
+
+    # ---- margins ----------------------------------------------------------------------------
+
+    def margins(self, table: Table, codes: _Codes, start: _Start | None) -> Margins:
+        """Margins of rows, each of the task with its code; -1 is an unknown task.
+
+        Parameters
+        ----------
+        table : Table
+            Its columns are found by name, in any order and among others.
+        codes : ndarray of shape (n_rows,)
+        start : ndarray of shape (n_rows,) or (n_rows, n_outputs), optional
+            What each row starts from.
+        """
+        if not self.optional_columns:
+            return self._of_common_columns(self.columns.align(table), codes, start)
+        margins: Margins | None = None
+        for common, rows in self._common_tables(table, codes):
+            part = self._of_common_columns(
+                common, codes[rows], None if start is None else start[rows]
+            )
+            if margins is None:
+                margins = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
+            margins[rows] = part
+        assert margins is not None
+        return margins
+
+    def _common_tables(self, table: Table, codes: _Codes) -> Iterator[tuple[Table, _Rows]]:
+        """The common columns of rows whose tasks have the same ones, and these rows.
+
+        What a task lacks is missing, whatever the table has there.
+        """
+        groups: dict[Columns | None, list[int]] = {}
+        for code in np.unique(codes).tolist():
+            columns = self.task_columns[self.tasks[code]] if code >= 0 else None
+            groups.setdefault(columns, []).append(code)
+        for columns, members in groups.items():
+            rows = np.flatnonzero(np.isin(codes, members))
+            part = table.take(rows)
+            if part.feature_names is None:
+                part = (columns or self.columns).align(part)
+            absent = self.optional_columns.intersection(lacking(self.columns, columns or part))
+            own = [name for name in self.columns.names or () if name not in absent]
+            yield align_some(self.columns, part, own, stored=self.stored), rows
+
+    def _of_common_columns(self, common: Table, codes: _Codes, start: _Start | None) -> Margins:
+        if not (self.losses or self.trees.are_same_for_all):
+            own = np.append(self.trees.codes_of(self.tasks), -1)[codes]
+            found = self.trees.margins(common, own, self._rounds_of(codes), start)
+            return found[:, 0] if found.shape[1] == 1 else found
+        margins: Margins | None = None
+        for booster, rows in self._boosters(codes):
+            part = self.backend.predict_margin(
+                booster, common.take(rows), None if start is None else start[rows]
+            )
+            if margins is None:
+                margins = np.empty((common.n_rows, *part.shape[1:]), part.dtype)
+            margins[rows] = part
+        assert margins is not None
+        return margins
+
+    def _boosters(self, codes: _Codes) -> Iterator[tuple[Any, _Rows]]:
+        """Boosters, each with the rows that follow it."""
+        if self.losses:
+            for code in np.unique(codes):
+                yield self.followed_by(self.tasks[code]), np.flatnonzero(codes == code)
+            return
+        rounds = self._rounds_of(codes)
+        for n_rounds in np.unique(rounds):
+            yield self._first_rounds(int(n_rounds)), np.flatnonzero(rounds == n_rounds)
+
+    def _rounds_of(self, codes: _Codes) -> _Rows:
+        rounds = [*self.quit_round.values(), max(self.quit_round.values())]  # the last: unknown
+        return np.array(rounds)[codes]
+
+    # ---- boosters ---------------------------------------------------------------------------
+
+    def followed_by(self, task: TaskName) -> Any:
+        """A booster of the rounds that the task uses, with its leaf values and objective.
+
+        An unknown task follows as far as any task does.
+        """
+        rounds = self.quit_round.get(task, max(self.quit_round.values()))
+        if self.losses:
+            return self._own_rounds(rounds, task)
+        if self.trees.are_same_for_all:
+            return self._first_rounds(rounds)
+        return self.backend.first_rounds(self._document_of(task), rounds)
+
+    def continued_by(self, task: TaskName, specific: Any) -> Any:
+        """Document of what the task follows and of its specific model, if it has one."""
+        document, n_rounds = self._document_of(task), self.quit_round[task]
+        if self.losses:
+            booster = self.followed_by(task)
+            document, n_rounds = self.backend.document(booster), self.backend.n_rounds(booster)
+        columns = self.task_columns[task]
+        names = lacking(self.columns, columns)
+        if names:
+            document = self.backend.without_columns(document, self.columns, names)
+        return self.backend.combined(document, specific, n_rounds, columns)
+
+    def without_rounds(self, task: TaskName | None) -> Any:
+        """What knows the link of a task, or of all if they have one objective."""
+        if task is None or not self.losses:
+            return self._first_rounds(0)
+        return self._own_rounds(0, task)
+
+    def _first_rounds(self, rounds: int) -> Any:
+        key = f"rounds {rounds}"
+        if key not in self._cache:
+            self._cache[key] = self.backend.first_rounds(self._document(), rounds)
+        return self._cache[key]
+
+    def _own_rounds(self, rounds: int, task: TaskName) -> Any:
+        """The first rounds as a booster of the task's own objective."""
+        loss, are_same = self.losses[task], self.trees.are_same_for_all
+        key = f"rounds {rounds} {loss}" + ("" if are_same else f" {task!r}")
+        if key not in self._cache:
+            self._cache[key] = self.backend.own_rounds(self._document_of(task), rounds, loss)
+        return self._cache[key]
+
+    def _document_of(self, task: TaskName) -> Any:
+        return self.trees.document_of(task, self._document())
+
+    def _document(self) -> Any:
+        if "document" not in self._cache:
+            self._cache["document"] = self.backend.document(self.trees.booster)
+        return self._cache["document"]

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common model's trees: one booster, and where a task has leaf values of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.archive import require
+from mtboost.base.labels import FloatArray
+from mtboost.base.tables import Table
+from mtboost.base.tasks import TaskName
+from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.losses import Loss
+from mtboost.trees.pooled_leaves import PooledTrees, TaskValues, pool_leaves
+from mtboost.trees.task_column import AddedColumns
+from mtboost.trees.task_descriptors import TaskDescriptors
+
+# Rows are taken in blocks of so many leaf numbers.
+_LEAVES_PER_BLOCK = 8_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonTrees:
+    """Trees of all tasks.
+
+    Attributes
+    ----------
+    backend : Backend
+    booster : xgboost.Booster or lightgbm.Booster
+        Its leaves hold the values of all tasks together.
+    tasks : tuple of task names
+        Their positions are the codes in `pooled`.
+    pooled : PooledTrees
+        What the leaves hold of single tasks.
+    has_task_column : bool
+        Whether the last column of the booster is the code of the task, by which nodes divide tasks.
+    descriptors : TaskDescriptors, optional
+        Values of the tasks in the last columns of the booster, by which nodes divide tasks.
+    shares : mapping of task name to float
+        What the leaf values of a task are multiplied by, if not by 1: its model is an average of
+        these trees and others.
+    """
+
+    backend: Backend
+    booster: Any
+    tasks: tuple[TaskName, ...]
+    pooled: PooledTrees = field(default_factory=PooledTrees)
+    has_task_column: bool = False
+    shares: Mapping[TaskName, float] = field(default_factory=dict)
+    descriptors: TaskDescriptors | None = None
+
+    @property
+    def are_same_for_all(self) -> bool:
+        """Whether every task has the booster's own trees."""
+        return (
+            self.pooled.pooling is None
+            and not self.has_task_column
+            and self.descriptors is None
+            and not self.shares
+        )
+
+    @property
+    def n_rounds(self) -> int:
+        return self.backend.n_rounds(self.booster)
+
+    @property
+    def n_added(self) -> int:
+        """Columns of the booster after those of the tables."""
+        return self.descriptors.n if self.descriptors is not None else int(self.has_task_column)
+
+    def check(self, document: Any) -> None:
+        """Raise ModelFormatError unless values and descriptors fit the booster's document."""
+        values, n_tasks = self.pooled.values, len(self.tasks)
+        trees = self.backend.leaf_values(document)
+        is_one_a_tree = self.pooled.pooling is None or len(values) == len(trees)
+        require(is_one_a_tree, "task_values are of other trees")
+        for own, leaves in zip(values, trees, strict=False):
+            own.check(len(leaves), n_tasks)
+        if self.descriptors is not None:
+            require(not self.has_task_column, "nodes divide tasks in two ways")
+            self.descriptors.check(n_tasks)
+
+    def document_of(self, task: TaskName | None, document: Any) -> Any:
+        """Document of an ordinary booster with the trees of a task, from that of all.
+
+        A task that is not known has the pooled values, and goes where nodes that divide tasks send
+        rows without a task, or a task that is like the mean of all.
+        """
+        code = self.tasks.index(task) if task in self.tasks else None
+        if code is not None and (self.pooled.pooling is not None or task in self.shares):
+            share = self.shares.get(task, 1.0) if task is not None else 1.0
+            values = [
+                share * self._values(number).of_task(pooled, code)
+                for number, pooled in enumerate(self.backend.leaf_values(document))
+            ]
+            document = self.backend.with_leaf_values(document, values)
+        if self.has_task_column:
+            document = self.backend.resolve_task(document, code)
+        if self.descriptors is not None:
+            own = self.descriptors.of_rows(-1 if code is None else code)
+            document = self.backend.resolve_descriptors(document, own)
+        return document
+
+    def learn_task(
+        self,
+        task: TaskName,
+        table: Table,
+        labels: FloatArray,
+        weight: FloatArray | None,
+        base_margin: Margins | None,
+        loss: Loss,
+    ) -> CommonTrees:
+        """These trees for one more task, as if its rows had not counted before.
+
+        Its rows describe it, if nodes divide tasks by descriptors. It has leaf values, if the
+        others have: tree after tree, its rows have gradients at their margins so far, and its value
+        in a leaf is shrunk towards the pooled one with the κ of the others.
+
+        Parameters
+        ----------
+        task : int, str or bool
+        table : Table
+            Its rows, with the common columns.
+        labels, weight, base_margin : ndarray of shape (n_rows,), or None
+        loss : Loss
+            That of the common model.
+        """
+        descriptors = None
+        if self.descriptors is not None:
+            descriptors = self.descriptors.with_task(table, np.asarray(labels), weight)
+        if self.pooled.pooling is None:
+            return self.with_task(task, [], descriptors)
+        document = self.backend.document(self.booster)
+        n_outputs = self.backend.n_outputs(document)
+        labels = np.asarray(labels, np.float32)[:, None]
+        weight = None if weight is None else np.asarray(weight, np.float32)
+        new = np.full(table.n_rows, -1, np.int32)
+        margins = self._start(document, table, new, base_margin)
+        margins += [own.start for own in self.pooled.values[:n_outputs]]
+        place = np.full(table.n_rows, len(self.tasks))
+        added = self._added(new) if descriptors is None else descriptors.of_rows(place)
+        leaves = self.backend.leaves(self.booster, table, added)
+        codes = np.zeros(table.n_rows, np.int32)
+        own: list[TaskValues] = []
+        pairs: Any = None
+        for number, (pooled, known) in enumerate(
+            zip(self.backend.leaf_values(document), self.pooled.values, strict=True)
+        ):
+            output = number % n_outputs
+            if output == 0:
+                pairs = loss.gradients(margins, labels, weight)
+                before = margins.copy()
+            pooled = pooled - known.start
+            values = pool_leaves(
+                pooled,
+                leaves[:, number],
+                codes,
+                pairs[:, output],
+                n_tasks=1,
+                pooling=self._number(),
+                learning_rate=known.learning_rate,
+                refit=_refit(loss, before, labels, weight, output, known.learning_rate),
+            )
+            if known.learning_rate == 0.0:
+                values = TaskValues.none()
+            own.append(replace(values, value=values.value + known.start))
+            table_of_task = values.of_task(pooled, 0).astype(margins.dtype)
+            margins[:, output] += table_of_task[leaves[:, number]]
+        return self.with_task(task, own, descriptors)
+
+    def _start(
+        self,
+        document: Any,
+        table: Table,
+        codes: npt.NDArray[np.int32],
+        base_margin: Margins | None,
+    ) -> Margins:
+        """Margins before the first tree, shape (n_rows, n_outputs)."""
+        start = self.backend.predict_margin(
+            self.backend.first_rounds(document, 0), table, base_margin, self._added(codes)
+        )
+        return np.array(start).reshape(table.n_rows, self.backend.n_outputs(document))
+
+    def _values(self, number: int) -> TaskValues:
+        return TaskValues.none() if self.pooled.pooling is None else self.pooled.values[number]
+
+    def _added(self, codes: npt.NDArray[np.int32]) -> AddedColumns | None:
+        """Columns of the booster that the tables lack."""
+        if self.descriptors is not None:
+            return self.descriptors.of_rows(codes)
+        return codes if self.has_task_column else None
+
+    def _number(self) -> float:
+        assert isinstance(self.pooled.pooling, float)
+        return self.pooled.pooling
+
+    def with_task(
+        self,
+        task: TaskName,
+        values: Sequence[TaskValues],
+        descriptors: TaskDescriptors | None = None,
+    ) -> CommonTrees:
+        """These trees, also for one more task; `values` are the task's, with the code 0."""
+        code = len(self.tasks)
+        together = [
+            known.with_task(code, own.leaf, own.value)
+            for known, own in zip(self.pooled.values, values, strict=True)
+        ]
+        return replace(
+            self,
+            tasks=(*self.tasks, task),
+            pooled=PooledTrees(self.pooled.pooling, together),
+            descriptors=descriptors,
+        )
+
+    def codes_of(self, names: Sequence[TaskName]) -> npt.NDArray[np.int32]:
+        """Code of each task; -1 where it is new."""
+        places = {name: code for code, name in enumerate(self.tasks)}
+        return np.array([places.get(name, -1) for name in names], np.int32)
+
+    def margins(
+        self,
+        table: Table,
+        codes: npt.NDArray[np.int32],
+        rounds: npt.NDArray[np.integer[Any]],
+        base_margin: Margins | None,
+    ) -> Margins:
+        """Margins of rows, each following the trees of its task up to a round of its own.
+
+        Parameters
+        ----------
+        table : Table
+            Rows with the common columns.
+        codes : ndarray of int32, shape (n_rows,)
+            Task of each row, or -1.
+        rounds : ndarray of int, shape (n_rows,)
+            Rounds that each row uses.
+        base_margin : ndarray, optional
+
+        Returns
+        -------
+        ndarray, shape (n_rows, n_outputs)
+            Sums in tree order, as the booster of the row's task adds them.
+        """
+        document = self.backend.document(self.booster)
+        n_rounds = int(rounds.max(initial=0))
+        if self.pooled.pooling is None and not self.shares and (rounds == n_rounds).all():
+            first = self.backend.first_rounds(document, n_rounds)
+            margins = self.backend.predict_margin(first, table, base_margin, self._added(codes))
+            return margins.reshape(table.n_rows, -1)
+        per_block = max(1, _LEAVES_PER_BLOCK // max(1, n_rounds))
+        parts = []
+        for begin in range(0, max(1, table.n_rows), per_block):
+            rows = np.arange(begin, min(begin + per_block, table.n_rows))
+            is_all = len(rows) == table.n_rows
+            start = base_margin if base_margin is None or is_all else base_margin[rows]
+            *_, last = self._by_round(
+                document,
+                table if is_all else table.take(rows),
+                codes[rows],
+                start,
+                n_rounds,
+                rounds[rows],
+            )
+            parts.append(last)
+        return np.concatenate(parts)
+
+    def margins_by_round(
+        self, table: Table, codes: npt.NDArray[np.int32], base_margin: Margins | None
+    ) -> Iterator[Margins]:
+        """Margins, shape (n_rows, n_outputs), after 0, 1, ... rounds; in one array."""
+        document = self.backend.document(self.booster)
+        rounds = np.full(table.n_rows, self.n_rounds)
+        return self._by_round(document, table, codes, base_margin, self.n_rounds, rounds)
+
+    def _by_round(
+        self,
+        document: Any,
+        table: Table,
+        codes: npt.NDArray[np.int32],
+        base_margin: Margins | None,
+        n_rounds: int,
+        rounds: npt.NDArray[np.integer[Any]],
+    ) -> Iterator[Margins]:
+        """Margins after 0, 1, ... rounds; a row stays as it is after its own round."""
+        backend = self.backend
+        n_outputs = backend.n_outputs(document)
+        margins = self._start(document, table, codes, base_margin)
+        yield margins
+        if n_rounds == 0:
+            return
+        n_trees = n_rounds * n_outputs
+        shares = np.array([self.shares.get(task, 1.0) for task in self.tasks] + [1.0])
+        first = backend.first_rounds(document, n_rounds)
+        leaves = backend.leaves(first, table, self._added(codes))
+        for number, pooled in enumerate(backend.leaf_values(document)[:n_trees]):
+            values = self._values(number).table(pooled, len(self.tasks))
+            follows = rounds > number // n_outputs
+            own = values[leaves[follows, number], codes[follows]] * shares[codes[follows]]
+            own = own.astype(margins.dtype)
+            output = number % n_outputs
+            margins[follows, output] += own
+            if output == n_outputs - 1:
+                yield margins
+
+
+def _refit(
+    loss: Loss,
+    margins: Margins,
+    labels: FloatArray,
+    weight: FloatArray | None,
+    output: int,
+    learning_rate: float,
+) -> Callable[..., Any] | None:
+    """What gives leaves the loss's own optimum, if its leaf values are not Newton steps."""
+    if not loss.refits_leaves:
+        return None
+
+    def refit(values: npt.NDArray[np.float64], leaves: npt.NDArray[np.int32]) -> Any:
+        return loss.refit_leaf_values(
+            values.astype(margins.dtype),
+            leaves,
+            margins,
+            labels,
+            weight,
+            output=output,
+            learning_rate=learning_rate,
+        ).astype(np.float64)
+
+    return refit

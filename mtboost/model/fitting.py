@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What most users call: :func:`fit`, both stages of zhang2019.
+
+Stage one grows the common model in ``xgboost.train`` on the common columns of all tasks; tasks quit
+when it stops helping them. Stage two continues it for each task with stock XGBoost, on the task's
+own rows and all its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from mtboost.base.checks import (
+    check_choice,
+    check_count,
+    check_switch,
+    check_verbose,
+)
+from mtboost.base.dataset import Dataset, is_column
+from mtboost.base.tables import Columns, as_table
+from mtboost.base.task_tables import CommonFeatures, is_mapping
+from mtboost.base.task_weights import TaskWeight, weights_with_tasks
+from mtboost.base.threads import default_n_threads, openmp_threads
+from mtboost.base.validation import hold_out, validation_data
+from mtboost.errors import DataError, ParameterError
+from mtboost.metrics import Metric, is_mean_of_rows
+from mtboost.model.arguments import (
+    TaskSplits,
+    check_rows,
+    common_parameters,
+    feature_prior_of,
+    labels_are_classes,
+    metric_of,
+    task_splits_of,
+)
+from mtboost.model.libraries import get_backend
+from mtboost.model.model import MultiTaskModel
+from mtboost.model.reports import task_reports, validation_scores
+from mtboost.model.sharing.plan import fit_plan, plan_sharing
+from mtboost.model.stages.baselines import baseline_scores
+from mtboost.model.stages.mixed_objective import metrics_by_task, objectives_by_task
+from mtboost.model.stages.mixed_stages import mixed_stages
+from mtboost.model.stages.stages import TwoStages
+from mtboost.trees.feature_weights import PriorOption
+from mtboost.trees.pooled_leaves import PoolingOption, check_pooling
+from mtboost.trees.split_scores import Beta, Score, make_split_score
+from mtboost.trees.symmetric_trees import check_symmetric
+from mtboost.trees.task_quitting import OnRound, check_min_delta, check_patience
+
+# Of strategy="auto", where the user says nothing.
+AUTO_LEARNING_RATE = 0.02
+# Of more rows: small steps pay where few rows and much noise make every step uncertain.
+_MANY_ROWS = 100_000
+_LARGE_LEARNING_RATE = 0.1
+_AUTO_ROUNDS = 2000
+_ROUNDS = 500
+
+
+def fit(
+    X: Any,
+    y: Any,
+    *,
+    task: Any = None,
+    objective: str | Mapping[Any, str] | Callable[..., Any] | None = None,
+    strategy: Literal["two-stage", "auto"] = "two-stage",
+    split_score: Score | None = None,
+    beta: Beta = "auto",
+    pooling: PoolingOption = None,
+    task_splits: TaskSplits | None = None,
+    symmetric_trees: bool | None = None,
+    random_strength: float | None = None,
+    backend: Literal["xgboost", "lightgbm"] = "xgboost",
+    params: Mapping[str, Any] | None = None,
+    num_boost_round: int | None = None,
+    patience: int | None = 20,
+    min_delta: float = 0.0,
+    eval_metric: str | Metric | Mapping[Any, str | Metric] | None = None,
+    eval_set: Sequence[Any] | None = None,
+    validation_fraction: float | Literal["auto"] = "auto",
+    specific_params: Mapping[str, Any] | None = None,
+    specific_rounds: int = 500,
+    feature_prior: PriorOption = None,
+    weight: Any = None,
+    base_margin: Any = None,
+    task_weight: TaskWeight = None,
+    feature_names: Any = None,
+    common_features: CommonFeatures = None,
+    refit: bool | None = None,
+    baselines: bool = False,
+    callbacks: Sequence[Any] = (),
+    on_round: OnRound | None = None,
+    verbose: bool | int = False,
+    n_threads: int | None = None,
+    seed: int = 0,
+) -> MultiTaskModel:
+    """Fit a common model of all tasks and, on its residuals, a specific model of each.
+
+    Parameters
+    ----------
+    X, y, task, weight, base_margin, feature_names, common_features
+        See :class:`Dataset`.
+    objective : str, mapping of task name to str, or callable, optional
+        The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
+        LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
+        squared error. A mapping names one for each task: squared error, logistic, Poisson, gamma
+        and Tweedie losses can be mixed (docs/mixed_tasks.md).
+    strategy : {"two-stage", "auto"}, default="two-stage"
+        ``"two-stage"`` is zhang2019 with the arguments below. ``"auto"`` finds on validation rows
+        how much the tasks should share (docs/strategies.md): the values of the common model's
+        leaves wholly or partially, and for each task the common model alone, a specific model on
+        top of it, its average with an independent model, or that alone. It then trains what it has
+        chosen on all rows of `X`; :meth:`MultiTaskModel.report` tells what and why. It keeps what
+        other arguments fix and searches the rest: without `split_score` it splits by the plain
+        score, without `params` it finds the size of trees and the part of the rows that each sees,
+        and the learning rate is .02 (with more than 100,000 rows .1). Rounds are found for all
+        tasks together; `patience` counts them at a rate of .1. Tables with different columns have
+        all of them in the common model.
+    split_score : {"entropy", "variance", "plain"} or callable, optional
+        By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
+    beta : float or "auto"
+        See :func:`mtboost.make_split_score`.
+    pooling : float or "auto", optional
+        κ of partially pooled leaves, in units of the hessian (for squared error: rows). In each
+        leaf of the common model a task has a value of its own, H_t/(H_t + κ) of the way from that
+        of all tasks to the one that its H_t rows alone would have: 0 shares the structure of the
+        trees only, ``"auto"`` goes by how much the tasks differ in the first tree, and infinity
+        shares the values too (docs/pooling.md). By default infinity, or ``strategy="auto"``
+        searches.
+    task_splits : bool, float or "descriptors", optional
+        Whether nodes of the common model may divide the tasks into two groups. A number is the
+        price c of such a cut in units of what it gains by chance, True is 1. With
+        ``"descriptors"`` tasks are divided by numbers that describe them: rows, means, and how
+        labels go with columns (docs/split_scores.md). Needs ``split_score="plain"`` and columns of
+        numbers. By default False, or ``strategy="auto"`` searches.
+    symmetric_trees : bool, optional
+        Whether all nodes of a level of a tree have the same cut, in both stages: more rigid trees,
+        often better on few and noisy rows (docs/symmetric_trees.md). Needs
+        ``split_score="plain"``. By default False, or ``strategy="auto"`` searches.
+    random_strength : float, optional
+        Noise in the choice of the cuts of symmetric trees, which lets chance decide among those
+        that are about as good; often better at 1 or 2 (docs/symmetric_trees.md). By default 0, or
+        ``strategy="auto"`` searches.
+    backend : {"xgboost", "lightgbm"}, default="xgboost"
+        The library whose bins, parameters and boosters are used.
+    params : mapping, optional
+        The library's parameters for both stages, such as ``max_depth`` and ``learning_rate``.
+    num_boost_round : int, optional
+        Most rounds of the common model, by default 500, or 2000 with ``strategy="auto"``.
+    patience : int or None, default=20
+        Rounds without improvement of its validation metric after which a task quits the common
+        model, and a specific model ends. None leaves nothing to single tasks: all use
+        `num_boost_round` rounds of the common model and `specific_rounds` of their own, numbers to
+        be tuned for all tasks together. Better where a task has few validation rows, whose best
+        round is mostly chance. Not with ``strategy="auto"``.
+    min_delta : float, default=0.0
+        Smaller improvements do not count. Not with ``strategy="auto"``.
+    eval_metric : str or Metric, or mapping of task name to either, optional
+        By default the objective's; see :func:`mtboost.metrics.get_metric`. A mapping, which may
+        leave tasks out, needs an objective for each task. With ``strategy="auto"`` a built-in one
+        that is a mean over rows: all but ``"auc"`` and ``"aucpr"``.
+    eval_set : (X, y[, task[, weight[, base_margin]]]), optional
+        Validation rows; tasks without any never quit and get no specific model. They need a base
+        margin if the training rows have one.
+    validation_fraction : float in [0, 1) or "auto", default="auto"
+        Without `eval_set`, the part of each task's rows (of each class, for a classifier) that is
+        held out. ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of
+        the common model and none gets a specific one.
+    specific_params : mapping, optional
+        Parameters of the specific models that differ from `params`. Without it
+        ``strategy="auto"`` tries stumps too, unless `params` says how large trees are.
+    specific_rounds : int, default=500
+        Most rounds of a specific model; 0 for none. The independent models of
+        ``strategy="auto"`` have up to `num_boost_round`, or with 0 none.
+    feature_prior : "auto", mapping of feature name to float, or array-like, optional
+        Importances by which the specific models draw their features (eruhimov2007), such as those
+        of :func:`feature_prior`; one number for each common column, if not by name. ``"auto"``
+        takes what the splits of the common model gain. In 5% of the draws all features are equal; a
+        column that the prior does not name has the share it would have without one. Each node looks
+        at ⌊√M⌋ of the task's M features, or as many as ``colsample_bynode`` says. XGBoost only.
+    task_weight : mapping of task name to float, or "balanced", optional
+        Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
+    refit : bool, optional
+        Train both stages again on training and validation rows together, with the rounds found.
+        True not with `eval_set`. By default False, or True with ``strategy="auto"``.
+    baselines : bool, default=False
+        Also train what one would do without mtboost (pooled, one model each, task as a category),
+        to be compared in :meth:`MultiTaskModel.report`. With an objective for each task only one
+        model each can be.
+    callbacks : sequence of callbacks
+        Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``; with
+        ``strategy="auto"`` for that of the final model only.
+    on_round : callable, optional
+        Told of each round of the common model, if there are validation rows: the number of rounds
+        so far, and a dict of task name to the validation metric after them. What it raises ends
+        the training, as ``optuna.TrialPruned``. ``strategy="auto"`` tells of the common model that
+        it has chosen, on the training rows.
+    verbose : bool or int, default=False
+        Print progress every so many rounds.
+    n_threads : int, optional
+        By default the cores this process may use, or one for a small table.
+    seed : int, default=0
+        Of the validation split and all sampling.
+
+    Returns
+    -------
+    MultiTaskModel
+
+    Raises
+    ------
+    DataError, ParameterError, TypeError
+        Before any training, if something does not fit together.
+
+    References
+    ----------
+    zhang2019, section 3.
+    """
+    check_choice("strategy", strategy, ("two-stage", "auto"))
+    is_auto = strategy == "auto"
+    if is_auto:
+        _check_auto(patience, min_delta)
+    if is_auto and common_features is None and _has_names(X, feature_names):
+        common_features = "all"  # what a task lacks does no harm in trees, and may help the others
+    data = Dataset(
+        X,
+        y,
+        task=task,
+        weight=weight,
+        base_margin=base_margin,
+        feature_names=feature_names,
+        common_features=common_features,
+    )
+    library = get_backend(backend)
+    objective = library.squared_error if objective is None else objective
+    if isinstance(objective, Mapping):
+        objective = objectives_by_task(objective, data.tasks, library)
+    settings = common_parameters(library, params, objective, data, n_threads, seed)
+    own_params = library.parameters(
+        {} if specific_params is None else specific_params,
+        "specific_params",
+        elsewhere={**library.arguments, "num_class": "params"},
+    )
+    if own_params:
+        both = {**settings, **own_params}
+        library.check_values(both, data.common, "specific_params", is_ours=False)
+    if num_boost_round is None:
+        num_boost_round = _AUTO_ROUNDS if is_auto else _ROUNDS
+    threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
+    score = split_score or ("plain" if is_auto else "entropy")
+    searched = {
+        "pooling": pooling,
+        "task_splits": task_splits,
+        "symmetric_trees": symmetric_trees,
+        "random_strength": random_strength,
+    }
+    given = {name for name, value in searched.items() if value is not None}
+    if task_splits is None:
+        task_splits = False
+    if symmetric_trees is None:  # auto tries them, with this noise
+        symmetric_trees = is_auto and random_strength is not None and score == "plain"
+    if random_strength is None:
+        random_strength = 0.0
+    penalty, n_descriptors = task_splits_of(task_splits, score, objective, data)
+    stages = TwoStages(
+        backend=library,
+        params=settings,
+        objective=objective if callable(objective) else None,
+        metric=metric_of(library, eval_metric, objective, settings),
+        score=score,
+        beta=beta,
+        rounds=check_count("num_boost_round", num_boost_round, low=1),
+        patience=check_patience(patience),
+        min_delta=check_min_delta(min_delta),
+        specific_params=own_params,
+        specific_rounds=check_count("specific_rounds", specific_rounds),
+        n_threads=threads,
+        verbose=check_verbose(verbose),
+        feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
+        pooling=check_pooling(pooling),
+        task_penalty=penalty,
+        n_descriptors=n_descriptors,
+        symmetric=check_symmetric(symmetric_trees, random_strength, score),
+        on_round=on_round,
+        given=given | library.parameters(params or {}).keys(),
+    )
+    if isinstance(objective, Mapping):
+        metrics = metrics_by_task(eval_metric, objective, data.tasks, library, settings)
+        stages = mixed_stages(stages, objective, metrics)
+    make_split_score(score, beta)
+    check_rows(library, data, objective, settings)
+    data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
+    valid: Dataset | None
+    if refit is not None:
+        check_switch("refit", refit)
+    check_switch("baselines", baselines)
+    if eval_set is not None:
+        if refit:
+            raise ParameterError(
+                "refit=True needs validation rows that fit() itself holds out: leave out eval_set, "
+                "or append its rows to X."
+            )
+        train_rows, valid = data, validation_data(data, eval_set, task, feature_names)
+        check_rows(library, valid, objective, settings, "eval_set: ")
+    else:
+        classes = labels_are_classes(objective, data.tasks)
+        if is_auto and validation_fraction == "auto":
+            validation_fraction = 0.2  # for a single task too
+        train_rows, valid = hold_out(data, validation_fraction, classes, seed)
+    if train_rows.weight is not None and not train_rows.weight.any():
+        raise DataError(
+            "weight, times task_weight, is zero in every training row: at least one must count. "
+            "Rows held out for validation (validation_fraction) are no training rows."
+        )
+
+    if isinstance(objective, str):
+        library.check_start(settings, train_rows)
+    if is_auto:
+        if valid is None:
+            raise _no_validation_rows(validation_fraction)
+        return _fit_auto(
+            stages,
+            data,
+            train_rows,
+            valid,
+            task,
+            refit is None or refit,
+            baselines,
+            tuple(callbacks),
+        )
+    stages = stages.on_rows(train_rows)
+    with openmp_threads(stages.n_threads):
+        common = stages.fit_common(train_rows, valid, tuple(callbacks))
+        specific = stages.fit_specific(train_rows, valid, common)
+        scores = validation_scores(data, valid, common, specific)
+        if baselines and valid is not None:
+            for name, values in baseline_scores(stages, train_rows, valid).items():
+                for name_of_task, value in values.items():
+                    scores[name_of_task][name] = value
+        found = specific
+        if refit and valid is not None:
+            stages = stages.on_rows(data)
+            common = stages.refit_common(data, common)
+            rounds = {name: model.n_rounds for name, model in specific.items()}
+            specific = stages.fit_specific(data, None, common, rounds)
+    kind = objective if isinstance(objective, dict) else settings["objective"]
+    return MultiTaskModel(
+        common_trees=common.trees,
+        specific={name: model.booster for name, model in specific.items()},
+        quit_round=common.quit_round,
+        common_columns=Columns.of(data.common),
+        task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
+        objective=kind,
+        metric=stages.metric_names,
+        task_column=task if is_column(task) else None,
+        reports=task_reports(train_rows, valid, common, found, scores, kind),
+        losses=dict(stages.losses),
+    )
+
+
+def _has_names(X: Any, feature_names: Any) -> bool:
+    """Whether X is a mapping of tables whose columns have names."""
+    if not is_mapping(X) or not X:
+        return False
+    return feature_names is not None or as_table(next(iter(X.values()))).feature_names is not None
+
+
+def _check_auto(patience: object, min_delta: object) -> None:
+    """Refuse arguments that ``strategy="auto"`` has no use for."""
+    if patience is None:
+        raise ParameterError(
+            "strategy='auto' finds numbers of rounds on the validation rows, and patience=None "
+            "fixes them: pass a number, or strategy='two-stage'."
+        )
+    if min_delta:
+        raise ParameterError(
+            f"min_delta is {min_delta!r}, but strategy='auto' takes the rounds with the least mean "
+            "loss of many tasks, however small the difference: leave it out."
+        )
+
+
+def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
+    """What to do about it."""
+    if not fraction:
+        return ParameterError(
+            "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "
+            "above 0."
+        )
+    assert fraction != "auto"
+    n_rows = int(0.5 / fraction) + 1  # of which a part that rounds to 1 is held out
+    return ParameterError(
+        f"strategy='auto' chooses on validation rows, and validation_fraction={fraction:g} holds "
+        f"out one of {n_rows} rows of a task (for a classifier, of a class in it): none has as "
+        "many. Give eval_set, or more rows."
+    )
+
+
+def _fit_auto(
+    stages: TwoStages,
+    data: Dataset,
+    train: Dataset,
+    valid: Dataset,
+    task: Any,
+    refit: bool,
+    baselines: bool,
+    callbacks: tuple[Any, ...],
+) -> MultiTaskModel:
+    """Choose how much to share on `train` and `valid`, and train that, with `refit` on `data`."""
+    if isinstance(stages.metric_names, dict) or stages.objective is not None:
+        raise ParameterError(
+            "strategy='auto' compares losses of all tasks: give it one objective by name."
+        )
+    if not is_mean_of_rows(stages.metric):
+        raise ParameterError(
+            f"strategy='auto' compares losses row by row, and eval_metric={stages.metric.name!r} "
+            "is not known to be a mean over rows: leave it out, or pass one such as "
+            f"{stages.backend.default_metric(stages.params).name!r}."
+        )
+    judges = valid
+    if valid.weight is not None:
+        if not valid.weight.any():
+            raise DataError(
+                "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
+                "eval_set, or hold out more rows by validation_fraction."
+            )
+        judges = valid.take(np.flatnonzero(valid.weight))
+    rate = AUTO_LEARNING_RATE if data.n_rows <= _MANY_ROWS else _LARGE_LEARNING_RATE
+    stages = replace(
+        stages,
+        params={"learning_rate": rate, **stages.params},
+        common_patience=stages.patience,
+    )
+    with openmp_threads(stages.n_threads):
+        plan = plan_sharing(stages, train, judges)
+        scores = plan.scores
+        if baselines:
+            for name, values in baseline_scores(stages, train, valid).items():
+                for name_of_task, value in values.items():
+                    scores[name_of_task][name] = value
+        common, specific = fit_plan(plan, data if refit else train, callbacks)
+    return MultiTaskModel(
+        common_trees=common.trees,
+        specific={name: model.booster for name, model in specific.items()},
+        quit_round=common.quit_round,
+        common_columns=Columns.of(data.common),
+        task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
+        objective=stages.params["objective"],
+        metric=stages.metric.name,
+        task_column=task if is_column(task) else None,
+        reports=task_reports(
+            train, valid, common, specific, scores, stages.params["objective"], plan.sharing
+        ),
+        common_losses=plan.common_losses,
+    )

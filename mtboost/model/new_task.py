@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A task that comes after training: its rows, its objective, and what is learnt of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mtboost.base.checks import listed, refuse
+from mtboost.base.dataset import Dataset, split_task_column
+from mtboost.base.tables import Columns
+from mtboost.base.tasks import TaskName, TaskSet, check_digits
+from mtboost.base.threads import openmp_threads
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
+from mtboost.model.common_stage import CommonStage
+from mtboost.model.common_trees import CommonTrees
+from mtboost.model.reports import TaskReport, task_reports, validation_scores
+from mtboost.model.stages.mixed_objective import objectives_by_task
+from mtboost.model.stages.stages import TwoStages
+from mtboost.trees.backend import Backend
+from mtboost.trees.losses import TaskLoss
+
+Objective = str | dict[TaskName, str] | Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewTask:
+    """What a model learns of a new task.
+
+    Attributes
+    ----------
+    trees : CommonTrees
+        Those of the model, which know the task.
+    quit_round : int
+        Rounds of them that it uses.
+    specific : xgboost.Booster or lightgbm.Booster, optional
+        Its specific model.
+    columns : Columns
+    report : TaskReport
+    loss : TaskLoss, optional
+        Its start and unit, if each task has an objective of its own.
+    metric : str
+    """
+
+    trees: CommonTrees
+    quit_round: int
+    specific: Any
+    columns: Columns
+    report: TaskReport
+    loss: TaskLoss | None
+    metric: str
+
+
+def check_new_name(task: object, known: Sequence[TaskName]) -> None:
+    """Demand a name that no task has, of the type of the others."""
+    check_digits([task])
+    if task in known:
+        raise DataError(f"task {task!r} is known already: give the new task another name.")
+    if type(task) is not type(known[0]):
+        raise DataError(
+            f"task is the {type(task).__name__} {task!r}, but the model's tasks are named by "
+            f"{type(known[0]).__name__}: use one type."
+        )
+
+
+def without_task_column(
+    stage: CommonStage, column: str | int | None, X: Any, feature_names: Sequence[str] | None
+) -> tuple[Any, Sequence[str] | None, TaskName | None]:
+    """A table without the column that held the task in training, its names, and the task in it.
+
+    Parameters
+    ----------
+    column : str, int or None
+        What :func:`mtboost.fit` was given as the task; a table need not have it.
+
+    Raises
+    ------
+    DataError
+        The column holds several tasks.
+    """
+    if column is None:
+        return X, feature_names, None
+    try:
+        table, labels = split_task_column(X, column, feature_names=feature_names)
+    except DataError:  # another table, whose faults are found where it is read
+        return X, feature_names, None
+    if table.feature_names is None and table.n_features != stage.columns.n:
+        return X, feature_names, None
+    found = TaskSet.from_labels(labels, table.n_rows).names
+    if len(found) > 1:
+        raise DataError(
+            f"X has rows of {listed(found, 'task')} in column {column!r}: add one task at a time."
+        )
+    names = None if table.column_types else table.feature_names
+    return table.native, names, found[0]
+
+
+def rows_of_new_task(
+    stage: CommonStage,
+    task: TaskName,
+    rows: Sequence[Any],
+    feature_names: Sequence[str] | None,
+    task_column: str | int | None,
+) -> Dataset:
+    """The task's rows, (X, y[, weight[, base_margin]]), with the columns of the common model.
+
+    It may lack some of them if another task does, and have the column of the tasks.
+    """
+    X, *own = rows
+    X, feature_names, found = without_task_column(stage, task_column, X, feature_names)
+    if found is not None and found != task:
+        raise DataError(
+            f"task is {task!r}, but column {task_column!r} of X holds {found!r}: correct one."
+        )
+    may_lack = bool(stage.optional_columns)
+    data = Dataset(
+        {task: X},
+        feature_names=None if feature_names is None else {task: feature_names},
+        common_features=None if may_lack else stage.columns.names,
+        **{
+            name: {task: value}
+            for name, value in zip(("y", "weight", "base_margin"), own, strict=False)
+            if value is not None
+        },
+    )
+    if may_lack:
+        data.align_some_common(stage.columns, stage.stored)
+    else:
+        data.align_common(stage.columns)
+    return data
+
+
+def validation_rows_of_new_task(
+    stage: CommonStage,
+    data: Dataset,
+    eval_set: Sequence[Any],
+    feature_names: Sequence[str] | None,
+    task_column: str | int | None,
+) -> Dataset:
+    """Validation rows of the new task, beside its rows `data`."""
+    if not 2 <= len(eval_set) <= 4:
+        raise DataError(
+            f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed "
+            "by weight and base_margin."
+        )
+    task = data.tasks.names[0]
+    valid = rows_of_new_task(stage, task, eval_set, feature_names, task_column)
+    if (valid.base_margin is None) != (data.base_margin is None):
+        raise DataError(
+            "base_margin must be given for training and validation rows, or for neither: "
+            "eval_set=(X, y, weight, base_margin)."
+        )
+    return valid
+
+
+def objective_of_new_task(
+    known: str | Mapping[TaskName, str],
+    given: str | Callable[..., Any] | None,
+    task: TaskName,
+    data: Dataset,
+    library: Backend,
+) -> Objective:
+    """What the new task is trained for, beside the objectives of the others."""
+    if isinstance(known, str):
+        if isinstance(given, str):
+            raise ParameterError(
+                f"objective is {given!r}, but the tasks of this model have one, {known!r}: leave "
+                f"it out."
+            )
+        if given is not None and not callable(given):
+            refuse("objective", given, "None or a function", kind=ParameterTypeError)
+        return known if given is None else given
+    if not isinstance(given, str):
+        raise ParameterError(
+            f"objective is {given!r}, but each task of this model has its own: name that of the "
+            f"new task, such as {next(iter(known.values()))!r}."
+        )
+    return objectives_by_task({task: given}, data.tasks, library)
+
+
+def learn_task(
+    stage: CommonStage,
+    stages: TwoStages,
+    train: Dataset,
+    valid: Dataset | None,
+    objective: Objective,
+) -> NewTask:
+    """Find how far the task follows the common model, and train its specific model.
+
+    Parameters
+    ----------
+    stage : CommonStage
+        The common model, which stays as it is.
+    stages : TwoStages
+        Settings of the specific model.
+    train, valid : Dataset
+        Rows of the new task alone.
+    objective : str, dict of task name to str, or callable
+        As from :func:`objective_of_new_task`.
+    """
+    task = train.tasks.names[0]
+    trees, library = stage.trees, stage.backend
+    stages = stages.on_rows(train)
+    with openmp_threads(stages.n_threads):
+        knows_tasks = trees.pooled.pooling is not None or trees.descriptors is not None
+        if knows_tasks and isinstance(objective, str):
+            options = library.loss_options(stages.params)
+            trees = trees.learn_task(
+                task,
+                train.common,
+                train.labels(),
+                train.weight,
+                train.base_margin,
+                library.loss(objective, options, stage.n_outputs),
+            )
+        common = stages.follow_common(trees, train, valid, max(stage.quit_round.values()))
+        specific = stages.fit_specific(train, valid, common)
+    scores = validation_scores(train, valid, common, specific)
+    names = stages.metric_names
+    kind = stages.params["objective"] if callable(objective) else objective
+    return NewTask(
+        trees=trees,
+        quit_round=common.quit_round[task],
+        specific=specific[task].booster,
+        columns=Columns.of(train.task_columns(task)),
+        report=task_reports(train, valid, common, specific, scores, kind)[task],
+        loss=stages.losses.get(task),
+        metric=names if isinstance(names, str) else names[task],
+    )

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model as the members of a file (docs/model_file.md), and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from mtboost.base.archive import array_from_bytes, array_to_bytes, require
+from mtboost.base.json_shape import check_shape
+from mtboost.base.tables import Columns
+from mtboost.base.tasks import TaskName
+from mtboost.model.common_trees import CommonTrees
+from mtboost.model.libraries import get_backend
+from mtboost.model.reports import TaskReport
+from mtboost.trees.backend import Backend
+from mtboost.trees.losses import TaskLoss
+from mtboost.trees.pooled_leaves import PooledTrees, read_task_values, write_task_values
+from mtboost.trees.shrinkage import Population
+from mtboost.trees.task_descriptors import Column, Descriptor, TaskDescriptors
+
+_DESCRIPTORS = "task_descriptors.npy"
+
+
+def to_parts(model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Metadata, and members by name, of the fields of a model by name."""
+    trees: CommonTrees = model["common_trees"]
+    library = trees.backend
+    parts = {_member(library, "common"): library.dump(trees.booster)} | {
+        _member(library, f"specific/{number}"): library.dump(booster)
+        for number, booster in enumerate(model["specific"].values())
+        if booster is not None
+    }
+    if not trees.are_same_for_all:
+        parts |= write_task_values(trees.pooled.values)
+        if trees.descriptors is not None:
+            parts[_DESCRIPTORS] = array_to_bytes(trees.descriptors.values)
+    return _metadata(model, trees), parts
+
+
+def _member(library: Backend, name: str) -> str:
+    """Name of the member that holds a booster."""
+    return f"{name}.{library.suffix}"
+
+
+def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
+    losses: Mapping[TaskName, TaskLoss] = model["losses"]
+    common_losses = model["common_losses"]
+    reports: Mapping[TaskName, TaskReport] = model["reports"]
+    return {
+        "backend": trees.backend.name,
+        # Keys of JSON are texts: what a task has of its own stands in its entry.
+        "objective": None if losses else model["objective"],
+        "metric": None if losses else model["metric"],
+        "task_column": model["task_column"],
+        "common_columns": _columns_to_json(model["common_columns"]),
+        **({"common_losses": _scores_to_json(common_losses)} if common_losses else {}),
+        **_tasks_of_trees(trees),
+        "tasks": [
+            {
+                "name": task,
+                "quit_round": model["quit_round"][task],
+                "columns": _columns_to_json(model["task_columns"][task]),
+                **(
+                    {"loss": asdict(losses[task]) | {"metric": model["metric"][task]}}
+                    if losses
+                    else {}
+                ),
+                "report": _report_to_json(report),
+            }
+            for task, report in reports.items()
+        ],
+    }
+
+
+def _tasks_of_trees(trees: CommonTrees) -> dict[str, Any]:
+    """Whose the codes of the task values are; nothing where all tasks have the same trees."""
+    if trees.are_same_for_all:
+        return {}
+    return {
+        "pooling": trees.pooled.pooling,
+        "pooled_tasks": trees.tasks,
+        "has_task_column": trees.has_task_column,
+        "shares": [[task, share] for task, share in trees.shares.items()],
+        **_descriptors_to_json(trees.descriptors),
+    }
+
+
+def _descriptors_to_json(descriptors: TaskDescriptors | None) -> dict[str, Any]:
+    if descriptors is None:
+        return {}
+    return {
+        "descriptors": [asdict(each) for each in descriptors.descriptors],
+        "n_described": descriptors.n_trained,
+    }
+
+
+def _read_descriptors(
+    metadata: Mapping[str, Any], members: Mapping[str, bytes]
+) -> TaskDescriptors | None:
+    if "descriptors" not in metadata:
+        return None
+    found = []
+    for entry in metadata["descriptors"]:
+        column, population = entry["column"], entry["population"]
+        own = {
+            "column": column and Column(**column),
+            "population": population and Population(**population),
+        }
+        found.append(Descriptor(**{**entry, **own}))
+    values = array_from_bytes(members[_DESCRIPTORS])
+    return TaskDescriptors(tuple(found), values, metadata["n_described"])
+
+
+def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dict[str, Any]:
+    """The fields of the model by name; raises unless each has its type."""
+    _check(metadata)
+    entries = metadata["tasks"]
+    library = get_backend(metadata.get("backend", "xgboost"))  # files of format 1 may lack it
+    names = tuple(entry["name"] for entry in entries)
+    objective, metric, losses = metadata["objective"], metadata["metric"], {}
+    if objective is None:
+        given = {entry["name"]: dict(entry["loss"]) for entry in entries}
+        metric = {name: loss.pop("metric") for name, loss in given.items()}
+        losses = {name: TaskLoss(**loss) for name, loss in given.items()}
+        objective = {name: loss.objective for name, loss in losses.items()}
+    pooling = metadata.get("pooling")
+    return {
+        "common_trees": CommonTrees(
+            library,
+            library.load(members[_member(library, "common")]),
+            tuple(metadata.get("pooled_tasks", names)),
+            PooledTrees(None if pooling is None else float(pooling), read_task_values(members)),
+            metadata.get("has_task_column", False),
+            dict(metadata.get("shares", [])),
+            _read_descriptors(metadata, members),
+        ),
+        "specific": {
+            entry["name"]: _read_specific(
+                entry, _member(library, f"specific/{number}"), members, library
+            )
+            for number, entry in enumerate(entries)
+        },
+        "quit_round": {entry["name"]: entry["quit_round"] for entry in entries},
+        "common_columns": _columns_from_json(metadata["common_columns"]),
+        "task_columns": {e["name"]: _columns_from_json(e["columns"]) for e in entries},
+        "objective": objective,
+        "metric": metric,
+        "task_column": metadata["task_column"],
+        "reports": {entry["name"]: _report_from_json(entry) for entry in entries},
+        "losses": losses,
+        "common_losses": _scores_from_json(metadata.get("common_losses", {})),
+    }
+
+
+def _read_specific(
+    entry: Mapping[str, Any], member: str, members: Mapping[str, bytes], library: Backend
+) -> Any:
+    """The specific model of a task; None if it has none."""
+    if member not in members and entry["report"]["specific_rounds"] == 0:
+        return None
+    return library.load(members[member])
+
+
+# ---- checks -------------------------------------------------------------------------------------
+
+_NAME = (int, str, bool)
+_COLUMNS = {"names": (None, [str]), "n": int, "categories": {str: [(int, str)]}}
+_LOSS = {
+    "objective": str,
+    "metric": str,
+    "options": {str: (bool, float)},
+    "start": float,
+    "unit": float,
+    "dispersion": float,
+}
+_REPORT = {
+    "n_rows": int,
+    "n_valid_rows": int,
+    "n_positives": (None, int),
+    "specific_rounds": int,
+    "why_no_specific": str,
+    "sharing?": str,  # the first files lack it
+    "scores": {str: (None, float)},
+    "common_history": [(None, float)],
+    "specific_history": [(None, float)],
+}
+_DESCRIPTOR = {
+    "has_label": bool,
+    "label": (None, float),
+    "column": (None, {"position": int, "mean": float, "scale": float}),
+    "population": (None, {"mean": float, "spread": float, "variance": float}),
+    "noise": float,
+}
+_TASK = {"name": _NAME, "quit_round": int, "columns": _COLUMNS, "loss?": _LOSS, "report": _REPORT}
+_METADATA = {
+    "format": int,
+    "backend?": str,
+    "objective": (None, str),
+    "metric": (None, str),
+    "task_column": (None, int, str),
+    "common_columns": _COLUMNS,
+    "common_losses?": {str: (None, float)},
+    "pooling?": (None, float),
+    "pooled_tasks?": [_NAME],
+    "has_task_column?": bool,
+    "shares?": [list],
+    "descriptors?": [_DESCRIPTOR],
+    "n_described?": int,
+    "tasks": [_TASK],
+}
+
+
+def _check(metadata: Mapping[str, Any]) -> None:
+    """Raise ModelFormatError for values of other types, or that contradict each other."""
+    check_shape(metadata, _METADATA, "mtboost.json")
+    entries = metadata["tasks"]
+    names = [entry["name"] for entry in entries]
+    pooled = metadata.get("pooled_tasks", names)
+    for found, place in ((names, "tasks"), (pooled, "pooled_tasks")):
+        are_names = len(set(found)) == len(found) > 0 and len(set(map(type, [*names, *found]))) == 1
+        require(are_names, f"{place} are not different names of one type")
+    has_losses = {"loss" in entry for entry in entries}
+    are_by_task = metadata["objective"] is None
+    require(
+        has_losses == {are_by_task} and (metadata["metric"] is None) == are_by_task,
+        "objectives are neither of all tasks nor of each",
+    )
+    require(metadata.get("pooling") is None or metadata["pooling"] >= 0.0, "pooling is negative")
+    for share in metadata.get("shares", []):
+        require(len(share) == 2, "shares are not of tasks")
+        check_shape(share[0], _NAME, "shares")
+        check_shape(share[1], float, "shares")
+    common = metadata["common_columns"]
+    for columns in (common, *(entry["columns"] for entry in entries)):
+        own = columns["names"]
+        if own is None:  # columns are then known by their position
+            require(columns["n"] == common["n"] > 0, "columns without names differ")
+        else:
+            are_names = len(set(own)) == len(own) == columns["n"] > 0
+            require(are_names, "columns do not have different names")
+        require(columns["categories"].keys() <= set(own or ()), "categories are of no column")
+
+
+# ---- reports and columns ------------------------------------------------------------------------
+
+
+def _report_to_json(report: TaskReport) -> dict[str, Any]:
+    return {
+        "n_rows": report.n_rows,
+        "n_valid_rows": report.n_valid_rows,
+        "n_positives": report.n_positives,
+        "specific_rounds": report.specific_rounds,
+        "why_no_specific": report.why_no_specific,
+        "sharing": report.sharing,
+        "scores": _scores_to_json(report.scores),
+        "common_history": list(map(_without_nan, report.common_history.tolist())),
+        "specific_history": list(map(_without_nan, report.specific_history.tolist())),
+    }
+
+
+def _report_from_json(entry: dict[str, Any]) -> TaskReport:
+    report = entry["report"]
+    return TaskReport(
+        **{
+            **report,
+            "quit_round": entry["quit_round"],
+            "scores": _scores_from_json(report["scores"]),
+            "common_history": np.array(report["common_history"], float),
+            "specific_history": np.array(report["specific_history"], float),
+        }
+    )
+
+
+def _scores_to_json(scores: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: _without_nan(value) for name, value in scores.items()}
+
+
+def _scores_from_json(scores: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: np.nan if value is None else value for name, value in scores.items()}
+
+
+def _without_nan(value: float) -> float | None:
+    """JSON has no NaN; null stands for a metric that is undefined."""
+    return value if np.isfinite(value) else None
+
+
+def _columns_to_json(columns: Columns) -> dict[str, Any]:
+    return {"names": columns.names, "n": columns.n, "categories": columns.categories}
+
+
+def _columns_from_json(columns: dict[str, Any]) -> Columns:
+    names = columns["names"]
+    return Columns(None if names is None else tuple(names), columns["n"], columns["categories"])

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened to each task during a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName
+from mtboost.model.stages.stages import CommonModel, SpecificModel
+from mtboost.trees.losses import is_classification, is_multiclass
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What happened to one task during fit."""
+
+    n_rows: int
+    n_valid_rows: int
+    n_positives: int | None
+    quit_round: int
+    specific_rounds: int
+    why_no_specific: str
+    scores: dict[str, float]
+    common_history: npt.NDArray[np.float64]
+    specific_history: npt.NDArray[np.float64]
+    sharing: str = ""
+
+
+def validation_scores(
+    data: Dataset,
+    valid: Dataset | None,
+    common: CommonModel,
+    specific: Mapping[TaskName, SpecificModel],
+) -> dict[TaskName, dict[str, float]]:
+    """Validation metric of each task after stage one and after stage two."""
+    scores: dict[TaskName, dict[str, float]] = {name: {} for name in data.tasks}
+    if valid is None:
+        return scores
+    for name in data.tasks:
+        history = common.history.get(name)
+        if history is None or not history.size:
+            continue
+        scores[name]["common"] = float(history[common.quit_round[name]])
+        model = specific[name]
+        scores[name]["final"] = (
+            float(model.history[model.n_rounds])
+            if model.n_rounds and model.history.size
+            else scores[name]["common"]
+        )
+    return scores
+
+
+def task_reports(
+    data: Dataset,
+    valid: Dataset | None,
+    common: CommonModel,
+    specific: Mapping[TaskName, SpecificModel],
+    scores: Mapping[TaskName, dict[str, float]],
+    objective: str | Mapping[TaskName, str],
+    sharing: Mapping[TaskName, str] | None = None,
+) -> dict[TaskName, TaskReport]:
+    """What :meth:`mtboost.MultiTaskModel.report` tells of each task."""
+    labels = data.labels()
+    reports = {}
+    for name in data.tasks:
+        own = objective if isinstance(objective, str) else objective[name]
+        is_binary = is_classification(own) and not is_multiclass(own)
+        rows = data.tasks.rows(name)
+        n_valid = len(valid.tasks.rows(name)) if valid is not None and name in valid.tasks else 0
+        reports[name] = TaskReport(
+            n_rows=len(rows),
+            n_valid_rows=n_valid,
+            n_positives=int((labels[rows] > 0).sum()) if is_binary else None,
+            quit_round=common.quit_round[name],
+            specific_rounds=specific[name].n_rounds,
+            why_no_specific=specific[name].reason,
+            scores=scores[name],
+            common_history=common.history.get(name, np.empty(0)),
+            specific_history=specific[name].history,
+            sharing=sharing[name] if sharing else "",
+        )
+    return reports
+
+
+def report_rows(
+    reports: Mapping[TaskName, TaskReport],
+    objective: str | Mapping[TaskName, str],
+    metric: str | Mapping[TaskName, str],
+) -> dict[TaskName, dict[str, Any]]:
+    """A row of a table for each task; `objective` and `metric` are mappings where tasks differ."""
+    rows = {}
+    for task, report in reports.items():
+        row: dict[str, Any] = {}
+        of_metric = f"{metric} "
+        if isinstance(objective, Mapping) and isinstance(metric, Mapping):
+            row |= {"objective": objective[task], "metric": metric[task]}
+            of_metric = ""
+        row |= {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
+        if report.n_positives is not None:
+            row["positives"] = report.n_positives
+        elif not isinstance(objective, str):  # a column of some tasks
+            row["positives"] = np.nan
+        if report.sharing:
+            row["sharing"] = report.sharing
+        row |= {
+            "quit_round": report.quit_round,
+            "specific_rounds": report.specific_rounds,
+            "why_no_specific": report.why_no_specific,
+        }
+        rows[task] = row | {f"{of_metric}{name}": score for name, score in report.scores.items()}
+    return rows

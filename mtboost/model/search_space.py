@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which settings :func:`mtboost.tune` tries: ranges by name, or a function of the trial."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mtboost.base.checks import check_type, did_you_mean, is_integer
+from mtboost.errors import ParameterError
+from mtboost.model.fitting import AUTO_LEARNING_RATE, fit
+from mtboost.trees.backend import Backend
+
+if TYPE_CHECKING:
+    import optuna
+
+Range: TypeAlias = tuple[Any, ...] | list[Any]
+Space: TypeAlias = Mapping[str, Range | None] | Callable[["optuna.Trial"], Mapping[str, Any]]
+
+#: Arguments of fit() and their defaults.
+FIT_ARGUMENTS = {
+    name: argument.default for name, argument in inspect.signature(fit).parameters.items()
+}
+# Those that say what is learnt, and from which rows: trials with others could not be compared.
+_SAME_IN_ALL_TRIALS = {
+    *("X", "y", "task", "weight", "base_margin", "feature_names", "common_features"),
+    *("objective", "backend", "params", "specific_params", "eval_metric", "eval_set"),
+    *("validation_fraction", "refit", "baselines", "callbacks", "on_round", "verbose"),
+    *("n_threads", "seed"),
+}
+_SPECIFIC = "specific_"
+# What fit() does in two stages where the default of an argument is None.
+_IF_NONE = {
+    "split_score": "entropy",
+    "task_splits": False,
+    "symmetric_trees": False,
+    "random_strength": 0.0,
+}
+
+# Names of the libraries' parameters as the estimators have them. How many rounds is decided by the
+# validation rows, and whether a specific model helps: neither is searched.
+_DEFAULT_SPACE: dict[str, dict[str, Range]] = {
+    "xgboost": {
+        "max_depth": (2, 8),
+        "learning_rate": (0.02, 0.3, "log"),
+        "min_child_weight": (0.1, 30.0, "log"),
+        "subsample": (0.5, 1.0),
+        "colsample_bytree": (0.5, 1.0),
+        "split_score": ["entropy", "variance", "plain"],
+        "specific_max_depth": (1, 8),
+    },
+    "lightgbm": {
+        "max_leaves": (4, 64, "log"),
+        "learning_rate": (0.02, 0.3, "log"),
+        "min_child_samples": (5, 100, "log"),
+        "subsample": (0.5, 1.0),
+        "colsample_bytree": (0.5, 1.0),
+        "split_score": ["entropy", "variance", "plain"],
+        "specific_max_leaves": (2, 64, "log"),
+    },
+}
+# Of these, what strategy="auto" finds itself, or (the learning rate) has a default of its own for.
+_FOUND_BY_AUTO = {
+    *("max_depth", "max_leaves", "learning_rate", "subsample", "split_score"),
+    *("specific_max_depth", "specific_max_leaves"),
+}
+# What the libraries do if nothing is said, by their main names: where a search begins.
+_LIBRARY_DEFAULTS: dict[str, dict[str, float]] = {
+    "xgboost": {
+        "max_depth": 6,
+        "learning_rate": 0.3,
+        "min_child_weight": 1.0,
+        "subsample": 1.0,
+        "colsample_bytree": 1.0,
+        "colsample_bylevel": 1.0,
+        "colsample_bynode": 1.0,
+        "reg_lambda": 1.0,
+        "reg_alpha": 0.0,
+        "min_split_loss": 0.0,
+    },
+    "lightgbm": {
+        "num_leaves": 31,
+        "learning_rate": 0.1,
+        "min_data_in_leaf": 20,
+        "min_sum_hessian_in_leaf": 1e-3,
+        "bagging_fraction": 1.0,
+        "feature_fraction": 1.0,
+        "feature_fraction_bynode": 1.0,
+        "lambda_l2": 0.0,
+        "lambda_l1": 0.0,
+        "min_gain_to_split": 0.0,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpace:
+    """What a trial may set, made by :func:`make_space`.
+
+    A name is that of an argument of :func:`mtboost.fit`, of a parameter of the library, or with
+    ``specific_`` before it of a parameter of the specific models.
+
+    Attributes
+    ----------
+    library : Backend
+    fixed : mapping of str to object
+        Arguments of fit() that all trials have.
+    ranges : mapping of name to range, or callable
+        Or a function of the trial that returns a mapping of name to value.
+    """
+
+    library: Backend
+    fixed: Mapping[str, Any]
+    ranges: Mapping[str, Range] | Callable[[optuna.Trial], Mapping[str, Any]]
+
+    def values(self, trial: Any) -> dict[str, Any]:
+        """The settings of a trial by name."""
+        if not callable(self.ranges):
+            return {name: _suggest(trial, name, own) for name, own in self.ranges.items()}
+        found = self.ranges(trial)
+        if not isinstance(found, Mapping):
+            raise TypeError(
+                f"space(trial) returned a {type(found).__name__}: it must be a mapping of names to "
+                f"values."
+            )
+        return dict(found)
+
+    def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of fit() for these settings.
+
+        Raises
+        ------
+        TypeError, ParameterError
+            A name is unknown, or something that all trials have.
+        """
+        given = self.given()
+        parts: dict[str, dict[str, Any]] = {"": {}, "params": {}, "specific_params": {}}
+        for name, value in values.items():
+            part, main = self.place(name)
+            if (part, main) in given:
+                where = f"{name}=" if part == "" else f"{part}={{{main!r}: ...}}"
+                raise ParameterError(
+                    f"space has {name!r}, and tune() got {where}: leave one of them out."
+                )
+            own = name.removeprefix(_SPECIFIC) if part == "specific_params" else name
+            parts[part][own] = value
+        named = {
+            part: self.library.named_parameters(parts[part], self.fixed.get(part) or {})
+            for part in ("params", "specific_params")
+        }
+        return {**self.fixed, **parts[""], **named}
+
+    def place(self, name: str) -> tuple[str, str]:
+        """The argument of fit() that holds a setting, "" if it is one, and its main name."""
+        check_type("a name in space", name, str, "a str")
+        if name in _SAME_IN_ALL_TRIALS:
+            raise ParameterError(
+                f"space has {name!r}, which must be the same in all trials: pass it to tune()."
+            )
+        if name in FIT_ARGUMENTS:
+            return "", name
+        if name.startswith(_SPECIFIC):
+            own, where = name.removeprefix(_SPECIFIC), f"space, after {_SPECIFIC!r},"
+            return "specific_params", self._main_name(own, where)
+        return "params", self._main_name(name, "space")
+
+    def start(self) -> dict[str, Any]:
+        """What fit() does if nothing is said, of all settings for which this is in the range."""
+        if callable(self.ranges):
+            return {}
+        known, given, found = _LIBRARY_DEFAULTS[self.library.name], self.given(), {}
+        for name, own in self.ranges.items():
+            part, main = self.place(name)
+            value: object = known.get(main)
+            if part == "":
+                value = FIT_ARGUMENTS[name]
+                if value is None and not _contains(own, None):
+                    value = _IF_NONE.get(name)
+            if part == "specific_params":  # as the common model, whose value may be given
+                value = given.get(("params", main), value)
+            if _contains(own, value):
+                found[name] = value
+        return found
+
+    def learning_rate(self, arguments: Mapping[str, Any]) -> float:
+        """What each round of the common model is multiplied by."""
+        params = self.library.parameters(arguments["params"])
+        default = _LIBRARY_DEFAULTS[self.library.name]["learning_rate"]
+        if arguments.get("strategy") == "auto":
+            default = AUTO_LEARNING_RATE
+        return float(params.get("learning_rate", default))
+
+    def given(self) -> dict[tuple[str, str], Any]:
+        """What all trials have, by its place."""
+        given = {("", name): value for name, value in self.fixed.items()}
+        for part in ("params", "specific_params"):
+            own = self.library.parameters(self.fixed.get(part) or {}, part)
+            given |= {(part, name): value for name, value in own.items()}
+        return given
+
+    def _main_name(self, name: str, argument: str) -> str:
+        named = self.library.named_parameters({name: None}, {})
+        searched = FIT_ARGUMENTS.keys() - _SAME_IN_ALL_TRIALS
+        main = self.library.parameters(
+            named, argument, elsewhere=self.library.arguments, others=searched
+        )
+        return next(iter(main))  # others are set beside it, as the frequency of LightGBM's bags
+
+
+def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) -> SearchSpace:
+    """Search space of the default and of what the user gave.
+
+    A mapping replaces settings of the default space, adds to it, and by None takes away; a function
+    stands for itself. Settings that are fixed are not searched by default.
+
+    Raises
+    ------
+    TypeError, ParameterError
+        A name is unknown or cannot be searched, a range is none, or nothing is left to search.
+    """
+    if callable(given):
+        return SearchSpace(library, fixed, given)
+    if not isinstance(given, Mapping | None):
+        raise TypeError(
+            f"space is a {type(given).__name__}: it must be a mapping of names to ranges, or a "
+            f"function of an optuna.Trial."
+        )
+    empty = SearchSpace(library, fixed, {})
+    taken = empty.given().keys()
+    by_place = {
+        place: (name, own)
+        for name, own in _DEFAULT_SPACE[library.name].items()
+        if (place := empty.place(name)) not in taken
+        and not (fixed.get("strategy") == "auto" and name in _FOUND_BY_AUTO)
+        and not (place[0] == "specific_params" and _is_zero(fixed.get("specific_rounds")))
+    }
+    for name, own in (given or {}).items():
+        place = empty.place(name)
+        by_place.pop(place, None)
+        if own is not None:
+            _check_range(name, own)
+            by_place[place] = name, own
+    space = SearchSpace(library, fixed, dict(by_place.values()))
+    if not by_place:
+        raise ParameterError("space is empty: there is nothing to search.")
+    space.arguments(dict.fromkeys(name for name, _ in by_place.values()))
+    return space
+
+
+def check_fit_arguments(given: Mapping[str, Any]) -> None:
+    """Demand names of arguments that tune() hands on to fit()."""
+    for name in given:
+        if name == "on_round" or name not in FIT_ARGUMENTS:
+            hint = did_you_mean(name, FIT_ARGUMENTS)
+            raise TypeError(f"tune() got an unknown argument {name!r}.{hint}")
+
+
+def _check_range(name: str, given: object) -> None:
+    plain = (bool, int, float, str, type(None))
+    if isinstance(given, list) and given and all(isinstance(each, plain) for each in given):
+        return
+    if isinstance(given, tuple) and given[2:] in ((), ("log",)) and len(given) >= 2:
+        low, high = given[:2]
+        are_numbers = all(isinstance(end, int | float) for end in (low, high))
+        if are_numbers and low < high and (len(given) == 2 or low > 0):
+            return
+    raise ParameterError(
+        f"space[{name!r}] is {given!r}: it must be a tuple (low, high) or (low, high, 'log'), low "
+        f"< high and for 'log' above 0, or a list of numbers, strings, booleans or None."
+    )
+
+
+def _suggest(trial: Any, name: str, own: Range) -> Any:
+    if isinstance(own, list):
+        return trial.suggest_categorical(name, own)
+    low, high = own[:2]
+    kind = trial.suggest_int if _are_integers(own) else trial.suggest_float
+    return kind(name, low, high, log=len(own) == 3)
+
+
+def _contains(own: Range, value: object) -> bool:
+    if isinstance(own, list):
+        return value in own
+    is_number = isinstance(value, int) or (isinstance(value, float) and not _are_integers(own))
+    return is_number and bool(own[0] <= value <= own[1])
+
+
+def _is_zero(value: object) -> bool:
+    return is_integer(value) and value == 0
+
+
+def _are_integers(own: Range) -> bool:
+    return all(isinstance(end, int) for end in own[:2])

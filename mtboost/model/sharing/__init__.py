@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much each task shares: ``strategy="auto"``."""

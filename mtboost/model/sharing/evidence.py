@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What validation rows say of how much each task should share.
+
+One way is chosen for all tasks: that with less sharing only where it pays by more than one standard
+error over all rows. A task takes another way where that pays by more than two. What its own
+validation rows say is shrunk towards the mean of all tasks, by how much of the difference between
+tasks is chance: few rows decide nothing alone. Rounds are found for many tasks together as well: by
+a task's own validation curve only as far as it has many rows, and by the mean curve of the other
+tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName
+from mtboost.metrics import Metric, evaluate_by_task
+from mtboost.model.stages.stages import CommonModel, SpecificModel, TwoStages, as_losses, from_loss
+from mtboost.trees.shrinkage import DoubleArray, Known, shrunk_means
+
+Sharing = Literal["common", "common + specific", "averaged", "independent"]
+
+#: From more sharing to less.
+_WAYS: tuple[Sharing, ...] = ("common", "common + specific", "averaged", "independent")
+#: Shares of the common model in an average.
+_SHARES = (0.75, 0.5, 0.25)
+
+#: Rows that the mean curve of the other tasks counts beside a task's own.
+_PRIOR_ROWS = 1000.0
+#: Standard errors that a task must gain to take another way than the others.
+_OWN_WAY = 2.0
+
+
+def row_weights(valid: Dataset) -> DoubleArray:
+    """Weight of each row, 1 on average."""
+    if valid.weight is None or not valid.weight.any():
+        return np.ones(valid.n_rows)
+    return np.asarray(valid.weight / valid.weight.mean(), np.float64)
+
+
+def row_losses(stages: TwoStages, valid: Dataset, margins: npt.NDArray[Any]) -> DoubleArray:
+    """Loss of each row: the metric of the row alone."""
+    predictions = stages.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
+    return losses_of(predictions, valid, stages.metric)
+
+
+def losses_of(predictions: npt.NDArray[np.floating], valid: Dataset, metric: Metric) -> DoubleArray:
+    """Loss of each row that is predicted so, on the scale of the labels."""
+    alone = np.arange(valid.n_rows)
+    values = evaluate_by_task(metric, valid.labels(), predictions, alone, valid.n_rows)
+    return as_losses(metric, values)
+
+
+class Evidence:
+    """Validation losses of the tasks under each way to share."""
+
+    def __init__(
+        self, stages: TwoStages, train: Dataset, valid: Dataset, common: CommonModel
+    ) -> None:
+        self._stages = stages
+        self._tasks = train.tasks.names
+        self._valid = valid
+        self._codes = np.array([train.tasks.code(name) for name in valid.tasks.names])[
+            valid.tasks.codes
+        ]
+        n_tasks = len(self._tasks)
+        self._weights = row_weights(valid)
+        #: Validation rows of each task; of weighted rows so many as they count for.
+        self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
+        # Of each way: margins of rows, losses of rows, their means by task, and rounds.
+        margins = stages.followed_margins(common, valid)
+        of_rows = row_losses(stages, valid, margins)
+        self._margins: dict[Sharing, npt.NDArray[Any]] = {"common": margins}
+        self._of_rows: dict[Sharing, DoubleArray] = {"common": of_rows}
+        self._means: dict[Sharing, DoubleArray] = {"common": self._task_means(of_rows)}
+        self._rounds: dict[Sharing, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
+        self._histories: dict[Sharing, dict[TaskName, DoubleArray]] = {}
+
+    def _task_means(self, losses: DoubleArray) -> DoubleArray:
+        sums = np.bincount(self._codes, self._weights * losses, len(self._tasks))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(sums / self._n_rows)  # NaN without rows
+
+    def mean_loss(self, models: Mapping[TaskName, SpecificModel], way: Sharing) -> float:
+        """Mean loss of all validation rows at the shared rounds of the models; none: infinite."""
+        losses, _, known = self._read(models, way)
+        if not known.any():
+            return np.inf
+        return float(np.average(losses[known], weights=self._n_rows[known]))
+
+    def _read(
+        self, models: Mapping[TaskName, SpecificModel], way: Sharing
+    ) -> tuple[DoubleArray, npt.NDArray[np.int64], Known]:
+        """Loss of each task at the rounds it gets, these rounds, and whether they are known."""
+        histories = [
+            models[task].history if task in models else np.empty(0) for task in self._tasks
+        ]
+        curves = _curves(self._stages.metric, histories)
+        known = (self._n_rows > 0) & np.isfinite(curves[:, 0])
+        rounds = _shared_rounds(curves, self._n_rows, known)
+        if way != "independent":  # a task that ended early has no more to add to the common model
+            ends = np.array([max(0, len(history) - 1) for history in histories])
+            rounds = np.where(known, np.minimum(rounds, ends), rounds)
+        return curves[np.arange(len(rounds)), rounds], rounds, known
+
+    def add(
+        self, way: Sharing, models: Mapping[TaskName, SpecificModel], start: CommonModel
+    ) -> None:
+        """Take down what the models of all tasks reach, trained from the margins of `start`."""
+        self._means[way], self._rounds[way], _ = self._read(models, way)
+        self._margins[way] = self._margins_of(models, start)
+        self._of_rows[way] = row_losses(self._stages, self._valid, self._margins[way])
+        self._histories[way] = {task: model.history for task, model in models.items()}
+
+    def add_average(self) -> float:
+        """Take down the best average of common and independent margins; the common ones' share.
+
+        Boosters of independent models end at their own best rounds, which flatters them; what the
+        shared rounds lose more is counted as far as they have a share.
+        """
+        common, alone = self._margins["common"], self._margins["independent"]
+        flattery = self._means["independent"] - self._task_means(self._of_rows["independent"])
+        known = (self._n_rows > 0) & np.isfinite(flattery)
+        of_rows = {
+            share: row_losses(self._stages, self._valid, share * common + (1.0 - share) * alone)
+            for share in _SHARES
+        }
+        means = {
+            share: self._task_means(losses) + (1.0 - share) * flattery
+            for share, losses in of_rows.items()
+        }
+        best = min(_SHARES, key=lambda share: (self._n_rows * means[share])[known].sum())
+        self._of_rows["averaged"], self._means["averaged"] = of_rows[best], means[best]
+        self._rounds["averaged"] = self._rounds["independent"]
+        return best
+
+    def losses_of_rows(self, way: Sharing) -> DoubleArray:
+        """Loss of each validation row."""
+        return self._of_rows[way]
+
+    def _gains(self, way: Sharing, other: Sharing) -> tuple[DoubleArray, DoubleArray, Known]:
+        """Gain of each task by `way` on another, its sampling variance, and whether it is known."""
+        gains = self._means[other] - self._means[way]
+        differences = self._of_rows[other] - self._of_rows[way]
+        variances = _variance_of_means(differences, self._weights, self._codes, self._n_rows)
+        known = (self._n_rows > 0) & np.isfinite(gains) & np.isfinite(variances)
+        return gains, variances, known
+
+    def _way_of_all(self) -> Sharing:
+        """From more sharing to less, what pays."""
+        best: Sharing = "common"
+        for way in self._found():
+            n_errors = 0.0 if way == "averaged" else 1.0
+            if pays_for_all(*self._gains(way, best), self._n_rows, n_errors):
+                best = way
+        return best
+
+    def _found(self) -> list[Sharing]:
+        """The ways, from more sharing to less."""
+        return [way for way in _WAYS if way in self._means]
+
+    def _certain_gains(self, way: Sharing, other: Sharing, n_errors: float) -> DoubleArray:
+        """Gains of the tasks, shrunk, less so many standard errors."""
+        shrunk, errors = shrunk_means(*self._gains(way, other))
+        return np.where(self._is_possible(way), shrunk - n_errors * errors, -np.inf)
+
+    def _is_possible(self, way: Sharing) -> npt.NDArray[np.bool_]:
+        """Whether a task's own model has rounds, if the way has one."""
+        return (self._rounds[way] > 0) | (way == "common")
+
+    def _margins_of(
+        self, models: Mapping[TaskName, SpecificModel], start: CommonModel
+    ) -> npt.NDArray[Any]:
+        """Margins of the validation rows under the models."""
+        margins = self._stages.followed_margins(start, self._valid)
+        library = self._stages.backend
+        for task in self._valid.tasks:
+            booster = models[task].booster
+            if booster is None or not models[task].n_rounds:
+                continue
+            rows = self._valid.tasks.rows(task)
+            table = self._valid.task_table(task)
+            own = library.predict_margin(booster, table, margins[rows])
+            margins[rows] = own.reshape(len(rows), -1)
+        return margins
+
+    def ways(self) -> dict[TaskName, Sharing]:
+        """The way that each task takes."""
+        way_of_all = self._way_of_all()
+        best = np.where(self._is_possible(way_of_all), way_of_all, "common").astype(object)
+        most = np.zeros(len(self._tasks))
+        for way in self._found():
+            if way == way_of_all:
+                continue
+            gains = self._certain_gains(way, way_of_all, _OWN_WAY)
+            best[gains > most] = way
+            most = np.maximum(gains, most)
+        return dict(zip(self._tasks, best.tolist(), strict=True))
+
+    def histories(self, way: Sharing) -> dict[TaskName, DoubleArray]:
+        """Validation curves of the tasks' own models; empty where there is none."""
+        return {task: self._histories[way].get(task, np.empty(0)) for task in self._tasks}
+
+    def rounds(self, way: Sharing) -> dict[TaskName, int]:
+        """Rounds of each task's own model under a way."""
+        return dict(zip(self._tasks, self._rounds[way].tolist(), strict=True))
+
+    def better_alone(self) -> list[TaskName]:
+        """Tasks for which an independent model is better than the common one."""
+        certain = self._certain_gains("independent", "common", 1.0).tolist()
+        return [task for task, gain in zip(self._tasks, certain, strict=True) if gain > 0]
+
+    def scores(self) -> dict[TaskName, dict[str, float]]:
+        """Validation metric of each task under each way."""
+        return {
+            task: {
+                way: from_loss(self._stages.metric, self._means[way][code]) for way in self._found()
+            }
+            for code, task in enumerate(self._tasks)
+        }
+
+
+def pays_for_all(
+    gains: DoubleArray,
+    variances: DoubleArray,
+    known: Known,
+    n_rows: DoubleArray,
+    n_errors: float = 1.0,
+) -> bool:
+    """Whether all rows together gain so many standard errors, whichever task is left out.
+
+    A task that is far from the others speaks for itself alone.
+
+    Parameters
+    ----------
+    gains, variances : ndarray of float64, shape (n_tasks,)
+        Mean gain of the rows of each task, and its sampling variance.
+    known : ndarray of bool, shape (n_tasks,)
+    n_rows : ndarray of float64, shape (n_tasks,)
+    n_errors : float
+    """
+    gained = n_rows[known] * gains[known]
+    noise = n_rows[known] ** 2 * variances[known]
+    others, of_others = gained.sum() - gained, noise.sum() - noise
+    return len(gained) > 1 and bool((others > n_errors * np.sqrt(of_others)).all())
+
+
+def _variance_of_means(
+    values: DoubleArray,
+    weights: DoubleArray,
+    codes: npt.NDArray[np.integer[Any]],
+    n_rows: DoubleArray,
+) -> DoubleArray:
+    """Variance of each task's mean, from the variance of rows within all tasks.
+
+    Not from a task's own rows: where two models hardly differ the gain is small, its variance too,
+    and such tasks would outweigh the others.
+    """
+    counts = np.where(n_rows > 0.0, n_rows, np.inf)
+    means = np.bincount(codes, weights * values, len(n_rows)) / counts
+    squares = (weights * (values - means[codes]) ** 2).sum()
+    n_free = max(1.0, n_rows.sum() - np.count_nonzero(n_rows))
+    return np.asarray(squares / n_free / np.maximum(n_rows, 1e-9))
+
+
+def _curves(metric: Metric, histories: list[DoubleArray]) -> DoubleArray:
+    """Losses by task and round.
+
+    A curve that ended early goes on rising as it has risen since its best round. In a mean of tasks
+    a level line would hide that the model has begun to overfit, and flatter it: which curves end
+    early is decided by the same rows.
+    """
+    length = max(1, *(len(history) for history in histories))
+    curves = np.full((len(histories), length), np.nan)
+    for curve, history in zip(curves, histories, strict=True):
+        if len(history) == 0:
+            continue
+        end = len(history) - 1
+        curve[: end + 1] = as_losses(metric, history)
+        slope = _slope(curve[int(np.argmin(curve[: end + 1])) : end + 1])
+        curve[end + 1 :] = curve[end] + slope * np.arange(1, length - end)
+    return curves
+
+
+def _slope(curve: DoubleArray) -> float:
+    """Rise by round, at least 0. Of two halves: the first value alone is low by chance."""
+    half = len(curve) // 2
+    if half == 0:
+        return 0.0
+    return max(0.0, float(curve[half:].mean() - curve[:half].mean()) / (len(curve) / 2))
+
+
+def _shared_rounds(curves: DoubleArray, n_rows: DoubleArray, known: Known) -> npt.NDArray[np.int64]:
+    """Rounds of each task by its own curve and, as far as that has few rows, by those of others.
+
+    What a task gains at the rounds that its own curve prefers would flatter it, and where the mean
+    curve is flat a little is enough to prefer others: an own curve of n rows counts n²/(n + prior).
+    """
+    if not known.any():
+        return np.zeros(len(curves), np.int64)
+    steps = np.nan_to_num(curves - curves[:, :1])
+    weights = np.where(known, n_rows, 0.0)[:, None]
+    own = weights * steps
+    others = own.sum(axis=0) - own
+    own *= weights / (weights + _PRIOR_ROWS)
+    n_others = weights.sum() - weights
+    mean = np.divide(others, n_others, out=np.zeros_like(own), where=n_others > 0.0)
+    return np.asarray(np.argmin(own + _PRIOR_ROWS * mean, axis=1))

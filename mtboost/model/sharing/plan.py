@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much each task shares, found on validation rows: ``fit(strategy="auto")``.
+
+The order of the search:
+
+1. The common model, one choice after the other: how deep its trees are, unless the user says;
+   then its leaves, pooled or partially pooled with much or little shrinkage; whether nodes may
+   divide tasks, and by what; whether trees are symmetric, and with how much noise; how many rows
+   they see. To share less than a pooled model must be better by more than one standard error of the
+   difference, over all validation rows. Settings are compared in large steps (learning rates),
+   which rank them as small ones do; what has won is trained in the small steps of the final model.
+2. For each task four ways to use it: the common model alone, a specific model that continues it,
+   the average with an independent model, or the independent model alone (sharing_evidence.py has
+   the rule).
+3. Tasks that are better alone leave the pool if the others are better off without them; its rounds
+   are then found anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName
+from mtboost.model.sharing.evidence import Evidence, Sharing, row_losses, row_weights
+from mtboost.model.sharing.search import (
+    Search,
+    is_better,
+    parts_of,
+    search,
+    sizes_of,
+)
+from mtboost.model.stages.stages import CommonModel, SpecificModel, TwoStages
+
+#: Least learning rates: of models that settings are compared by, and of a task's own models.
+_SEARCH_LEARNING_RATE = 0.1
+_OWN_LEARNING_RATE = 0.05
+#: Tasks by which ways to share are compared.
+_MOST_TASKS = 100
+#: Standard errors by which independent models may be worse in large steps, to be trained in small.
+_MUCH_WORSE = 2.0
+#: λ of specific stumps in units of κ: little more than shrunken offsets at first.
+_STUMP_PENALTY = 0.25
+_STUMP_LEARNING_RATE = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class SharingPlan:
+    """What was chosen, and what it was chosen by.
+
+    Attributes
+    ----------
+    stages : TwoStages
+        Settings of the common model.
+    specific_params : mapping
+        Parameters of the specific models that differ.
+    independent : TwoStages
+        Settings of independent models.
+    common_share : float
+        Share of the common model where it is averaged with independent ones.
+    pool : list of task names
+        Tasks whose rows the common model is trained on.
+    common_rounds : int
+    sharing : dict of task name to str
+    own_rounds : dict of task name to int
+        Rounds of the task's specific or independent model; 0 where it has none.
+    scores : dict of task name to dict of str to float
+        Validation metric of the task under each way to share; NaN without validation rows.
+        ``"final"`` is that of the way it takes.
+    common_history, own_history : dict of task name to ndarray of float64
+        Validation metric after 0, 1, ... rounds of the common model, and of the task's specific or
+        independent model, both of the training rows alone. A task whose rounds were found in other
+        steps has none of the latter.
+    common_losses : dict of str to float
+        Mean validation loss of each common model that was tried.
+    """
+
+    stages: TwoStages
+    specific_params: Mapping[str, Any]
+    independent: TwoStages
+    common_share: float
+    pool: list[TaskName]
+    common_rounds: int
+    sharing: dict[TaskName, Sharing]
+    own_rounds: dict[TaskName, int]
+    scores: dict[TaskName, dict[str, float]]
+    common_history: dict[TaskName, npt.NDArray[np.float64]]
+    own_history: dict[TaskName, npt.NDArray[np.float64]]
+    common_losses: dict[str, float]
+
+
+def fit_plan(
+    plan: SharingPlan, data: Dataset, callbacks: tuple[Any, ...] = ()
+) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
+    """Train what the plan says on all rows of `data`; histories are those of the plan."""
+    fixed = replace(plan.stages, rounds=plan.common_rounds, common_patience=None, patience=None)
+    pool = fixed.fit_common(data.of_tasks(plan.pool), None, callbacks)
+    n_rounds = pool.trees.n_rounds
+    averaged = [task for task, way in plan.sharing.items() if way == "averaged"]
+    alone = averaged + [task for task, way in plan.sharing.items() if way == "independent"]
+    quit_round = {task: 0 if task in alone else n_rounds for task in data.tasks}
+    common = CommonModel(pool.trees, quit_round, {}, plan.common_history)
+    followers = {task: 0 if task in alone else n for task, n in plan.own_rounds.items()}
+    specific = replace(fixed, specific_params=plan.specific_params)
+    models = specific.fit_specific(data, None, common, followers)
+    if alone:
+        own = {task: plan.own_rounds[task] if task in alone else 0 for task in data.tasks}
+        without = replace(plan.independent, common_patience=None, patience=None)
+        independent = without.fit_specific(data, None, common, own, alone)
+        models |= {task: independent[task] for task in alone}
+    models = {
+        task: replace(model, history=plan.own_history.get(task, model.history))
+        for task, model in models.items()
+    }
+    return _averaged(common, models, averaged, plan.common_share)
+
+
+def _averaged(
+    common: CommonModel,
+    models: dict[TaskName, SpecificModel],
+    tasks: list[TaskName],
+    share: float,
+) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
+    """Weigh the common trees and the independent models of some tasks: a sum is then an average."""
+    rounds = common.quit_round | dict.fromkeys(tasks, common.trees.n_rounds)
+    # A task whose rows have no weight has no model to be averaged with.
+    tasks = [task for task in tasks if models[task].n_rounds]
+    trees = replace(common.trees, shares=dict.fromkeys(tasks, share))
+    models = models | {
+        task: replace(models[task], booster=trees.backend.scaled(models[task].booster, 1.0 - share))
+        for task in tasks
+    }
+    return CommonModel(trees, rounds, {}, common.history), models
+
+
+def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPlan:
+    """Choose on validation rows; see the module.
+
+    `patience` counts rounds in large steps; in small ones training goes on as much longer.
+    ``on_round`` is told of the chosen common model.
+    """
+    large, small = _in_steps(stages, _SEARCH_LEARNING_RATE), _in_steps(stages, 0.0)
+    own = small
+    if "learning_rate" not in stages.given:
+        own = _in_steps(stages, _OWN_LEARNING_RATE)
+    part, valid_part = parts_of(train, valid)
+    found = search(replace(large, on_round=None), part, valid_part)
+    best = found.chosen(small)
+    common = best.fit_common(part, valid_part)
+    best = replace(best, on_round=None)
+    watched = valid_part.of_tasks(_some_tasks(valid_part))
+    evidence = Evidence(best, train, watched, common)
+    choices = _specific_choices(stages, best, common)
+    specific_params = _add_best_specific(
+        evidence, replace(best, patience=stages.patience), common, part, watched, choices
+    )
+    independent, scale = _add_best_independent(evidence, found, own, common, part, watched)
+    common_share = evidence.add_average()
+    sharing = evidence.ways()
+    alone = {task: math.ceil(scale * n) for task, n in evidence.rounds("independent").items()}
+    continued = evidence.rounds("common + specific")
+    histories = {"common + specific": evidence.histories("common + specific")}
+    if scale == 1.0:
+        of_alone = evidence.histories("independent")
+        histories |= {"averaged": of_alone, "independent": of_alone}
+    plan = SharingPlan(
+        stages=best,
+        specific_params=specific_params,
+        independent=independent,
+        common_share=common_share,
+        pool=list(train.tasks),
+        common_rounds=max(common.quit_round.values()),
+        sharing=sharing,
+        own_rounds={
+            task: {"common": 0, "common + specific": continued[task]}.get(way, alone[task])
+            for task, way in sharing.items()
+        },
+        scores=evidence.scores() | _common_scores(best, common, valid_part, watched),
+        common_history=common.history,
+        own_history={},
+        common_losses={str(setting): loss for setting, loss in found.losses.items()},
+    )
+    leavers = {task: alone[task] for task in evidence.better_alone()}
+    plan = _without(leavers, plan, common, part, valid_part)
+    if part is not train:
+        plan = _with_common(
+            plan, plan.stages.fit_common(train.of_tasks(plan.pool), valid.of_tasks(plan.pool))
+        )
+    for task, way in plan.sharing.items():
+        if way in plan.scores[task]:
+            plan.scores[task]["final"] = plan.scores[task][way]
+    return replace(
+        plan,
+        own_history={
+            task: histories[way][task] for task, way in plan.sharing.items() if way in histories
+        },
+    )
+
+
+def _with_common(plan: SharingPlan, common: CommonModel) -> SharingPlan:
+    """The plan with the rounds and validation curves of a common model."""
+    rounds = max(common.quit_round.values())
+    return replace(plan, common_rounds=rounds, common_history=common.history)
+
+
+def _in_steps(stages: TwoStages, least: float) -> TwoStages:
+    """The same with at least this learning rate: as many rounds less, and rounds of patience."""
+    rate = stages.params["learning_rate"]
+    own = max(rate, least)
+    patience = math.ceil(stages.patience * max(rate, _SEARCH_LEARNING_RATE) / own)
+    return replace(
+        stages,
+        params={**stages.params, "learning_rate": own},
+        rounds=math.ceil(stages.rounds * rate / own),
+        patience=patience,
+        common_patience=patience,
+    )
+
+
+def _some_tasks(data: Dataset) -> list[TaskName]:
+    """All tasks, or some of all sizes, by which ways to share are compared for all."""
+    if data.tasks.n_tasks <= _MOST_TASKS:
+        return list(data.tasks)
+    places = np.linspace(0, data.tasks.n_tasks - 1, _MOST_TASKS).astype(np.int64)
+    codes = np.argsort(data.tasks.counts, kind="stable")[places]
+    return [data.tasks.names[code] for code in codes.tolist()]
+
+
+def _common_scores(
+    stages: TwoStages, common: CommonModel, valid: Dataset, watched: Dataset
+) -> dict[TaskName, dict[str, float]]:
+    """Validation metric of the tasks by which nothing else was compared."""
+    if watched is valid:
+        return {}
+    values = stages.evaluate(valid, stages.followed_margins(common, valid)).tolist()
+    found = zip(valid.tasks.names, values, strict=True)
+    return {task: {"common": value} for task, value in found if task not in watched.tasks}
+
+
+def _without(
+    leavers: Mapping[TaskName, int],
+    plan: SharingPlan,
+    common: CommonModel,
+    train: Dataset,
+    valid: Dataset,
+) -> SharingPlan:
+    """A few tasks leave the pool, to models with so many rounds, if the others are better off."""
+    stay = [task for task in plan.pool if task not in leavers]
+    if (
+        not leavers
+        or 2 * len(stay) <= len(plan.pool)
+        or not any(task in valid.tasks for task in stay)
+    ):
+        return plan
+    own, own_valid = train.of_tasks(stay), valid.of_tasks(stay)
+    rest = plan.stages.fit_common(own, own_valid)
+    before, after = (
+        row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
+        for each in (common, rest)
+    )
+    if not is_better(after, before, row_weights(own_valid)):
+        return plan
+    ways: dict[TaskName, Sharing] = dict.fromkeys(leavers, "independent")
+    return replace(
+        _with_common(plan, rest),
+        pool=stay,
+        sharing=plan.sharing | ways,
+        own_rounds=plan.own_rounds | dict(leavers),
+    )
+
+
+def _specific_choices(
+    stages: TwoStages, best: TwoStages, common: CommonModel
+) -> list[Mapping[str, Any]]:
+    """Parameters of specific models: those that the user has fixed, or of two kinds."""
+    if stages.specific_params:
+        return [stages.specific_params]
+    rate = max(best.params["learning_rate"], _OWN_LEARNING_RATE)
+    choices = [{"learning_rate": rate}]
+    if len(sizes_of(stages)) > 1:
+        penalty = _STUMP_PENALTY * common.trees.pooled.mean_hessian
+        choices.append(stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE))
+    return [
+        {name: value for name, value in choice.items() if name not in stages.given}
+        for choice in choices
+    ]
+
+
+def _add_best_specific(
+    evidence: Evidence,
+    stages: TwoStages,
+    common: CommonModel,
+    train: Dataset,
+    watched: Dataset,
+    choices: list[Mapping[str, Any]],
+) -> Mapping[str, Any]:
+    """The parameters that specific models are best with."""
+    models = [
+        replace(stages, specific_params=params).fit_specific(train, watched, common)
+        for params in choices
+    ]
+    best = int(np.argmin([evidence.mean_loss(each, "common + specific") for each in models]))
+    evidence.add("common + specific", models[best], common)
+    return choices[best]
+
+
+def _add_best_independent(
+    evidence: Evidence,
+    found: Search,
+    small: TwoStages,
+    common: CommonModel,
+    train: Dataset,
+    watched: Dataset,
+) -> tuple[TwoStages, float]:
+    """Settings of independent models, and their rounds as a multiple of those that were found.
+
+    The size of their trees is small, as few rows want, or what the user wants. A second size, and
+    small steps, are tried only if they come near the common model in large ones.
+    """
+    nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
+    of_common = found.of_rows[found.valid.tasks.rows_of(watched.tasks)]
+
+    def trained(steps: TwoStages, size: str) -> dict[TaskName, SpecificModel]:
+        stages = found.best.sized(steps, size)
+        n_rounds = stages.rounds if stages.specific_rounds else 0
+        stages = replace(stages, specific_rounds=n_rounds)
+        return stages.fit_specific(train, watched, nobody, alone=tuple(train.tasks))
+
+    def are_near() -> bool:
+        losses = evidence.losses_of_rows("independent")
+        return not is_better(of_common, losses, row_weights(watched), _MUCH_WORSE)
+
+    scale = found.stages.params["learning_rate"] / small.params["learning_rate"]
+    best, *others = list(sizes_of(found.stages))[:2]
+    models = trained(found.stages, best)
+    evidence.add("independent", models, nobody)
+    for size in others if are_near() else ():
+        other = trained(found.stages, size)
+        if evidence.mean_loss(other, "independent") < evidence.mean_loss(models, "independent"):
+            best, models = size, other
+            evidence.add("independent", models, nobody)
+    if scale > 1.0 and are_near():
+        scale = 1.0
+        evidence.add("independent", trained(small, best), nobody)
+    return found.best.sized(small, best), scale

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one would do without mtboost, for comparison: the plain library, pooled or task by task."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.dataset import Dataset
+from mtboost.base.tables import Columns, Table
+from mtboost.base.tasks import TaskName
+from mtboost.model.stages.stages import TwoStages
+from mtboost.trees.backend import Margins, UntrainableError
+
+
+def baseline_scores(
+    stages: TwoStages, data: Dataset, valid: Dataset
+) -> dict[str, dict[TaskName, float]]:
+    """Validation metric of each task under three models without any sharing rule.
+
+    ``pooled``: one model of all rows on the common columns. ``pooled + task``: the same with the
+    task as a categorical column. ``independent``: one model per task on all its columns. Each stops
+    early by the same metric and patience as mtboost, the pooled ones on all validation rows. Tasks
+    with losses of their own have the last one only.
+
+    Returns
+    -------
+    dict of baseline name to dict of task name to float
+        NaN where the metric is undefined, or there is no such model.
+    """
+    scores = {}
+    if not stages.losses:
+        codes = np.array([data.tasks.code(name) for name in valid.tasks.names])[valid.tasks.codes]
+        for name, margins in (
+            ("pooled", _margins(stages, data, valid)),
+            ("pooled + task", _margins(stages, data, valid, (data.tasks.codes, codes))),
+        ):
+            if margins is not None:
+                values = stages.evaluate(valid, margins).tolist()
+                scores[name] = dict(zip(valid.tasks.names, values, strict=True))
+    alone = scores["independent"] = {}
+    for task in valid.tasks:
+        own, own_valid = (part.take(part.tasks.rows(task)) for part in (data, valid))
+        if own.weight is None or own.weight.any():
+            settings = stages.of_task(task)
+            with suppress(UntrainableError):
+                margins = _margins(settings, own, own_valid, task=task)
+                (alone[task],) = settings.evaluate(own_valid, margins).tolist()
+    return {
+        name: {task: values.get(task, np.nan) for task in data.tasks}
+        for name, values in scores.items()
+    }
+
+
+def _margins(
+    stages: TwoStages,
+    data: Dataset,
+    valid: Dataset,
+    codes: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None,
+    task: TaskName | None = None,
+) -> Margins:
+    """Margins of the validation rows."""
+    table = data.common if task is None else data.task_table(task)
+    other = valid.common if task is None else valid.task_table(task)
+    backend = stages.backend
+    params = dict(stages.params)
+    if task is not None:
+        params = backend.own_parameters(params, data.common, table)
+    matrix = _matrix(table, data, codes and codes[0], None, stages)
+    aligned = Columns.of(table).align(other)
+    valid_matrix = _matrix(aligned, valid, codes and codes[1], matrix, stages)
+    stopping = backend.quitting(
+        valid_matrix,
+        None,
+        metric=stages.metric,
+        patience=stages.patience,
+        min_delta=stages.min_delta,
+    )
+    booster = backend.train_plain(
+        params,
+        matrix,
+        stages.rounds,
+        objective=stages.objective,
+        valid=valid_matrix,
+        callbacks=[stopping],
+    )
+    # Without a usable metric there is no best round: all rounds then.
+    best = max(1, next(iter(stopping.quit_round.values()), stages.rounds))
+    document = backend.document(booster)
+    first = backend.first_rounds(document, min(best, backend.n_rounds(booster)))
+    margins = backend.predict_margin(first, aligned, valid.base_margin, added=codes and codes[1])
+    return margins.reshape(aligned.n_rows, -1)
+
+
+def _matrix(
+    table: Table,
+    data: Dataset,
+    codes: npt.NDArray[Any] | None,
+    ref: Any,
+    stages: TwoStages,
+) -> Any:
+    return stages.backend.matrix(
+        table,
+        label=data.labels(),
+        weight=data.weight,
+        margin=data.base_margin,
+        params=stages.params,
+        n_threads=stages.n_threads,
+        ref=ref,
+        added=codes,
+    )

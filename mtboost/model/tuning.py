@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search over the settings of :func:`mtboost.fit` with Optuna."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.checks import check_count, check_number, check_seed, check_type
+from mtboost.base.tasks import TaskName
+from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
+from mtboost.metrics import Metric
+from mtboost.model.arguments import metric_of, names_of_objectives
+from mtboost.model.fitting import fit
+from mtboost.model.libraries import get_backend
+from mtboost.model.model import MultiTaskModel
+from mtboost.model.search_space import Space, check_fit_arguments, make_space
+
+if TYPE_CHECKING:
+    import optuna
+    import pandas as pd
+
+# A trial is compared with others where as much has been learnt: each time the sum of the learning
+# rates of its rounds has grown by so much. By rounds, small learning rates would always be behind.
+_STEP = 0.5
+_STEPS_BEFORE_PRUNING = 10
+_TRIALS_BEFORE_PRUNING = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TuningResult:
+    """What :func:`tune` found.
+
+    Attributes
+    ----------
+    best_params : dict
+        The settings of the best trial, by their names in the space.
+    best_score : float
+        Its mean over tasks of the validation metric. Chosen as the best of many, on the rows that
+        also ended its training: too good as an estimate for new rows.
+    model : MultiTaskModel
+        Fitted with these settings, by default on all rows.
+    fit_arguments : dict
+        What tells :func:`mtboost.fit` to do so, next to `X`, `y` and what belongs to their rows.
+    metric : str
+        Name of the metric.
+    study : optuna.Study
+        All trials, for Optuna's plots and importances of parameters. The user attribute ``scores``
+        of a trial has the metric of each task.
+    """
+
+    best_params: dict[str, Any]
+    best_score: float
+    model: MultiTaskModel
+    fit_arguments: dict[str, Any]
+    metric: str
+    study: optuna.Study
+
+    def trials(self) -> pd.DataFrame:
+        """One row per trial, in their order.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``state`` (``"complete"``, ``"pruned"`` or ``"fail"``), ``score``, ``seconds``,
+            one for each setting, and the validation metric of each task. NaN where a trial was not
+            finished.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingDependencyError(
+                "trials() gives a pandas DataFrame: pip install 'mtboost[report]'."
+            ) from None
+        rows = {}
+        for trial in self.study.trials:
+            is_complete = trial.state.name == "COMPLETE"
+            rows[trial.number] = {
+                "state": trial.state.name.lower(),
+                "score": trial.value if is_complete else np.nan,
+                "seconds": trial.duration.total_seconds() if trial.duration else np.nan,
+                **trial.params,
+                **{f"{self.metric} {k}": v for k, v in trial.user_attrs.get("scores", {}).items()},
+            }
+        table = pd.DataFrame.from_dict(rows, orient="index")
+        table.index.name = "trial"
+        return table
+
+
+def tune(
+    X: Any,
+    y: Any,
+    *,
+    task: Any = None,
+    objective: Any = None,
+    backend: Literal["xgboost", "lightgbm"] = "xgboost",
+    n_trials: int = 20,
+    timeout: float | None = None,
+    space: Space | None = None,
+    study: optuna.Study | None = None,
+    refit: bool | None = None,
+    seed: int = 0,
+    verbose: bool = False,
+    **fit_arguments: Any,
+) -> TuningResult:
+    """Try settings of :func:`mtboost.fit` and fit the best of them.
+
+    Each trial fits a model on the same training rows and is scored on the same validation rows, the
+    ones that :func:`fit` would hold out or those of `eval_set`, by the mean over tasks of its
+    metric: every task counts the same, as each decides for itself when to quit. Tasks without
+    validation rows on which the metric is defined do not count. The first trial is what fit() does
+    by default, as far as this lies in the space; of the next ones some are random, and then
+    Optuna's tree-structured Parzen estimator proposes them. Trials that are worse than the median
+    of the others after as much learning are given up.
+
+    Parameters
+    ----------
+    X, y, task, objective, backend
+        See :func:`mtboost.fit`.
+    n_trials : int, default=20
+        Most trials.
+    timeout : float, optional
+        Seconds after which no further trial begins. What is found then depends on the machine.
+    space : mapping of name to range, or callable, optional
+        What is searched. A name is an argument of :func:`mtboost.fit` (``"split_score"``), a
+        parameter of the library (``"max_depth"``), or after ``specific_`` one of the specific
+        models only (``"specific_max_depth"``). A range is ``(low, high)``, integers if both are,
+        ``(low, high, "log")``, a list of choices, or None for what is not to be searched. It
+        replaces ranges of the same name in the default space and is added to the others. A function
+        takes an ``optuna.Trial``, returns a mapping of name to value, and stands for itself.
+        By default: ``max_depth`` (LightGBM: ``max_leaves``), ``learning_rate``,
+        ``min_child_weight`` (``min_child_samples``), ``subsample``, ``colsample_bytree``,
+        ``split_score``, and the depth (leaves) of the specific models, without those that are fixed
+        by `fit_arguments`. Numbers of rounds are found by the validation rows, not searched. With
+        ``strategy="auto"``, which finds the others itself, only ``min_child_weight``
+        (``min_child_samples``) and ``colsample_bytree``.
+    study : optuna.Study, optional
+        A study with its own sampler, pruner or storage, to which trials are added.
+    refit : bool, optional
+        Fit the best settings on all rows, with the rounds found on the training rows. By default
+        if `eval_set` is not given, with which it is not possible.
+    seed : int, default=0
+        Of fit() and of the search.
+    verbose : bool, default=False
+        Let Optuna log each trial.
+    **fit_arguments
+        Further arguments of :func:`mtboost.fit`, the same in all trials. What `params` and
+        `specific_params` hold is not searched. ``validation_fraction`` is 0.2 by default, for a
+        single task too.
+
+    Returns
+    -------
+    TuningResult
+        Ctrl-C ends the search and fits the best settings so far, if a trial was finished.
+
+    Raises
+    ------
+    MissingDependencyError
+        Optuna is not installed.
+    DataError, ParameterError, TypeError
+        Before any training, if something does not fit together.
+    TrainingError
+        No trial came to its end.
+
+    Examples
+    --------
+    >>> found = mtboost.tune(X, y, task=task, n_trials=50)  # doctest: +SKIP
+    >>> found.model.predict(X, task=task)  # doctest: +SKIP
+
+    References
+    ----------
+    akiba2019 (Optuna), bergstra2011 (its sampler); keys in docs/papers.md.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise MissingDependencyError("tune() needs Optuna: pip install 'mtboost[tune]'.") from None
+    check_fit_arguments(fit_arguments)
+    n_trials = check_count("n_trials", n_trials, low=1)
+    if timeout is not None:
+        timeout = check_number("timeout", timeout, above=0.0, besides="None")
+    library = get_backend(backend)
+    seed = check_seed(seed, bits=library.seed_bits)
+    if isinstance(objective, Mapping):
+        raise ParameterError(
+            "objective is a mapping: metrics of different losses have no mean that trials could be "
+            "compared by. Tune with one objective."
+        )
+    for name in [] if objective is None else names_of_objectives(objective):
+        library.check_objective(name)
+    has_eval_set = fit_arguments.get("eval_set") is not None
+    if not has_eval_set:
+        if fit_arguments.get("validation_fraction", "auto") == "auto":
+            fit_arguments["validation_fraction"] = 0.2
+        if fit_arguments["validation_fraction"] == 0:
+            raise ParameterError(
+                "validation_fraction is 0: trials are compared on validation rows. Leave it out, "
+                "or pass eval_set."
+            )
+    at_the_end = {
+        "refit": not has_eval_set if refit is None else refit,
+        "baselines": fit_arguments.pop("baselines", False),
+    }
+    if has_eval_set and at_the_end["refit"]:
+        raise ParameterError("refit=True cannot go with eval_set: append its rows to X instead.")
+    fixed = {"objective": objective, "backend": backend, "seed": seed, **fit_arguments}
+    own_space = make_space(library, space, fixed)
+    metric = metric_of(
+        library,
+        fit_arguments.get("eval_metric"),
+        library.squared_error if objective is None else objective,
+        {
+            "objective": objective if isinstance(objective, str) else library.squared_error,
+            **library.parameters(fit_arguments.get("params") or {}),
+        },
+    )
+    study = _study(study, metric, seed, verbose)
+    start = own_space.start()
+    if start:
+        study.enqueue_trial(start, skip_if_exists=True)
+
+    def score(trial: optuna.Trial) -> float:
+        arguments = own_space.arguments(own_space.values(trial))
+        watch = _Pruning(trial, own_space.learning_rate(arguments), metric)
+        model = fit(X, y, task=task, **arguments, on_round=watch, refit=False)
+        scores = {name: report.scores.get("final") for name, report in model.reports.items()}
+        known = {name: value for name, value in scores.items() if value is not None}
+        trial.set_user_attr("scores", {str(name): value for name, value in known.items()})
+        return _mean(known, metric)
+
+    with _logging(verbose):
+        try:
+            study.optimize(score, n_trials, timeout, catch=(TrainingError,))
+        except KeyboardInterrupt:
+            if not _finished(study):
+                raise
+            warnings.warn(
+                f"The search was interrupted: the best of {len(_finished(study))} finished trials "
+                f"is fitted now.",
+                stacklevel=2,
+            )
+    if not _finished(study):
+        raise TrainingError(
+            "No trial came to its end: all were given up by the study's pruner, or their gradients "
+            "were not finite."
+        )
+    best = study.best_trial
+    values = own_space.values(optuna.trial.FixedTrial(best.params, best.number))
+    arguments = own_space.arguments(values)
+    return TuningResult(
+        best_params=values,
+        best_score=study.best_value,
+        model=fit(X, y, task=task, **arguments, **at_the_end),
+        fit_arguments={**arguments, **at_the_end},
+        metric=metric.name,
+        study=study,
+    )
+
+
+class _Pruning:
+    """Reports the best metric so far, averaged over tasks, and gives a trial up that is behind."""
+
+    def __init__(self, trial: optuna.Trial, learning_rate: float, metric: Metric) -> None:
+        self._trial = trial
+        self._learning_rate = learning_rate
+        self._metric = metric
+        self._best: dict[TaskName, float] = {}
+        self._step = 0
+
+    def __call__(self, n_rounds: int, scores: Mapping[TaskName, float]) -> None:
+        import optuna
+
+        better = np.fmax if self._metric.greater_is_better else np.fmin  # NaN is never better
+        self._best = {
+            name: float(better(value, self._best.get(name, np.nan)))
+            for name, value in scores.items()
+        }
+        step = int(n_rounds * self._learning_rate / _STEP + 1e-9)
+        if step == self._step:
+            return
+        self._step = step
+        self._trial.report(_mean(self._best, self._metric), step)
+        if self._trial.should_prune():
+            raise optuna.TrialPruned
+
+
+def _mean(scores: Mapping[TaskName, float], metric: Metric) -> float:
+    values: npt.NDArray[np.float64] = np.array(list(scores.values()), np.float64)
+    if np.isnan(values).all():
+        raise DataError(
+            f"{metric.name} is undefined on the validation rows of every task: hold out more rows "
+            f"(validation_fraction), or choose another eval_metric."
+        )
+    return float(np.nanmean(values))
+
+
+def _study(given: optuna.Study | None, metric: Metric, seed: int, verbose: bool) -> optuna.Study:
+    """The user's study, or one that samples by the seed and prunes by the median."""
+    import optuna
+
+    direction: Literal["maximize", "minimize"] = (
+        "maximize" if metric.greater_is_better else "minimize"
+    )
+    if given is None:
+        with _logging(verbose):
+            return optuna.create_study(
+                direction=direction,
+                sampler=optuna.samplers.TPESampler(seed=seed % 2**32),
+                pruner=optuna.pruners.MedianPruner(
+                    n_startup_trials=_TRIALS_BEFORE_PRUNING,
+                    n_warmup_steps=_STEPS_BEFORE_PRUNING,
+                ),
+            )
+    check_type("study", given, optuna.Study, "None or an optuna.Study")
+    found = [each.name.lower() for each in given.directions]
+    if found != [direction]:
+        raise ParameterError(
+            f"study has the direction {', '.join(found)}, but {metric.name} is to {direction}: "
+            f"optuna.create_study(direction={direction!r})."
+        )
+    return given
+
+
+def _finished(study: optuna.Study) -> list[Any]:
+    return [trial for trial in study.trials if trial.state.name == "COMPLETE"]
+
+
+@contextmanager
+def _logging(verbose: bool) -> Iterator[None]:
+    """Warnings of Optuna alone, unless the user wants to read of each trial."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)

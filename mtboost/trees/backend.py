@@ -1,0 +1,467 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What mtboost asks of the library whose boosters it makes, told in the order in which fit() asks.
+
+XGBoost answers in xgboost/backend.py, LightGBM in lightgbm/backend.py. Margins are arrays of shape
+(n_rows, n_outputs), float32 for XGBoost and float64 for LightGBM. A *booster* is the library's own,
+and a *matrix* what it trains on (``DMatrix``, ``Dataset``).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.checks import check_number, did_you_mean, refuse
+from mtboost.base.dataset import Dataset
+from mtboost.base.labels import FloatArray
+from mtboost.base.tables import Columns, Table
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
+from mtboost.metrics import WITH_METRIC, Metric
+from mtboost.trees.feature_weights import FeaturePrior
+from mtboost.trees.losses import Loss, TaskLoss, has_log_link, is_multiclass
+from mtboost.trees.pooled_leaves import PooledTrees, Pooling
+from mtboost.trees.split_scores import Beta, Score
+from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.task_column import AddedColumns
+from mtboost.trees.task_quitting import TaskWatch
+
+Margins = npt.NDArray[Any]
+Params = Mapping[str, Any]
+
+
+class UntrainableError(DataError):
+    """The library trains nothing on some rows, though nothing is wrong with them."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        #: In few words, for reports.
+        self.reason = reason
+
+
+def read_number(params: Params, name: str, default: float) -> float:
+    """A parameter as a number, which the libraries also read from a text."""
+    given = params.get(name, default)
+    try:
+        return check_number(name, float(given) if isinstance(given, str) else given)
+    except ValueError:
+        refuse(name, given, "a finite number")
+
+
+class Backend(abc.ABC):
+    """A library, as the two stages of zhang2019 need it."""
+
+    name: ClassVar[str]
+    #: Ending of a booster's file.
+    suffix: ClassVar[str]
+    #: The library's names of common objectives.
+    squared_error: ClassVar[str]
+    binary: ClassVar[str]
+    multiclass: ClassVar[str]
+    #: Objectives that tasks of one common model may have beside each other: their best constant is
+    #: the mean label, and their leaves are Newton steps.
+    mixable: ClassVar[tuple[str, ...]]
+    #: Parameters of a model whose rows all have base margins.
+    no_start: ClassVar[Mapping[str, Any]]
+    #: Bits of the largest seed that it reads.
+    seed_bits: ClassVar[int]
+    #: Whether a cell that a sparse table does not store is missing; else it is 0.
+    unstored_is_missing: ClassVar[bool]
+    margin_type: ClassVar[type[np.floating[Any]]]
+    #: Its parameters that are arguments of fit(): name → argument.
+    arguments: ClassVar[Mapping[str, str]]
+    #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.
+    fewest_rounds: ClassVar[int]
+
+    # ---- before any work --------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def check_one_machine(self, params: Params) -> None:
+        """Raise UnsupportedError where the library would train on several machines."""
+
+    @abc.abstractmethod
+    def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
+        """Names that the library knows, and of other names the main one."""
+
+    def parameters(
+        self,
+        params: Params,
+        argument: str = "params",
+        *,
+        elsewhere: Mapping[str, str] = {},
+        others: Collection[str] = (),
+    ) -> dict[str, Any]:
+        """The library's parameters without aliases: mappings that are merged must agree on names.
+
+        Several machines are refused, and names it does not know: it would only warn. `elsewhere`
+        has parameters that belong into another argument of :func:`mtboost.fit`; `others` are names
+        that the caller knows beside the library's.
+        """
+        if not isinstance(params, Mapping):
+            refuse(argument, params, "a mapping of names to values", kind=ParameterTypeError)
+        self.check_one_machine(params)
+        known, main_names = self.names_of_parameters()
+        checked: dict[str, Any] = {}
+        for name, value in params.items():
+            main = main_names.get(name, name)
+            if main not in known:
+                hint = did_you_mean(name, {*known, *main_names, *others})
+                raise TypeError(f"{argument} has an unknown name {name!r}.{hint}")
+            if main in elsewhere:
+                raise ParameterError(
+                    f"Pass {elsewhere[main]}= to fit(), not {name!r} in {argument}."
+                )
+            if main in checked:
+                raise ParameterError(f"{argument} has {main!r} under two names.")
+            checked[main] = value
+        return checked
+
+    @abc.abstractmethod
+    def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
+        """Raise for values that the library refuses, or trains on without sense, such as NaN.
+
+        Parameters
+        ----------
+        params : mapping
+            All parameters of a training, by their main names.
+        table : Table
+            Whose columns constraints refer to.
+        argument : str
+            What messages call the parameters.
+        is_ours : bool
+            Whether our trees are to be grown with them, not the library's.
+        """
+
+    @abc.abstractmethod
+    def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
+        """Parameters that the estimators name, as XGBoost does, beside `params` of the library."""
+
+    @abc.abstractmethod
+    def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
+        """Parameters for these arguments of fit()."""
+
+    @abc.abstractmethod
+    def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]: ...
+
+    @abc.abstractmethod
+    def check_table(self, table: Table) -> None:
+        """Raise unless the library can read the table."""
+
+    def check_objective(self, objective: str) -> None:
+        """Raise unless the core has the loss of an objective.
+
+        Raises
+        ------
+        ParameterError
+            There is none, but one of nearly that name.
+        UnsupportedError
+            There is none.
+        """
+        try:
+            self.loss(objective, {}, 2 if is_multiclass(objective) else 1)
+        except UnsupportedError as error:
+            own = [name for name in WITH_METRIC if (":" in name) == (":" in self.squared_error)]
+            if hint := did_you_mean(objective, own):
+                raise ParameterError(f"{error}{hint}") from None
+            raise
+
+    @abc.abstractmethod
+    def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
+        """Raise unless the objective is known and defined on the labels."""
+
+    def check_start(self, params: Params, data: Dataset) -> None:
+        """Raise DataError unless the training rows have a finite start score."""
+        objective, labels = params.get("objective"), data.labels()
+        counts = labels if data.weight is None else labels * data.weight
+        is_given = data.base_margin is not None or any(name in params for name in self.no_start)
+        if has_log_link(objective) and not is_given and not counts.any():
+            raise DataError(
+                f"y is 0 in every training row that has weight, and the start of {objective}, the "
+                f"logarithm of the mean label, would be infinite: give it rows with other labels."
+            )
+
+    @abc.abstractmethod
+    def loss_options(self, params: Params) -> dict[str, Any]:
+        """Those of the parameters that belong to a loss."""
+
+    @abc.abstractmethod
+    def loss(self, objective: str, options: Params, n_outputs: int = 1) -> Loss:
+        """The core's loss of an objective."""
+
+    @abc.abstractmethod
+    def default_metric(self, params: Params) -> Metric: ...
+
+    @abc.abstractmethod
+    def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
+        """Margins on the scale of the labels."""
+
+    @abc.abstractmethod
+    def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
+        """Parameters of trees with so many levels; None where `params` say how large trees are."""
+
+    @abc.abstractmethod
+    def with_sampling(self, params: Params, part: float) -> dict[str, Any]:
+        """Parameters of trees that see a part of the rows, unless `params` say what they see."""
+
+    @abc.abstractmethod
+    def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
+        """Parameters of trees with one split, whose leaves have an L2 penalty."""
+
+    @abc.abstractmethod
+    def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
+        """Constraints given by position among the common columns, for a task's own columns."""
+
+    @abc.abstractmethod
+    def feature_sampling(
+        self, params: Params, table: Table, prior: FeaturePrior | None
+    ) -> tuple[dict[str, Any], npt.NDArray[np.float32]]:
+        """Parameters and weights by which nodes draw columns of the table as the prior wants it.
+
+        Raises where the library draws no features by weight, or the prior does not fit.
+        """
+
+    # ---- training ---------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def matrix(
+        self,
+        table: Table,
+        *,
+        label: FloatArray,
+        weight: FloatArray | None,
+        margin: Margins | None,
+        params: Params,
+        n_threads: int,
+        ref: Any = None,
+        added: AddedColumns | None = None,
+        feature_weights: npt.NDArray[np.float32] | None = None,
+    ) -> Any:
+        """Rows to train on, or with the training matrix as `ref`, rows to validate on.
+
+        Those reach the leaves that the finished booster will lead them to, whatever their values.
+        `added` are columns of the rows' tasks, after those of the table. `feature_weights` are
+        those of `feature_sampling`.
+        """
+
+    @abc.abstractmethod
+    def train_common(
+        self,
+        params: Params,
+        matrix: Any,
+        n_rounds: int,
+        *,
+        tasks: TaskSet,
+        score: Score,
+        beta: Beta,
+        table: Table | None,
+        objective: Callable[..., Any] | None,
+        pooling: Pooling = None,
+        task_penalty: float | None = None,
+        symmetric: Symmetric | None = None,
+        valid: Any = None,
+        callbacks: Sequence[Any] = (),
+    ) -> tuple[Any, PooledTrees]:
+        """The library's train with ``TaskSplit``; `callbacks` are called in their order.
+
+        With a `task_penalty` the last column of the matrix holds the tasks, and nodes may divide
+        them. The booster, and what its leaves hold of single tasks.
+        """
+
+    @abc.abstractmethod
+    def train_plain(
+        self,
+        params: Params,
+        matrix: Any,
+        n_rounds: int,
+        *,
+        objective: Callable[..., Any] | None = None,
+        symmetric: Symmetric | None = None,
+        valid: Any = None,
+        callbacks: Sequence[Any] = (),
+        table: Table | None = None,
+    ) -> Any:
+        """The library's own model, with the result of one thread; or one of symmetric trees."""
+
+    @abc.abstractmethod
+    def quitting(
+        self,
+        valid: Any,
+        tasks: TaskSet | None,
+        *,
+        metric: Metric,
+        patience: int | None,
+        min_delta: float,
+        verbose: bool | int = False,
+    ) -> TaskWatch:
+        """The library's callback ``TaskQuitting``."""
+
+    @abc.abstractmethod
+    def quit_at(self, left_after: Mapping[TaskName, int]) -> Any:
+        """A callback that lets tasks quit after given rounds."""
+
+    @abc.abstractmethod
+    def stop_if(self, is_over: Callable[[], bool]) -> Any:
+        """A callback that ends a training after the round in which something holds."""
+
+    @abc.abstractmethod
+    def nothing(self, table: Table, params: Params) -> Any:
+        """A booster for the columns of a table that adds nothing."""
+
+    @abc.abstractmethod
+    def start_score(self, booster: Any) -> npt.NDArray[np.float32]:
+        """Margins before the first tree, shape (n_outputs,); 0 where the trees hold them."""
+
+    @abc.abstractmethod
+    def stand_alone(self, document: Any, n_rounds: int, start: npt.NDArray[np.float32]) -> Any:
+        """First rounds of a model with its own start score, as a continuation from another one.
+
+        Where the library starts all trees of a booster at one score, a round before them makes up
+        for the difference.
+        """
+
+    # ---- boosters ---------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def feature_names(self, columns: Columns) -> list[str]:
+        """What a booster calls columns."""
+
+    @abc.abstractmethod
+    def features_of(self, booster: Any) -> list[str]:
+        """The names of a booster's own columns."""
+
+    def has_columns(self, booster: Any, columns: Columns, n_more: int = 0) -> bool:
+        """Whether a booster has these columns, and so many after them."""
+        found = self.features_of(booster)
+        is_as_wide = len(found) == columns.n + n_more
+        return is_as_wide and found[: columns.n] == self.feature_names(columns)
+
+    @abc.abstractmethod
+    def n_rounds(self, booster: Any) -> int: ...
+
+    @abc.abstractmethod
+    def document(self, booster: Any) -> Any:
+        """The booster taken apart, which takes longer than what is done with it."""
+
+    @abc.abstractmethod
+    def n_outputs(self, document: Any) -> int: ...
+
+    @abc.abstractmethod
+    def first_rounds(self, document: Any, n_rounds: int) -> Any:
+        """Booster of the first rounds, or of none."""
+
+    @abc.abstractmethod
+    def leaf_values(self, document: Any) -> list[npt.NDArray[np.float64]]:
+        """Of each tree the values by number of the leaf; of inner nodes, anything."""
+
+    @abc.abstractmethod
+    def with_leaf_values(self, document: Any, values: Sequence[npt.NDArray[np.float64]]) -> Any:
+        """Document with other leaf values."""
+
+    @abc.abstractmethod
+    def resolve_task(self, document: Any, code: int | None) -> Any:
+        """Document of one task, without the last column, which holds the tasks; None: unknown."""
+
+    @abc.abstractmethod
+    def resolve_descriptors(self, document: Any, values: npt.NDArray[np.float32]) -> Any:
+        """Document of the task that has these values in the last columns, without them."""
+
+    @abc.abstractmethod
+    def leaves(
+        self,
+        booster: Any,
+        table: Table,
+        added: AddedColumns | None = None,
+    ) -> npt.NDArray[np.int32]:
+        """Number of the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
+
+    @abc.abstractmethod
+    def own_rounds(self, document: Any, n_rounds: int, loss: TaskLoss) -> Any:
+        """Booster of the first rounds, of the task's objective.
+
+        The document is that of a common model of tasks with different losses. Start, leaves, gains
+        and hessians are those of the task's own loss.
+        """
+
+    @abc.abstractmethod
+    def load_document(self, document: Any) -> Any:
+        """The booster of a document."""
+
+    @abc.abstractmethod
+    def without_columns(self, document: Any, columns: Columns, names: Collection[str]) -> Any:
+        """Document for rows in which some of its columns are missing, which it then does not have.
+
+        Leaves and margins of these rows are the same.
+        """
+
+    @abc.abstractmethod
+    def combined(self, common: Any, specific: Any, n_common_rounds: int, columns: Columns) -> Any:
+        """One document of the first rounds of a document and all of a booster, which may be None.
+
+        `columns` are the task's.
+        """
+
+    @abc.abstractmethod
+    def stacked(self, documents: Iterable[Any]) -> Any:
+        """One booster with an output for each of several; none is made if the library cannot."""
+
+    @abc.abstractmethod
+    def predict_margin(
+        self,
+        booster: Any,
+        table: Table,
+        margin: Margins | None,
+        added: AddedColumns | None = None,
+    ) -> Margins:
+        """Margins in the library's shape: (n_rows,) for one output. `added` as in `matrix`."""
+
+    @abc.abstractmethod
+    def response(self, no_rounds: Any, columns: Columns, margins: Margins) -> Margins:
+        """What the booster would predict for these margins; `no_rounds` has none of its rounds."""
+
+    @abc.abstractmethod
+    def probabilities(self, no_rounds: Any, objective: str, margins: Margins) -> Margins:
+        """Probabilities of the classes; of the second one where there are two."""
+
+    @abc.abstractmethod
+    def followed_margins(
+        self,
+        booster: Any,
+        table: Table,
+        margin: Margins | None,
+        quit_round: Mapping[TaskName, int],
+        tasks: TaskSet,
+    ) -> Margins:
+        """Margins of all rows, each task following the booster up to its own round.
+
+        Shape (n_rows, n_outputs): sums in tree order, as the combined booster adds them.
+        """
+
+    def scaled(self, booster: Any, factor: float) -> Any:
+        """The booster with all leaf values multiplied."""
+        document = self.document(booster)
+        values = [factor * own for own in self.leaf_values(document)]
+        return self.first_rounds(self.with_leaf_values(document, values), self.n_rounds(booster))
+
+    @abc.abstractmethod
+    def margins_by_round(
+        self, booster: Any, table: Table, margin: Margins | None
+    ) -> Iterator[Margins]:
+        """Margins, shape (n_rows, n_outputs), after 0, 1, ... rounds; in one array."""
+
+    @abc.abstractmethod
+    def importance(self, booster: Any, importance_type: str) -> dict[str, float]:
+        """Importance of the features that a booster uses."""
+
+    @abc.abstractmethod
+    def contributions(self, booster: Any, table: Table) -> Margins:
+        """SHAP values and, last, the bias: shape (n_rows, n_features + 1), outputs before them."""
+
+    @abc.abstractmethod
+    def dump(self, booster: Any) -> bytes: ...
+
+    @abc.abstractmethod
+    def load(self, raw: bytes) -> Any: ...

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What growing trees with tasks has in common in both libraries."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost import _core
+from mtboost.base.checks import shown
+from mtboost.base.tasks import TaskSet
+from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
+from mtboost.trees.pooled_leaves import (
+    PooledTrees,
+    Pooling,
+    TaskValues,
+    pair_numbers,
+    pool_leaves,
+)
+from mtboost.trees.symmetric_trees import Symmetric
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@contextmanager
+def naming_the_round(number: int) -> Iterator[None]:
+    """Tell in which round the core met a number that is not finite."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise TrainingError(f"Round {number}: {error}") from None
+
+
+def check_groups(groups: Sequence[Sequence[int]], n_features: int) -> None:
+    """Raise unless interaction constraints name columns that there are."""
+    for group in groups:
+        for column in group:
+            if not 0 <= column < n_features:
+                raise ParameterError(
+                    f"interaction_constraints name column {shown(column)}, but there are "
+                    f"{n_features}, counted from 0."
+                )
+
+
+class TaskGrowth:
+    """Tasks of the training rows, and which of them still take part.
+
+    Parameters
+    ----------
+    tasks : TaskSet or None
+        Task of each training row; None is one task.
+    score : SplitScore or None
+        None ranks cuts by the pooled gain; the grower then knows no tasks.
+    pooling : float or EstimatedPooling, optional
+        κ of partially pooled leaves; None gives all tasks the pooled values. An estimate becomes a
+        number with the first tree.
+    symmetric : Symmetric, optional
+        All nodes of a level have the same cut.
+    """
+
+    def __init__(
+        self,
+        tasks: TaskSet | None,
+        score: _core.SplitScore | None,
+        pooling: Pooling = None,
+        symmetric: Symmetric | None = None,
+    ) -> None:
+        self.tasks = tasks
+        self._symmetric = symmetric
+        self.pooled = PooledTrees(pooling)
+        self._score = score
+        self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
+        self._weights: FloatArray | None = None
+        # Gradients of the last round: new memory each round would take longer than to fill it.
+        self._pairs: FloatArray | None = None
+
+    def quit(self, task: int) -> None:
+        """Leave the rows of a task out of all later trees."""
+        self._is_active[task] = 0
+
+    def _symmetric_options(self) -> dict[str, Any]:
+        """Of the core's grower."""
+        if self._symmetric is None:
+            return {}
+        return {"symmetric": True, "random_strength": self._symmetric.random_strength}
+
+    # ---- partially pooled leaves (docs/pooling.md) ------------------------------------------
+
+    def know_tasks(self, data: Any, tasks: TaskSet) -> None:
+        """Tell the tasks of a matrix to be evaluated; those of others count as not known."""
+        if self.tasks is not None:
+            codes = np.array([self.tasks.code(name) for name in tasks.names], np.int32)
+            self._codes[data] = codes[tasks.codes]
+
+    def _pool(
+        self,
+        pooled: npt.NDArray[np.float64],
+        leaves: npt.NDArray[np.int32],
+        pairs: FloatArray,
+        learning_rate: float,
+        refit: Callable[..., npt.NDArray[np.float64]] | None,
+    ) -> TaskValues:
+        """The tasks' own values in the leaves of a tree just grown."""
+        if self.tasks is None:
+            return TaskValues.none()
+        rows = pooled, leaves, self.tasks.codes, pairs
+        pooling = self.pooled.settled_pooling(*rows, n_tasks=self.tasks.n_tasks)
+        if pooling is None:
+            return TaskValues.none()
+        return pool_leaves(
+            *rows,
+            n_tasks=self.tasks.n_tasks,
+            pooling=pooling,
+            learning_rate=learning_rate,
+            refit=refit,
+        )
+
+    def _add_tree(
+        self,
+        pooled: npt.NDArray[np.float64],
+        task_values: TaskValues,
+        leaves: npt.NDArray[np.int32],
+        data: Any,
+        margins: npt.NDArray[Any],
+        *,
+        output: int,
+        n_threads: int,
+    ) -> None:
+        """Add the value that each row's leaf has for its task."""
+        if len(task_values.leaf):
+            assert self.tasks is not None
+            n_tasks = self.tasks.n_tasks
+            codes = self._codes.get(data)
+            unknown = np.full(len(leaves), -1, np.int32)
+            leaves = pair_numbers(leaves, unknown if codes is None else codes, n_tasks)
+            pooled = task_values.table(pooled, n_tasks).ravel()
+        _core.add_leaf_values(pooled, leaves, margins, output=output, n_threads=n_threads)
+
+    # ---- tasks that take part ---------------------------------------------------------------
+
+    def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
+        return None if self._score is None or self._is_active.all() else self._is_active
+
+    def _weights_of_active_tasks(self) -> FloatArray | None:
+        """Weights of the rows, 0 if their task has quit: a loss may sum over all rows."""
+        if self.tasks is None or self._is_active.all():
+            return self._weights
+        weights = self._is_active.astype(np.float32)[self.tasks.codes]
+        return weights if self._weights is None else weights * self._weights
+
+    def _check_levels(self, max_depth: int, instead: str) -> None:
+        """Refuse symmetric trees without a limit of levels."""
+        if self._symmetric and max_depth <= 0:
+            raise ParameterError(
+                f"symmetric_trees=True needs a number of levels: set max_depth{instead}."
+            )
+
+    def _check_constraints(self, monotone_constraints: Sequence[int]) -> None:
+        """Refuse what a task's own leaf values may violate."""
+        if self.pooled.pooling is not None and any(monotone_constraints):
+            raise UnsupportedError(
+                "monotone_constraints hold for the pooled values of leaves only, and pooling gives "
+                "tasks values of their own: use one of the two."
+            )
+
+    def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
+        """Rows of tasks that have quit, where the grower knows no tasks."""
+        if self._score is not None or self.tasks is None or self._is_active.all():
+            return np.empty(0, np.int64)
+        return np.flatnonzero(self._is_active[self.tasks.codes] == 0)
+
+    def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
+        """Storage order of rows, first stored row of each task (cpp/core/split/task_rows.hpp)."""
+        if self.tasks is None or self._score is None:
+            # The library's own order: sums of doubles depend on it in the last bit.
+            return np.empty(0, np.uint32), None
+        first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)
+        if bool((np.diff(self.tasks.codes) >= 0).all()):
+            return np.empty(0, np.uint32), first_rows
+        codes = self.tasks.codes
+        if self.tasks.n_tasks <= np.iinfo(np.uint16).max:
+            codes = codes.astype(np.uint16)  # sorted by digits, several times as fast
+        return np.argsort(codes, kind="stable").astype(np.uint32), first_rows
+
+    def _check_rows(self, n_rows: int) -> None:
+        if self.tasks is not None and len(self.tasks.codes) != n_rows:
+            raise DataError(
+                f"TaskSplit was given {len(self.tasks.codes)} task labels, but the training data "
+                f"has {n_rows} rows: pass one label per row, in the order of the rows."
+            )
+
+    @staticmethod
+    def _pairs_of(
+        gradient_and_hessian: tuple[npt.ArrayLike, npt.ArrayLike],
+        margins: npt.NDArray[Any],
+        iteration: int,
+    ) -> FloatArray:
+        """What a user's objective returned, as pairs of shape (n_rows, n_outputs, 2)."""
+        gradients = np.empty((*margins.shape, 2), np.float32)
+        shape = margins.shape[:1] if margins.shape[1] == 1 else margins.shape
+        for part, values in enumerate(map(np.asarray, gradient_and_hessian)):
+            if values.size != margins.size:
+                raise DataError(
+                    f"The objective returned an array of shape {values.shape}: gradient and "
+                    f"hessian must have the shape of the margins, {shape}."
+                )
+            gradients[:, :, part] = values.reshape(margins.shape)
+        if not np.isfinite(gradients).all():
+            row = int(np.argwhere(~np.isfinite(gradients))[0, 0])
+            raise TrainingError(
+                f"The objective returned a gradient or hessian that is not finite in round "
+                f"{iteration}, first at row {row}."
+            )
+        return gradients

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of several tasks, for trees that a library grows itself."""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.checks import check_type
+from mtboost.base.task_weights import TaskWeight, weights_with_tasks
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.threads import default_n_threads
+from mtboost.errors import DataError, UnsupportedError
+from mtboost.trees.losses import Loss, check_labels, is_multiclass
+
+FloatArray = npt.NDArray[np.float32]
+Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+
+class Matrix(Protocol):
+    """What is asked of a library's training matrix."""
+
+    def get_label(self) -> Any:
+        """Labels of the rows."""
+
+    def get_weight(self) -> Any:
+        """Weights of the rows; None or empty if there are none."""
+
+
+class BaseTaskObjective(ABC):
+    """What the objectives for XGBoost and for LightGBM share; their docstrings have the rest."""
+
+    _margin_type: ClassVar[type[np.floating[Any]]]
+    _refusal: ClassVar[str]  # end of a message: what to use for a loss that refits leaves
+
+    def __init__(
+        self,
+        objective: str | Callable[..., Pair],
+        task: Any,
+        *,
+        task_weight: TaskWeight = None,
+        n_threads: int | None = None,
+        **options: float,
+    ) -> None:
+        if not callable(objective):
+            check_type("objective", objective, str, "a name or a function")
+        self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
+        self.objective = objective
+        self._options: dict[str, Any] = options
+        self._n_threads = default_n_threads(n_threads, self.tasks.n_rows)
+        self._task_weight = task_weight
+        self._is_active = np.ones(self.tasks.n_tasks, bool)
+        self._loss: Loss | None = None
+        self._rows: weakref.WeakKeyDictionary[Matrix, _Rows] = weakref.WeakKeyDictionary()
+        if isinstance(objective, str):
+            loss = self._make_loss(objective, 2 if is_multiclass(objective) else 1)  # any will do
+            if loss.refits_leaves:
+                raise UnsupportedError(
+                    f"objective={objective!r} sets its leaves by another rule than the gradients, "
+                    f"which {self._refusal}."
+                )
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Parameters of the loss that were given."""
+        return self._options
+
+    def start(self) -> None:
+        """Let all tasks take part again, as at the start of a training."""
+        self._is_active[:] = True
+
+    def quit(self, task: TaskName) -> None:
+        """Leave the rows of a task out of all later trees."""
+        self._is_active[self.tasks.code(task)] = False
+
+    def __deepcopy__(self, memo: Any) -> BaseTaskObjective:
+        return self  # libraries copy parameters; a copy would not learn which tasks have quit
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loss": None, "_rows": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _rows=weakref.WeakKeyDictionary())
+
+    @abstractmethod
+    def _make_loss(self, objective: str, n_outputs: int) -> Loss: ...
+
+    def _pair(
+        self, margins: Any, data: Matrix | tuple[Any, Any], *arguments: Any, **keywords: Any
+    ) -> Pair:
+        """Gradient and hessian, each of the shape of the margins.
+
+        ``data`` is the training matrix, or labels and weights; the rest is what a function of the
+        user's is called with.
+        """
+        margins = np.asarray(margins, self._margin_type)
+        if isinstance(self.objective, str):
+            table = np.ascontiguousarray(margins.reshape(len(margins), -1))
+            loss = self._loss_of(self.objective, table.shape[1])
+            rows = self._rows_of(data, len(margins))
+            gradients = loss.gradients(
+                table, rows.labels, rows.weights, n_threads=self._n_threads, out=rows.pairs
+            )
+        else:
+            rows = self._rows_of(data, len(margins))
+            gradients = self._weighted(self.objective(*arguments, **keywords), rows)
+        if not self._is_active.all():
+            gradients[~self._is_active[rows.tasks.codes]] = 0.0
+        gradient, hessian = np.moveaxis(gradients.reshape(*margins.shape, 2), -1, 0)
+        return gradient, hessian
+
+    def _loss_of(self, objective: str, n_outputs: int) -> Loss:
+        if self._loss is None or self._loss.n_outputs != n_outputs:
+            self._loss = self._make_loss(objective, n_outputs)
+            self._rows.clear()  # labels are checked against the loss when they are read
+        return self._loss
+
+    def _rows_of(self, data: Matrix | tuple[Any, Any], n_rows: int) -> _Rows:
+        if isinstance(data, tuple):
+            return self._read(self._tasks_of(None, n_rows), *data)
+        if data not in self._rows:
+            tasks = self._tasks_of(data, n_rows)
+            self._rows[data] = self._read(tasks, data.get_label(), data.get_weight())
+        return self._rows[data]
+
+    def _tasks_of(self, data: Matrix | None, n_rows: int) -> TaskSet:
+        """Tasks of the rows of a matrix."""
+        if n_rows != self.tasks.n_rows:
+            raise DataError(
+                f"TaskObjective was given {self.tasks.n_rows} task labels, but there are {n_rows} "
+                "training rows: pass one label per row, in the order of the rows."
+            )
+        return self.tasks
+
+    def _read(self, tasks: TaskSet, labels: Any, weights: Any) -> _Rows:
+        labels = np.ascontiguousarray(labels, np.float32).reshape(tasks.n_rows, -1)
+        if self._loss is not None:
+            check_labels(self._loss, labels)
+        weights = None if weights is None or not np.size(weights) else np.asarray(weights)
+        if callable(self.objective):
+            weights = None  # the function's own affair
+        weights = weights_with_tasks(tasks, weights, self._task_weight)
+        weights = None if weights is None else weights.astype(np.float32)
+        n_outputs = 1 if self._loss is None else self._loss.n_outputs
+        return _Rows(tasks, labels, weights, np.empty((tasks.n_rows, n_outputs, 2), np.float32))
+
+    def _weighted(self, pair: Pair, rows: _Rows) -> FloatArray:
+        parts = [np.asarray(part, np.float32).reshape(rows.tasks.n_rows, -1) for part in pair]
+        gradients = np.stack(parts, axis=-1)
+        return gradients if rows.weights is None else gradients * rows.weights[:, None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What training rows bring along: read once for each matrix."""
+
+    tasks: TaskSet
+    labels: FloatArray
+    weights: FloatArray | None  # the rows' own times their tasks'
+    pairs: FloatArray  # gradients of the last round: new memory each round would take longer
