@@ -34,7 +34,7 @@ from mtboost.xgboost import (
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from fraud_scenes import OBJECTIVE, Rows, auc_by_task
 
-ROUNDS, PATIENCE = 200, 20
+ROUNDS, EARLY_STOPPING_ROUNDS = 200, 20
 Train = Callable[..., xgboost.Booster]
 
 
@@ -56,7 +56,7 @@ def methods(
 
     def grown(score: Any) -> Train:
         return lambda rounds, callbacks: xgboost.train(
-            params, once, rounds, callbacks=[TaskSplit(train.task, score=score), *callbacks]
+            params, once, rounds, callbacks=[TaskSplit(train.task, split_score=score), *callbacks]
         )
 
     return {
@@ -111,7 +111,12 @@ def main() -> None:
         tested = xgboost.DMatrix(test.X, nthread=1)
         validated = xgboost.DMatrix(valid.X, valid.y, nthread=1)
         for method, (fit, objective) in methods(train, params).items():
-            quitting = TaskQuitting(validated, valid.task, patience=PATIENCE, objective=objective)
+            quitting = TaskQuitting(
+                validated,
+                valid.task,
+                early_stopping_rounds=EARLY_STOPPING_ROUNDS,
+                objective=objective,
+            )
             booster = fit(ROUNDS, [quitting])
             margin = residual_margin(booster, tested, quitting.quit_round, test.task)
             aucs = auc_by_task(test, margin)

@@ -52,14 +52,14 @@ def make(strategy: str, n_outputs: int, **options: Any) -> ProjectedBoostingRegr
 def tuned_r2(strategy: str, X: np.ndarray, y: np.ndarray, seed: int) -> float:
     n_outputs = y.shape[1]
     inner, held_out, test = slice(N_INNER), slice(N_INNER, N_TRAIN), slice(N_TRAIN, None)
-    patience = 30 if strategy == "single-target" else 150
+    early_stopping_rounds = 30 if strategy == "single-target" else 150
     found = {}
     for n_leaves in LEAVES:
         model = make(
             strategy,
             n_outputs,
             max_leaf_nodes=n_leaves,
-            early_stopping_rounds=patience,
+            early_stopping_rounds=early_stopping_rounds,
             scoring="r2",
             random_state=seed,
         ).fit(X[inner], y[inner], eval_set=(X[held_out], y[held_out]))

@@ -33,7 +33,7 @@ from mtboost import (
 )
 
 N_TRAIN = {"emotions": 391, "yeast": 1500}
-DEPTHS, ROUNDS, PATIENCE, THREADS = (2, 4, 6), 500, 30, 1
+DEPTHS, ROUNDS, EARLY_STOPPING_ROUNDS, THREADS = (2, 4, 6), 500, 30, 1
 
 # X, Y to train, X, Y to validate -> (score of validation, prediction of X)
 Fit = Callable[..., tuple[float, Callable[[np.ndarray], np.ndarray]]]
@@ -54,7 +54,7 @@ def of_mtboost(strategy: str, **options: Any) -> Fit:
             ROUNDS,
             strategy=strategy,
             max_depth=depth,
-            early_stopping_rounds=PATIENCE,
+            early_stopping_rounds=EARLY_STOPPING_ROUNDS,
             n_jobs=THREADS,
             random_state=seed,
             **options,
@@ -73,7 +73,7 @@ def of_xgboost(multi_strategy: str) -> Fit:
             learning_rate=0.1,
             max_depth=depth,
             multi_strategy=multi_strategy,
-            early_stopping_rounds=PATIENCE,
+            early_stopping_rounds=EARLY_STOPPING_ROUNDS,
             n_jobs=THREADS,
             random_state=seed,
         ).fit(X, Y, eval_set=[(X_valid, Y_valid)], verbose=False)
@@ -98,7 +98,7 @@ def one_each(
             xgboost.DMatrix(X, own),
             ROUNDS,
             evals=[(valid, "valid")],
-            early_stopping_rounds=PATIENCE,
+            early_stopping_rounds=EARLY_STOPPING_ROUNDS,
             verbose_eval=False,
         )
         boosters.append(booster[: booster.best_iteration + 1])
@@ -115,7 +115,7 @@ def catboost(
             "learning_rate": 0.1,
             "depth": depth,
             "od_type": "Iter",
-            "od_wait": PATIENCE,
+            "od_wait": EARLY_STOPPING_ROUNDS,
             "thread_count": THREADS,
             "random_seed": seed,
             "verbose": False,

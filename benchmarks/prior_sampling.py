@@ -37,7 +37,7 @@ Priors = dict[str, np.ndarray]  # by the kind of importance
 KINDS: dict[str, dict[str, Any]] = {
     "PFS": {"prior": "impurity"},
     "by gain": {"prior": "gain"},
-    "PFS1": {"prior": "impurity", "n_features": 1},
+    "PFS1": {"prior": "impurity", "max_features": 1},
     "even": {"prior": None},
     "DFS": {"prior": None, "dynamic": True},
 }
@@ -54,7 +54,7 @@ def error(model: Any, X: np.ndarray, y: np.ndarray) -> float:
 def importances(make: Callable[..., Any], problems: Sequence[Problem]) -> list[Priors]:
     found = []
     for X, y in problems:
-        model = make(n_features=None).fit(X, y)
+        model = make(max_features=None).fit(X, y)
         own = {"impurity": model.feature_importances_}
         found.append(own | {"gain": model.set_params(importance_type="gain").feature_importances_})
     return found
@@ -68,7 +68,7 @@ def errors(
     make: Callable[..., Any], priors: Priors, train: Problem, test: Problem, metric: Metric
 ) -> dict[str, np.ndarray]:
     """Of GBT, and of each kind of draws N_REPEATS times."""
-    found = {"GBT": np.array([metric(make(n_features=None).fit(*train), *test)])}
+    found = {"GBT": np.array([metric(make(max_features=None).fit(*train), *test)])}
     for kind, options in KINDS.items():
         prior = priors.get(options["prior"])
         models = [
@@ -118,7 +118,9 @@ def linear(_: argparse.Namespace) -> None:
             test = X[n_rows:], y[n_rows:]
             found = errors(PriorSamplingRegressor, priors, trains[k], test, mse)
             kept = f_regression(*trains[k])[1] < 0.05
-            filtered = PriorSamplingRegressor(n_features=None).fit(X[:n_rows][:, kept], y[:n_rows])
+            filtered = PriorSamplingRegressor(max_features=None).fit(
+                X[:n_rows][:, kept], y[:n_rows]
+            )
             squares = [found["GBT"].mean(), mse(filtered, test[0][:, kept], test[1])]
             squares += [found[kind].mean() for kind in KINDS]
             rows.append(np.array(squares) / test[1].var())

@@ -30,7 +30,7 @@ GRID = [
     {"max_depth": depth, "min_child_weight": weight}
     for depth, weight in itertools.product((2, 4, 6), (5, 30))
 ]
-ETA, ROUNDS, PATIENCE, THREADS = 0.1, 600, 30, 1
+ETA, ROUNDS, EARLY_STOPPING_ROUNDS, THREADS = 0.1, 600, 30, 1
 INDEPENDENT_ROUNDS = 100
 # Specific models of tasks with a few dozen rows: little more than a shrunken offset.
 STUMPS = {"max_depth": 1, "reg_lambda": 50, "min_child_weight": 1}
@@ -92,7 +92,9 @@ def fit_xgboost(
 
     best = (np.inf, {}, 0)
     for point in GRID:
-        stopping = mtboost.xgboost.TaskQuitting(matrix(valid), None, patience=PATIENCE)
+        stopping = mtboost.xgboost.TaskQuitting(
+            matrix(valid), None, early_stopping_rounds=EARLY_STOPPING_ROUNDS
+        )
         booster = xgboost.train(params_of(data, point), matrix(fit), ROUNDS, callbacks=[stopping])
         rounds = max(1, *stopping.quit_round.values())
         prediction = booster.predict(matrix(valid), iteration_range=(0, rounds))
@@ -153,8 +155,8 @@ def independent(data: Task, train: np.ndarray, test: np.ndarray) -> np.ndarray:
 
 def two_stages(score: str) -> Callable[[Task, np.ndarray, np.ndarray], np.ndarray]:
     """mtboost with six candidates: two depths, times tasks that quit by their own validation rows,
-    or (``patience=None``) numbers of rounds for all tasks, found on the mean over tasks, with
-    specific models that have the parameters of the common one or are stumps.
+    or (``early_stopping_rounds=None``) numbers of rounds for all tasks, found on the mean over
+    tasks, with specific models that have the parameters of the common one or are stumps.
 
     What a task decides on its own validation rows cannot be judged on these: fit() holds out rows
     of its own for that.
@@ -191,11 +193,11 @@ def two_stages(score: str) -> Callable[[Task, np.ndarray, np.ndarray], np.ndarra
             quitting = {
                 "params": params,
                 "num_boost_round": ROUNDS,
-                "patience": PATIENCE,
+                "early_stopping_rounds": EARLY_STOPPING_ROUNDS,
                 "refit": True,
             }
             candidates.append((fit(inner, **quitting), quitting))
-            fixed = {"params": params, "patience": None}
+            fixed = {"params": params, "early_stopping_rounds": None}
             model = fit(inner, **fixed, num_boost_round=400, specific_rounds=0, eval_set=eval_set)
             fixed["num_boost_round"] = max(1, best_rounds(model, "common"))
             for specific_params in ({}, STUMPS):

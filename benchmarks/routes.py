@@ -29,7 +29,7 @@ from mtboost.datasets import make_fraud_scenes
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from fraud_scenes import Rows, auc_by_task
 
-ROUNDS, PATIENCE = 300, 20
+ROUNDS, EARLY_STOPPING_ROUNDS = 300, 20
 XGBOOST = {"objective": "binary:logistic", "max_depth": 4, "eta": 0.1, "nthread": 1}
 LIGHTGBM = {
     "objective": "binary",
@@ -65,7 +65,7 @@ def xgboost_routes(train: Rows, valid: Rows, test: Rows) -> dict[str, Margins]:
                 XGBOOST,
                 data,
                 None,
-                [in_xgboost.TaskSplit(train.task, score=score)],
+                [in_xgboost.TaskSplit(train.task, split_score=score)],
             )
             for score in ("entropy", "variance")
         ),
@@ -75,7 +75,7 @@ def xgboost_routes(train: Rows, valid: Rows, test: Rows) -> dict[str, Margins]:
             validated,
             None if is_pooled else valid.task,
             metric="auc",
-            patience=PATIENCE,
+            early_stopping_rounds=EARLY_STOPPING_ROUNDS,
             objective=objective,
         )
         booster = xgboost.train(
@@ -102,7 +102,9 @@ def xgboost_stages(
         watched = xgboost.DMatrix(
             valid.X[own_valid], valid.y[own_valid], base_margin=valid_start[own_valid]
         )
-        quitting = in_xgboost.TaskQuitting(watched, metric="auc", patience=PATIENCE)
+        quitting = in_xgboost.TaskQuitting(
+            watched, metric="auc", early_stopping_rounds=EARLY_STOPPING_ROUNDS
+        )
         specific = xgboost.train(XGBOOST, data, ROUNDS, callbacks=[quitting])
         (n_rounds,) = quitting.quit_round.values()
         if n_rounds:
@@ -129,7 +131,7 @@ def lightgbm_routes(train: Rows, valid: Rows, test: Rows) -> dict[str, Margins]:
                 LIGHTGBM,
                 None,
                 None,
-                [in_lightgbm.TaskSplit(train.task, score=score)],
+                [in_lightgbm.TaskSplit(train.task, split_score=score)],
             )
             for score in ("entropy", "variance")
         ),
@@ -141,7 +143,7 @@ def lightgbm_routes(train: Rows, valid: Rows, test: Rows) -> dict[str, Margins]:
             validated,
             None if is_pooled else valid.task,
             metric="auc",
-            patience=PATIENCE,
+            early_stopping_rounds=EARLY_STOPPING_ROUNDS,
             objective=own,
         )
         booster = lightgbm.train(
@@ -182,7 +184,9 @@ def lightgbm_stages(
     for task in rounds:
         data = lightgbm_data(train.of_task(task), own_margins[train.task == task])
         watched = lightgbm_data(valid.of_task(task), valid_margins[valid.task == task], data)
-        quitting = in_lightgbm.TaskQuitting(watched, metric="auc", patience=PATIENCE)
+        quitting = in_lightgbm.TaskQuitting(
+            watched, metric="auc", early_stopping_rounds=EARLY_STOPPING_ROUNDS
+        )
         specific = lightgbm.train(
             LIGHTGBM, data, ROUNDS, valid_sets=[watched], callbacks=[quitting]
         )

@@ -52,7 +52,7 @@ def by_rows(seed: int, folder: Path) -> Iterator[tuple[str, float]]:
             params={"max_depth": 4, "learning_rate": 0.03, "subsample": 0.7},
             num_boost_round=1500,
             specific_rounds=0,
-            patience=None,
+            early_stopping_rounds=None,
             refit=True,
             seed=seed,
         )

@@ -58,7 +58,7 @@ def best_of_depths(
         "feature_names": names_of(train),
         "common_features": None if train.columns is None else "all",
         "split_score": "plain",
-        "patience": None,
+        "early_stopping_rounds": None,
         "specific_rounds": 0,
         "n_threads": budget.threads,
         "seed": seed,

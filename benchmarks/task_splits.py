@@ -29,7 +29,7 @@ from mtboost.trees.task_descriptors import describe_tasks
 
 CUTS = (None, 0.0, 0.5, 1.0, 2.0, "descriptors")
 SIZES = (2, 4, 6)  # depth; LightGBM has 2 to the power of it leaves
-ETA, ROUNDS, PATIENCE, THREADS = 0.1, 500, 30, 1
+ETA, ROUNDS, EARLY_STOPPING_ROUNDS, THREADS = 0.1, 500, 30, 1
 
 Predict = Callable[[np.ndarray], np.ndarray]
 Cuts = float | str | None
@@ -70,11 +70,11 @@ def train_xgboost(
     if isinstance(cuts, float):
         callbacks += [
             mtboost.xgboost.TaskSplit(
-                data.task[fit], score="plain", task_column=-1, task_penalty=cuts
+                data.task[fit], split_score="plain", task_column=-1, task_splits=cuts
             )
         ]
     if len(valid):
-        callbacks += [xgboost.callback.EarlyStopping(rounds=PATIENCE, save_best=True)]
+        callbacks += [xgboost.callback.EarlyStopping(rounds=EARLY_STOPPING_ROUNDS, save_best=True)]
     booster = xgboost.train(
         params,
         matrix(fit),
@@ -104,11 +104,11 @@ def train_lightgbm(
     if isinstance(cuts, float):
         callbacks += [
             mtboost.lightgbm.TaskSplit(
-                data.task[fit], score="plain", task_column=-1, task_penalty=cuts
+                data.task[fit], split_score="plain", task_column=-1, task_splits=cuts
             )
         ]
     if len(valid):
-        callbacks += [lightgbm.early_stopping(PATIENCE, verbose=False)]
+        callbacks += [lightgbm.early_stopping(EARLY_STOPPING_ROUNDS, verbose=False)]
     booster = lightgbm.train(
         params,
         train,

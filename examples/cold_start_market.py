@@ -74,7 +74,7 @@ def main() -> None:
             X,
             y,
             params={"max_depth": 3, "eta": 0.1},
-            patience=None,  # too few rows to hold some out
+            early_stopping_rounds=None,  # too few rows to hold some out
             validation_fraction=0,
             specific_rounds=N_ROUNDS,
             feature_prior=feature_prior,

@@ -25,7 +25,7 @@ from mtboost.datasets import FraudScenes, make_fraud_scenes
 
 OBJECTIVE = "binary:logistic"
 PARAMS = {"max_depth": 4, "eta": 0.2, "min_child_weight": 5.0}
-ROUNDS, PATIENCE = 200, 20
+ROUNDS, EARLY_STOPPING_ROUNDS = 200, 20
 PLOT_FILE = "fraud_scenes.png"
 
 Margins = npt.NDArray[np.floating]
@@ -105,7 +105,7 @@ def fit_mtboost(
         split_score=split_score,
         params=PARAMS,
         num_boost_round=ROUNDS,
-        patience=PATIENCE,
+        early_stopping_rounds=EARLY_STOPPING_ROUNDS,
     )
 
 
@@ -116,7 +116,7 @@ def stock_margins(train: Rows, valid: Rows, test: Rows) -> Margins:
         xgboost.DMatrix(train.X, train.y),
         ROUNDS,
         evals=[(xgboost.DMatrix(valid.X, valid.y), "valid")],
-        early_stopping_rounds=PATIENCE,
+        early_stopping_rounds=EARLY_STOPPING_ROUNDS,
         verbose_eval=False,
     )
     best_rounds = (0, booster.best_iteration + 1)

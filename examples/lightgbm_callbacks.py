@@ -45,7 +45,7 @@ def main() -> None:
 
     margins = {"plain script": train().predict(test_X, raw_score=True)}
 
-    split = TaskSplit(task, score="entropy")
+    split = TaskSplit(task, split_score="entropy")
     margins["+ TaskSplit"] = train(split).predict(test_X, raw_score=True)
 
     quitting = TaskQuitting(valid_set, valid_task, metric="auc")

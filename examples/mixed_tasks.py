@@ -33,7 +33,7 @@ N_TRAIN = {"spend": 3000, "stays": 1500, "visits": 250}
 N_VALID = {"spend": 1000, "stays": 500, "visits": 100}
 N_TEST, N_COLUMNS, N_DRAWS = 4000, 12, 10
 PARAMS = {"max_depth": 3, "learning_rate": 0.1}
-ROUNDS, PATIENCE = 300, 20
+ROUNDS, EARLY_STOPPING_ROUNDS = 300, 20
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
             eval_set=valid,
             params=PARAMS,
             num_boost_round=ROUNDS,
-            patience=PATIENCE,
+            early_stopping_rounds=EARLY_STOPPING_ROUNDS,
             n_threads=1,
         )
         shared = model.predict(test[0])
@@ -95,7 +95,7 @@ def predictions_alone(task: str, train: Rows, valid: Rows, test: Rows) -> FloatA
         matrix,
         ROUNDS,
         evals=[(stopping, "valid")],
-        early_stopping_rounds=PATIENCE,
+        early_stopping_rounds=EARLY_STOPPING_ROUNDS,
         verbose_eval=False,
     )
     best = (0, booster.best_iteration + 1)

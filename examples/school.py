@@ -23,7 +23,7 @@ import xgboost
 import mtboost
 
 PARAMS = {"max_depth": 4, "eta": 0.1, "min_child_weight": 20.0, "subsample": 0.7}
-ROUNDS, PATIENCE = 200, 10
+ROUNDS, EARLY_STOPPING_ROUNDS = 200, 10
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.integer]
@@ -47,7 +47,7 @@ def main() -> None:
         eval_set=(X[valid], y[valid], school[valid]),
         params=PARAMS,
         num_boost_round=ROUNDS,
-        patience=PATIENCE,
+        early_stopping_rounds=EARLY_STOPPING_ROUNDS,
     )
     with_school = np.column_stack([X, school])
     types = ["q"] * X.shape[1] + ["c"]
@@ -108,7 +108,7 @@ def stock_predictions(
         matrix(train),
         ROUNDS,
         evals=[(matrix(valid), "valid")],
-        early_stopping_rounds=PATIENCE,
+        early_stopping_rounds=EARLY_STOPPING_ROUNDS,
         verbose_eval=False,
     )
     predictions: FloatArray = booster.predict(

@@ -47,7 +47,7 @@ def main() -> None:
 
     margins = {"plain script": train().predict(dtest, output_margin=True)}
 
-    split = TaskSplit(task, score="entropy")
+    split = TaskSplit(task, split_score="entropy")
     margins["+ TaskSplit"] = train(split).predict(dtest, output_margin=True)
 
     quitting = TaskQuitting(dvalid, valid_task, metric="auc")

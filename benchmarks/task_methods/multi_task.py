@@ -137,7 +137,7 @@ def best_common(train: Rows, seed: int, budget: Budget) -> tuple[dict[str, Any],
             inner,
             budget.rounds,
             evals=[(valid, "valid")],
-            early_stopping_rounds=budget.patience,
+            early_stopping_rounds=budget.early_stopping_rounds,
             verbose_eval=False,
         )
         return common.best_score, common.best_iteration + 1
@@ -173,7 +173,7 @@ def two_stages_quitting(train: Rows, seed: int, budget: Budget) -> Fitted:
 
 
 def two_stages_rounds(train: Rows, seed: int, budget: Budget) -> Fitted:
-    """`mtboost.fit(patience=None)`: numbers of rounds for all tasks, by the loss of all rows.
+    """`early_stopping_rounds=None`: numbers of rounds for all tasks, by the loss of all rows.
 
     The common model first, then the specific ones: with the same trees, or stumps, or none.
     """
@@ -182,7 +182,7 @@ def two_stages_rounds(train: Rows, seed: int, budget: Budget) -> Fitted:
     eval_set = (X, y) if task is None else (X, y, task)
     n_rows = np.bincount(valid.task, minlength=train.n_tasks)
     options, rounds = best_common(train, seed, budget)
-    options |= {"num_boost_round": rounds, "patience": None}
+    options |= {"num_boost_round": rounds, "early_stopping_rounds": None}
     found = []
     for name, specific_params in SPECIFIC_PARAMS.items():
         model = fit_mtboost(
@@ -225,7 +225,7 @@ def auto(train: Rows, seed: int, budget: Budget) -> Fitted:
         strategy="auto",
         num_boost_round=finer.rounds,
         specific_rounds=SPECIFIC_ROUNDS,
-        patience=budget.patience,
+        early_stopping_rounds=budget.early_stopping_rounds,
     )
     ways = [report.sharing for report in model.reports.values()]
     chosen = {way: ways.count(way) for way in sorted(set(ways))}

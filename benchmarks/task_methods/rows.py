@@ -27,7 +27,7 @@ class Budget:
     subsamples: tuple[float, ...] = (1.0, 0.5)  # parts of the rows that a tree sees
     learning_rate: float = 0.1
     rounds: int = 300
-    patience: int = 25
+    early_stopping_rounds: int = 25
     trees: int = 200  # of a forest
     threads: int = 2
 
@@ -37,7 +37,7 @@ class Budget:
             self,
             learning_rate=self.learning_rate / 5,
             rounds=self.rounds * 5,
-            patience=self.patience * 5,
+            early_stopping_rounds=self.early_stopping_rounds * 5,
         )
 
     def settings(self) -> list[Setting]:

@@ -56,7 +56,7 @@ def pooled_xgboost(encode: Callable[[Rows], tuple[Table, list[str]]]) -> Method:
                 inner,
                 budget.rounds,
                 evals=[(valid, "valid")],
-                early_stopping_rounds=budget.patience,
+                early_stopping_rounds=budget.early_stopping_rounds,
                 verbose_eval=False,
             )
             return booster.best_score, booster.best_iteration + 1
@@ -77,8 +77,8 @@ def pooled_xgboost(encode: Callable[[Rows], tuple[Table, list[str]]]) -> Method:
 def independent(train: Rows, seed: int, budget: Budget) -> Fitted:
     """A model for each task; settings and rounds, the same for all, by the loss of all their rows.
 
-    A task's own few held-out rows would choose by chance. The models grow side by side, `patience`
-    rounds at a time, until a whole step of all of them brought nothing.
+    A task's own few held-out rows would choose by chance. The models grow side by side,
+    `early_stopping_rounds` rounds at a time, until a whole step of all of them brought nothing.
     """
     budget = replace(budget, threads=1)  # a second thread has nothing to do on so few rows
     inner, valid = train.inner(seed)
@@ -94,14 +94,16 @@ def independent(train: Rows, seed: int, budget: Budget) -> Fitted:
         params = xgboost_params(train, setting, seed, budget)
         boosters: list[xgboost.Booster | None] = [None] * train.n_tasks
         curve = np.empty(0)
-        while len(curve) < budget.rounds and len(curve) - budget.patience <= _best(curve):
-            step = np.zeros(budget.patience)
+        while len(curve) < budget.rounds and len(curve) - budget.early_stopping_rounds <= _best(
+            curve
+        ):
+            step = np.zeros(budget.early_stopping_rounds)
             for task, (fit, held_out) in enumerate(pairs):
                 watched: dict[str, dict[str, list[float]]] = {}
                 boosters[task] = xgboost.train(
                     params,
                     fit,
-                    budget.patience,
+                    budget.early_stopping_rounds,
                     evals=[(held_out, "valid")] if held_out.num_row() else (),
                     evals_result=watched,
                     xgb_model=boosters[task],
@@ -171,7 +173,7 @@ def lightgbm_category(train: Rows, seed: int, budget: Budget) -> Fitted:
             fit,
             budget.rounds,
             valid_sets=[fit.create_valid(category(valid)[0], valid.y)],
-            callbacks=[lightgbm.early_stopping(budget.patience, verbose=False)],
+            callbacks=[lightgbm.early_stopping(budget.early_stopping_rounds, verbose=False)],
         )
         (score,) = booster.best_score["valid_0"].values()
         return score, booster.best_iteration
@@ -217,7 +219,7 @@ def catboost_category(train: Rows, seed: int, budget: Budget) -> Fitted:
 
     def stop_early(depth: int, budget: Budget) -> tuple[float, int]:
         fitted = model(depth, budget, budget.rounds)
-        fitted.fit(inner, eval_set=valid, early_stopping_rounds=budget.patience)
+        fitted.fit(inner, eval_set=valid, early_stopping_rounds=budget.early_stopping_rounds)
         score = min(next(iter(fitted.get_evals_result()["validation"].values())))
         return score, fitted.tree_count_
 

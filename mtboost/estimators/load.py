@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,9 @@ def _from_parts(metadata: dict[str, Any], members: Mapping[str, bytes]) -> Any:
     """Raises if anything does not fit."""
     if "estimator" in metadata:
         content = unpack(metadata, members)
-        estimator = _KINDS[content["estimator"]](**content["parameters"])
+        with warnings.catch_warnings():  # parameters may have their old names
+            warnings.simplefilter("ignore", FutureWarning)
+            estimator = _KINDS[content["estimator"]](**content["parameters"])
         estimator._set_from_file(content)
         return estimator
     model = MultiTaskModel(**from_parts(metadata, members))

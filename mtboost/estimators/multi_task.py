@@ -16,6 +16,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import (
     accuracy,
     check_classes,
@@ -79,6 +80,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
 
     model_: MultiTaskModel
 
+    @renamed(patience="early_stopping_rounds")
     def __init__(
         self,
         *,
@@ -110,7 +112,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         symmetric_trees: bool | None = None,
         random_strength: float | None = None,
         task: str | int | None = None,
-        patience: int | None = 20,
+        early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
         eval_metric: str | Metric | None = None,
         validation_fraction: float | Literal["auto"] = "auto",
@@ -153,7 +155,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         self.symmetric_trees = symmetric_trees
         self.random_strength = random_strength
         self.task = task
-        self.patience = patience
+        self.early_stopping_rounds = early_stopping_rounds
         self.min_delta = min_delta
         self.eval_metric = eval_metric
         self.validation_fraction = validation_fraction
@@ -255,7 +257,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             backend=self.backend,
             params=self._library_parameters(library),
             num_boost_round=n_estimators,
-            patience=self.patience,
+            early_stopping_rounds=self.early_stopping_rounds,
             min_delta=self.min_delta,
             eval_metric=self.eval_metric,
             eval_set=eval_set,
@@ -426,7 +428,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Column of `X` that holds the task of each row: its name, or its position in an array. It is
         no feature. scikit-learn's scorers cannot pass the tasks to ``predict``, so this is the form
         for ``cross_val_score``, ``GridSearchCV`` and the like.
-    patience : int or None, default=20
+    early_stopping_rounds : int or None, default=20
         Rounds without improvement after which a task quits the common model, and a specific model
         ends. None: all tasks use all rounds of both stages, see :func:`mtboost.fit`.
     min_delta : float, default=0.0

@@ -93,7 +93,7 @@ class LightgbmBackend(Backend):
         "metric": "eval_metric",
         "num_threads": "n_threads",
         "num_iterations": "num_boost_round",
-        "early_stopping_round": "patience",
+        "early_stopping_round": "early_stopping_rounds",
         "early_stopping_min_delta": "min_delta",
         "seed": "seed",
         "categorical_feature": "X",
@@ -276,11 +276,11 @@ class LightgbmBackend(Backend):
                 )
         split = TaskSplit(
             tasks,
-            score=score,
+            split_score=score,
             beta=beta,
             pooling=pooling,
             task_column=None if task_penalty is None else -1,
-            task_penalty=task_penalty or 0.0,
+            task_splits=task_penalty or 0.0,
             **Symmetric.arguments(symmetric),
         )
         booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
@@ -307,7 +307,7 @@ class LightgbmBackend(Backend):
             params = {**params, "num_threads": 1, "force_col_wise": True, "force_row_wise": False}
         if symmetric or not is_small:
             one_task = TaskSet.from_labels(None, matrix.num_data())
-            split = TaskSplit(one_task, score="plain", **Symmetric.arguments(symmetric))
+            split = TaskSplit(one_task, split_score="plain", **Symmetric.arguments(symmetric))
             callbacks = [split, *callbacks]
         return _train(params, matrix, n_rounds, objective, valid, callbacks)
 
@@ -317,12 +317,17 @@ class LightgbmBackend(Backend):
         tasks: TaskSet | None,
         *,
         metric: Metric,
-        patience: int | None,
+        early_stopping_rounds: int | None,
         min_delta: float,
         verbose: bool | int = False,
     ) -> TaskQuitting:
         found = TaskQuitting(
-            valid, tasks, metric=metric, patience=patience, min_delta=min_delta, verbose=verbose
+            valid,
+            tasks,
+            metric=metric,
+            early_stopping_rounds=early_stopping_rounds,
+            min_delta=min_delta,
+            verbose=verbose,
         )
         if valid.init_score is None:
             found.fewest_rounds = self.fewest_rounds

@@ -9,6 +9,7 @@ from typing import Any
 import lightgbm
 
 from mtboost.base.checks import check_pairs
+from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import UnsupportedError
 from mtboost.lightgbm import assemble
@@ -24,19 +25,19 @@ class TaskSplit:
     """Grow the trees of ``lightgbm.train`` with a split score over tasks.
 
     The loop, bins, metrics, early stopping and printing stay LightGBM's, and the result is an
-    ordinary ``lightgbm.Booster``. With ``score="plain"`` it equals that of stock training with one
-    thread bit for bit, bags and sampled columns of trees included (of nodes the law of the draws is
-    LightGBM's, the draws are not).
+    ordinary ``lightgbm.Booster``. With ``split_score="plain"`` it equals that of stock training
+    with one thread bit for bit, bags and sampled columns of trees included (of nodes the law of the
+    draws is LightGBM's, the draws are not).
 
     Parameters
     ----------
     task : array-like of shape (n_rows,)
         Task of each row of the training data (of ``lightgbm.cv``: of all its folds): integers,
         strings or categories.
-    score : {"entropy", "variance", "plain"} or callable, default="entropy"
+    split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
         See :func:`mtboost.make_split_score`.
     beta : float or "auto", default="auto"
-        Weight of the variance in ``score="variance"``.
+        Weight of the variance in ``split_score="variance"``.
     pooling : float or "auto", optional
         κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
         value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
@@ -49,8 +50,8 @@ class TaskSplit:
         are known without it.
     task_column : int or str, optional
         Position or name of a category column of the training data that holds the task of each row.
-        A node may then divide the tasks into two groups. Needs ``score="plain"``.
-    task_penalty : float, default=1.0
+        A node may then divide the tasks into two groups. Needs ``split_score="plain"``.
+    task_splits : float, default=1.0
         c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
         their divisions gains by chance is subtracted c times. ``cat_smooth``, ``cat_l2`` and
         ``min_data_per_group`` hold besides. 0 leaves the column a category like others, as in
@@ -58,7 +59,7 @@ class TaskSplit:
     symmetric_trees : bool, default=False
         Whether all nodes of a level have the same cut, the one with the largest sum of gains; a
         node that would gain nothing by it stays whole. With ``max_depth=d`` a tree asks at most d
-        questions (docs/symmetric_trees.md). Needs ``score="plain"``.
+        questions (docs/symmetric_trees.md). Needs ``split_score="plain"``.
     random_strength : float, default=0.0
         ν, noise in the choice of the cuts of symmetric trees: the level takes the cut with the
         largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of
@@ -68,8 +69,8 @@ class TaskSplit:
     Raises
     ------
     ParameterError
-        Of `score`, `beta` or `task_penalty`, or `task_column` or `symmetric_trees` with another
-        score than "plain".
+        Of `split_score`, `beta` or `task_splits`, or `task_column` or `symmetric_trees` with
+        another score than "plain".
     UnsupportedError
         Parameters ask for trees that only LightGBM grows, such as ``boosting="dart"`` or
         ``linear_tree=True``.
@@ -77,7 +78,7 @@ class TaskSplit:
     Examples
     --------
     >>> lightgbm.train(params, train, 200, valid_sets=[valid],
-    ...                callbacks=[TaskSplit(task, score="entropy")])  # doctest: +SKIP
+    ...                callbacks=[TaskSplit(task, split_score="entropy")])  # doctest: +SKIP
 
     References
     ----------
@@ -86,24 +87,25 @@ class TaskSplit:
 
     before_iteration = True
 
+    @renamed(score="split_score", task_penalty="task_splits")
     def __init__(
         self,
         task: Any,
         *,
-        score: Score = "entropy",
+        split_score: Score = "entropy",
         beta: Beta = "auto",
         pooling: PoolingOption | Pooling = None,
         valid_tasks: Sequence[tuple[lightgbm.Dataset, Any]] = (),
         task_column: int | str | None = None,
-        task_penalty: float = 1.0,
+        task_splits: float = 1.0,
         symmetric_trees: bool = False,
         random_strength: float = 0.0,
     ) -> None:
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
-        make_split_score(score, beta)  # refuses here what training would
+        make_split_score(split_score, beta)  # refuses here what training would
         # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
-        self._score, self._beta = score, beta
+        self._score, self._beta = split_score, beta
         self._pooling = check_pooling(pooling)
         self._valid_tasks = [
             (data, TaskSet.from_labels(labels, len(labels)))
@@ -113,8 +115,8 @@ class TaskSplit:
         ]
         #: What the leaves of the last training hold of single tasks.
         self.pooled = PooledTrees(self._pooling)
-        self._task_column = make_task_column(task_column, task_penalty, score)
-        self._symmetric = check_symmetric(symmetric_trees, random_strength, score)
+        self._task_column = make_task_column(task_column, task_splits, split_score)
+        self._symmetric = check_symmetric(symmetric_trees, random_strength, split_score)
         # Before any other callback looks at the booster. lightgbm.train sets what it does not find
         # in the instance.
         self.order = -1_000_000

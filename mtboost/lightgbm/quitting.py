@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.checks import check_type, did_you_mean, listed
+from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.lightgbm.library import (
@@ -55,9 +56,9 @@ class TaskQuitting(TaskWatch):
 
     A callback for ``lightgbm.train`` and the ``fit`` of LightGBM's estimators. After each round the
     metric is evaluated on each task's validation rows. A task without improvement by more than
-    `min_delta` for `patience` rounds in a row quits: its training rows take no part in later trees.
-    Training ends when every task has quit. A task without validation rows on which the metric is
-    defined never quits.
+    `min_delta` for `early_stopping_rounds` rounds in a row quits: its training rows take no part in
+    later trees. Training ends when every task has quit. A task without validation rows on which the
+    metric is defined never quits.
 
     Several tasks need :class:`TaskSplit` beside it, or a :class:`TaskObjective`, which know the
     tasks of the training rows and leave out those that have quit; a single task may be trained by
@@ -72,7 +73,7 @@ class TaskQuitting(TaskWatch):
         Their tasks; None is a single task.
     metric : str or Metric, optional
         See :func:`mtboost.metrics.get_metric`; by default the objective's.
-    patience : int or None, default=20
+    early_stopping_rounds : int or None, default=20
         Rounds without improvement after which a task quits. None only watches: no task quits, and
         all rounds are used.
     min_delta : float, default=0.0
@@ -85,8 +86,8 @@ class TaskQuitting(TaskWatch):
     Attributes
     ----------
     quit_round : dict of task name to int
-        Rounds after which the task's metric was best, or all without patience: rounds of the common
-        model it should use. Tasks without usable validation rows are missing.
+        Rounds after which the task's metric was best, or all without early_stopping_rounds: rounds
+        of the common model it should use. Tasks without usable validation rows are missing.
     history : dict of task name to ndarray of float64, shape (n_rounds + 1,)
         The metric before the first round, where margins are 0 or the ``init_score``, and after
         each.
@@ -110,20 +111,25 @@ class TaskQuitting(TaskWatch):
     zhang2019, section 3.3 (key in docs/papers.md).
     """
 
+    @renamed(patience="early_stopping_rounds")
     def __init__(
         self,
         valid: lightgbm.Dataset | str,
         task: Any = None,
         *,
         metric: str | Metric | None = None,
-        patience: int | None = 20,
+        early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
         verbose: bool | int = False,
         objective: TaskObjective | None = None,
         logger: Callable[[str], None] = print,
     ) -> None:
         super().__init__(
-            metric=metric, patience=patience, min_delta=min_delta, verbose=verbose, logger=logger
+            metric=metric,
+            early_stopping_rounds=early_stopping_rounds,
+            min_delta=min_delta,
+            verbose=verbose,
+            logger=logger,
         )
         if not isinstance(valid, lightgbm.Dataset | str):
             raise DataError(

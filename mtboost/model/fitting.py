@@ -21,6 +21,7 @@ from mtboost.base.checks import (
     check_verbose,
 )
 from mtboost.base.dataset import Dataset, is_column
+from mtboost.base.renamed import renamed
 from mtboost.base.tables import Columns, as_table
 from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
@@ -49,7 +50,7 @@ from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.pooled_leaves import PoolingOption, check_pooling
 from mtboost.trees.split_scores import Beta, Score, make_split_score
 from mtboost.trees.symmetric_trees import check_symmetric
-from mtboost.trees.task_quitting import OnRound, check_min_delta, check_patience
+from mtboost.trees.task_quitting import OnRound, check_early_stopping_rounds, check_min_delta
 
 # Of strategy="auto", where the user says nothing.
 AUTO_LEARNING_RATE = 0.02
@@ -60,6 +61,7 @@ _AUTO_ROUNDS = 2000
 _ROUNDS = 500
 
 
+@renamed(patience="early_stopping_rounds")
 def fit(
     X: Any,
     y: Any,
@@ -76,7 +78,7 @@ def fit(
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int | None = None,
-    patience: int | None = 20,
+    early_stopping_rounds: int | None = 20,
     min_delta: float = 0.0,
     eval_metric: str | Metric | Mapping[Any, str | Metric] | None = None,
     eval_set: Sequence[Any] | None = None,
@@ -117,8 +119,8 @@ def fit(
         other arguments fix and searches the rest: without `split_score` it splits by the plain
         score, without `params` it finds the size of trees and the part of the rows that each sees,
         and the learning rate is .02 (with more than 100,000 rows .1). Rounds are found for all
-        tasks together; `patience` counts them at a rate of .1. Tables with different columns have
-        all of them in the common model.
+        tasks together; `early_stopping_rounds` counts them at a rate of .1. Tables with different
+        columns have all of them in the common model.
     split_score : {"entropy", "variance", "plain"} or callable, optional
         By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
     beta : float or "auto"
@@ -150,7 +152,7 @@ def fit(
         The library's parameters for both stages, such as ``max_depth`` and ``learning_rate``.
     num_boost_round : int, optional
         Most rounds of the common model, by default 500, or 2000 with ``strategy="auto"``.
-    patience : int or None, default=20
+    early_stopping_rounds : int or None, default=20
         Rounds without improvement of its validation metric after which a task quits the common
         model, and a specific model ends. None leaves nothing to single tasks: all use
         `num_boost_round` rounds of the common model and `specific_rounds` of their own, numbers to
@@ -221,7 +223,7 @@ def fit(
     check_choice("strategy", strategy, ("two-stage", "auto"))
     is_auto = strategy == "auto"
     if is_auto:
-        _check_auto(patience, min_delta)
+        _check_auto(early_stopping_rounds, min_delta)
     if is_auto and common_features is None and _has_names(X, feature_names):
         common_features = "all"  # what a task lacks does no harm in trees, and may help the others
     data = Dataset(
@@ -272,7 +274,7 @@ def fit(
         score=score,
         beta=beta,
         rounds=check_count("num_boost_round", num_boost_round, low=1),
-        patience=check_patience(patience),
+        early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
         min_delta=check_min_delta(min_delta),
         specific_params=own_params,
         specific_rounds=check_count("specific_rounds", specific_rounds),
@@ -367,12 +369,12 @@ def _has_names(X: Any, feature_names: Any) -> bool:
     return feature_names is not None or as_table(next(iter(X.values()))).feature_names is not None
 
 
-def _check_auto(patience: object, min_delta: object) -> None:
+def _check_auto(early_stopping_rounds: object, min_delta: object) -> None:
     """Refuse arguments that ``strategy="auto"`` has no use for."""
-    if patience is None:
+    if early_stopping_rounds is None:
         raise ParameterError(
-            "strategy='auto' finds numbers of rounds on the validation rows, and patience=None "
-            "fixes them: pass a number, or strategy='two-stage'."
+            "strategy='auto' finds numbers of rounds on the validation rows, and "
+            "early_stopping_rounds=None fixes them: pass a number, or strategy='two-stage'."
         )
     if min_delta:
         raise ParameterError(
@@ -430,7 +432,7 @@ def _fit_auto(
     stages = replace(
         stages,
         params={"learning_rate": rate, **stages.params},
-        common_patience=stages.patience,
+        common_early_stopping_rounds=stages.early_stopping_rounds,
     )
     with openmp_threads(stages.n_threads):
         plan = plan_sharing(stages, train, judges)

@@ -15,6 +15,7 @@ from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import check_choice, check_count, did_you_mean, listed
 from mtboost.base.dataset import Dataset, is_column, split_task_column
 from mtboost.base.labels import as_base_margin
+from mtboost.base.renamed import renamed
 from mtboost.base.tables import Columns, Table, as_table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
@@ -47,7 +48,7 @@ from mtboost.model.stages.stages import TwoStages
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import TaskLoss, is_classification, is_multiclass
-from mtboost.trees.task_quitting import check_min_delta, check_patience
+from mtboost.trees.task_quitting import check_early_stopping_rounds, check_min_delta
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -399,6 +400,7 @@ class MultiTaskModel:
             self._stage.continued_by(task, self.specific[task]) for task in self.tasks
         )
 
+    @renamed(patience="early_stopping_rounds")
     def add_task(
         self,
         task: TaskName,
@@ -412,7 +414,7 @@ class MultiTaskModel:
         validation_fraction: float = 0.2,
         params: Mapping[str, Any] | None = None,
         specific_rounds: int = 500,
-        patience: int | None = 20,
+        early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
         feature_prior: PriorOption = None,
         objective: str | Callable[..., Any] | None = None,
@@ -440,7 +442,7 @@ class MultiTaskModel:
             With 0 the task uses the common rounds that any task uses, and gets no specific model.
         params : mapping, optional
             The library's parameters for the specific model.
-        specific_rounds, patience, n_threads, seed
+        specific_rounds, early_stopping_rounds, n_threads, seed
             As in :func:`mtboost.fit`.
         min_delta : float, default=0.0
             Smaller improvements of the specific model do not count.
@@ -476,7 +478,7 @@ class MultiTaskModel:
             score="plain",
             beta="auto",
             rounds=0,
-            patience=check_patience(patience),
+            early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
             min_delta=check_min_delta(min_delta),
             specific_params={},
             specific_rounds=check_count("specific_rounds", specific_rounds),

@@ -293,7 +293,7 @@ class Backend(abc.ABC):
         tasks: TaskSet | None,
         *,
         metric: Metric,
-        patience: int | None,
+        early_stopping_rounds: int | None,
         min_delta: float,
         verbose: bool | int = False,
     ) -> TaskWatch:

@@ -74,7 +74,7 @@ def make_task_column(column: int | str | None, penalty: float, score: object) ->
         return None
     if isinstance(column, bool) or not isinstance(column, (int, str)):
         raise TypeError(f"task_column must be the position or name of a column, found {column!r}.")
-    penalty = check_number("task_penalty", penalty, low=0.0)
+    penalty = check_number("task_splits", penalty, low=0.0)
     if score != "plain":
         raise ParameterError(
             f"Task splits need split_score='plain', found {score!r}: a cut between tasks has all "

@@ -30,14 +30,14 @@ class TaskWatch:
         self,
         *,
         metric: str | Metric | None,
-        patience: int | None,
+        early_stopping_rounds: int | None,
         min_delta: float,
         verbose: bool | int,
         logger: Callable[[str], None],
     ) -> None:
         super().__init__()
         self.metric = None if metric is None else get_metric(metric)
-        self._patience = check_patience(patience)
+        self._early_stopping_rounds = check_early_stopping_rounds(early_stopping_rounds)
         self._min_delta = check_min_delta(min_delta)
         self._period = check_verbose(verbose)
         self._logger = logger
@@ -52,7 +52,7 @@ class TaskWatch:
     def quit_round(self) -> dict[TaskName, int]:
         assert self._tasks is not None
         rounds = self._best_round
-        if self._patience is None:
+        if self._early_stopping_rounds is None:
             rounds = np.full_like(rounds, self._n_rounds)
         return {
             name: int(rounds[code])
@@ -125,8 +125,12 @@ class TaskWatch:
 
     def _leave(self) -> Iterator[int]:
         """Codes of the tasks that quit now."""
-        patience = np.inf if self._patience is None else self._patience
-        for code in np.flatnonzero(self._is_active & (self._n_stale >= patience)).tolist():
+        early_stopping_rounds = (
+            np.inf if self._early_stopping_rounds is None else self._early_stopping_rounds
+        )
+        for code in np.flatnonzero(
+            self._is_active & (self._n_stale >= early_stopping_rounds)
+        ).tolist():
             self._is_active[code] = False
             self._left_after[code] = self._n_rounds
             yield code
@@ -176,9 +180,13 @@ def rounds_of_rows(
     return rounds
 
 
-def check_patience(patience: object) -> int | None:
+def check_early_stopping_rounds(early_stopping_rounds: object) -> int | None:
     """Return the rounds without improvement after which a task quits; None if it never does."""
-    return None if patience is None else check_count("patience", patience, low=1, besides="None")
+    return (
+        None
+        if early_stopping_rounds is None
+        else check_count("early_stopping_rounds", early_stopping_rounds, low=1, besides="None")
+    )
 
 
 def check_min_delta(min_delta: object) -> float:

@@ -244,12 +244,12 @@ class XgboostBackend(Backend):
     ) -> tuple[xgboost.Booster, PooledTrees]:
         split = TaskSplit(
             tasks,
-            score=score,
+            split_score=score,
             beta=beta,
             pooling=pooling,
             table=table.native if table else None,
             task_column=None if task_penalty is None else -1,
-            task_penalty=task_penalty or 0.0,
+            task_splits=task_penalty or 0.0,
             **Symmetric.arguments(symmetric),
         )
         booster = xgboost.train(
@@ -291,12 +291,17 @@ class XgboostBackend(Backend):
         tasks: TaskSet | None,
         *,
         metric: Metric,
-        patience: int | None,
+        early_stopping_rounds: int | None,
         min_delta: float,
         verbose: bool | int = False,
     ) -> TaskQuitting:
         return TaskQuitting(
-            valid, tasks, metric=metric, patience=patience, min_delta=min_delta, verbose=verbose
+            valid,
+            tasks,
+            metric=metric,
+            early_stopping_rounds=early_stopping_rounds,
+            min_delta=min_delta,
+            verbose=verbose,
         )
 
     def quit_at(self, left_after: Mapping[TaskName, int]) -> QuitAt:

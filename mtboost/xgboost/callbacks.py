@@ -9,6 +9,7 @@ from typing import Any
 import xgboost
 
 from mtboost.base.checks import check_pairs
+from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import UnsupportedError
 from mtboost.trees.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
@@ -25,18 +26,18 @@ class TaskSplit(xgboost.callback.TrainingCallback):
     """Grow the trees of ``xgboost.train`` with a split score over tasks.
 
     The loop, bins, gradients, metrics, early stopping and printing stay XGBoost's, and the result
-    is an ordinary ``xgboost.Booster``. With ``score="plain"`` it equals that of stock training bit
-    for bit, unless rows or columns are sampled (the law of the draws is XGBoost's, the draws are
-    not).
+    is an ordinary ``xgboost.Booster``. With ``split_score="plain"`` it equals that of stock
+    training bit for bit, unless rows or columns are sampled (the law of the draws is XGBoost's, the
+    draws are not).
 
     Parameters
     ----------
     task : array-like of shape (n_rows,)
         Task of each row of the training matrix: integers, strings or categories.
-    score : {"entropy", "variance", "plain"} or callable, default="entropy"
+    split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
         See :func:`mtboost.make_split_score`.
     beta : float or "auto", default="auto"
-        Weight of the variance in ``score="variance"``.
+        Weight of the variance in ``split_score="variance"``.
     pooling : float or "auto", optional
         κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
         value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
@@ -53,15 +54,15 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         matrix was another number than NaN.
     task_column : int or str, optional
         Position or name of a category column of the training matrix that holds the task of each
-        row. A node may then divide the tasks into two groups. Needs ``score="plain"``.
-    task_penalty : float, default=1.0
+        row. A node may then divide the tasks into two groups. Needs ``split_score="plain"``.
+    task_splits : float, default=1.0
         c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
         their divisions gains by chance is subtracted c times. 0 leaves the column a category like
         others, as in stock training.
     symmetric_trees : bool, default=False
         Whether all nodes of a level have the same cut, the one with the largest sum of gains; a
         node that would gain nothing by it stays whole. With ``max_depth=d`` a tree asks at most d
-        questions (docs/symmetric_trees.md). Needs ``score="plain"``.
+        questions (docs/symmetric_trees.md). Needs ``split_score="plain"``.
     random_strength : float, default=0.0
         ν, noise in the choice of the cuts of symmetric trees: the level takes the cut with the
         largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of
@@ -71,8 +72,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
     Raises
     ------
     ParameterError
-        Of `score`, `beta` or `task_penalty`, or `task_column` or `symmetric_trees` with another
-        score than "plain".
+        Of `split_score`, `beta` or `task_splits`, or `task_column` or `symmetric_trees` with
+        another score than "plain".
     UnsupportedError
         Parameters ask for trees that only XGBoost grows, such as ``tree_method="exact"`` or
         ``booster="dart"``.
@@ -80,33 +81,34 @@ class TaskSplit(xgboost.callback.TrainingCallback):
     Examples
     --------
     >>> xgboost.train(params, dtrain, 200, evals=[(dvalid, "valid")],
-    ...               callbacks=[TaskSplit(task, score="entropy")])  # doctest: +SKIP
+    ...               callbacks=[TaskSplit(task, split_score="entropy")])  # doctest: +SKIP
 
     References
     ----------
     zhang2019, section 3.2; task splits: simm2014 (keys in docs/papers.md).
     """
 
+    @renamed(score="split_score", task_penalty="task_splits")
     def __init__(
         self,
         task: Any,
         *,
-        score: Score = "entropy",
+        split_score: Score = "entropy",
         beta: Beta = "auto",
         pooling: PoolingOption | Pooling = None,
         valid_tasks: Sequence[tuple[xgboost.DMatrix, Any]] = (),
         table: object = None,
         task_column: int | str | None = None,
-        task_penalty: float = 1.0,
+        task_splits: float = 1.0,
         symmetric_trees: bool = False,
         random_strength: float = 0.0,
     ) -> None:
         super().__init__()
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
-        make_split_score(score, beta)  # refuses here what training would
+        make_split_score(split_score, beta)  # refuses here what training would
         # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
-        self._score, self._beta = score, beta
+        self._score, self._beta = split_score, beta
         self._pooling = check_pooling(pooling)
         self._valid_tasks = [
             (matrix, TaskSet.from_labels(labels, matrix.num_row()))
@@ -117,8 +119,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         self._table = table
         #: What the leaves of the last training hold of single tasks.
         self.pooled = PooledTrees(self._pooling)
-        self._task_column = make_task_column(task_column, task_penalty, score)
-        self._symmetric = check_symmetric(symmetric_trees, random_strength, score)
+        self._task_column = make_task_column(task_column, task_splits, split_score)
+        self._symmetric = check_symmetric(symmetric_trees, random_strength, split_score)
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):

@@ -47,7 +47,9 @@ def train_plain(
         params = {**params, "nthread": 1}
     if symmetric or not is_small:
         one_task = TaskSet.from_labels(None, matrix.num_row())
-        split = TaskSplit(one_task, score="plain", table=table, **Symmetric.arguments(symmetric))
+        split = TaskSplit(
+            one_task, split_score="plain", table=table, **Symmetric.arguments(symmetric)
+        )
         callbacks = [split, *callbacks]
     return xgboost.train(
         with_start(params, matrix),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.base.checks import check_type
+from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import UnsupportedError
 from mtboost.metrics import Metric, default_metric
@@ -27,9 +28,9 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     """Watch every task's own validation metric and let tasks quit.
 
     After each round the metric is evaluated on each task's validation rows. A task without
-    improvement by more than `min_delta` for `patience` rounds in a row quits: its training rows
-    take no part in later trees. Training ends when every task has quit. A task without validation
-    rows on which the metric is defined never quits.
+    improvement by more than `min_delta` for `early_stopping_rounds` rounds in a row quits: its
+    training rows take no part in later trees. Training ends when every task has quit. A task
+    without validation rows on which the metric is defined never quits.
 
     Several tasks need :class:`TaskSplit` beside it, or a :class:`TaskObjective` or
     :class:`BalancedSplit`, which know the tasks of the training rows and leave out those that have
@@ -43,7 +44,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         Their tasks; None is a single task.
     metric : str or Metric, optional
         See :func:`mtboost.metrics.get_metric`; by default the objective's.
-    patience : int or None, default=20
+    early_stopping_rounds : int or None, default=20
         Rounds without improvement after which a task quits. None only watches: no task quits, and
         all rounds are used.
     min_delta : float, default=0.0
@@ -56,8 +57,8 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     Attributes
     ----------
     quit_round : dict of task name to int
-        Rounds after which the task's metric was best, or all without patience: trees of the common
-        model it should use. Tasks without usable validation rows are missing.
+        Rounds after which the task's metric was best, or all without early_stopping_rounds: trees
+        of the common model it should use. Tasks without usable validation rows are missing.
     history : dict of task name to ndarray of float64, shape (n_rounds + 1,)
         The metric after 0, 1, ... rounds.
 
@@ -66,20 +67,25 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     zhang2019, section 3.3 (key in docs/papers.md).
     """
 
+    @renamed(patience="early_stopping_rounds")
     def __init__(
         self,
         valid: xgboost.DMatrix,
         task: Any = None,
         *,
         metric: str | Metric | None = None,
-        patience: int | None = 20,
+        early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
         verbose: bool | int = False,
         objective: TaskObjective | BalancedSplit | None = None,
         logger: Callable[[str], None] = xgboost.collective.communicator_print,
     ) -> None:
         super().__init__(
-            metric=metric, patience=patience, min_delta=min_delta, verbose=verbose, logger=logger
+            metric=metric,
+            early_stopping_rounds=early_stopping_rounds,
+            min_delta=min_delta,
+            verbose=verbose,
+            logger=logger,
         )
         check_type("valid", valid, xgboost.DMatrix, "an xgboost.DMatrix")
         if objective is not None:

@@ -93,7 +93,7 @@ def train(
         xgb_model = read_model(xgb_model)
     if obj is None and xgb_model is None:
         library.check_start(params, data)
-    split = TaskSplit(data.tasks, score=score, beta=beta, table=data.common.native)
+    split = TaskSplit(data.tasks, split_score=score, beta=beta, table=data.common.native)
     return xgboost.train(
         with_start(params, matrix),
         matrix,

@@ -21,7 +21,7 @@ X, y = map(np.concatenate, zip(scene(N_ROWS, 1.0), scene(N_ROWS, 2.0), strict=Tr
 TASK = np.repeat(["a", "b"], N_ROWS)
 NEW, NEW_Y = scene(150, 3.0)
 VALID = scene(100, 3.0)
-OPTIONS = {"num_boost_round": 25, "specific_rounds": 20, "patience": 5}
+OPTIONS = {"num_boost_round": 25, "specific_rounds": 20, "early_stopping_rounds": 5}
 
 
 def fitted(library, **options):
@@ -106,9 +106,9 @@ def test_classes_and_weights_are_those_of_the_model(library):
     assert model.predict_proba(VALID[0], task=np.full(100, "new")).shape == (100, 3)
 
 
-def test_without_patience_it_has_all_rounds(library):
-    model = fitted(library, patience=None)
-    model.add_task("new", NEW, NEW_Y, patience=None, specific_rounds=7)
+def test_without_early_stopping_rounds_it_has_all_rounds(library):
+    model = fitted(library, early_stopping_rounds=None)
+    model.add_task("new", NEW, NEW_Y, early_stopping_rounds=None, specific_rounds=7)
     assert model.quit_round["new"] == OPTIONS["num_boost_round"]
     assert library.n_rounds(model.specific["new"]) == 7
 

@@ -253,7 +253,7 @@ def test_what_lightgbm_does_not_have_is_refused(name):
             {"split_score": "plain", "symmetric_trees": True},
             {"split_score": "plain", "symmetric_trees": True},
         ),
-        ({"patience": 1}, {"patience": 1}),
+        ({"early_stopping_rounds": 1}, {"early_stopping_rounds": 1}),
         ({"min_delta": 0.2}, {"min_delta": 0.2}),
         ({"eval_metric": "mae"}, {"eval_metric": "mae"}),
         ({"validation_fraction": 0.4}, {"validation_fraction": 0.4}),
@@ -287,11 +287,11 @@ def test_task_splits_reach_fit():
 
 
 def test_the_number_of_rounds_depends_on_the_strategy(monkeypatch):
-    estimator = MultiTaskRegressor(max_depth=1, specific_rounds=0, patience=None)
+    estimator = MultiTaskRegressor(max_depth=1, specific_rounds=0, early_stopping_rounds=None)
     estimator.fit(NUMBERS, VALUES, task=SHOP)
     assert set(estimator.quit_round_.values()) == {100}
     monkeypatch.setattr("mtboost.model.fitting._AUTO_ROUNDS", 3)
-    estimator.set_params(strategy="auto", patience=5).fit(NUMBERS, VALUES, task=SHOP)
+    estimator.set_params(strategy="auto", early_stopping_rounds=5).fit(NUMBERS, VALUES, task=SHOP)
     assert set(estimator.quit_round_.values()) <= {0, 1, 2, 3}
 
 
@@ -1004,7 +1004,11 @@ def test_importances_are_zero_where_nothing_is_split():
         ({"task": "shop"}, CLASSES, "no column 'shop', for its columns have no names"),
         ({"task": 3}, CLASSES, "no column 3: it has 3"),
         ({"max_depth": -1}, CLASSES, "max_depth"),
-        ({"patience": 0}, CLASSES, "patience must be None or an integer >= 1"),
+        (
+            {"early_stopping_rounds": 0},
+            CLASSES,
+            "early_stopping_rounds must be None or an integer >= 1",
+        ),
         ({"backend": "catboost"}, CLASSES, "backend must be 'xgboost' or 'lightgbm', found 'cat"),
         ({"backend": "lightgbm", "objective": "l2"}, CLASSES, "choose 'binary' or 'multiclass'"),
         ({"backend": "lightgbm", "objective": "binary"}, THREE_CLASSES, "choose 'multiclass'"),

@@ -21,7 +21,12 @@ X = _rng.normal(size=(2 * N_ROWS, N_FEATURES)).astype(np.float32)
 TASK = np.repeat(["a", "b"], N_ROWS)
 Y = 2 * X[:, 3] + np.where(TASK == "a", 1, -1) * X[:, 5] + 0.1 * _rng.normal(size=2 * N_ROWS)
 NAMES = [f"x{feature}" for feature in range(N_FEATURES)]
-OPTIONS = {"num_boost_round": 4, "specific_rounds": 12, "patience": None, "n_threads": 1}
+OPTIONS = {
+    "num_boost_round": 4,
+    "specific_rounds": 12,
+    "early_stopping_rounds": None,
+    "n_threads": 1,
+}
 
 
 def fitted(X=X, y=Y, **options):
@@ -146,7 +151,7 @@ def test_a_new_task_draws_its_features_by_the_common_model():
             new,
             y,
             eval_set=(new, y),
-            patience=None,
+            early_stopping_rounds=None,
             specific_rounds=12,
             feature_prior=prior,
             n_threads=1,

@@ -32,7 +32,7 @@ def fitted(library, table=X, y=Y, task=TASK, **options):
         "params": {"max_depth": 4, "learning_rate": 0.3},
         "num_boost_round": 20,
         "specific_rounds": 0,
-        "patience": None,
+        "early_stopping_rounds": None,
         **options,
     }
     return mtboost.fit(table, y, task=task, backend=library.name, **options)
@@ -54,11 +54,16 @@ def test_opposite_tasks_are_divided(library, splits):
         {},
         {"objective": "binary:logistic"},
         {"pooling": 5.0},
-        {"specific_rounds": 10, "patience": 5},
+        {"specific_rounds": 10, "early_stopping_rounds": 5},
         {"task_splits": 0.5, "refit": True},
         {"task_splits": "descriptors"},
         {"task_splits": "descriptors", "objective": "binary:logistic", "pooling": 5.0},
-        {"task_splits": "descriptors", "specific_rounds": 10, "patience": 5, "refit": True},
+        {
+            "task_splits": "descriptors",
+            "specific_rounds": 10,
+            "early_stopping_rounds": 5,
+            "refit": True,
+        },
         {"task_splits": "descriptors", "symmetric_trees": True},
         {"task_splits": "descriptors", "objective": "multi:softprob"},
     ],

@@ -29,7 +29,7 @@ def test_importance_is_that_of_the_tasks_booster(library, objective, X, kind):
         backend=library.name,
         objective=getattr(library, objective),
         num_boost_round=15,
-        patience=5,
+        early_stopping_rounds=5,
     )
     assert len(set(model.quit_round.values())) > 1
     assert any(model.specific.values())
@@ -82,7 +82,7 @@ def test_gains_are_those_of_a_tasks_own_leaf_values(library, kind, setting, tmp_
         params={"max_depth": 4, "learning_rate": 0.2},
         num_boost_round=40,
         specific_rounds=0,
-        patience=None,
+        early_stopping_rounds=None,
         **OWN_LEAVES[setting],
     )
     shares = np.array([of_columns(model.importance(task, kind), library) for task in range(3)])
@@ -149,7 +149,9 @@ def test_an_unknown_task_has_no_importance():
 
 def test_a_task_without_any_tree_has_no_importance():
     y = np.where(TASKS == 2, _rng.permutation(VALUES) * 100, VALUES)
-    model = mtboost.fit(NUMBERS, y, task=TASKS, num_boost_round=3, specific_rounds=0, patience=1)
+    model = mtboost.fit(
+        NUMBERS, y, task=TASKS, num_boost_round=3, specific_rounds=0, early_stopping_rounds=1
+    )
     without = [task for task, n_rounds in model.quit_round.items() if n_rounds == 0]
     assert without
     assert model.importance(without[0]) == {}

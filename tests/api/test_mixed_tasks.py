@@ -27,7 +27,7 @@ X = np.concatenate([SIGNAL[name] for name in N])
 LABELS = np.concatenate([Y[name] for name in N])
 TASK = np.repeat(list(N), list(N.values()))
 OBJECTIVE = {"spend": "reg:squarederror", "churn": "binary:logistic", "visits": "count:poisson"}
-FAST = {"num_boost_round": 25, "specific_rounds": 10, "patience": 5, "n_threads": 1}
+FAST = {"num_boost_round": 25, "specific_rounds": 10, "early_stopping_rounds": 5, "n_threads": 1}
 NEW = RNG.normal(size=(90, 4))
 
 
@@ -76,7 +76,7 @@ OPTIONS = {
     "leaf values of single tasks": {"pooling": 5.0, "split_score": "plain"},
     "cuts between tasks": {"task_splits": True, "pooling": 5.0, "split_score": "plain"},
     "no specific models": {"specific_rounds": 0},
-    "all rounds": {"patience": None, "num_boost_round": 6, "specific_rounds": 4},
+    "all rounds": {"early_stopping_rounds": None, "num_boost_round": 6, "specific_rounds": 4},
     "plain score": {"split_score": "plain"},
     "refit": {"refit": True},
     "weights": {"weight": RNG.integers(0, 3, len(LABELS)), "task_weight": "balanced"},
@@ -107,7 +107,7 @@ def test_with_no_round_at_all_a_task_is_predicted_by_its_mean(library):
     # What helps nobody: validation labels are those of other rows.
     shuffled = np.concatenate([RNG.permutation(Y[name]) for name in N])
     valid = (RNG.normal(size=X.shape), shuffled, TASK)
-    model = fit(library, eval_set=valid, patience=2, specific_rounds=0)
+    model = fit(library, eval_set=valid, early_stopping_rounds=2, specific_rounds=0)
     model.quit_round.update(dict.fromkeys(N, 0))
     for name, predicted in model.predict(dict.fromkeys(N, NEW)).items():
         np.testing.assert_allclose(predicted, Y[name].mean(), rtol=1e-5)
@@ -235,7 +235,7 @@ def test_the_number_of_threads_changes_nothing(library):
 
 def test_no_loss_drowns_another(library):
     # With gradients as they are, those of spend (about 1000) are all that a common tree sees.
-    model = fit(library, specific_rounds=0, patience=None)
+    model = fit(library, specific_rounds=0, early_stopping_rounds=None)
     scores = {name: report.common_history for name, report in model.reports.items()}
     for name in ("churn", "visits"):
         alone = fit(
@@ -245,7 +245,7 @@ def test_no_loss_drowns_another(library):
             np.full(N[name], name),
             {name: OBJECTIVE[name]},
             specific_rounds=0,
-            patience=None,
+            early_stopping_rounds=None,
             validation_fraction=0.2,
         )
         history = alone.reports[name].common_history
@@ -262,7 +262,7 @@ def test_each_task_quits_by_its_own_metric(library):
         history = model.history[name]["common"] * (-1 if name == "churn" else 1)
         best = 0
         for n_rounds, value in enumerate(history):
-            if n_rounds - best == FAST["patience"] and value >= history[best]:
+            if n_rounds - best == FAST["early_stopping_rounds"] and value >= history[best]:
                 break
             best = n_rounds if value < history[best] else best
         assert model.quit_round[name] == best > 0

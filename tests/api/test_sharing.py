@@ -23,7 +23,7 @@ N_TASKS, N_EACH = 6, 150
 OPTIONS = {
     "num_boost_round": 60,
     "specific_rounds": 40,
-    "patience": 10,
+    "early_stopping_rounds": 10,
     "params": {"max_depth": 3, "learning_rate": 0.2},
 }
 
@@ -228,7 +228,7 @@ def test_independent_models_that_are_far_off_are_of_one_size(library, monkeypatc
 
     fit_specific = TwoStages.fit_specific
     monkeypatch.setattr(TwoStages, "fit_specific", counted)
-    options = {"params": {}, "num_boost_round": 80, "patience": 5}
+    options = {"params": {}, "num_boost_round": 80, "early_stopping_rounds": 5}
     fitted(library, tasks_of(SAME, n_each=40), **options)
     assert len(sizes) == 1
     unrelated = [lambda a, b, c, s=s: s * (a + 3 * b - 2 * c) for s in (2, -3, 1, -2, 3, -1)]
@@ -238,7 +238,9 @@ def test_independent_models_that_are_far_off_are_of_one_size(library, monkeypatc
 
 def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_ones(library):
     small = {**OPTIONS["params"], "learning_rate": 0.02}
-    model = fitted(library, tasks_of(SAME), params=small, num_boost_round=200, patience=5)
+    model = fitted(
+        library, tasks_of(SAME), params=small, num_boost_round=200, early_stopping_rounds=5
+    )
     # 40 rounds in large steps; the losses of those are not told again.
     assert model.report()["quit_round"].max() > 40
     assert len(model.common_losses) <= 12
@@ -342,7 +344,7 @@ def rmse_of(prediction, y):
 # What the user fixes ------------------------------------------------------------------------------
 
 # One size and one part of the rows, few rounds: what is tested is which settings are tried.
-QUICK = {"num_boost_round": 8, "specific_rounds": 4, "patience": 4}
+QUICK = {"num_boost_round": 8, "specific_rounds": 4, "early_stopping_rounds": 4}
 
 
 def tried(library, data=None, **options):
@@ -473,7 +475,7 @@ def test_histories_of_other_steps_are_not_told(library, monkeypatch):
     )
     data = tasks_of(SAME)  # of which independent models are far from the common one
     params = {**OPTIONS["params"], "learning_rate": 0.02}
-    model = fitted(library, data, params=params, num_boost_round=200, patience=3)
+    model = fitted(library, data, params=params, num_boost_round=200, early_stopping_rounds=3)
     assert all(report.specific_rounds for report in model.reports.values())
     curves = [report.specific_history for report in model.reports.values()]
     assert not any(curve.size for curve in curves)
@@ -552,7 +554,7 @@ def test_too_few_rows_to_hold_any_out_are_an_error_that_says_how_many(library, n
     ("options", "message"),
     [
         ({"validation_fraction": 0}, "chooses on validation rows"),
-        ({"patience": None}, "patience=None fixes them"),
+        ({"early_stopping_rounds": None}, "early_stopping_rounds=None fixes them"),
         ({"min_delta": 0.1}, "min_delta is 0.1"),
         ({"eval_metric": "auc"}, "eval_metric='auc' is not known to be a mean over rows"),
         (
@@ -733,11 +735,11 @@ class Quitting:
         self.last_predictions[:] = loss
 
 
-def rounds_until_over(losses, to_beat, patience=10):
+def rounds_until_over(losses, to_beat, early_stopping_rounds=10):
     X, y, task = tasks_of([wave], n_each=2)
     data = mtboost.Dataset(X, y, task=task)
     quitting = Quitting()
-    watch = MeanWatch(quitting, data, data, get_metric("rmse"), patience, to_beat)
+    watch = MeanWatch(quitting, data, data, get_metric("rmse"), early_stopping_rounds, to_beat)
     for n_rounds, loss in enumerate(losses, 1):
         quitting.see(loss)
         if watch.is_over():
@@ -748,7 +750,7 @@ def rounds_until_over(losses, to_beat, patience=10):
 def test_a_model_that_cannot_come_near_the_best_is_stopped():
     slow = 2.0 + 1.0 / np.arange(1, 501)
     assert rounds_until_over(slow, to_beat=np.inf)[0] == 500
-    assert rounds_until_over(slow, to_beat=1.0)[0] == 20  # twice the patience
+    assert rounds_until_over(slow, to_beat=1.0)[0] == 20  # twice the early_stopping_rounds
     # After r rounds it has 1/r to go, which is what it came in the second half of them.
     assert rounds_until_over(slow, to_beat=2.0)[0] == 500
     assert rounds_until_over(slow, to_beat=1.9)[0] in range(20, 30)

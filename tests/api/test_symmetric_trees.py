@@ -48,7 +48,7 @@ def fitted(library, y=Y, **options):
         "params": SAME[library.name],
         "num_boost_round": 8,
         "specific_rounds": 0,
-        "patience": None,
+        "early_stopping_rounds": None,
         **options,
     }
     return mtboost.fit(X, y, task=TASK, backend=library.name, **options)
@@ -75,7 +75,7 @@ def test_a_tree_has_a_cut_for_each_level(library):
 def test_both_libraries_grow_the_same_trees():
     boosters = []
     for module, package in ((xgboost, mtboost.xgboost), (lightgbm, mtboost.lightgbm)):
-        split = package.TaskSplit(TASK, score="plain", symmetric_trees=True)
+        split = package.TaskSplit(TASK, split_score="plain", symmetric_trees=True)
         params = SAME[module.__name__]
         if module is xgboost:
             data = xgboost.DMatrix(X, Y - Y.mean())
@@ -96,7 +96,7 @@ def test_both_libraries_grow_the_same_trees():
         {"objective": "binary:logistic"},
         {"pooling": 5.0},
         {"task_splits": 0.0, "pooling": 5.0},
-        {"specific_rounds": 10, "patience": 5},
+        {"specific_rounds": 10, "early_stopping_rounds": 5},
     ],
     ids=str,
 )
@@ -150,7 +150,12 @@ def test_cuts_with_noise_still_find_what_there_is(library):
 
 def test_the_estimators_have_it(library):
     table = np.column_stack([TASK, X])
-    options = {"split_score": "plain", "specific_rounds": 0, "patience": None, "max_depth": 3}
+    options = {
+        "split_score": "plain",
+        "specific_rounds": 0,
+        "early_stopping_rounds": None,
+        "max_depth": 3,
+    }
     model = mtboost.MultiTaskRegressor(
         backend=library.name,
         task=0,

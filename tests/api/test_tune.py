@@ -20,7 +20,12 @@ N_ROWS = 400
 X = _rng.normal(size=(N_ROWS, 4))
 TASK = np.tile(["a", "a", "a", "b"], N_ROWS // 4)
 Y = X[:, 0] + X[:, 1] + (TASK == "b") * X[:, 2] + _rng.normal(size=N_ROWS)  # stumps are enough
-FEW_ROUNDS = {"num_boost_round": 15, "specific_rounds": 5, "patience": 5, "n_threads": 1}
+FEW_ROUNDS = {
+    "num_boost_round": 15,
+    "specific_rounds": 5,
+    "early_stopping_rounds": 5,
+    "n_threads": 1,
+}
 DEPTHS = {"max_depth": (1, 6)}
 
 
@@ -262,7 +267,12 @@ def hopeless_at_last(trial):
 
 
 def test_a_trial_that_is_behind_is_given_up(tune):
-    options = {"space": hopeless_at_last, "n_trials": 6, "num_boost_round": 60, "patience": 60}
+    options = {
+        "space": hopeless_at_last,
+        "n_trials": 6,
+        "num_boost_round": 60,
+        "early_stopping_rounds": 60,
+    }
     found = tune(**options)
     assert states(found.study) == ["COMPLETE"] * 5 + ["PRUNED"]
     n_reports = [len(trial.intermediate_values) for trial in found.study.trials]
@@ -355,9 +365,10 @@ def test_optuna_is_silent_unless_asked(caplog):
         ({"space": {"seed": (1, 3)}}, ParameterError, "space has 'seed', which must be the same"),
         ({"space": {"eval_metric": ["auc"]}}, ParameterError, "'eval_metric', which must be"),
         (
-            {"space": {"patience": (1, 3)}, "patience": 2},
+            {"space": {"early_stopping_rounds": (1, 3)}, "early_stopping_rounds": 2},
             ParameterError,
-            "space has 'patience', and tune() got patience=: leave one of them out",
+            "space has 'early_stopping_rounds', and tune() got early_stopping_rounds=: leave one "
+            "of them out",
         ),
         (
             {"space": {"eta": (0.1, 0.3)}, "params": {"learning_rate": 0.1}},

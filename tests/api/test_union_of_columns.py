@@ -18,7 +18,7 @@ N_ROWS = 300
 COLUMNS = {"a": ["p", "q", "k"], "b": ["r", "p"], "c": ["k", "q", "r", "s"]}
 UNION = ("p", "q", "k", "r", "s")
 KINDS = ["z", "x", "y"]
-OPTIONS = {"num_boost_round": 20, "specific_rounds": 10, "patience": 5, "n_threads": 1}
+OPTIONS = {"num_boost_round": 20, "specific_rounds": 10, "early_stopping_rounds": 5, "n_threads": 1}
 NUMBERS = {task: [n for n in names if n != "k"] for task, names in COLUMNS.items()}
 
 

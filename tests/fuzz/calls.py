@@ -115,7 +115,14 @@ NUMBERS: tuple[Any, ...] = (
 )
 #: Arguments of which large legal values take long, or much memory.
 LONG = {
-    *("num_boost_round", "specific_rounds", "n_estimators", "patience", "n_trials", "max_steps"),
+    *(
+        "num_boost_round",
+        "specific_rounds",
+        "n_estimators",
+        "early_stopping_rounds",
+        "n_trials",
+        "max_steps",
+    ),
     *("n_steps", "early_stopping_rounds", "n_samples", "n_rows", "n_outputs", "n_noise_outputs"),
     *("n_groups", "group_size", "n_problems", "n_informative", "n_noise", "n_tasks", "n_regions"),
     *("n_labels", "length", "series_length", "scale", "timeout", "n_components", "imbalance"),
@@ -707,7 +714,8 @@ def _models() -> Iterator[Entry]:
                 "validation_fraction": value,
                 "params": parameters(_XGBOOST if kind.startswith("x") else _LIGHTGBM),
                 **dict.fromkeys(
-                    ("specific_rounds", "patience", "min_delta", "n_threads", "seed"), value
+                    ("specific_rounds", "early_stopping_rounds", "min_delta", "n_threads", "seed"),
+                    value,
                 ),
                 "feature_prior": _OTHERS["feature_prior"],
                 "objective": _OBJECTIVES,
@@ -868,7 +876,7 @@ def _plug_ins() -> Iterator[Entry]:
         split = dict.fromkeys(_keywords(module.TaskSplit.__init__), value)
         split |= {
             "task": array(TASK),
-            "score": _OTHERS["split_score"],
+            "split_score": _OTHERS["split_score"],
             "pooling": _OTHERS["pooling"],
         }
         split |= {"symmetric_trees": value, "task_column": one_of(0, -1, "p", 9, 1.5, True, None)}
@@ -905,7 +913,7 @@ def _plug_ins() -> Iterator[Entry]:
             {
                 "task": array(TASK),
                 "metric": _METRICS,
-                **dict.fromkeys(("patience", "min_delta", "verbose"), value),
+                **dict.fromkeys(("early_stopping_rounds", "min_delta", "verbose"), value),
                 "objective": anything,
                 "valid": anything,
             },

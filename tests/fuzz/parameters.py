@@ -71,7 +71,7 @@ _ODD = (
 #: Numbers of rounds or trees: large ones are legal and take long.
 _LONG = {
     *("num_boost_round", "specific_rounds", "n_estimators", "num_iterations"),
-    *("patience", "early_stopping_rounds"),
+    *("early_stopping_rounds", "early_stopping_rounds"),
 }
 _SHORT_ODD = tuple(
     value for value in _ODD if not isinstance(value, int | float) or not 100 < abs(value) < 10**400
@@ -177,7 +177,7 @@ _FIT: dict[str, tuple[Any, ...]] = {
     "symmetric_trees": (False, True),
     "random_strength": (0, 1, 30),
     "num_boost_round": (1, 2, 4),
-    "patience": (1, 5, None),
+    "early_stopping_rounds": (1, 5, None),
     "min_delta": (0, 0.1),
     "eval_metric": (None, "rmse", "mae", "logloss", "auc", "aucpr", "error", "mlogloss", "merror"),
     "validation_fraction": ("auto", 0, 0.3),
@@ -194,9 +194,9 @@ _FIT: dict[str, tuple[Any, ...]] = {
 #: Slow: rarely drawn.
 _RARE_OF_FIT = {"strategy": ("two-stage", "auto"), "baselines": (False, True)}
 _SPLIT: dict[str, tuple[Any, ...]] = {
-    "score": _FIT["split_score"],
+    "split_score": _FIT["split_score"],
     "task_column": (0, 2, "f0"),
-    "task_penalty": (0, 1.0),
+    "task_splits": (0, 1.0),
     **{name: _FIT[name] for name in ("beta", "pooling", "symmetric_trees", "random_strength")},
 }
 _ESTIMATORS: dict[str, tuple[Any, ...]] = {
@@ -230,7 +230,6 @@ _ESTIMATORS: dict[str, tuple[Any, ...]] = {
     "dynamic": (False, True),
     "floor": (0, 0.05, 1),
     "importance_type": ("impurity", "gain"),
-    "n_features": ("sqrt", 1, 2),
     "prior": (None, [1.0, 0.0, 2.0]),
     "random_state": (0, 1),
     "n_jobs": (1, 2, None),

@@ -36,7 +36,7 @@ Run = Callable[[], bytes]
 Moments = Literal["times", "lines"]
 
 #: Seconds after which a run that says nothing is taken for one that hangs.
-PATIENCE = 120.0
+EARLY_STOPPING_ROUNDS = 120.0
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Counts:
     swallowed: int = 0  # the signal came, and the run returned as if it had not
     failed: int = 0  # an exception other than KeyboardInterrupt
     died: int = 0  # the process ended
-    hung: int = 0  # no answer within PATIENCE
+    hung: int = 0  # no answer within EARLY_STOPPING_ROUNDS
     unusable: int = 0  # afterwards the same run failed or gave another result
 
     @property
@@ -109,7 +109,7 @@ def entry_of_fit(backend: str, **options: Any) -> Callable[[], Run]:
 
         X, y, _, task = table()
         given = {"num_boost_round": 10, "specific_rounds": 5, "n_threads": 2, "seed": 1}
-        given |= {"patience": 3, **options}
+        given |= {"early_stopping_rounds": 3, **options}
         return lambda: raw_of_model(mtboost.fit(X, y, task=task, backend=backend, **given))
 
     return make
@@ -159,7 +159,7 @@ def _task_split_xgboost() -> Run:
     valid = xgboost_matrix(y, base_margin=0.1 * X[:, 1], ref=matrix)
 
     def run() -> bytes:
-        callbacks = [TaskSplit(task), TaskQuitting(valid, task, patience=3)]
+        callbacks = [TaskSplit(task), TaskQuitting(valid, task, early_stopping_rounds=3)]
         evals = [(matrix, "train"), (valid, "valid")]
         params = {"nthread": 1, "subsample": 0.8}
         return raw(
@@ -182,7 +182,7 @@ def _task_split_lightgbm() -> Run:
     params = {"num_threads": 1, "verbosity": -1}
 
     def run() -> bytes:
-        callbacks = [TaskSplit(task), TaskQuitting(valid, task, patience=3)]
+        callbacks = [TaskSplit(task), TaskQuitting(valid, task, early_stopping_rounds=3)]
         return raw(lightgbm.train(params, data, 20, valid_sets=[valid], callbacks=callbacks))
 
     return run
@@ -200,7 +200,7 @@ def _task_objective_xgboost() -> Run:
 
     def run() -> bytes:
         objective = TaskObjective("reg:squarederror", task, task_weight="balanced", n_threads=1)
-        quitting = TaskQuitting(matrix, task, patience=3, objective=objective)
+        quitting = TaskQuitting(matrix, task, early_stopping_rounds=3, objective=objective)
         return raw(
             xgboost.train(
                 {"nthread": 1},
@@ -230,7 +230,9 @@ def _task_objective_lightgbm() -> Run:
     def run() -> bytes:
         objective = TaskObjective("regression", task, task_weight="balanced", n_threads=1)
         params = {"num_threads": 1, "verbosity": -1, "objective": objective}
-        quitting = TaskQuitting(data, task, metric="rmse", patience=3, objective=objective)
+        quitting = TaskQuitting(
+            data, task, metric="rmse", early_stopping_rounds=3, objective=objective
+        )
         return raw(
             lightgbm.train(params, data, 30, valid_sets=[data], feval=by_task, callbacks=[quitting])
         )
@@ -709,7 +711,7 @@ class Child:
     def _next(self) -> list[str] | None:
         """Words of the next answer; None if the process has ended."""
         try:
-            answer = self._answers.get(timeout=PATIENCE)
+            answer = self._answers.get(timeout=EARLY_STOPPING_ROUNDS)
         except queue.Empty:
             raise TimeoutError from None
         return answer.split() or None

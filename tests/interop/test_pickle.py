@@ -37,7 +37,7 @@ def test_the_pickle_of_a_booster_needs_no_mtboost(example_with_categories):
 @pytest.mark.parametrize("score", ["plain", "entropy", "variance"])
 def test_an_estimator_of_xgboost_is_copied_with_its_task_split(make_copy, score):
     estimator = xgboost.XGBClassifier(
-        n_estimators=5, n_jobs=1, callbacks=[TaskSplit(TASK, score=score)]
+        n_estimators=5, n_jobs=1, callbacks=[TaskSplit(TASK, split_score=score)]
     )
     X, y = NUMBERS.to_numpy(), LABELS["yes or no"]
     expected = estimator.fit(X, y).predict_proba(X)

@@ -149,8 +149,13 @@ def test_much_pooling_is_the_pooled_model(library, own):
         {"objective": "reg:absoluteerror"},
         {"split_score": "entropy"},
         {"params": {"subsample": 0.7, "colsample_bytree": 0.5}},
-        {"validation_fraction": 0.3, "specific_rounds": 10, "patience": 3},
-        {"validation_fraction": 0.3, "specific_rounds": 10, "patience": 3, "refit": True},
+        {"validation_fraction": 0.3, "specific_rounds": 10, "early_stopping_rounds": 3},
+        {
+            "validation_fraction": 0.3,
+            "specific_rounds": 10,
+            "early_stopping_rounds": 3,
+            "refit": True,
+        },
     ],
     ids=str,
 )
@@ -251,7 +256,7 @@ def test_the_same_bytes_for_any_number_of_threads(library, tmp_path):
 def test_xgboost_train_evaluates_each_task_by_its_own_values():
     train, valid = xgboost.QuantileDMatrix(X, Y), xgboost.DMatrix(X_NEW, Y_NEW)
     split = mtboost.xgboost.TaskSplit(
-        TASK, score="plain", pooling=2.0, valid_tasks=[(valid, TASK_NEW)]
+        TASK, split_score="plain", pooling=2.0, valid_tasks=[(valid, TASK_NEW)]
     )
     history = {}
     booster = xgboost.train(
@@ -276,7 +281,7 @@ def test_lightgbm_train_evaluates_each_task_by_its_own_values():
     train = lightgbm.Dataset(X, Y)
     valid = lightgbm.Dataset(X_NEW, Y_NEW, reference=train)
     split = mtboost.lightgbm.TaskSplit(
-        TASK, score="plain", pooling=2.0, valid_tasks=[(valid, TASK_NEW)]
+        TASK, split_score="plain", pooling=2.0, valid_tasks=[(valid, TASK_NEW)]
     )
     history = {}
     booster = lightgbm.train(
@@ -311,7 +316,7 @@ def test_monotone_constraints_would_not_hold_for_a_tasks_own_values(library):
 
 
 def test_an_unknown_task_has_no_booster():
-    split = mtboost.xgboost.TaskSplit(TASK, score="plain", pooling=2.0)
+    split = mtboost.xgboost.TaskSplit(TASK, split_score="plain", pooling=2.0)
     booster = xgboost.train({}, xgboost.DMatrix(X, Y), 2, callbacks=[split])
     with pytest.raises(DataError, match="99"):
         split.booster(booster, 99)

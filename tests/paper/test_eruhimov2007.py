@@ -37,7 +37,7 @@ def test_on_signum_a_prior_beats_all_features_and_dynamic_sampling(n_train):
     prior = IMPORTANCE**2
     error = mean_errors(
         {
-            "GBT": PriorSamplingRegressor(n_features=None, random_state=0),
+            "GBT": PriorSamplingRegressor(max_features=None, random_state=0),
             "DFS": PriorSamplingRegressor(dynamic=True, random_state=0),
             "PFS": PriorSamplingRegressor(prior=prior, random_state=0),
         },
@@ -50,7 +50,7 @@ def test_on_signum_a_prior_beats_all_features_and_dynamic_sampling(n_train):
 def test_on_signum_the_prior_alone_is_best_for_few_rows_only():
     prior = IMPORTANCE**2
     models = {
-        "PFS1": PriorSamplingRegressor(prior=prior, n_features=1, random_state=0),
+        "PFS1": PriorSamplingRegressor(prior=prior, max_features=1, random_state=0),
         "PFS": PriorSamplingRegressor(prior=prior, random_state=0),
     }
     few, many = (mean_errors(models, signum, n_train) for n_train in (20, 400))
@@ -66,11 +66,11 @@ def test_few_of_many_columns_are_found_through_other_problems():
         return X, X[:, :4] @ rng.uniform(size=4)
 
     rng = np.random.default_rng(0)
-    others = [PriorSamplingRegressor(n_features=None).fit(*linear(rng, 100)) for _ in range(9)]
+    others = [PriorSamplingRegressor(max_features=None).fit(*linear(rng, 100)) for _ in range(9)]
     prior = np.mean([model.feature_importances_ for model in others], axis=0)
     error = mean_errors(
         {
-            "GBT": PriorSamplingRegressor(n_features=None, random_state=0),
+            "GBT": PriorSamplingRegressor(max_features=None, random_state=0),
             "DFS": PriorSamplingRegressor(dynamic=True, random_state=0),
             "PFS": PriorSamplingRegressor(prior=prior, random_state=0),
         },

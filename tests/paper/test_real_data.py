@@ -50,7 +50,7 @@ def test_139_schools_learn_from_each_other(score):
         split_score=score,
         params={"max_depth": 2, "eta": 0.1},
         num_boost_round=150,
-        patience=None,
+        early_stopping_rounds=None,
         specific_params={"max_depth": 1, "reg_lambda": 50},
         specific_rounds=25,
         validation_fraction=0,

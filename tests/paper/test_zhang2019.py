@@ -52,7 +52,7 @@ def fit(X=X, y=Y, *, task=TASK, library=XGBOOST, eval_set=None, **options):
         "backend": library.name,
         "num_boost_round": 15,
         "specific_rounds": 10,
-        "patience": 4,
+        "early_stopping_rounds": 4,
         "params": PARAMS,
         "n_threads": 1,
         **options,
@@ -73,7 +73,7 @@ def planted_metric(values, *, greater_is_better=False):
     )
 
 
-def quit_by_rule(values, patience, min_delta=0.0, greater_is_better=False):
+def quit_by_rule(values, early_stopping_rounds, min_delta=0.0, greater_is_better=False):
     """(quit round, round after which the task took no part or None), read off section 3.3."""
     sign = -1 if greater_is_better else 1
     best, best_round, n_stale = np.nan, 0, 0
@@ -82,7 +82,7 @@ def quit_by_rule(values, patience, min_delta=0.0, greater_is_better=False):
             best, best_round, n_stale = value, n_rounds, 0
         else:
             n_stale += 1
-        if n_stale >= patience:
+        if n_stale >= early_stopping_rounds:
             return best_round, n_rounds
     return best_round, None
 
@@ -103,32 +103,34 @@ def watch(values, n_rounds, *, score="entropy", **options):
         {**PARAMS, "nthread": 1},
         xgboost.QuantileDMatrix(X, Y),
         n_rounds,
-        callbacks=[TaskSplit(TASK, score=score), quitting],
+        callbacks=[TaskSplit(TASK, split_score=score), quitting],
     )
     return booster.num_boosted_rounds(), quitting
 
 
-# values after 0, 1, ... rounds; patience; expected quit round; rounds it took part in
+# values after 0, 1, ... rounds; early_stopping_rounds; expected quit round; rounds it took part in
 PLANTED = {
     "best after two rounds": ([5, 4, 3, 3, 3, 1, 0], 2, 2, 4),
     "never better than before the first tree": ([1, 2, 3, 2, 1, 0, 0], 4, 0, 4),
     "impatient": ([5, 4, 4, 3, 2, 1, 0], 1, 1, 2),
     "an equal value is no improvement": ([5, 5, 5, 5, 1, 1, 1], 3, 0, 3),
     "better just in time": ([5, 6, 6, 4, 6, 6, 3], 3, 6, None),
-    "patience not reached at the end": ([5, 4, 3, 2, 3, 3, 3], 4, 3, None),
+    "early_stopping_rounds not reached at the end": ([5, 4, 3, 2, 3, 3, 3], 4, 3, None),
     "undefined in between": ([5, 4, np.nan, np.nan, np.nan, 1, 1], 3, 1, 4),
     "undefined at first": ([np.nan, np.nan, np.nan, 4, 5, 5, 5], 2, 3, 5),
 }
 
 
 @pytest.mark.parametrize(
-    ("values", "patience", "quit_round", "left_after"), PLANTED.values(), ids=PLANTED
+    ("values", "early_stopping_rounds", "quit_round", "left_after"), PLANTED.values(), ids=PLANTED
 )
-def test_a_task_quits_after_patience_rounds_without_improvement(
-    values, patience, quit_round, left_after
+def test_a_task_quits_after_early_stopping_rounds_rounds_without_improvement(
+    values, early_stopping_rounds, quit_round, left_after
 ):
     improving = [10, 9, 8, 7, 6, 5, 4]
-    n_rounds, quitting = watch({"a": values, "b": improving}, 6, patience=patience)
+    n_rounds, quitting = watch(
+        {"a": values, "b": improving}, 6, early_stopping_rounds=early_stopping_rounds
+    )
     assert n_rounds == 6
     assert quitting.quit_round == {"a": quit_round, "b": 6}
     assert quitting.left_after == ({} if left_after is None else {"a": left_after})
@@ -139,10 +141,12 @@ def test_a_task_quits_after_patience_rounds_without_improvement(
 
 @pytest.mark.parametrize("greater_is_better", [False, True])
 @pytest.mark.parametrize("min_delta", [0.0, 1.5])
-@pytest.mark.parametrize("patience", [1, 2, 5])
-def test_planted_histories_give_the_rounds_of_the_rule(patience, min_delta, greater_is_better):
-    rng = np.random.default_rng(patience)
-    rule = (patience, min_delta, greater_is_better)
+@pytest.mark.parametrize("early_stopping_rounds", [1, 2, 5])
+def test_planted_histories_give_the_rounds_of_the_rule(
+    early_stopping_rounds, min_delta, greater_is_better
+):
+    rng = np.random.default_rng(early_stopping_rounds)
+    rule = (early_stopping_rounds, min_delta, greater_is_better)
     for _ in range(4):
         values = {name: rng.integers(0, 9, 13).astype(float) for name in N_VALID}
         expected = {name: quit_by_rule(of_task, *rule) for name, of_task in values.items()}
@@ -151,7 +155,7 @@ def test_planted_histories_give_the_rounds_of_the_rule(patience, min_delta, grea
         n_rounds, quitting = watch(
             values,
             12,
-            patience=patience,
+            early_stopping_rounds=early_stopping_rounds,
             min_delta=min_delta,
             greater_is_better=greater_is_better,
         )
@@ -162,7 +166,9 @@ def test_planted_histories_give_the_rounds_of_the_rule(patience, min_delta, grea
 
 def test_a_task_whose_metric_is_never_defined_never_quits():
     worse = [1.0, 2, 3, 4, 5, 6, 7]
-    n_rounds, quitting = watch({"a": worse, "b": [np.nan] * 7, "c": worse}, 6, patience=2)
+    n_rounds, quitting = watch(
+        {"a": worse, "b": [np.nan] * 7, "c": worse}, 6, early_stopping_rounds=2
+    )
     assert n_rounds == 6, "task 'b' goes on to the last round"
     assert quitting.left_after == {"a": 2, "c": 2}
     assert quitting.quit_round == {"a": 0, "c": 0}
@@ -175,7 +181,7 @@ def test_one_task_with_one_class_never_quits_by_auc():
         y=Y > 0,
         objective="binary:logistic",
         eval_metric="auc",
-        patience=1,
+        early_stopping_rounds=1,
         num_boost_round=8,
         eval_set=(X_VALID[rows], is_positive[rows], TASK_VALID[rows]),
     )
@@ -214,8 +220,12 @@ def test_rows_of_a_task_that_has_quit_take_no_part(score, params):
     whole = xgboost.QuantileDMatrix(X, Y, weight=weight)
     rows = TASK == "b"
     valid = xgboost.DMatrix(X_VALID[:1], Y_VALID[:1])
-    quitting = TaskQuitting(valid, ["b"], metric=planted_metric({1: range(9)}), patience=3)
-    booster = xgboost.train(params, whole, 6, callbacks=[TaskSplit(TASK, score=score), quitting])
+    quitting = TaskQuitting(
+        valid, ["b"], metric=planted_metric({1: range(9)}), early_stopping_rounds=3
+    )
+    booster = xgboost.train(
+        params, whole, 6, callbacks=[TaskSplit(TASK, split_score=score), quitting]
+    )
     assert quitting.left_after == {"b": 3}
 
     others = xgboost.QuantileDMatrix(
@@ -225,7 +235,7 @@ def test_rows_of_a_task_that_has_quit_take_no_part(score, params):
         base_margin=booster[:3].predict(xgboost.DMatrix(X[~rows]), output_margin=True),
         ref=whole,
     )
-    split = TaskSplit(TASK[~rows], score=score)
+    split = TaskSplit(TASK[~rows], split_score=score)
     alone = xgboost.train(params, others, 3, callbacks=[split])
     for number, (found, expected) in enumerate(zip(trees(booster)[3:], trees(alone), strict=True)):
         assert {**found, "id": number} == expected
@@ -307,10 +317,10 @@ def test_constraints_hold_for_the_same_columns_in_a_table_of_other_columns(given
 
 
 def test_specific_rounds_stop_where_the_validation_metric_is_best(library):
-    model = fit(library=library, specific_rounds=40, patience=3)
+    model = fit(library=library, specific_rounds=40, early_stopping_rounds=3)
     for name in model.tasks:
         history = model.history[name]["specific"]
-        best, left_after = quit_by_rule(history, patience=3)
+        best, left_after = quit_by_rule(history, early_stopping_rounds=3)
         booster = model.specific[name]
         assert (library.n_rounds(booster) if booster else 0) == best
         assert len(history) - 1 == (40 if left_after is None else left_after)
@@ -329,12 +339,12 @@ def no_better(n_rows_of_task):
     return Metric("rmse or not", function, greater_is_better=False)
 
 
-def test_without_patience_all_tasks_have_all_rounds_of_both_stages(library):
+def test_without_early_stopping_rounds_all_tasks_have_all_rounds_of_both_stages(library):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 3))
     y = X[:, 0] + rng.normal(size=300)
     task = np.repeat(["a", "b", "c"], 100)
-    options = {"num_boost_round": 30, "specific_rounds": 12, "patience": None}
+    options = {"num_boost_round": 30, "specific_rounds": 12, "early_stopping_rounds": None}
     options["backend"] = library.name
     model = mtboost.fit(X, y, task=task, **options)
     assert set(model.quit_round.values()) == {30}
@@ -369,7 +379,10 @@ def test_zero_specific_rounds_have_a_reason(library):
     n_valid_b = int((TASK_VALID == "b").sum())
     reasons = {
         "no improvement on its validation rows": fit(
-            library=library, eval_metric=no_better(n_valid_b), num_boost_round=1, patience=1
+            library=library,
+            eval_metric=no_better(n_valid_b),
+            num_boost_round=1,
+            early_stopping_rounds=1,
         ),
         "specific_rounds is 0": fit(library=library, specific_rounds=0),
         "no validation rows": fit(library=library, validation_fraction=0),
@@ -501,7 +514,7 @@ def fit_mapping(params=PARAMS, library=XGBOOST):
         params=params,
         num_boost_round=15,
         specific_rounds=10,
-        patience=4,
+        early_stopping_rounds=4,
         n_threads=1,
     )
 
@@ -782,7 +795,7 @@ def test_unknown_tasks_are_refused_or_follow_the_common_model(library):
 
 def test_refitting_trains_the_rounds_found_on_all_rows(library):
     # With the plain score and no task that quits the common model is the library's own.
-    options = {"validation_fraction": 0.3, "patience": 30, "split_score": "plain"}
+    options = {"validation_fraction": 0.3, "early_stopping_rounds": 30, "split_score": "plain"}
     options["library"] = library
     found, refitted = fit(**options), fit(refit=True, **options)
     assert refitted.quit_round == found.quit_round
@@ -802,10 +815,10 @@ def test_refitting_trains_the_rounds_found_on_all_rows(library):
 
 
 def test_refitting_lets_a_task_leave_after_the_round_found(library):
-    options = {"validation_fraction": 0.3, "patience": 2, "split_score": "plain"}
+    options = {"validation_fraction": 0.3, "early_stopping_rounds": 2, "split_score": "plain"}
     options["library"] = library
     found, refitted = fit(**options), fit(refit=True, **options)
-    left = {name: rule[1] for name, rule in rules_of(found, patience=2).items()}
+    left = {name: rule[1] for name, rule in rules_of(found, early_stopping_rounds=2).items()}
     assert left["b"] is not None
     n_rounds = library.n_rounds(found.common)
     assert left["b"] < n_rounds
@@ -816,8 +829,11 @@ def test_refitting_lets_a_task_leave_after_the_round_found(library):
     assert trees[first] != stock[first]
 
 
-def rules_of(model, patience):
-    return {name: quit_by_rule(model.history[name]["common"], patience) for name in model.tasks}
+def rules_of(model, early_stopping_rounds):
+    return {
+        name: quit_by_rule(model.history[name]["common"], early_stopping_rounds)
+        for name in model.tasks
+    }
 
 
 def test_refitting_needs_rows_held_out_by_fit_itself():

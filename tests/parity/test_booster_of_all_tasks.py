@@ -73,7 +73,7 @@ def test_predictions_have_passed_the_link():
 
 
 def test_specific_models():
-    model = fit(split_score="entropy", patience=2)
+    model = fit(split_score="entropy", early_stopping_rounds=2)
     assert any(report.specific_rounds > 0 for report in model.reports.values())
     assert_outputs_are_those_of_the_tasks(model)
 
@@ -81,14 +81,14 @@ def test_specific_models():
 @pytest.mark.parametrize("pooling", [None, 5.0])
 @pytest.mark.parametrize("task_splits", [0.5, "descriptors"])
 def test_nodes_that_divide_tasks(task_splits, pooling):
-    model = fit(task_splits=task_splits, pooling=pooling, patience=None, **SHARED)
+    model = fit(task_splits=task_splits, pooling=pooling, early_stopping_rounds=None, **SHARED)
     booster = assert_outputs_are_those_of_the_tasks(model)
     assert booster.num_boosted_rounds() < n_trees(booster) < N_TASKS * booster.num_boosted_rounds()
     assert booster.num_features() == X.shape[1]
 
 
 def test_rounds_are_those_of_the_tasks():
-    model = fit(task_splits=0.5, patience=None, **SHARED)
+    model = fit(task_splits=0.5, early_stopping_rounds=None, **SHARED)
     found = margins_of(model.booster(), X, iteration_range=(0, 4))
     for output, task in enumerate(model.tasks):
         expected = margins_of(model.booster(task), X, iteration_range=(0, 4))
@@ -145,7 +145,7 @@ def test_it_is_a_booster_like_those_that_xgboost_makes(tmp_path):
 
 
 def test_of_the_plugin():
-    split = TaskSplit(TASK, score="plain", pooling=5.0)
+    split = TaskSplit(TASK, split_score="plain", pooling=5.0)
     matrix = xgboost.QuantileDMatrix(X, Y)
     trained = xgboost.train(PARAMS, matrix, 12, callbacks=[split])
     found = margins_of(split.booster(trained), X)
@@ -179,7 +179,7 @@ def test_several_classes_and_several_objectives_are_refused():
     mixed = fit(y=np.where(TASK == 1, Y > 0, Y), objective=objectives)
     with pytest.raises(UnsupportedError, match="an objective of its own"):
         mixed.booster()
-    split = TaskSplit(TASK, score="plain", pooling=5.0)
+    split = TaskSplit(TASK, split_score="plain", pooling=5.0)
     params = PARAMS | {"objective": "multi:softprob", "num_class": 3}
     trained = xgboost.train(params, xgboost.QuantileDMatrix(X, classes), 2, callbacks=[split])
     with pytest.raises(UnsupportedError, match="several classes"):

@@ -89,7 +89,14 @@ def test_a_task_that_the_common_model_harms_keeps_the_start_score_in_its_first_t
     y, task = Y > 4.5, np.where(np.arange(N) % 4 == 0, "b", "a")
     valid = (X[:350], y[:350], task[:350])
     metric = harmful_for(int((task[:350] == "b").sum()))
-    model = fit(y=y, task=task, objective="binary", eval_metric=metric, eval_set=valid, patience=2)
+    model = fit(
+        y=y,
+        task=task,
+        objective="binary",
+        eval_metric=metric,
+        eval_set=valid,
+        early_stopping_rounds=2,
+    )
     assert model.quit_round["b"] == 1
     assert model.specific["b"] is None
     assert y.mean() < 0.15
@@ -99,7 +106,7 @@ def test_a_task_that_the_common_model_harms_keeps_the_start_score_in_its_first_t
 def test_from_base_margins_a_task_may_use_no_round_at_all():
     start = Y.copy()  # of the validation rows, which nothing learnt from other labels improves
     valid = (X, Y, TASK, None, start)
-    model = fit(y=RNG.permutation(Y), base_margin=start, eval_set=valid, patience=2)
+    model = fit(y=RNG.permutation(Y), base_margin=start, eval_set=valid, early_stopping_rounds=2)
     assert set(model.quit_round.values()) == {0}
     margins = model.predict_margin(X, task=TASK, base_margin=start)
     np.testing.assert_array_equal(margins, start)
@@ -118,7 +125,7 @@ def test_one_against_all_is_not_stopped_by_margins_before_the_start_score():
     # Its probabilities of margin 0 are 1/2 each, which is better than those of three classes of
     # which nothing is known.
     y = RNG.integers(0, 3, N)
-    model = fit(y=y, objective="multiclassova", num_boost_round=60, patience=40)
+    model = fit(y=y, objective="multiclassova", num_boost_round=60, early_stopping_rounds=40)
     for task in model.tasks:
         history = model.history[task]["common"]
         assert history[0] == pytest.approx(np.log(2))
@@ -164,7 +171,7 @@ def test_a_schedule_of_the_learning_rate_is_lightgbms():
 
 
 def test_early_stopping_finds_no_metric():
-    # Tasks stop one by one, by patience.
+    # Tasks stop one by one, by early_stopping_rounds.
     with pytest.raises(ValueError, match="at least one dataset and eval metric is required"):
         fit(callbacks=[lightgbm.early_stopping(3)])
 

@@ -341,7 +341,7 @@ def test_history_is_the_metric_of_the_rounds_so_far(name, start):
     shape = (N, 3) if name == "multiclass" else N
     scores = {} if start is None else {"init_score": np.full(shape, start) * RNG.random(shape)}
     dtrain, valid = datasets(y, **scores)
-    quitting = TaskQuitting(valid, patience=None)
+    quitting = TaskQuitting(valid, early_stopping_rounds=None)
     params = {**(MULTICLASS if name == "multiclass" else QUIET), "objective": name}
     booster = watched(quitting, params, dtrain, valid, 6)
     offset = scores.get("init_score", np.zeros(shape))[VALID]
@@ -398,7 +398,7 @@ def test_an_objective_without_a_metric_needs_one_named():
 )
 def test_the_start_score_has_lightgbms_own_link(params, value):
     dtrain, valid = datasets(init_score=np.full(N, np.sqrt(2)))
-    quitting = TaskQuitting(valid, metric="rmse", patience=None)
+    quitting = TaskQuitting(valid, metric="rmse", early_stopping_rounds=None)
     seen = SeenScores()
     watched(quitting, {**QUIET, **params, "learning_rate": 1e-9}, dtrain, valid, 1, feval=seen)
     np.testing.assert_allclose(seen.scores, value, rtol=1e-7)  # a tree of nothing
@@ -408,7 +408,7 @@ def test_the_start_score_has_lightgbms_own_link(params, value):
 
 def test_training_ends_when_the_task_has_quit():
     dtrain, valid = datasets()
-    quitting = TaskQuitting(valid, patience=3)
+    quitting = TaskQuitting(valid, early_stopping_rounds=3)
     booster = watched(quitting, BINARY, dtrain, valid)
     best = int(np.argmin(quitting.history["all"]))
     assert 0 < best < 50
@@ -420,7 +420,7 @@ def test_training_ends_when_the_task_has_quit():
 
 def test_small_improvements_do_not_count():
     dtrain, valid = datasets()
-    quitting = TaskQuitting(valid, patience=3, min_delta=10.0)
+    quitting = TaskQuitting(valid, early_stopping_rounds=3, min_delta=10.0)
     watched(quitting, BINARY, dtrain, valid)
     assert quitting.quit_round == {"all": 0}
     assert quitting.left_after == {"all": 3}
@@ -438,7 +438,7 @@ def test_tasks_quit_one_by_one():
     for is_new in (True, True, False):  # each training begins with all tasks
         dtrain, valid = datasets()
         if is_new:
-            quitting = TaskQuitting("v", VALID_TASK, patience=3, objective=objective)
+            quitting = TaskQuitting("v", VALID_TASK, early_stopping_rounds=3, objective=objective)
         objective.log.clear()
         booster = watched(quitting, params, dtrain, valid, valid_names=["v"])
         found.append((booster.model_to_string(), quitting.quit_round, quitting.left_after))
@@ -464,7 +464,7 @@ def test_tasks_that_had_quit_are_told_when_another_callback_ended_training():
     stop.order = 99
     objective = Objective("regression", ["no validation rows", *TASK[1:300]])
     dtrain, valid = datasets()
-    options = {"min_delta": 10.0, "patience": 2, "objective": objective}
+    options = {"min_delta": 10.0, "early_stopping_rounds": 2, "objective": objective}
     quitting = TaskQuitting("valid_0", VALID_TASK, **options)
     params = {**QUIET, "objective": objective}
     watched(quitting, params, dtrain, valid, callbacks=[stop])
@@ -480,7 +480,7 @@ def test_rounds_of_a_continued_model_count():
     dtrain, valid = datasets()
     common = lightgbm.train(BINARY, dtrain, 3)
     dtrain, valid = datasets()
-    quitting = TaskQuitting(valid, patience=None)
+    quitting = TaskQuitting(valid, early_stopping_rounds=None)
     booster = watched(quitting, BINARY, dtrain, valid, 2, init_model=common)
     expected = [log_loss(Y[VALID], booster.predict(X[VALID], num_iteration=r)) for r in (3, 4, 5)]
     np.testing.assert_allclose(quitting.history["all"], expected)
@@ -489,7 +489,7 @@ def test_rounds_of_a_continued_model_count():
 
 def test_rounds_that_grew_nothing_do_not_count():
     dtrain, valid = datasets()
-    quitting = TaskQuitting(valid, patience=None)
+    quitting = TaskQuitting(valid, early_stopping_rounds=None)
     params = {**BINARY, "min_gain_to_split": 1e9}
     booster = watched(quitting, params, dtrain, valid, 5)
     assert len(quitting.history["all"]) == 1 + 5
@@ -503,7 +503,7 @@ ORDERS = list(itertools.permutations(range(4)))
 def test_lightgbms_callbacks_work_beside_it_in_any_order(order):
     def run(with_quitting):
         dtrain, valid = datasets()
-        quitting, record = TaskQuitting(valid, patience=25), {}
+        quitting, record = TaskQuitting(valid, early_stopping_rounds=25), {}
         callbacks = [
             quitting,
             lightgbm.early_stopping(20, verbose=False),
@@ -538,7 +538,7 @@ def test_the_round_that_ends_training_is_seen():
 @pytest.mark.skipif(version() < (4, 6), reason="LightGBM 4.5 needs an older scikit-learn")
 def test_estimators_take_it():
     y = np.array(["no", "yes"])[Y.astype(int)]
-    quitting = TaskQuitting("valid_0", patience=3)
+    quitting = TaskQuitting("valid_0", early_stopping_rounds=3)
     model = lightgbm.LGBMClassifier(**QUIET, n_estimators=60)
     model.fit(X[TRAIN], y[TRAIN], eval_set=[(X[VALID], y[VALID])], callbacks=[quitting])
     assert quitting.left_after["all"] == model.booster_.current_iteration() < 60
@@ -549,7 +549,7 @@ def test_estimators_take_it():
 def test_weights_count():
     weight = RNG.random(N) + 0.5
     dtrain, valid = datasets(weight=weight)
-    quitting = TaskQuitting(valid, patience=None)
+    quitting = TaskQuitting(valid, early_stopping_rounds=None)
     booster = watched(quitting, BINARY, dtrain, valid, 3)
     expected = log_loss(Y[VALID], booster.predict(X[VALID]), sample_weight=weight[VALID])
     assert quitting.history["all"][-1] == pytest.approx(expected, rel=1e-6)  # float32 weights
@@ -587,7 +587,7 @@ def test_boosting_that_changes_earlier_trees_is_refused(params):
 
 def test_goss_is_watched_like_gbdt():
     dtrain, valid = datasets()
-    quitting = TaskQuitting(valid, patience=None)
+    quitting = TaskQuitting(valid, early_stopping_rounds=None)
     booster = watched(quitting, {**BINARY, "data_sample_strategy": "goss"}, dtrain, valid, 4)
     expected = log_loss(Y[VALID], booster.predict(X[VALID]))
     assert quitting.history["all"][-1] == pytest.approx(expected, rel=1e-6)
@@ -622,7 +622,7 @@ def test_what_is_neither_a_data_set_nor_a_name_is_refused():
         TaskQuitting((X, Y))
 
 
-@pytest.mark.parametrize("options", [{"patience": 0}, {"min_delta": -1}])
+@pytest.mark.parametrize("options", [{"early_stopping_rounds": 0}, {"min_delta": -1}])
 def test_settings_out_of_range_are_refused(options):
     with pytest.raises(ParameterError, match=next(iter(options))):
         TaskQuitting("valid_0", **options)
@@ -663,7 +663,7 @@ class Grow:
 
 def test_tasks_of_a_growing_booster_quit():
     dtrain, valid = datasets()
-    quitting, grow = TaskQuitting(valid, VALID_TASK, patience=3), Grow()
+    quitting, grow = TaskQuitting(valid, VALID_TASK, early_stopping_rounds=3), Grow()
     booster = watched(quitting, BINARY, dtrain, valid, callbacks=[grow])
     expected = by_task(log_loss, Y[VALID], booster.predict(X[VALID]), VALID_TASK)
     for name, value in expected.items():

@@ -76,7 +76,7 @@ def datasets(objective="regression", labels=None, *, table=X, **fields):
 
 
 def task_split(score="plain", task=TASK):
-    return TaskSplit(task[:N_TRAIN], score=score)
+    return TaskSplit(task[:N_TRAIN], split_score=score)
 
 
 def train(callbacks=(), params=None, n_rounds=8, *, data=None, **options):
@@ -952,7 +952,7 @@ def test_a_subset_of_a_data_set():
         train_set, valid = whole.subset(chosen), whole.subset(others)
         return train(callbacks, data=(train_set, valid), params=RATES)
 
-    found, history = run([TaskSplit(TASK[chosen], score="plain")])
+    found, history = run([TaskSplit(TASK[chosen], split_score="plain")])
     expected, expected_history = run([])
     assert_same(found, expected)
     assert history == expected_history
@@ -984,7 +984,7 @@ def test_the_same_rows_and_columns_are_drawn(params):
         return train_set, lgb.Dataset(X, Y, reference=train_set)
 
     expected, expected_history = train(params=params, data=make_data())
-    split = TaskSplit(np.arange(3000) % 3, score="plain")
+    split = TaskSplit(np.arange(3000) % 3, split_score="plain")
     for n_threads in (1, 2):
         threads = {"num_threads": n_threads}
         found, history = train([split], params={**params, **threads}, data=make_data())
@@ -1001,7 +1001,7 @@ def test_columns_of_nodes_are_drawn_by_the_same_law():
     x = np.random.default_rng(0).normal(size=N_TRAIN)
     data = np.column_stack([x, x])
     params = {**PARAMS, "num_leaves": 2, "feature_fraction_bynode": 0.5, "learning_rate": 0.01}
-    for callbacks in ([], [TaskSplit(np.zeros(N_TRAIN), score="plain")]):
+    for callbacks in ([], [TaskSplit(np.zeros(N_TRAIN), split_score="plain")]):
         booster = lgb.train(params, lgb.Dataset(data, x), 400, callbacks=callbacks)
         share = booster.feature_importance()[0] / 400
         assert abs(share - 0.5) < 4 * 0.5 / np.sqrt(400)  # four standard deviations
@@ -1202,7 +1202,7 @@ def test_two_task_splits_are_refused():
 
 def test_an_unknown_score_is_refused_when_it_is_named():
     with pytest.raises(ParameterError, match="entropi"):
-        TaskSplit(TASK, score="entropi")
+        TaskSplit(TASK, split_score="entropi")
 
 
 @pytest.mark.parametrize(
@@ -1269,7 +1269,7 @@ def test_the_order_of_rows_changes_nothing_if_sums_are_exact(score):
 
     def run(rows):
         data = lgb.Dataset(values[rows], labels[rows])
-        split = TaskSplit(TASK[:N_TRAIN][rows], score=score)
+        split = TaskSplit(TASK[:N_TRAIN][rows], split_score=score)
         params = {**PARAMS, "boost_from_average": False}
         return text(lgb.train(params, data, 1, callbacks=[split]))
 
@@ -1298,7 +1298,7 @@ def test_tasks_that_quit_take_no_part_in_later_rounds():
     rest_set = train_set.subset(staying).construct()
     rest_set.set_init_score(start)
     rest = lgb.train(
-        params, rest_set, 3, callbacks=[TaskSplit(TASK[:N_TRAIN][staying], score="entropy")]
+        params, rest_set, 3, callbacks=[TaskSplit(TASK[:N_TRAIN][staying], split_score="entropy")]
     )
     assert trees(whole)[3:] == trees(rest)
 
@@ -1306,7 +1306,7 @@ def test_tasks_that_quit_take_no_part_in_later_rounds():
 @pytest.mark.parametrize("score", ["plain", "entropy"])
 @pytest.mark.parametrize("objective", ["binary", "regression_l1", "multiclass"])
 def test_quitting_stopping_and_recording_together(objective, score):
-    quitting = TaskQuitting("valid", TASK[N_TRAIN:], patience=3)
+    quitting = TaskQuitting("valid", TASK[N_TRAIN:], early_stopping_rounds=3)
     stopping = lgb.early_stopping(8, verbose=False)
     params = settings_of(objective, learning_rate=0.8)
     booster, history = train(
@@ -1351,7 +1351,7 @@ def cross_validate(callbacks, **options):
 
 
 def test_cross_validation_gives_what_lightgbm_does():
-    found = cross_validate([TaskSplit(TASK, score="plain")], eval_train_metric=True)
+    found = cross_validate([TaskSplit(TASK, split_score="plain")], eval_train_metric=True)
     expected = cross_validate([], eval_train_metric=True)
     ours, boosters = found.pop("cvbooster"), expected.pop("cvbooster")
     assert found == expected

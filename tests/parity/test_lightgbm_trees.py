@@ -50,7 +50,10 @@ def assert_same_model(table: Table, params: dict[str, Any], n_rounds: int = 5) -
     stock = train(table, params | {"num_threads": 1}, n_rounds)
     task = np.zeros(len(table.X), int)
     ours = train(
-        table, params | {"num_threads": 2}, n_rounds, callbacks=[TaskSplit(task, score="plain")]
+        table,
+        params | {"num_threads": 2},
+        n_rounds,
+        callbacks=[TaskSplit(task, split_score="plain")],
     )
     assert type(ours) is lgb.Booster
     assert model(ours) == model(stock)

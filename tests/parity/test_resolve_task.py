@@ -29,7 +29,7 @@ def labels_for(objective):
 
 
 def train(library, table, *, codes=CODES, y=Y, **params):
-    split = {"task": codes, "score": "plain", "task_column": -1, "task_penalty": 0.5}
+    split = {"task": codes, "split_score": "plain", "task_column": -1, "task_splits": 0.5}
     return library.train(with_tasks(table, codes, NAMES), y, params, split=split)
 
 
@@ -89,7 +89,7 @@ def test_a_tree_that_only_divides_tasks_becomes_a_leaf(library):
 
 @both_libraries
 def test_a_booster_without_task_splits_only_loses_its_column(library):
-    split = {"task": CODES, "score": "plain", "task_column": -1, "task_penalty": 1e9}
+    split = {"task": CODES, "split_score": "plain", "task_column": -1, "task_splits": 1e9}
     without = library.train(X, Y, {})
     with_column = library.train(with_tasks(X, CODES, NAMES), Y, {}, split=split)
     resolved = library.resolve(with_column, 0)

@@ -30,7 +30,7 @@ def names(n_tasks):
 def trained(library, n_tasks, *, params=(), table=None, y=None, **split):
     X, labels, codes = make_rows(n_tasks=n_tasks)
     table = with_tasks(X, codes, names(n_tasks)) if table is None else table
-    own = {"task": codes, "score": "plain", **split} if split else None
+    own = {"task": codes, "split_score": "plain", **split} if split else None
     return library.train(table, labels if y is None else y, dict(params), split=own)
 
 
@@ -39,7 +39,7 @@ def trained(library, n_tasks, *, params=(), table=None, y=None, **split):
 @both_libraries
 def test_without_a_penalty_training_is_stock_training(library, n_tasks):
     stock = trained(library, n_tasks)
-    free = trained(library, n_tasks, task_column="task", task_penalty=0.0)
+    free = trained(library, n_tasks, task_column="task", task_splits=0.0)
     assert library.raw(free) == library.raw(stock)
     assert any(3 in features for features in library.features_of_trees(stock))
 
@@ -47,8 +47,8 @@ def test_without_a_penalty_training_is_stock_training(library, n_tasks):
 @pytest.mark.parametrize("column", ["task", 3, -1])
 @both_libraries
 def test_a_column_may_be_named_or_counted(library, column):
-    expected = trained(library, 10, task_column="task", task_penalty=0.5)
-    assert library.raw(trained(library, 10, task_column=column, task_penalty=0.5)) == library.raw(
+    expected = trained(library, 10, task_column="task", task_splits=0.5)
+    assert library.raw(trained(library, 10, task_column=column, task_splits=0.5)) == library.raw(
         expected
     )
 
@@ -78,7 +78,7 @@ def test_many_tasks_are_divided_in_the_middle(library):
     params = {"max_depth": 1} if library.name == "xgboost" else {"num_leaves": 2}
     n_values = {}
     for penalty in (0.0, 1.0):
-        split = {"task": codes, "score": "plain", "task_column": 1, "task_penalty": penalty}
+        split = {"task": codes, "split_score": "plain", "task_column": 1, "task_splits": penalty}
         booster = library.train(table, y, params, n_rounds=1, split=split, categories=(1,))
         margins = library.margins(booster, table, categories=(1,))
         n_values[penalty] = [len(np.unique(margins[codes % 2 == half])) for half in (0, 1)]
@@ -100,7 +100,7 @@ def test_rows_go_where_xgboosts_booster_sends_them():
         evals=[(matrix, "train")],
         custom_metric=lambda margins, _: ("seen", float(not seen.append(margins.copy()))),
         verbose_eval=False,
-        callbacks=[mtboost.xgboost.TaskSplit(codes, score="plain", task_column="task")],
+        callbacks=[mtboost.xgboost.TaskSplit(codes, split_score="plain", task_column="task")],
     )
     assert_array_equal(library.margins(booster, table), seen[-1])
     assert any(3 in features for features in library.features_of_trees(booster))
@@ -118,7 +118,7 @@ def test_rows_go_where_lightgbms_booster_sends_them():
         5,
         valid_sets=[data],
         feval=lambda margins, _: ("seen", float(not seen.append(margins.copy())), True),
-        callbacks=[mtboost.lightgbm.TaskSplit(codes, score="plain", task_column="task")],
+        callbacks=[mtboost.lightgbm.TaskSplit(codes, split_score="plain", task_column="task")],
     )
     # The start score is added first during training, and with the first tree afterwards.
     assert_allclose(library.margins(booster, table), seen[-1], rtol=1e-13)
@@ -127,7 +127,7 @@ def test_rows_go_where_lightgbms_booster_sends_them():
 
 def test_an_unknown_task_follows_the_heavier_side():
     library = LIBRARIES[0]  # a model of LightGBM has no default direction for categories
-    booster = trained(library, 12, task_column="task", task_penalty=0.5)
+    booster = trained(library, 12, task_column="task", task_splits=0.5)
     document = mtboost.xgboost.assemble.read_document(booster)
     directions = []
     for tree in mtboost.xgboost.assemble.trees_of(document):
@@ -144,7 +144,7 @@ def test_the_unit_of_the_labels_changes_no_tree(library):
     """σ² has the unit of the gains. By powers of two, so that all roundings are the same."""
     X, y, codes = make_rows(n_tasks=12)
     table = with_tasks(X, codes, names(12))
-    split = {"task": codes, "score": "plain", "task_column": "task"}
+    split = {"task": codes, "split_score": "plain", "task_column": "task"}
     params = {"base_score": 0.0} if library.name == "xgboost" else {"boost_from_average": False}
     boosters = [library.train(table, factor * y, params, split=split) for factor in (1, 8)]
     one, eight = (library.margins(booster, table) for booster in boosters)
@@ -158,21 +158,21 @@ def test_the_unit_of_the_labels_changes_no_tree(library):
 def test_another_score_is_refused(library):
     for score in ("entropy", "variance", lambda s, gains: s):
         with pytest.raises(ParameterError, match="Task splits need split_score='plain'"):
-            CALLBACKS[library.name]([0, 1], score=score, task_column=0)
+            CALLBACKS[library.name]([0, 1], split_score=score, task_column=0)
 
 
 @pytest.mark.parametrize("penalty", [-1.0, np.nan, np.inf, "1"])
 @both_libraries
 def test_a_penalty_is_a_number(library, penalty):
-    with pytest.raises(ParameterError, match="task_penalty must be a finite number >= 0"):
-        CALLBACKS[library.name]([0, 1], score="plain", task_column=0, task_penalty=penalty)
+    with pytest.raises(ParameterError, match="task_splits must be a finite number >= 0"):
+        CALLBACKS[library.name]([0, 1], split_score="plain", task_column=0, task_splits=penalty)
 
 
 @pytest.mark.parametrize("column", [1.0, True, ("task",)])
 @both_libraries
 def test_a_column_is_a_name_or_a_number(library, column):
     with pytest.raises(TypeError, match="must be the position or name of a column"):
-        CALLBACKS[library.name]([0, 1], score="plain", task_column=column)
+        CALLBACKS[library.name]([0, 1], split_score="plain", task_column=column)
 
 
 @both_libraries
@@ -201,6 +201,6 @@ def test_rows_without_a_task_are_refused():
 def test_a_single_task_is_never_divided(library):
     X, y, _ = make_rows()
     table = X.assign(task=pd.Categorical(["only"] * len(X)))
-    split = {"task": np.zeros(len(X), int), "score": "plain", "task_column": "task"}
+    split = {"task": np.zeros(len(X), int), "split_score": "plain", "task_column": "task"}
     booster = library.train(table, y, {}, split=split)
     assert_array_equal(library.margins(booster, table), library.margins(library.train(X, y, {}), X))

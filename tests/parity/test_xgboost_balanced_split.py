@@ -396,7 +396,9 @@ def test_tasks_quit_by_the_metric_of_the_returned_model(copies):
     objective, rows = "binary:logistic", slice(600, None)
     valid = matrix_of(objective, rows, copies=copies)
     split = BalancedSplit(objective, TASK[:600])
-    quitting = TaskQuitting(valid, TASK[rows], metric="logloss", patience=3, objective=split)
+    quitting = TaskQuitting(
+        valid, TASK[rows], metric="logloss", early_stopping_rounds=3, objective=split
+    )
     booster = train(split, matrix_of(objective, slice(600)), 60, [quitting])
     n_rounds = booster.num_boosted_rounds()
     assert len(set(quitting.left_after.values())) > 1  # or nothing was put to the test

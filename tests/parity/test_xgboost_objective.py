@@ -122,13 +122,13 @@ def test_rows_of_a_task_that_has_quit_are_as_if_they_were_not_there(objective):
 
 def quitting(objective=None):
     valid = xgboost.QuantileDMatrix(X[400:], LABELS["binary:logistic"][400:], nthread=1)
-    return TaskQuitting(valid, TASK[400:], patience=3, objective=objective)
+    return TaskQuitting(valid, TASK[400:], early_stopping_rounds=3, objective=objective)
 
 
 def test_tasks_quit_as_they_do_with_trees_of_ours():
     params, matrix = params_of("binary:logistic"), matrix_of("binary:logistic", slice(400))
     ours = quitting()
-    split = TaskSplit(TASK[:400], score="plain")
+    split = TaskSplit(TASK[:400], split_score="plain")
     expected = xgboost.train(params, matrix, 60, callbacks=[split, ours])
     objective = TaskObjective("binary:logistic", TASK[:400])
     for _ in range(2):  # a second training starts with all tasks again

@@ -97,11 +97,11 @@ def test_rounds_by_task_need_the_tasks():
         residual_margin(booster, xgboost.DMatrix(X), {"b:1": 1})
 
 
-@pytest.mark.parametrize("patience", [1, None])
-def test_rounds_of_a_continued_model_count(patience):
+@pytest.mark.parametrize("early_stopping_rounds", [1, None])
+def test_rounds_of_a_continued_model_count(early_stopping_rounds):
     train, valid = xgboost.QuantileDMatrix(X, Y), xgboost.DMatrix(X, Y)  # learnt by heart
     common = xgboost.train(BINARY, train, 3)
-    quitting = TaskQuitting(valid, metric="logloss", patience=patience)
+    quitting = TaskQuitting(valid, metric="logloss", early_stopping_rounds=early_stopping_rounds)
     booster = xgboost.train(BINARY, train, 2, xgb_model=common, callbacks=[quitting])
     assert np.diff(quitting.history["all"]).max() < 0  # every round is better than the one before
     assert quitting.quit_round == {"all": booster.num_boosted_rounds()} == {"all": 5}

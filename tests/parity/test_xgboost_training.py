@@ -61,7 +61,7 @@ def matrices(objective="binary:logistic", **options):
 
 
 def task_split(score="plain"):
-    return TaskSplit(TASK[:N_TRAIN], score=score)
+    return TaskSplit(TASK[:N_TRAIN], split_score=score)
 
 
 def train(callbacks=(), params=None, n_rounds=12, **options):

@@ -142,7 +142,7 @@ def three_tasks(n_rows):
 
 def train(params, matrix, *, score="plain", task=None, n_rounds=N_ROUNDS, **options):
     task = three_tasks(matrix.num_row()) if task is None else task
-    callbacks = [TaskSplit(task, score=score)]
+    callbacks = [TaskSplit(task, split_score=score)]
     return xgboost.train({"nthread": 1, **params}, matrix, n_rounds, callbacks=callbacks, **options)
 
 
@@ -191,7 +191,7 @@ def test_trees_are_those_of_hist_whatever_the_table_and_the_settings(seed):
         matrix = problem.matrix(kind, max_bin=params["max_bin"])
         return xgboost.train(params, matrix, N_ROUNDS, obj=objective, callbacks=callbacks)
 
-    ours = trained([TaskSplit(three_tasks(n_rows), score="plain")])
+    ours = trained([TaskSplit(three_tasks(n_rows), split_score="plain")])
     assert_same_model(ours, trained([]))
 
 
@@ -349,7 +349,9 @@ def test_values_are_binned_alike_wherever_they_lie(convert, with_table):
     X = PROBLEMS["20 % missing"].X
     X = convert(np.round(X, 1) + 1e-9 * np.random.default_rng(5).integers(0, 2, X.shape))
     labels = PROBLEMS["20 % missing"].y
-    split = TaskSplit(three_tasks(len(labels)), score="plain", table=X if with_table else None)
+    split = TaskSplit(
+        three_tasks(len(labels)), split_score="plain", table=X if with_table else None
+    )
     params = {"nthread": 1}
     ours = xgboost.train(params, xgboost.QuantileDMatrix(X, labels), N_ROUNDS, callbacks=[split])
     assert_same_model(ours, xgboost.train(params, xgboost.QuantileDMatrix(X, labels), N_ROUNDS))

@@ -54,7 +54,7 @@ def test_all_features_of_a_flat_prior_are_plain_boosting(n_outputs, loss):
     Y = y[:, None] * np.arange(1, n_outputs + 1) + X[:, :n_outputs]
     options = {"n_estimators": 20, "max_depth": 3, "loss": loss, "subsample": 0.8}
     options["min_samples_leaf"] = 1
-    ours = PriorSamplingRegressor(n_features=None, prior=np.ones(5), random_state=3, **options)
+    ours = PriorSamplingRegressor(max_features=None, prior=np.ones(5), random_state=3, **options)
     plain = ProjectedBoostingRegressor(strategy="gbmort", random_state=3, **options)
     assert_array_equal(ours.fit(X, Y).predict(X), plain.fit(X, Y).predict(X))
 
@@ -65,7 +65,7 @@ def test_a_prior_of_one_feature_without_a_floor_uses_only_that(estimator):
     prior = np.eye(5)[2]
     for dynamic in (False, True):
         for n_features in (1, "sqrt", None):
-            model = estimator(40, prior=prior, floor=0, n_features=n_features, dynamic=dynamic)
+            model = estimator(40, prior=prior, floor=0, max_features=n_features, dynamic=dynamic)
             model.fit(X, y if estimator is PriorSamplingRegressor else y > 0)
             assert set(cut_features(model)) == {2}
             assert_array_equal(model.feature_importances_, prior)
@@ -79,7 +79,7 @@ def test_a_single_feature_a_node_follows_the_prior_exactly(floor):
     """Whatever the data, as long as every feature can cut; also in nodes below the root."""
     X, y = make_rows(2, 40)
     prior = np.array([8, 1, 4, 2, 1])
-    model = PriorSamplingRegressor(3000, prior=prior, floor=floor, n_features=1, random_state=5)
+    model = PriorSamplingRegressor(3000, prior=prior, floor=floor, max_features=1, random_state=5)
     model.set_params(max_depth=2, learning_rate=1e-3, min_samples_leaf=2).fit(X, y)
     found = [model.models_[0].tree_arrays(tree) for tree in range(3000)]
     expected = (1 - floor) * prior / prior.sum() + floor / 5
@@ -97,7 +97,7 @@ def test_a_single_feature_a_node_follows_the_prior_exactly(floor):
 
 def test_a_floor_reaches_every_feature():
     X, y = make_rows(3, n_features=30)
-    model = PriorSamplingRegressor(prior=np.eye(30)[0], n_features=3, random_state=0).fit(X, y)
+    model = PriorSamplingRegressor(prior=np.eye(30)[0], max_features=3, random_state=0).fit(X, y)
     # Of 200 roots alone, each of two features beside the first is even: (28 / 29)^400 < 1e-6.
     assert set(cut_features(model)) == set(range(30))
 
@@ -110,7 +110,7 @@ def test_importances_are_the_falls_of_variance_of_what_was_fitted(weighted):
     X, y = make_rows(4)
     X, y = X.astype(np.float32), y.astype(np.float32)
     w = np.random.default_rng(0).choice([0.5, 1, 3], len(y)) if weighted else np.ones(len(y))
-    model = PriorSamplingRegressor(2, max_depth=3, n_features=None, learning_rate=0.5)
+    model = PriorSamplingRegressor(2, max_depth=3, max_features=None, learning_rate=0.5)
     model.fit(X, y, sample_weight=w)
     expected = {"impurity": np.zeros(5), "gain": np.zeros(5)}
     margins = [np.full(len(y), np.average(y, weights=w)), model.models_[0].predict(X, last=1)[:, 0]]

@@ -89,7 +89,7 @@ def test_the_law_is_the_same_however_trees_grow(params):
 
 
 def test_the_law_holds_in_the_trees_of_task_split():
-    split = TaskSplit(np.arange(len(Y)) % 2, score="plain")
+    split = TaskSplit(np.arange(len(Y)) % 2, split_score="plain")
     found = columns_cut(PriorFeatureSampling(PRIOR, floor=0), 2, before=[split])
     assert_follows(found, law_of_cuts(PRIOR / 20, 2))
 

@@ -114,7 +114,7 @@ def test_curves_of_validation_rows_are_those_of_the_tasks_boosters(library, sett
         backend=library.name,
         num_boost_round=12,
         specific_rounds=12,
-        patience=12,
+        early_stopping_rounds=12,
         params={"max_depth": 3, "learning_rate": 0.3},
         **options,
     )

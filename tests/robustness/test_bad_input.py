@@ -271,7 +271,10 @@ BAD_PARAMETERS = {
     "num_boost_round": ({"num_boost_round": 0}, "num_boost_round must be an integer >= 1, found 0"),
     "num_boost_round, type": ({"num_boost_round": "9"}, "num_boost_round must be .*found '9'"),
     "num_boost_round, part": ({"num_boost_round": 2.5}, "num_boost_round must be .*found 2.5"),
-    "patience": ({"patience": 0}, "patience must be None or an integer >= 1, found 0"),
+    "early_stopping_rounds": (
+        {"early_stopping_rounds": 0},
+        "early_stopping_rounds must be None or an integer >= 1, found 0",
+    ),
     "min_delta": ({"min_delta": -1}, "min_delta must be a finite number >= 0, found -1"),
     "min_delta, type": ({"min_delta": "a"}, "min_delta must be a finite number >= 0, found 'a'"),
     "specific_rounds": ({"specific_rounds": -1}, "specific_rounds must be .*>= 0, found -1"),
@@ -321,7 +324,7 @@ OF_LIGHTGBM = {
     "seed": ({"random_state": 2}, "Pass seed= to fit.*'random_state' in params"),
     "metric": ({"metric": "auc"}, "Pass eval_metric= to fit"),
     "rounds": ({"n_estimators": 9}, "Pass num_boost_round= to fit.*'n_estimators' in params"),
-    "early stopping": ({"early_stopping_rounds": 9}, "Pass patience= to fit"),
+    "early stopping": ({"early_stopping_rounds": 9}, "Pass early_stopping_rounds= to fit"),
     "categories": ({"categorical_feature": [0]}, "Pass X= to fit"),
     "two names": ({"eta": 0.1, "shrinkage_rate": 0.1}, "'learning_rate' under two names"),
     "monotone by name": ({"monotone_constraints": {"p": 1}}, "by position only"),
@@ -689,7 +692,7 @@ def test_task_split_needs_labels():
 def test_a_table_whose_missing_values_are_not_nan_is_not_used():
     table = np.where(X > 1, -999.0, X)
     matrix = xgboost.QuantileDMatrix(table, Y, missing=-999.0)
-    split = TaskSplit(TASK, score="plain", table=table)
+    split = TaskSplit(TASK, split_score="plain", table=table)
     assert_same_model(xgboost.train({}, matrix, 3, callbacks=[split]), xgboost.train({}, matrix, 3))
 
 
@@ -996,7 +999,7 @@ def test_bins_beyond_16_bits_are_unsupported(library):
 def test_a_task_of_fewer_rows_than_a_bag_takes_a_part_of_trains():
     params = {"bagging_fraction": 0.05, "bagging_freq": 1, "min_data_in_leaf": 1}
     changes = {"task": np.where(np.arange(N) < 6, 7, TASK), "params": params}
-    model = fit(LIBRARIES["lightgbm"], patience=None, **changes)
+    model = fit(LIBRARIES["lightgbm"], early_stopping_rounds=None, **changes)
     assert len(model.reports[7].specific_history) == 1 + SMALL["specific_rounds"]
 
 

@@ -153,7 +153,7 @@ def test_ctrl_c_in_a_users_score_ends_training(n_threads):
             press_ctrl_c()
         return s
 
-    split = TaskSplit(TASK, score=press_once)
+    split = TaskSplit(TASK, split_score=press_once)
     finished = PressAfter(None)
     with pytest.raises(KeyboardInterrupt):
         xgboost.train({"nthread": n_threads}, matrix(), 2, callbacks=[split, finished])

@@ -37,12 +37,12 @@ CALLS = {
         "mtboost.fit(X, y, task=task, backend='lightgbm', **few).predict(X, task=task)"
     ),
     "fit_auto": (
-        "mtboost.fit(X, y, task=task, strategy='auto', params={'max_depth': 2}, patience=1, "
-        "**few).predict(X, task=task)"
+        "mtboost.fit(X, y, task=task, strategy='auto', params={'max_depth': 2}, "
+        "early_stopping_rounds=1, **few).predict(X, task=task)"
     ),
     "fit_auto_lightgbm": (
-        "mtboost.fit(X, y, task=task, strategy='auto', params={'max_depth': 2}, patience=1, "
-        "backend='lightgbm', **few).predict(X, task=task)"
+        "mtboost.fit(X, y, task=task, strategy='auto', params={'max_depth': 2}, "
+        "early_stopping_rounds=1, backend='lightgbm', **few).predict(X, task=task)"
     ),
     "fit_with_everything": (
         "mtboost.fit(X, y, task=task, split_score='plain', pooling=1.0, task_splits=True, "
@@ -75,7 +75,7 @@ CALLS = {
     ),
     "TaskSplit_of_a_function": (
         "xgboost.train({'nthread': 4}, xgboost.QuantileDMatrix(X, **matrix), 3, "
-        "callbacks=[mtboost.xgboost.TaskSplit(task, score=lambda s, of_tasks: s)])"
+        "callbacks=[mtboost.xgboost.TaskSplit(task, split_score=lambda s, of_tasks: s)])"
         ".predict(xgboost.DMatrix(X, nthread=1))"
     ),
     "TaskSplit_of_a_sparse_table": (
@@ -134,10 +134,12 @@ CALLS = {
     ),
     "feature_prior": "mtboost.feature_prior([(X, y), (X, -y)], n_threads=4)",
     "tune": (
-        "mtboost.tune(X, y, task=task, n_trials=2, patience=2, **few).model.predict(X, task=task)"
+        "mtboost.tune(X, y, task=task, n_trials=2, early_stopping_rounds=2, **few)"
+        ".model.predict(X, task=task)"
     ),
     "tune_lightgbm": (
-        "mtboost.tune(X, y, task=task, n_trials=2, patience=2, backend='lightgbm', **few)"
+        "mtboost.tune(X, y, task=task, n_trials=2, early_stopping_rounds=2, backend='lightgbm', "
+        "**few)"
         ".model.predict(X, task=task)"
     ),
 }

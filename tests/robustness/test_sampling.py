@@ -29,7 +29,7 @@ Y -= Y.mean()
 def grow(params, *, stock=False, score="plain", X=X, y=Y, n_trees=N_TREES, **matrix_options):
     """Trees that all answer the same gradients, so that only the draws differ."""
     matrix = xgboost.DMatrix(X, y, nthread=1, **matrix_options)
-    split = [] if stock else [TaskSplit(np.arange(len(y)) % 2, score=score)]
+    split = [] if stock else [TaskSplit(np.arange(len(y)) % 2, split_score=score)]
     params = {"nthread": 1, "max_depth": 2, "lambda": 0, "base_score": 0, **params}
     booster = xgboost.train(
         params, matrix, n_trees, obj=lambda p, d: (-y, np.ones_like(y)), callbacks=split

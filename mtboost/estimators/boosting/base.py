@@ -288,7 +288,11 @@ class BaseBoosting(TableEstimator):
 
     def _keep(self, engine: Engine, losses: list[float], validation: Validation | None) -> None:
         n_trees = engine.models[0].n_trees
-        if validation is not None and validation.patience is not None and validation.scores:
+        if (
+            validation is not None
+            and validation.early_stopping_rounds is not None
+            and validation.scores
+        ):
             n_trees = validation.best_round
         before = getattr(self, "train_losses_", [])
         self.train_losses_ = np.array([*before, *losses])

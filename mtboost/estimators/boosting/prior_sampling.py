@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.checks import check_choice, check_switch
+from mtboost.base.renamed import renamed
 from mtboost.estimators.boosting.base import BaseBoosting, Floats
 from mtboost.estimators.boosting.classifier import BoostingClassifier
 from mtboost.estimators.boosting.dynamic_sampling import DynamicSampling, as_plain
@@ -37,7 +38,7 @@ class BasePriorSampling(BaseBoosting):
     """What classifier and regressor share; described at `PriorSamplingRegressor`."""
 
     prior: FeaturePrior | None
-    n_features: MaxFeatures
+    max_features: MaxFeatures
     floor: float
     dynamic: bool
     importance_type: ImportanceType
@@ -56,7 +57,7 @@ class BasePriorSampling(BaseBoosting):
         names = getattr(self, "feature_names_in_", None)
         self.prior_ = feature_shares(self.prior, names, n_features)
         return {
-            "max_features": features_per_node(self.n_features, n_features, "n_features"),
+            "max_features": features_per_node(self.max_features, n_features, "max_features"),
             "feature_weights": with_floor(self.prior_, float(self.floor)),
         }
 
@@ -98,7 +99,8 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
     Where rows are few and features many, the best of all cuts is the best by chance. Here each node
     draws a few features with a probability in proportion to what they were worth in related
     problems (see :func:`mtboost.feature_prior`), and takes the best cut of those. A single feature
-    a node, ``n_features=1``, leaves the choice to the prior alone, which is best for very few rows.
+    a node, ``max_features=1``, leaves the choice to the prior alone, which is best for very few
+    rows.
 
     Parameters
     ----------
@@ -108,7 +110,7 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
         Importances >= 0 of the columns of `X`, on any scale. Names are matched with those of the
         columns: what is no column is left out, and a column that the prior does not name has the
         share that it would have without one. None: all columns are alike.
-    n_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
+    max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
         Features that a node looks at, drawn without replacement, one after the other by what is
         left of the prior: ⌊√M⌋ of M, a number, a part of M. None: all, and the prior says no more
         than which of them have a chance.
@@ -184,12 +186,13 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
 
     _saved: ClassVar = BoostingRegressor._saved | BasePriorSampling._saved
 
+    @renamed(n_features="max_features")
     def __init__(
         self,
         n_estimators: int = 200,
         *,
         prior: FeaturePrior | None = None,
-        n_features: MaxFeatures = "sqrt",
+        max_features: MaxFeatures = "sqrt",
         floor: float = FLOOR,
         dynamic: bool = False,
         importance_type: ImportanceType = "impurity",
@@ -210,7 +213,7 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
     ) -> None:
         self.n_estimators = n_estimators
         self.prior = prior
-        self.n_features = n_features
+        self.max_features = max_features
         self.floor = floor
         self.dynamic = dynamic
         self.importance_type = importance_type
@@ -259,12 +262,13 @@ class PriorSamplingClassifier(BoostingClassifier, BasePriorSampling):
 
     _saved: ClassVar = BoostingClassifier._saved | BasePriorSampling._saved
 
+    @renamed(n_features="max_features")
     def __init__(
         self,
         n_estimators: int = 200,
         *,
         prior: FeaturePrior | None = None,
-        n_features: MaxFeatures = "sqrt",
+        max_features: MaxFeatures = "sqrt",
         floor: float = FLOOR,
         dynamic: bool = False,
         importance_type: ImportanceType = "impurity",
@@ -283,7 +287,7 @@ class PriorSamplingClassifier(BoostingClassifier, BasePriorSampling):
     ) -> None:
         self.n_estimators = n_estimators
         self.prior = prior
-        self.n_features = n_features
+        self.max_features = max_features
         self.floor = floor
         self.dynamic = dynamic
         self.importance_type = importance_type

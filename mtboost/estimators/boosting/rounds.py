@@ -100,7 +100,7 @@ class Validation:
     table : what the core reads
     score : callable
         Takes margins to a number, of which more is better.
-    patience : int, optional
+    early_stopping_rounds : int, optional
         Rounds without a better score after which training ends.
     scores : list of float
         After each round.
@@ -110,7 +110,7 @@ class Validation:
 
     table: CoreTable
     score: Callable[[Margins], float]
-    patience: int | None
+    early_stopping_rounds: int | None
     scores: list[float] = field(default_factory=list)
     best_round: int = 0
     _best: float = -np.inf
@@ -134,7 +134,7 @@ class Validation:
         self._n_worse += 1
         if self.best_round == 0 or self.scores[-1] > self._best:
             self.best_round, self._best, self._n_worse = n_trees, self.scores[-1], 0
-        return self.patience is None or self._n_worse < self.patience
+        return self.early_stopping_rounds is None or self._n_worse < self.early_stopping_rounds
 
 
 @dataclass(frozen=True)

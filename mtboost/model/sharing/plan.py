@@ -99,7 +99,12 @@ def fit_plan(
     plan: SharingPlan, data: Dataset, callbacks: tuple[Any, ...] = ()
 ) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
     """Train what the plan says on all rows of `data`; histories are those of the plan."""
-    fixed = replace(plan.stages, rounds=plan.common_rounds, common_patience=None, patience=None)
+    fixed = replace(
+        plan.stages,
+        rounds=plan.common_rounds,
+        common_early_stopping_rounds=None,
+        early_stopping_rounds=None,
+    )
     pool = fixed.fit_common(data.of_tasks(plan.pool), None, callbacks)
     n_rounds = pool.trees.n_rounds
     averaged = [task for task, way in plan.sharing.items() if way == "averaged"]
@@ -111,7 +116,9 @@ def fit_plan(
     models = specific.fit_specific(data, None, common, followers)
     if alone:
         own = {task: plan.own_rounds[task] if task in alone else 0 for task in data.tasks}
-        without = replace(plan.independent, common_patience=None, patience=None)
+        without = replace(
+            plan.independent, common_early_stopping_rounds=None, early_stopping_rounds=None
+        )
         independent = without.fit_specific(data, None, common, own, alone)
         models |= {task: independent[task] for task in alone}
     models = {
@@ -142,8 +149,8 @@ def _averaged(
 def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPlan:
     """Choose on validation rows; see the module.
 
-    `patience` counts rounds in large steps; in small ones training goes on as much longer.
-    ``on_round`` is told of the chosen common model.
+    `early_stopping_rounds` counts rounds in large steps; in small ones training goes on as much
+    longer. ``on_round`` is told of the chosen common model.
     """
     large, small = _in_steps(stages, _SEARCH_LEARNING_RATE), _in_steps(stages, 0.0)
     own = small
@@ -158,7 +165,12 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     evidence = Evidence(best, train, watched, common)
     choices = _specific_choices(stages, best, common)
     specific_params = _add_best_specific(
-        evidence, replace(best, patience=stages.patience), common, part, watched, choices
+        evidence,
+        replace(best, early_stopping_rounds=stages.early_stopping_rounds),
+        common,
+        part,
+        watched,
+        choices,
     )
     independent, scale = _add_best_independent(evidence, found, own, common, part, watched)
     common_share = evidence.add_average()
@@ -210,16 +222,18 @@ def _with_common(plan: SharingPlan, common: CommonModel) -> SharingPlan:
 
 
 def _in_steps(stages: TwoStages, least: float) -> TwoStages:
-    """The same with at least this learning rate: as many rounds less, and rounds of patience."""
+    """The same with at least this learning rate, and with as many fewer rounds."""
     rate = stages.params["learning_rate"]
     own = max(rate, least)
-    patience = math.ceil(stages.patience * max(rate, _SEARCH_LEARNING_RATE) / own)
+    early_stopping_rounds = math.ceil(
+        stages.early_stopping_rounds * max(rate, _SEARCH_LEARNING_RATE) / own
+    )
     return replace(
         stages,
         params={**stages.params, "learning_rate": own},
         rounds=math.ceil(stages.rounds * rate / own),
-        patience=patience,
-        common_patience=patience,
+        early_stopping_rounds=early_stopping_rounds,
+        common_early_stopping_rounds=early_stopping_rounds,
     )
 
 

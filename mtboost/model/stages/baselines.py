@@ -23,8 +23,8 @@ def baseline_scores(
 
     ``pooled``: one model of all rows on the common columns. ``pooled + task``: the same with the
     task as a categorical column. ``independent``: one model per task on all its columns. Each stops
-    early by the same metric and patience as mtboost, the pooled ones on all validation rows. Tasks
-    with losses of their own have the last one only.
+    early by the same metric and early_stopping_rounds as mtboost, the pooled ones on all validation
+    rows. Tasks with losses of their own have the last one only.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def _margins(
         valid_matrix,
         None,
         metric=stages.metric,
-        patience=stages.patience,
+        early_stopping_rounds=stages.early_stopping_rounds,
         min_delta=stages.min_delta,
     )
     booster = backend.train_plain(

@@ -60,7 +60,7 @@ class TwoStages:
     score: Score
     beta: Beta
     rounds: int
-    patience: int | None
+    early_stopping_rounds: int | None
     min_delta: float
     specific_params: Mapping[str, Any]
     specific_rounds: int
@@ -73,9 +73,9 @@ class TwoStages:
     #: Descriptors of each kind by which nodes may divide tasks (describe_tasks); None for none.
     n_descriptors: int | None = None
     symmetric: Symmetric | None = None
-    #: Without `patience`: rounds after which the common model ends if the mean metric over all
-    #: validation rows has not improved; all tasks then use the best round.
-    common_patience: int | None = None
+    #: Without `early_stopping_rounds`: rounds after which the common model ends if the mean metric
+    #: over all validation rows has not improved; all tasks then use the best round.
+    common_early_stopping_rounds: int | None = None
     on_round: OnRound | None = None
     #: Arguments of fit() and parameters of the library that the user has fixed: ``strategy="auto"``
     #: searches the others.
@@ -92,8 +92,8 @@ class TwoStages:
     ) -> CommonModel:
         """Grow the common model; with validation rows, tasks quit when it stops helping them.
 
-        With `common_patience` training also ends when it is plain that the mean loss will not come
-        down to `to_beat`.
+        With `common_early_stopping_rounds` training also ends when it is plain that the mean loss
+        will not come down to `to_beat`.
         """
         added = self._added_columns(data)
         matrix = self._common_matrix(data, added)
@@ -104,15 +104,19 @@ class TwoStages:
                 valid_matrix,
                 valid.tasks,
                 metric=self.metric,
-                patience=self.patience if self.common_patience is None else None,
+                early_stopping_rounds=self.early_stopping_rounds
+                if self.common_early_stopping_rounds is None
+                else None,
                 min_delta=self.min_delta,
                 verbose=self.verbose,
             )
             quitting.on_round = self.on_round
         callbacks = (*callbacks, *([quitting] if quitting else []))
         together = None
-        if valid is not None and self.common_patience is not None:
-            together = MeanWatch(quitting, data, valid, self.metric, self.common_patience, to_beat)
+        if valid is not None and self.common_early_stopping_rounds is not None:
+            together = MeanWatch(
+                quitting, data, valid, self.metric, self.common_early_stopping_rounds, to_beat
+            )
             callbacks = (*callbacks, self.backend.stop_if(together.is_over))
         trees = self._train_common(data, matrix, added, self.rounds, callbacks, valid_matrix)
         n_rounds = max(1, together.best_round) if together else trees.n_rounds
@@ -140,7 +144,7 @@ class TwoStages:
         """How far each of some new tasks should follow a finished common model.
 
         Up to the round with the best metric on its validation rows; without any, or without
-        patience, `n_rounds`.
+        early_stopping_rounds, `n_rounds`.
         """
         history: dict[TaskName, npt.NDArray[np.float64]] = {}
         quit_round = dict.fromkeys(data.tasks, n_rounds)
@@ -156,7 +160,7 @@ class TwoStages:
             gains = self.metric.gains(values, 0.0).T
             fewest = self.backend.fewest_rounds if start is None else 0
             for task, gain in zip(valid.tasks, gains, strict=True):
-                if self.patience is not None and not np.isnan(gain[fewest:]).all():
+                if self.early_stopping_rounds is not None and not np.isnan(gain[fewest:]).all():
                     quit_round[task] = fewest + int(np.nanargmax(gain[fewest:]))
         return CommonModel(trees, quit_round, {}, history)
 
@@ -270,10 +274,10 @@ class TwoStages:
         """Continue the common model for each task on its own rows and all its columns.
 
         `n_rounds` fixes the rounds of each task; otherwise validation rows decide, or without
-        patience all tasks have all rounds. Tasks that are `alone`, and use no common rounds, begin
-        at a start score of their own.
+        early_stopping_rounds all tasks have all rounds. Tasks that are `alone`, and use no common
+        rounds, begin at a start score of their own.
         """
-        if n_rounds is None and self.patience is None and valid is None:
+        if n_rounds is None and self.early_stopping_rounds is None and valid is None:
             n_rounds = dict.fromkeys(data.tasks, self.specific_rounds)
         if self.specific_rounds == 0 or (n_rounds is None and valid is None):
             reason = "no validation rows" if self.specific_rounds else "specific_rounds is 0"
@@ -285,7 +289,7 @@ class TwoStages:
         # The largest task first: it would otherwise be waited for at the end.
         tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
         models = {}
-        if n_rounds is None and self.patience is not None:
+        if n_rounds is None and self.early_stopping_rounds is not None:
             assert valid is not None
             for task in (task for task in tasks if task not in valid.tasks):
                 models[task] = self.of_task(task)._no_model("no validation rows", data, task)
@@ -350,7 +354,7 @@ class TwoStages:
             table, data, task, margins, n_threads, params, feature_weights=weights
         )
         own_valid = valid is not None and task in valid.tasks
-        if n_rounds is None and self.patience is None and not own_valid:
+        if n_rounds is None and self.early_stopping_rounds is None and not own_valid:
             n_rounds = self.specific_rounds
         if n_rounds is not None:
             booster = self.backend.train_plain(
@@ -375,7 +379,7 @@ class TwoStages:
             valid_matrix,
             None,
             metric=self.metric,
-            patience=self.patience,
+            early_stopping_rounds=self.early_stopping_rounds,
             min_delta=self.min_delta,
         )
         booster = self.backend.train_plain(
@@ -391,7 +395,7 @@ class TwoStages:
         ((_, history),) = quitting.history.items()
         best = next(
             iter(quitting.quit_round.values()),
-            self.specific_rounds if self.patience is None else None,
+            self.specific_rounds if self.early_stopping_rounds is None else None,
         )
         if best is None:
             reason = f"{self.metric.name} is undefined on its validation rows"
@@ -509,7 +513,7 @@ class MeanWatch:
         data: Dataset,
         valid: Dataset,
         metric: Metric,
-        patience: int,
+        early_stopping_rounds: int,
         to_beat: float = np.inf,
     ) -> None:
         self._quitting = quitting
@@ -517,7 +521,7 @@ class MeanWatch:
         self._weights = np.zeros(data.tasks.n_tasks)
         self._weights[[data.tasks.code(name) for name in valid.tasks.names]] = weights
         self._metric = metric
-        self._patience = patience
+        self._early_stopping_rounds = early_stopping_rounds
         self._to_beat = to_beat
         self._bests: list[float] = []
         self.best = np.inf
@@ -538,11 +542,11 @@ class MeanWatch:
             self.best, self.best_round = mean, n_rounds
             self.best_predictions = self._quitting.last_predictions.copy()
         self._bests.append(self.best)
-        if n_rounds >= 2 * self._patience:
+        if n_rounds >= 2 * self._early_stopping_rounds:
             lately = self._bests[n_rounds // 2 - 1] - self.best
             if self.best - _HOPE * lately > self._to_beat:
                 return True
-        return n_rounds - self.best_round >= self._patience
+        return n_rounds - self.best_round >= self._early_stopping_rounds
 
 
 def as_losses(metric: Metric, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
