@@ -56,11 +56,10 @@ from mtboost.trees.losses import (
     main_name,
     make_lightgbm_loss,
 )
-from mtboost.trees.pooled_leaves import PooledTrees, Pooling
-from mtboost.trees.split_scores import Beta, Score
-from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import rounds_of_rows
+from mtboost.trees.tree_options import TreeOptions
 
 # Fewer cells (rows times features) are trained faster by one thread of LightGBM than by the core.
 _SMALL = 100_000
@@ -258,13 +257,9 @@ class LightgbmBackend(Backend):
         n_rounds: int,
         *,
         tasks: TaskSet,
-        score: Score,
-        beta: Beta,
+        options: TreeOptions,
         table: Table | None,
         objective: Callable[..., Any] | None,
-        pooling: Pooling = None,
-        task_penalty: float | None = None,
-        symmetric: Symmetric | None = None,
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[lightgbm.Booster, PooledTrees]:
@@ -275,13 +270,7 @@ class LightgbmBackend(Backend):
                     "lightgbm.callback.CallbackEnv, such as lightgbm.log_evaluation()."
                 )
         split = TaskSplit(
-            tasks,
-            split_score=score,
-            beta=beta,
-            pooling=pooling,
-            task_column=None if task_penalty is None else -1,
-            task_splits=task_penalty or 0.0,
-            **Symmetric.arguments(symmetric),
+            tasks, options=options, task_column=None if options.task_splits is None else -1
         )
         booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
         return booster, split.pooled
@@ -293,7 +282,7 @@ class LightgbmBackend(Backend):
         n_rounds: int,
         *,
         objective: Callable[..., Any] | None = None,
-        symmetric: Symmetric | None = None,
+        options: TreeOptions | None = None,
         valid: lightgbm.Dataset | None = None,
         callbacks: Sequence[Any] = (),
         table: Table | None = None,
@@ -305,9 +294,11 @@ class LightgbmBackend(Backend):
         is_small = matrix.num_data() * matrix.num_feature() < _SMALL
         if is_small:
             params = {**params, "num_threads": 1, "force_col_wise": True, "force_row_wise": False}
-        if symmetric or not is_small:
+        if options is None:
+            options = TreeOptions()
+        if options.symmetric_trees or not is_small:
             one_task = TaskSet.from_labels(None, matrix.num_data())
-            split = TaskSplit(one_task, split_score="plain", **Symmetric.arguments(symmetric))
+            split = TaskSplit(one_task, options=options.of_one_task())
             callbacks = [split, *callbacks]
         return _train(params, matrix, n_rounds, objective, valid, callbacks)
 

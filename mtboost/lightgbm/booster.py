@@ -38,15 +38,13 @@ from mtboost.lightgbm.library import (
 )
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
 from mtboost.trees.growth import TaskGrowth, naming_the_round
-from mtboost.trees.losses import check_labels, is_multiclass, make_lightgbm_loss
-from mtboost.trees.pooled_leaves import Pooling, TaskValues
-from mtboost.trees.symmetric_trees import Symmetric
-from mtboost.trees.task_column import TaskColumn, grower_arguments
+from mtboost.trees.losses import check_labels, is_multiclass, leaf_refit, make_lightgbm_loss
+from mtboost.trees.pooled_leaves import TaskValues
+from mtboost.trees.tree_options import TreeOptions
 
 DoubleArray = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.float32]
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
-LeafFit = Callable[[DoubleArray, npt.NDArray[np.int32]], DoubleArray]
 _Grown = tuple[_core.Tree, dict[str, npt.NDArray[Any]], npt.NDArray[np.int32]]
 _NEXT_TO_ZERO = float(np.float32(1e-35))  # LightGBM stores 0 for values up to this size
 _ONLY_FINISHED = (
@@ -65,14 +63,9 @@ class Growth(TaskGrowth):
         Holds parameters, metrics and data; the trees of a continued model are taken over.
     tasks : TaskSet or None
         Task of each training row; None is one task.
-    score : SplitScore or None
-        None ranks cuts by the pooled gain.
-    pooling : float or EstimatedPooling, optional
-        κ of partially pooled leaves.
-    task_column : TaskColumn, optional
-        Column by which nodes may divide tasks.
-    symmetric : Symmetric, optional
-        All nodes of a level have the same cut.
+    options : TreeOptions
+    task_column : int or str, optional
+        Column of the training data that holds the tasks.
     """
 
     def __init__(
@@ -80,12 +73,10 @@ class Growth(TaskGrowth):
         stock: lightgbm.Booster,
         *,
         tasks: TaskSet | None,
-        score: _core.SplitScore | None,
-        pooling: Pooling = None,
-        task_column: TaskColumn | None = None,
-        symmetric: Symmetric | None = None,
+        options: TreeOptions,
+        task_column: int | str | None = None,
     ) -> None:
-        super().__init__(tasks, score, pooling, symmetric)
+        super().__init__(tasks, options, task_column)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
@@ -122,10 +113,8 @@ class Growth(TaskGrowth):
         may_divide = [feature.is_categorical or feature.n_bins == 1 for feature in self._features]
         self._grower = _core.TreeGrower(
             matrix,
-            score=self._score,
             first_rows=first_rows,
-            **self._symmetric_options(),
-            **grower_arguments(task_column, data.get_feature_name(), may_divide),
+            **self._grower_arguments(data.get_feature_name(), may_divide),
         )
         self._bags = self._make_bags()
         columns = [c for c, feature in enumerate(self._features) if feature.n_bins > 1]
@@ -191,16 +180,22 @@ class Growth(TaskGrowth):
                 updated[:, output] += late[output]
             else:
                 grown_tree, arrays, leaves = of_output
-                refit = self._refit(margins, output)
-                if refit is not None:
-                    arrays["value"] = refit(arrays["value"], leaves)
-                values = self._pool(
-                    arrays["value"],
-                    leaves,
-                    gradients[:, output],
-                    self.settings.grow.learning_rate,
-                    refit,
-                )
+                with naming_the_round(self.n_rounds):
+                    arrays["value"], values = self._leaf_values(
+                        arrays["value"],
+                        leaves,
+                        gradients[:, output],
+                        self.settings.grow.learning_rate,
+                        leaf_refit(
+                            self._loss if objective is None else None,
+                            margins,
+                            self._labels,
+                            self._weights_of_active_tasks(),
+                            output=output,
+                            learning_rate=self.settings.grow.learning_rate,
+                            n_threads=self.settings.n_threads,
+                        ),
+                    )
                 tree = self._in_lightgbms_order(arrays, start[output])
                 self._trees.append((grown_tree, arrays["value"], values))
                 self.pooled.values.append(_in_leaf_order(arrays, values, start[output]))
@@ -240,27 +235,6 @@ class Growth(TaskGrowth):
             arrays = tree.arrays()
             trees.append((tree, arrays, leaves) if len(arrays["left"]) > 1 else None)
         return trees
-
-    def _refit(self, margins: DoubleArray, output: int) -> LeafFit | None:
-        """What gives leaves the loss's own optimum, if the objective's are not Newton steps."""
-        loss = self._loss
-        if self._objective is not None or loss is None or not loss.refits_leaves:
-            return None
-
-        def refit(values: DoubleArray, leaves: npt.NDArray[np.int32]) -> DoubleArray:
-            with naming_the_round(self.n_rounds):
-                return loss.refit_leaf_values(
-                    values,
-                    leaves,
-                    margins,
-                    self._labels,
-                    self._weights_of_active_tasks(),
-                    output=output,
-                    learning_rate=self.settings.grow.learning_rate,
-                    n_threads=self.settings.n_threads,
-                )
-
-        return refit
 
     def _rows(self, left_out: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8] | None:
         """Rows that may take part: those in the bag whose task has not quit."""
@@ -626,20 +600,11 @@ def take_over(
     booster: lightgbm.Booster,
     *,
     tasks: TaskSet | None,
-    score: _core.SplitScore | None,
-    pooling: Pooling = None,
-    task_column: TaskColumn | None = None,
-    symmetric: Symmetric | None = None,
+    options: TreeOptions,
+    task_column: int | str | None = None,
 ) -> Growth:
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
-    growth = Growth(
-        booster,
-        tasks=tasks,
-        score=score,
-        pooling=pooling,
-        task_column=task_column,
-        symmetric=symmetric,
-    )
+    growth = Growth(booster, tasks=tasks, options=options, task_column=task_column)
     with uninterrupted():  # two owners of a handle would both free what it refers to
         # The stock booster lives on as an object of its own with the same state.
         growth.stock = object.__new__(lightgbm.Booster)

@@ -15,10 +15,10 @@ from mtboost.errors import UnsupportedError
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.booster import GrowingBooster, take_over
 from mtboost.lightgbm.library import check_version, rows_of_subset
-from mtboost.trees.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
-from mtboost.trees.split_scores import Beta, Score, make_split_score
-from mtboost.trees.symmetric_trees import check_symmetric
-from mtboost.trees.task_column import make_task_column
+from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption
+from mtboost.trees.split_scores import Beta, Score
+from mtboost.trees.task_column import check_task_column
+from mtboost.trees.tree_options import TreeOptions
 
 
 class TaskSplit:
@@ -65,6 +65,8 @@ class TaskSplit:
         largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of
         squared gradients over that of hessians, and z about normal, for each cut. Often better at 1
         or 2 (docs/symmetric_trees.md). 0 takes the largest gain.
+    options : TreeOptions, optional
+        Options that :func:`mtboost.fit` has checked, in place of those above.
 
     Raises
     ------
@@ -94,19 +96,26 @@ class TaskSplit:
         *,
         split_score: Score = "entropy",
         beta: Beta = "auto",
-        pooling: PoolingOption | Pooling = None,
+        pooling: PoolingOption = None,
         valid_tasks: Sequence[tuple[lightgbm.Dataset, Any]] = (),
         task_column: int | str | None = None,
         task_splits: float = 1.0,
         symmetric_trees: bool = False,
         random_strength: float = 0.0,
+        options: TreeOptions | None = None,
     ) -> None:
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
-        make_split_score(split_score, beta)  # refuses here what training would
-        # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
-        self._score, self._beta = split_score, beta
-        self._pooling = check_pooling(pooling)
+        check_task_column(task_column)
+        self._task_column = task_column
+        self.options = options or TreeOptions(
+            split_score,
+            beta,
+            pooling,
+            None if task_column is None else task_splits,
+            symmetric_trees=symmetric_trees,
+            random_strength=random_strength,
+        )
         self._valid_tasks = [
             (data, TaskSet.from_labels(labels, len(labels)))
             for data, labels in check_pairs(
@@ -114,9 +123,7 @@ class TaskSplit:
             )
         ]
         #: What the leaves of the last training hold of single tasks.
-        self.pooled = PooledTrees(self._pooling)
-        self._task_column = make_task_column(task_column, task_splits, split_score)
-        self._symmetric = check_symmetric(symmetric_trees, random_strength, split_score)
+        self.pooled = PooledTrees()
         # Before any other callback looks at the booster. lightgbm.train sets what it does not find
         # in the instance.
         self.order = -1_000_000
@@ -131,14 +138,8 @@ class TaskSplit:
                 raise UnsupportedError("Give lightgbm.train one TaskSplit, not two.")
             rows = rows_of_subset(booster.train_set, self.tasks.n_rows) if is_cv else None
             tasks = self.tasks if rows is None else self.tasks.take(rows)
-            score = make_split_score(self._score, self._beta)
             growth = take_over(
-                booster,
-                tasks=tasks,
-                score=score,
-                pooling=self._pooling,
-                task_column=self._task_column,
-                symmetric=self._symmetric,
+                booster, tasks=tasks, options=self.options, task_column=self._task_column
             )
             for data, known in self._valid_tasks:
                 growth.know_tasks(data, known)

@@ -19,7 +19,6 @@ from mtboost.metrics import Metric, check_outputs, get_metric
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption, read_importances
 from mtboost.trees.losses import is_classification, is_multiclass
-from mtboost.trees.task_column import make_task_column
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
 
 TaskSplits: TypeAlias = "bool | float | Literal['descriptors']"
@@ -161,12 +160,12 @@ def feature_prior_of(
 
 
 def task_splits_of(
-    task_splits: object, score: object, objective: object, data: Dataset
+    task_splits: object, objective: object, data: Dataset
 ) -> tuple[float | None, int | None]:
-    """The price of cuts between tasks, or the number of descriptors; None for no such cuts."""
-    penalty, n_descriptors = None, None
+    """Return the price of task splits, or the number of descriptors; None for no task splits."""
+    price, n_descriptors = None, None
     if isinstance(task_splits, bool):
-        penalty = 1.0 if task_splits else None
+        price = 1.0 if task_splits else None
     elif isinstance(task_splits, str) and task_splits == "descriptors":
         n_descriptors = MOST_DESCRIPTORS
         if isinstance(objective, Mapping):
@@ -175,20 +174,17 @@ def task_splits_of(
                 "objective of its own: pass True or a number, or one objective for all."
             )
     else:
-        penalty = check_number(
+        price = check_number(
             "task_splits", task_splits, low=0.0, besides="True, False, 'descriptors'"
         )
-    if penalty is not None or n_descriptors is not None:
-        make_task_column(-1, penalty or 0.0, score)
-        if not may_split_tasks(data):
-            raise ParameterError(
-                f"task_splits needs columns of numbers, and "
-                f"{listed(list(data.common.categorical_features), 'column')} hold categories: "
-                "leave out task_splits, or encode them."
-            )
-    if data.tasks.n_tasks == 1:  # nothing to divide
-        return None, None
-    return penalty, n_descriptors
+    is_wanted = price is not None or n_descriptors is not None
+    if is_wanted and not may_split_tasks(data):
+        raise ParameterError(
+            f"task_splits needs columns of numbers, and "
+            f"{listed(list(data.common.categorical_features), 'column')} hold categories: "
+            "leave out task_splits, or encode them."
+        )
+    return price, n_descriptors
 
 
 def may_split_tasks(data: Dataset) -> bool:

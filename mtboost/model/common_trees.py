@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from mtboost.base.labels import FloatArray
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
 from mtboost.trees.backend import Backend, Margins
-from mtboost.trees.losses import Loss
+from mtboost.trees.losses import Loss, leaf_refit
 from mtboost.trees.pooled_leaves import PooledTrees, TaskValues, pool_leaves
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors
@@ -164,7 +164,14 @@ class CommonTrees:
                 n_tasks=1,
                 pooling=self._number(),
                 learning_rate=known.learning_rate,
-                refit=_refit(loss, before, labels, weight, output, known.learning_rate),
+                refit=leaf_refit(
+                    loss,
+                    before,
+                    labels,
+                    weight,
+                    output=output,
+                    learning_rate=known.learning_rate,
+                ),
             )
             if known.learning_rate == 0.0:
                 values = TaskValues.none()
@@ -307,29 +314,3 @@ class CommonTrees:
             margins[follows, output] += own
             if output == n_outputs - 1:
                 yield margins
-
-
-def _refit(
-    loss: Loss,
-    margins: Margins,
-    labels: FloatArray,
-    weight: FloatArray | None,
-    output: int,
-    learning_rate: float,
-) -> Callable[..., Any] | None:
-    """What gives leaves the loss's own optimum, if its leaf values are not Newton steps."""
-    if not loss.refits_leaves:
-        return None
-
-    def refit(values: npt.NDArray[np.float64], leaves: npt.NDArray[np.int32]) -> Any:
-        return loss.refit_leaf_values(
-            values.astype(margins.dtype),
-            leaves,
-            margins,
-            labels,
-            weight,
-            output=output,
-            learning_rate=learning_rate,
-        ).astype(np.float64)
-
-    return refit

@@ -47,10 +47,10 @@ from mtboost.model.stages.mixed_objective import metrics_by_task, objectives_by_
 from mtboost.model.stages.mixed_stages import mixed_stages
 from mtboost.model.stages.stages import TwoStages
 from mtboost.trees.feature_weights import PriorOption
-from mtboost.trees.pooled_leaves import PoolingOption, check_pooling
-from mtboost.trees.split_scores import Beta, Score, make_split_score
-from mtboost.trees.symmetric_trees import check_symmetric
+from mtboost.trees.pooled_leaves import PoolingOption
+from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_quitting import OnRound, check_early_stopping_rounds, check_min_delta
+from mtboost.trees.tree_options import TreeOptions
 
 # Of strategy="auto", where the user says nothing.
 AUTO_LEARNING_RATE = 0.02
@@ -265,14 +265,18 @@ def fit(
         symmetric_trees = is_auto and random_strength is not None and score == "plain"
     if random_strength is None:
         random_strength = 0.0
-    penalty, n_descriptors = task_splits_of(task_splits, score, objective, data)
+    price, n_descriptors = task_splits_of(task_splits, objective, data)
+    options = TreeOptions(
+        score, beta, pooling, price, n_descriptors, symmetric_trees, random_strength
+    )
+    if data.tasks.n_tasks == 1:
+        options = replace(options, task_splits=None, n_descriptors=None)
     stages = TwoStages(
         backend=library,
         params=settings,
         objective=objective if callable(objective) else None,
         metric=metric_of(library, eval_metric, objective, settings),
-        score=score,
-        beta=beta,
+        options=options,
         rounds=check_count("num_boost_round", num_boost_round, low=1),
         early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
         min_delta=check_min_delta(min_delta),
@@ -281,17 +285,12 @@ def fit(
         n_threads=threads,
         verbose=check_verbose(verbose),
         feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
-        pooling=check_pooling(pooling),
-        task_penalty=penalty,
-        n_descriptors=n_descriptors,
-        symmetric=check_symmetric(symmetric_trees, random_strength, score),
         on_round=on_round,
         given=given | library.parameters(params or {}).keys(),
     )
     if isinstance(objective, Mapping):
         metrics = metrics_by_task(eval_metric, objective, data.tasks, library, settings)
         stages = mixed_stages(stages, objective, metrics)
-    make_split_score(score, beta)
     check_rows(library, data, objective, settings)
     data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
     valid: Dataset | None

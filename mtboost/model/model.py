@@ -49,6 +49,7 @@ from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import TaskLoss, is_classification, is_multiclass
 from mtboost.trees.task_quitting import check_early_stopping_rounds, check_min_delta
+from mtboost.trees.tree_options import TreeOptions
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -475,8 +476,7 @@ class MultiTaskModel:
             params=settings,
             objective=own if callable(own) else None,
             metric=metric_of(library, None if self.losses else self.metric, own, settings),
-            score="plain",
-            beta="auto",
+            options=TreeOptions(),
             rounds=0,
             early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
             min_delta=check_min_delta(min_delta),

@@ -24,11 +24,10 @@ from mtboost.errors import DataError, ParameterError, ParameterTypeError, Unsupp
 from mtboost.metrics import WITH_METRIC, Metric
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.losses import Loss, TaskLoss, has_log_link, is_multiclass
-from mtboost.trees.pooled_leaves import PooledTrees, Pooling
-from mtboost.trees.split_scores import Beta, Score
-from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import TaskWatch
+from mtboost.trees.tree_options import TreeOptions
 
 Margins = npt.NDArray[Any]
 Params = Mapping[str, Any]
@@ -255,20 +254,16 @@ class Backend(abc.ABC):
         n_rounds: int,
         *,
         tasks: TaskSet,
-        score: Score,
-        beta: Beta,
+        options: TreeOptions,
         table: Table | None,
         objective: Callable[..., Any] | None,
-        pooling: Pooling = None,
-        task_penalty: float | None = None,
-        symmetric: Symmetric | None = None,
         valid: Any = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[Any, PooledTrees]:
         """The library's train with ``TaskSplit``; `callbacks` are called in their order.
 
-        With a `task_penalty` the last column of the matrix holds the tasks, and nodes may divide
-        them. The booster, and what its leaves hold of single tasks.
+        With ``options.task_splits`` the last column of the matrix holds the tasks. Returns the
+        booster, and the leaf values of single tasks.
         """
 
     @abc.abstractmethod
@@ -279,7 +274,7 @@ class Backend(abc.ABC):
         n_rounds: int,
         *,
         objective: Callable[..., Any] | None = None,
-        symmetric: Symmetric | None = None,
+        options: TreeOptions | None = None,
         valid: Any = None,
         callbacks: Sequence[Any] = (),
         table: Table | None = None,

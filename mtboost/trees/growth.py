@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,14 +15,16 @@ from mtboost import _core
 from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
+from mtboost.trees.losses import LeafRefit
 from mtboost.trees.pooled_leaves import (
     PooledTrees,
-    Pooling,
     TaskValues,
+    check_pooling,
     pair_numbers,
     pool_leaves,
 )
-from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.task_column import place_of_task_column
+from mtboost.trees.tree_options import TreeOptions
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -54,26 +56,21 @@ class TaskGrowth:
     ----------
     tasks : TaskSet or None
         Task of each training row; None is one task.
-    score : SplitScore or None
-        None ranks cuts by the pooled gain; the grower then knows no tasks.
-    pooling : float or EstimatedPooling, optional
-        κ of partially pooled leaves; None gives all tasks the pooled values. An estimate becomes a
-        number with the first tree.
-    symmetric : Symmetric, optional
-        All nodes of a level have the same cut.
+    options : TreeOptions
+        With the plain split score the grower knows no tasks. An estimated κ of partially pooled
+        leaves becomes a number with the first tree.
+    task_column : int or str, optional
+        Position or name of the column of the training matrix that holds the tasks.
     """
 
     def __init__(
-        self,
-        tasks: TaskSet | None,
-        score: _core.SplitScore | None,
-        pooling: Pooling = None,
-        symmetric: Symmetric | None = None,
+        self, tasks: TaskSet | None, options: TreeOptions, task_column: int | str | None
     ) -> None:
         self.tasks = tasks
-        self._symmetric = symmetric
-        self.pooled = PooledTrees(pooling)
-        self._score = score
+        self._options = options
+        self._task_column = task_column
+        self.pooled = PooledTrees(check_pooling(options.pooling))
+        self._knows_tasks = options.make_score() is not None
         self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
             weakref.WeakKeyDictionary()
         )
@@ -86,11 +83,12 @@ class TaskGrowth:
         """Leave the rows of a task out of all later trees."""
         self._is_active[task] = 0
 
-    def _symmetric_options(self) -> dict[str, Any]:
-        """Of the core's grower."""
-        if self._symmetric is None:
-            return {}
-        return {"symmetric": True, "random_strength": self._symmetric.random_strength}
+    def _grower_arguments(
+        self, names: Sequence[str], is_categorical: Sequence[bool]
+    ) -> dict[str, Any]:
+        """Return the options as arguments of the core's ``TreeGrower`` for a training matrix."""
+        place = place_of_task_column(self._task_column, names, is_categorical)
+        return self._options.grower_arguments(place)
 
     # ---- partially pooled leaves (docs/pooling.md) ------------------------------------------
 
@@ -100,22 +98,23 @@ class TaskGrowth:
             codes = np.array([self.tasks.code(name) for name in tasks.names], np.int32)
             self._codes[data] = codes[tasks.codes]
 
-    def _pool(
+    def _leaf_values(
         self,
-        pooled: npt.NDArray[np.float64],
+        newton: npt.NDArray[np.float64],
         leaves: npt.NDArray[np.int32],
         pairs: FloatArray,
         learning_rate: float,
-        refit: Callable[..., npt.NDArray[np.float64]] | None,
-    ) -> TaskValues:
-        """The tasks' own values in the leaves of a tree just grown."""
+        refit: LeafRefit | None,
+    ) -> tuple[npt.NDArray[np.float64], TaskValues]:
+        """Return the values of a tree just grown: of all tasks together, and of single ones."""
+        pooled = newton if refit is None else refit(newton, leaves)
         if self.tasks is None:
-            return TaskValues.none()
+            return pooled, TaskValues.none()
         rows = pooled, leaves, self.tasks.codes, pairs
         pooling = self.pooled.settled_pooling(*rows, n_tasks=self.tasks.n_tasks)
         if pooling is None:
-            return TaskValues.none()
-        return pool_leaves(
+            return pooled, TaskValues.none()
+        return pooled, pool_leaves(
             *rows,
             n_tasks=self.tasks.n_tasks,
             pooling=pooling,
@@ -147,7 +146,7 @@ class TaskGrowth:
     # ---- tasks that take part ---------------------------------------------------------------
 
     def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
-        return None if self._score is None or self._is_active.all() else self._is_active
+        return None if not self._knows_tasks or self._is_active.all() else self._is_active
 
     def _weights_of_active_tasks(self) -> FloatArray | None:
         """Weights of the rows, 0 if their task has quit: a loss may sum over all rows."""
@@ -158,7 +157,7 @@ class TaskGrowth:
 
     def _check_levels(self, max_depth: int, instead: str) -> None:
         """Refuse symmetric trees without a limit of levels."""
-        if self._symmetric and max_depth <= 0:
+        if self._options.symmetric_trees and max_depth <= 0:
             raise ParameterError(
                 f"symmetric_trees=True needs a number of levels: set max_depth{instead}."
             )
@@ -173,13 +172,13 @@ class TaskGrowth:
 
     def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
         """Rows of tasks that have quit, where the grower knows no tasks."""
-        if self._score is not None or self.tasks is None or self._is_active.all():
+        if self._knows_tasks or self.tasks is None or self._is_active.all():
             return np.empty(0, np.int64)
         return np.flatnonzero(self._is_active[self.tasks.codes] == 0)
 
     def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
         """Storage order of rows, first stored row of each task (cpp/core/split/task_rows.hpp)."""
-        if self.tasks is None or self._score is None:
+        if self.tasks is None or not self._knows_tasks:
             # The library's own order: sums of doubles depend on it in the last bit.
             return np.empty(0, np.uint32), None
         first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)

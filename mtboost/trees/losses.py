@@ -6,6 +6,7 @@ XGBoost's names have a colon, LightGBM's have none, so that one name says whose 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from mtboost.errors import DataError, UnsupportedError
 
 FloatArray = npt.NDArray[np.floating]
 Loss = _core.Loss | _core.LightgbmLoss
+LeafRefit = Callable[[npt.NDArray[np.float64], npt.NDArray[np.int32]], npt.NDArray[np.float64]]
 
 _LOGISTIC = ("binary:logistic", "reg:logistic", "binary:logitraw", "cross_entropy")
 _SIGMOID = ("binary", "multiclassova")
@@ -205,6 +207,53 @@ def _unsupported(objective: str, error: ValueError) -> UnsupportedError:
     return UnsupportedError(
         f"objective={objective!r} is not supported: {error}. A function of your own is."
     )
+
+
+def leaf_refit(
+    loss: Loss | None,
+    margins: npt.NDArray[Any],
+    labels: npt.NDArray[np.float32],
+    weights: npt.NDArray[np.float32] | None,
+    *,
+    output: int,
+    learning_rate: float,
+    n_threads: int = 1,
+) -> LeafRefit | None:
+    """Return the function that gives each leaf the optimum of the loss.
+
+    None where leaf values are Newton steps, as those of most losses are.
+
+    Parameters
+    ----------
+    loss : Loss or None
+        None if a user's function gives the gradients.
+    margins : ndarray of shape (n_rows, n_outputs)
+        Before the tree whose leaves are refitted.
+    labels : ndarray of float32, shape (n_rows, n_outputs)
+    weights : ndarray of float32, shape (n_rows,), optional
+    output : int
+        Output of the tree.
+    """
+    if loss is None or not loss.refits_leaves:
+        return None
+    refit_leaf_values: Any = loss.refit_leaf_values  # margins of the libraries differ in type
+
+    def refit(
+        values: npt.NDArray[np.float64], leaves: npt.NDArray[np.int32]
+    ) -> npt.NDArray[np.float64]:
+        found: npt.NDArray[Any] = refit_leaf_values(
+            values.astype(margins.dtype),
+            leaves,
+            margins,
+            labels,
+            weights,
+            output=output,
+            learning_rate=learning_rate,
+            n_threads=n_threads,
+        )
+        return found.astype(np.float64)
+
+    return refit
 
 
 def check_labels(loss: Loss, labels: FloatArray) -> None:

@@ -27,10 +27,9 @@ from mtboost.trees.feature_weights import (
     sampling_weights,
 )
 from mtboost.trees.losses import TaskLoss, check_labels, inverse_link, make_loss
-from mtboost.trees.pooled_leaves import PooledTrees, Pooling
-from mtboost.trees.split_scores import Beta, Score
-from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
+from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import (
@@ -232,25 +231,17 @@ class XgboostBackend(Backend):
         n_rounds: int,
         *,
         tasks: TaskSet,
-        score: Score,
-        beta: Beta,
+        options: TreeOptions,
         table: Table | None,
         objective: Callable[..., Any] | None,
-        pooling: Pooling = None,
-        task_penalty: float | None = None,
-        symmetric: Symmetric | None = None,
         valid: xgboost.DMatrix | None = None,
         callbacks: Sequence[Any] = (),
     ) -> tuple[xgboost.Booster, PooledTrees]:
         split = TaskSplit(
             tasks,
-            split_score=score,
-            beta=beta,
-            pooling=pooling,
+            options=options,
+            task_column=None if options.task_splits is None else -1,
             table=table.native if table else None,
-            task_column=None if task_penalty is None else -1,
-            task_splits=task_penalty or 0.0,
-            **Symmetric.arguments(symmetric),
         )
         booster = xgboost.train(
             with_start(params, matrix),
@@ -269,7 +260,7 @@ class XgboostBackend(Backend):
         n_rounds: int,
         *,
         objective: Callable[..., Any] | None = None,
-        symmetric: Symmetric | None = None,
+        options: TreeOptions | None = None,
         valid: xgboost.DMatrix | None = None,
         callbacks: Sequence[Any] = (),
         table: Table | None = None,
@@ -280,7 +271,7 @@ class XgboostBackend(Backend):
             matrix,
             n_rounds,
             objective=objective,
-            symmetric=symmetric,
+            options=options,
             callbacks=callbacks,
             table=native,
         )

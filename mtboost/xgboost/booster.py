@@ -25,10 +25,9 @@ from mtboost import _core
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError
 from mtboost.trees.growth import TaskGrowth, naming_the_round
-from mtboost.trees.losses import check_labels, make_loss
-from mtboost.trees.pooled_leaves import Pooling, TaskValues
-from mtboost.trees.symmetric_trees import Symmetric
-from mtboost.trees.task_column import TaskColumn, grower_arguments
+from mtboost.trees.losses import check_labels, leaf_refit, make_loss
+from mtboost.trees.pooled_leaves import TaskValues
+from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import MOST_INNER_BINS, Cuts, bin_matrix
 from mtboost.xgboost.library import Settings, arithmetic, call_objective, read_settings
@@ -41,7 +40,6 @@ _SERIAL_ROWS = 20_000
 # Values of a validation matrix that are read back, at 12 bytes each, to be binned.
 _MOST_VALUES = 20_000_000
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
-LeafFit = Callable[[DoubleArray, npt.NDArray[np.int32]], DoubleArray]
 
 
 class Growth(TaskGrowth):
@@ -53,16 +51,11 @@ class Growth(TaskGrowth):
         Holds parameters and metrics; its trees, if any, are continued and taken out of it.
     tasks : TaskSet or None
         Task of each training row; None is one task.
-    score : SplitScore or None
-        None ranks cuts by the pooled gain.
-    pooling : float or EstimatedPooling, optional
-        κ of partially pooled leaves.
+    options : TreeOptions
+    task_column : int or str, optional
+        Column of the training matrix that holds the tasks.
     table : array-like, optional
         What the training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
-    task_column : TaskColumn, optional
-        Column by which nodes may divide tasks.
-    symmetric : Symmetric, optional
-        All nodes of a level have the same cut.
     """
 
     def __init__(
@@ -70,19 +63,16 @@ class Growth(TaskGrowth):
         stock: xgboost.Booster,
         *,
         tasks: TaskSet | None,
-        score: _core.SplitScore | None,
-        pooling: Pooling = None,
+        options: TreeOptions,
+        task_column: int | str | None = None,
         table: object = None,
-        task_column: TaskColumn | None = None,
-        symmetric: Symmetric | None = None,
     ) -> None:
-        super().__init__(tasks, score, pooling, symmetric)
+        super().__init__(tasks, options, task_column)
         self.stock = stock
         self.settings: Settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
         self._check_levels(self.settings.grow.max_depth, "")
         self._table = table
-        self._task_column = task_column
         self._frame: assemble.Document | None = None
         self._trees: list[assemble.Document] = []
         self._grown: list[_core.Tree] = []  # those of them that are not taken over
@@ -143,15 +133,20 @@ class Growth(TaskGrowth):
         for output, (grown_tree, leaves) in enumerate(grown):
             tree = grown_tree.arrays()
             leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
-            refit = self._refit(margins, output)
-            if refit is not None:
-                tree["value"] = refit(tree["value"], leaves)
-            values = self._pool(
+            tree["value"], values = self._leaf_values(
                 tree["value"],
                 leaves,
                 gradients[:, output],
                 self.settings.grow.learning_rate,
-                refit,
+                leaf_refit(
+                    self._loss,
+                    margins,
+                    self._labels,
+                    self._weights,
+                    output=output,
+                    learning_rate=self.settings.grow.learning_rate,
+                    n_threads=self.settings.n_threads,
+                ),
             )
             self._add_tree(
                 tree["value"],
@@ -166,26 +161,6 @@ class Growth(TaskGrowth):
             self._grown.append(grown_tree)
             self.pooled.values.append(values)
         self._margins[matrix] = (len(self._trees), updated)
-
-    def _refit(self, margins: FloatArray, output: int) -> LeafFit | None:
-        """What gives leaves the loss's own optimum, if the objective's are not Newton steps."""
-        loss = self._loss
-        if loss is None or not loss.refits_leaves:
-            return None
-
-        def refit(values: DoubleArray, leaves: npt.NDArray[np.int32]) -> DoubleArray:
-            return loss.refit_leaf_values(
-                values.astype(np.float32),
-                leaves,
-                margins,
-                self._labels,
-                self._weights,
-                output=output,
-                learning_rate=self.settings.grow.learning_rate,
-                n_threads=self.settings.n_threads,
-            ).astype(np.float64)
-
-        return refit
 
     def _gradients(
         self,
@@ -377,8 +352,8 @@ class Growth(TaskGrowth):
         if self.tasks is not None:
             self.know_tasks(matrix, self.tasks)
         types = matrix.feature_types or ["float"] * matrix.num_col()
-        tasks = grower_arguments(
-            self._task_column, matrix.feature_names or [], [kind == "c" for kind in types]
+        options = self._grower_arguments(
+            matrix.feature_names or [], [kind == "c" for kind in types]
         )
         if objective is None:
             self._labels = matrix.get_label().reshape(n_rows, -1)
@@ -395,11 +370,9 @@ class Growth(TaskGrowth):
                 n_threads=self.settings.n_threads,
                 table=self._table,
             ),
-            score=self._score,
             first_rows=first_rows,
             feature_weights=feature_weights if feature_weights.size else None,
-            **self._symmetric_options(),
-            **tasks,
+            **options,
         )
         self._table = None
         self._train = weakref.ref(matrix)

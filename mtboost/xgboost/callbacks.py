@@ -12,10 +12,10 @@ from mtboost.base.checks import check_pairs
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import UnsupportedError
-from mtboost.trees.pooled_leaves import PooledTrees, Pooling, PoolingOption, check_pooling
-from mtboost.trees.split_scores import Beta, Score, make_split_score
-from mtboost.trees.symmetric_trees import check_symmetric
-from mtboost.trees.task_column import make_task_column
+from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption
+from mtboost.trees.split_scores import Beta, Score
+from mtboost.trees.task_column import check_task_column
+from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster, Growth
 from mtboost.xgboost.library import check_version
@@ -68,6 +68,8 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of
         squared gradients over that of hessians, and z about normal, for each cut. Often better at 1
         or 2 (docs/symmetric_trees.md). 0 takes the largest gain.
+    options : TreeOptions, optional
+        Options that :func:`mtboost.fit` has checked, in place of those above.
 
     Raises
     ------
@@ -95,21 +97,28 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         *,
         split_score: Score = "entropy",
         beta: Beta = "auto",
-        pooling: PoolingOption | Pooling = None,
+        pooling: PoolingOption = None,
         valid_tasks: Sequence[tuple[xgboost.DMatrix, Any]] = (),
         table: object = None,
         task_column: int | str | None = None,
         task_splits: float = 1.0,
         symmetric_trees: bool = False,
         random_strength: float = 0.0,
+        options: TreeOptions | None = None,
     ) -> None:
         super().__init__()
         check_version()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
-        make_split_score(split_score, beta)  # refuses here what training would
-        # Kept as given: scores of the core cannot be copied, as scikit-learn copies callbacks.
-        self._score, self._beta = split_score, beta
-        self._pooling = check_pooling(pooling)
+        check_task_column(task_column)
+        self._task_column = task_column
+        self.options = options or TreeOptions(
+            split_score,
+            beta,
+            pooling,
+            None if task_column is None else task_splits,
+            symmetric_trees=symmetric_trees,
+            random_strength=random_strength,
+        )
         self._valid_tasks = [
             (matrix, TaskSet.from_labels(labels, matrix.num_row()))
             for matrix, labels in check_pairs(
@@ -118,9 +127,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         ]
         self._table = table
         #: What the leaves of the last training hold of single tasks.
-        self.pooled = PooledTrees(self._pooling)
-        self._task_column = make_task_column(task_column, task_splits, split_score)
-        self._symmetric = check_symmetric(symmetric_trees, random_strength, split_score)
+        self.pooled = PooledTrees()
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
@@ -133,11 +140,9 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         growth = Growth(
             model,
             tasks=self.tasks,
-            score=make_split_score(self._score, self._beta),
-            pooling=self._pooling,
-            table=self._table,
+            options=self.options,
             task_column=self._task_column,
-            symmetric=self._symmetric,
+            table=self._table,
         )
         for matrix, tasks in self._valid_tasks:
             growth.know_tasks(matrix, tasks)

@@ -9,7 +9,7 @@ from typing import Any
 import xgboost
 
 from mtboost.base.tasks import TaskSet
-from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import with_start
 
@@ -23,7 +23,7 @@ def train_plain(
     n_rounds: int,
     *,
     objective: Callable[..., Any] | None = None,
-    symmetric: Symmetric | None = None,
+    options: TreeOptions | None = None,
     callbacks: Sequence[xgboost.callback.TrainingCallback] = (),
     table: object = None,
 ) -> xgboost.Booster:
@@ -37,19 +37,19 @@ def train_plain(
     ----------
     params, matrix, n_rounds, objective, callbacks
         As in ``xgboost.train``.
-    symmetric : Symmetric, optional
-        All nodes of a level have the same cut: no trees of XGBoost's.
+    options : TreeOptions, optional
+        Symmetric trees are grown by the core, as XGBoost knows none.
     table : ndarray, optional
         See :class:`~mtboost.xgboost.TaskSplit`.
     """
     is_small = matrix.num_row() * matrix.num_col() < _SMALL
     if is_small:
         params = {**params, "nthread": 1}
-    if symmetric or not is_small:
+    if options is None:
+        options = TreeOptions()
+    if options.symmetric_trees or not is_small:
         one_task = TaskSet.from_labels(None, matrix.num_row())
-        split = TaskSplit(
-            one_task, split_score="plain", table=table, **Symmetric.arguments(symmetric)
-        )
+        split = TaskSplit(one_task, options=options.of_one_task(), table=table)
         callbacks = [split, *callbacks]
     return xgboost.train(
         with_start(params, matrix),

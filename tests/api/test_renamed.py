@@ -61,7 +61,7 @@ def test_parameters_of_task_split_have_the_names_of_fit(package, old, new):
     with pytest.warns(FutureWarning, match="is now called"):
         found = package.TaskSplit(TASK, **old)
     expected = package.TaskSplit(TASK, **new)
-    assert found._score == expected._score
+    assert found.options == expected.options
 
 
 def test_n_features_is_max_features(tmp_path):

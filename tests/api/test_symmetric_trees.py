@@ -179,7 +179,7 @@ def test_the_estimators_have_it(library):
         ({"random_strength": np.nan}, "random_strength must be a finite number >= 0, found nan"),
         (
             {"random_strength": 1.0, "symmetric_trees": False},
-            "random_strength=1.0 is noise in the cuts of symmetric trees",
+            "random_strength=1.0 is noise in the splits of symmetric trees",
         ),
         ({"symmetric_trees": "yes"}, "symmetric_trees must be True or False, found 'yes'"),
     ],

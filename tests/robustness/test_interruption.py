@@ -28,6 +28,7 @@ from mtboost.base.threads import map_in_threads, openmp_threads
 from mtboost.lightgbm import library as lightgbm_library
 from mtboost.lightgbm.booster import release, take_over
 from mtboost.metrics import Metric
+from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import PriorFeatureSampling, TaskSplit
 from mtboost.xgboost.matrices import quantile_matrix, starting_from
 
@@ -424,13 +425,13 @@ def test_whenever_ctrl_c_comes_what_lightgbm_has_made_is_freed_once(function, mo
         booster = lightgbm.Booster(params, lightgbm.Dataset(X, Y, params=params))
         handle = booster._handle.value
         if function is release:
-            take_over(booster, tasks=None, score=None)
+            take_over(booster, tasks=None, options=TreeOptions())
         press = PressBefore(function, number)
         with contextlib.suppress(KeyboardInterrupt), press:
             if function is release:
                 release(booster)
             else:
-                take_over(booster, tasks=None, score=None)
+                take_over(booster, tasks=None, options=TreeOptions())
         del booster
         gc.collect()
         assert freed.count(handle) == 1

@@ -20,8 +20,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.evidence import losses_of, row_weights
 from mtboost.model.stages.stages import TwoStages
-from mtboost.trees.pooled_leaves import Pooling, RelativePooling
-from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.pooled_leaves import Pooling, PoolingOption, RelativePooling
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
 
 _Losses = npt.NDArray[np.float64]
@@ -41,7 +40,7 @@ _POOLINGS = (2.0, 0.5, 0.1)
 _TASK_SPLITS: dict[str, dict[str, Any]] = {
     "few descriptors": {"n_descriptors": 0},
     "descriptors": {"n_descriptors": MOST_DESCRIPTORS},
-    "task splits": {"task_penalty": 0.0},
+    "task splits": {"task_splits": 0.0},
 }
 _GIVEN_SPLITS = "given task splits"
 #: Noise in the choice of the cuts of symmetric trees.
@@ -76,13 +75,17 @@ class Setting:
         """Stages with trees of this size, or another one, on this part of the rows."""
         sized = sizes_of(stages)[size or self.size]
         params = stages.backend.with_sampling(sized.params, self.subsample)
-        strength = self.random_strength
-        symmetric = None if strength is None else Symmetric(strength)
-        return replace(sized, params=params, symmetric=symmetric)
+        options = replace(
+            stages.options,
+            symmetric_trees=self.random_strength is not None,
+            random_strength=self.random_strength or 0.0,
+        )
+        return replace(sized, params=params, options=options)
 
-    def applied(self, stages: TwoStages, pooling: Pooling) -> TwoStages:
+    def applied(self, stages: TwoStages, pooling: Pooling | PoolingOption) -> TwoStages:
         splits = {} if self.task_splits is None else _TASK_SPLITS.get(self.task_splits, {})
-        return replace(self.sized(stages), pooling=pooling, **splits)
+        sized = self.sized(stages)
+        return replace(sized, options=replace(sized.options, pooling=pooling, **splits))
 
     @property
     def is_pooled(self) -> bool:
@@ -116,7 +119,7 @@ class Search:
                 continue
             factor = setting.pooling
             relative = RelativePooling(factor) if isinstance(factor, float) else None
-            stages = setting.applied(self._limited, relative or self._limited.pooling)
+            stages = setting.applied(self._limited, relative or self._limited.options.pooling)
             common = stages.fit_common(self._train, self.valid, to_beat=self._least)
             together = common.together
             assert together is not None
@@ -146,14 +149,13 @@ def is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: floa
 def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
     """Search one setting after the other; the size of trees again when the others are found."""
     search = Search(stages, train, valid)
-    sizes = sizes_of(stages)
+    sizes, options = sizes_of(stages), stages.options
     strengths = _strengths_of(stages, len(sizes) > 1)
-    has_splits = stages.task_penalty is not None or stages.n_descriptors is not None
     first = [
         Setting(
             size,
-            pooling=None if stages.pooling is None else "given",
-            task_splits=_GIVEN_SPLITS if has_splits else None,
+            pooling=None if options.pooling is None else "given",
+            task_splits=_GIVEN_SPLITS if options.may_split_tasks else None,
             random_strength=strengths[0],
         )
         for size in sizes
@@ -162,7 +164,11 @@ def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
     if train.tasks.n_tasks > 1:
         poolings = _poolings(stages)
         search.look_at(*(replace(search.best, pooling=each) for each in poolings))
-        if "task_splits" not in stages.given and stages.score == "plain" and may_split_tasks(train):
+        if (
+            "task_splits" not in stages.given
+            and options.split_score == "plain"
+            and may_split_tasks(train)
+        ):
             few, *many = _TASK_SPLITS
             search.look_at(replace(search.best, task_splits=few))
             search.look_at(*(replace(each, task_splits=many[0]) for each in first))
@@ -187,12 +193,13 @@ def _poolings(stages: TwoStages) -> tuple[float, ...]:
 
 def _strengths_of(stages: TwoStages, is_free: bool) -> tuple[float | None, ...]:
     """Noise in the cuts of symmetric trees; None for ordinary trees, as a given size may want."""
-    if stages.symmetric is None and (
-        "symmetric_trees" in stages.given or not is_free or stages.score != "plain"
+    options = stages.options
+    if not options.symmetric_trees and (
+        "symmetric_trees" in stages.given or not is_free or options.split_score != "plain"
     ):
         return (None,)
-    if stages.symmetric is not None and "random_strength" in stages.given:
-        return (stages.symmetric.random_strength,)
+    if options.symmetric_trees and "random_strength" in stages.given:
+        return (options.random_strength,)
     return _RANDOM_STRENGTHS
 
 

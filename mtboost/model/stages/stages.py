@@ -19,12 +19,11 @@ from mtboost.model.common_trees import CommonTrees
 from mtboost.trees.backend import Backend, Margins, UntrainableError
 from mtboost.trees.feature_weights import FeaturePrior, PriorOption
 from mtboost.trees.losses import TaskLoss, is_multiclass
-from mtboost.trees.pooled_leaves import PooledTrees, Pooling
-from mtboost.trees.split_scores import Beta, Score
-from mtboost.trees.symmetric_trees import Symmetric
+from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors, describe_tasks
 from mtboost.trees.task_quitting import OnRound
+from mtboost.trees.tree_options import TreeOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,7 @@ class TwoStages:
     params: Mapping[str, Any]
     objective: Callable[..., Any] | None
     metric: Metric
-    score: Score
-    beta: Beta
+    options: TreeOptions
     rounds: int
     early_stopping_rounds: int | None
     min_delta: float
@@ -67,12 +65,6 @@ class TwoStages:
     n_threads: int
     verbose: bool | int = False
     feature_prior: PriorOption = None
-    pooling: Pooling = None
-    #: c of cuts between tasks (mtboost.xgboost.TaskSplit); None for none.
-    task_penalty: float | None = None
-    #: Descriptors of each kind by which nodes may divide tasks (describe_tasks); None for none.
-    n_descriptors: int | None = None
-    symmetric: Symmetric | None = None
     #: Without `early_stopping_rounds`: rounds after which the common model ends if the mean metric
     #: over all validation rows has not improved; all tasks then use the best round.
     common_early_stopping_rounds: int | None = None
@@ -193,13 +185,9 @@ class TwoStages:
             matrix,
             n_rounds,
             tasks=data.tasks,
-            score=self.score,
-            beta=self.beta,
+            options=self.options,
             table=None if added else data.common,
             objective=self.objective_for(data),
-            pooling=self.pooling,
-            task_penalty=self.task_penalty,
-            symmetric=self.symmetric,
             valid=valid,
             callbacks=callbacks,
         )
@@ -210,16 +198,17 @@ class TwoStages:
             booster,
             data.tasks.names,
             pooled,
-            has_task_column=self.task_penalty is not None,
+            has_task_column=self.options.task_splits is not None,
             descriptors=added.descriptors if added else None,
         )
 
     def _added_columns(self, data: Dataset) -> AddedToCommon | None:
         """What tells the tasks of training rows apart, if nodes may divide them."""
-        if self.n_descriptors is not None:
+        n_descriptors = self.options.n_descriptors
+        if n_descriptors is not None:
             has_classes = is_multiclass(self.params.get("objective"))
-            return AddedToCommon(data.tasks, describe_tasks(data, self.n_descriptors, has_classes))
-        return None if self.task_penalty is None else AddedToCommon(data.tasks, None)
+            return AddedToCommon(data.tasks, describe_tasks(data, n_descriptors, has_classes))
+        return None if self.options.task_splits is None else AddedToCommon(data.tasks, None)
 
     def _common_matrix(self, data: Dataset, added: AddedToCommon | None, ref: Any = None) -> Any:
         return self.backend.matrix(
@@ -362,7 +351,7 @@ class TwoStages:
                 matrix,
                 n_rounds,
                 objective=self.objective,
-                symmetric=self.symmetric,
+                options=self.options,
                 callbacks=[stop],
                 table=table,
             )
@@ -387,7 +376,7 @@ class TwoStages:
             matrix,
             self.specific_rounds,
             objective=self.objective,
-            symmetric=self.symmetric,
+            options=self.options,
             valid=valid_matrix,
             callbacks=[quitting, stop],
             table=table,
