@@ -714,7 +714,7 @@ def test_settings_are_compared_by_the_predictions_of_their_best_round(library, m
             assert_allclose(
                 common.together.best_predictions, predictions, rtol=library.atol, atol=library.atol
             )
-            seen.append(stages.pooling is not None)
+            seen.append(stages.options.pooling is not None)
         return common
 
     fit_common = TwoStages.fit_common
