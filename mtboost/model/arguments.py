@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,10 +17,15 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.metrics import Metric, check_outputs, get_metric
+from mtboost.model.stages.mixed_objective import metrics_by_task
+from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption, read_importances
 from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.trees.pooled_leaves import PoolingOption
+from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
+from mtboost.trees.tree_options import TreeOptions
 
 TaskSplits: TypeAlias = "bool | float | Literal['descriptors']"
 
@@ -164,7 +170,7 @@ def task_splits_of(
 ) -> tuple[float | None, int | None]:
     """Return the price of task splits, or the number of descriptors; None for no task splits."""
     price, n_descriptors = None, None
-    if isinstance(task_splits, bool):
+    if task_splits is None or isinstance(task_splits, bool):
         price = 1.0 if task_splits else None
     elif isinstance(task_splits, str) and task_splits == "descriptors":
         n_descriptors = MOST_DESCRIPTORS
@@ -194,13 +200,11 @@ def may_split_tasks(data: Dataset) -> bool:
 
 def metric_of(
     backend: Backend,
+    objective: str | Callable[..., Any],
     eval_metric: str | Metric | Mapping[TaskName, str | Metric] | None,
-    objective: str | Mapping[TaskName, str] | Callable[..., Any],
     params: Mapping[str, Any],
 ) -> Metric:
-    """The metric of all tasks; where each has an objective, mixed_stages() replaces it."""
-    if isinstance(objective, Mapping):
-        return backend.default_metric(params)
+    """Return the metric of tasks with one objective."""
     if isinstance(eval_metric, Mapping):
         raise ParameterError(
             "eval_metric is a mapping, but objective is one for all tasks: give one metric, or "
@@ -210,3 +214,78 @@ def metric_of(
         return backend.default_metric(params)
     has_classes = is_multiclass(objective) or int(params.get("num_class", 1)) > 1
     return check_outputs(get_metric(eval_metric), has_classes=has_classes)
+
+
+def make_objectives(
+    backend: Backend,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    eval_metric: str | Metric | Mapping[TaskName, str | Metric] | None,
+    tasks: TaskSet,
+    params: Mapping[str, Any],
+) -> Objectives:
+    """Return what the tasks are trained for and validated by.
+
+    Raises
+    ------
+    ParameterError
+        There are several metrics for one objective, or a metric does not go with the objective.
+    """
+    if isinstance(objective, Mapping):
+        metrics = metrics_by_task(eval_metric, objective, tasks, backend, params)
+        return ObjectiveByTask(backend, objective, metrics)
+    metric = metric_of(backend, objective, eval_metric, params)
+    function = objective if callable(objective) else None
+    return OneObjective(backend, metric, params["objective"], function)
+
+
+def tree_options(
+    data: Dataset,
+    objective: object,
+    is_auto: bool,
+    split_score: Score | None,
+    beta: Beta,
+    pooling: PoolingOption,
+    task_splits: TaskSplits | None,
+    symmetric_trees: bool | None,
+    random_strength: float | None,
+) -> tuple[TreeOptions, set[str]]:
+    """Return the options of the common model's trees, and names of those that the user has fixed.
+
+    With ``strategy="auto"`` (`is_auto`) they are where the search begins.
+    """
+    searched = {
+        "pooling": pooling,
+        "task_splits": task_splits,
+        "symmetric_trees": symmetric_trees,
+        "random_strength": random_strength,
+    }
+    fixed = {name for name, value in searched.items() if value is not None}
+    score = split_score or ("plain" if is_auto else "entropy")
+    if symmetric_trees is None:  # the search tries them, with the user's noise
+        symmetric_trees = is_auto and random_strength is not None and score == "plain"
+    price, n_descriptors = task_splits_of(task_splits, objective, data)
+    strength = 0.0 if random_strength is None else random_strength
+    options = TreeOptions(
+        score, beta, pooling, price, n_descriptors, symmetric_trees, random_strength=strength
+    )
+    if data.tasks.n_tasks == 1:
+        options = replace(options, task_splits=None, n_descriptors=None)
+    return options, fixed
+
+
+def specific_parameters(
+    backend: Backend,
+    specific_params: Mapping[str, Any] | None,
+    params: Mapping[str, Any],
+    data: Dataset,
+) -> dict[str, Any]:
+    """Return the library's parameters of the specific models that differ from `params`."""
+    own = backend.parameters(
+        {} if specific_params is None else specific_params,
+        "specific_params",
+        elsewhere={**backend.arguments, "num_class": "params"},
+    )
+    if own:
+        both = {**params, **own}
+        backend.check_values(both, data.common, "specific_params", is_ours=False)
+    return own

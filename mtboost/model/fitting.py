@@ -9,7 +9,7 @@ own rows and all its columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tables import Columns, as_table
 from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
+from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.base.validation import hold_out, validation_data
 from mtboost.errors import DataError, ParameterError
@@ -35,22 +36,23 @@ from mtboost.model.arguments import (
     common_parameters,
     feature_prior_of,
     labels_are_classes,
-    metric_of,
-    task_splits_of,
+    make_objectives,
+    specific_parameters,
+    tree_options,
 )
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import task_reports, validation_scores
 from mtboost.model.sharing.plan import fit_plan, plan_sharing
 from mtboost.model.stages.baselines import baseline_scores
-from mtboost.model.stages.mixed_objective import metrics_by_task, objectives_by_task
-from mtboost.model.stages.mixed_stages import mixed_stages
-from mtboost.model.stages.stages import TwoStages
+from mtboost.model.stages.common import CommonModel, fit_common, refit_common
+from mtboost.model.stages.mixed_objective import objectives_by_task
+from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.specific import SpecificModel, fit_specific
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_quitting import OnRound, check_early_stopping_rounds, check_min_delta
-from mtboost.trees.tree_options import TreeOptions
 
 # Of strategy="auto", where the user says nothing.
 AUTO_LEARNING_RATE = 0.02
@@ -220,145 +222,218 @@ def fit(
     ----------
     zhang2019, section 3.
     """
-    check_choice("strategy", strategy, ("two-stage", "auto"))
-    is_auto = strategy == "auto"
+    is_auto = check_choice("strategy", strategy, ("two-stage", "auto")) == "auto"
     if is_auto:
         _check_auto(early_stopping_rounds, min_delta)
-    if is_auto and common_features is None and _has_names(X, feature_names):
-        common_features = "all"  # what a task lacks does no harm in trees, and may help the others
-    data = Dataset(
-        X,
-        y,
-        task=task,
-        weight=weight,
-        base_margin=base_margin,
-        feature_names=feature_names,
-        common_features=common_features,
-    )
+        if common_features is None and _has_names(X, feature_names):
+            common_features = "all"  # columns that a task lacks may help the others
+    rows = {"weight": weight, "base_margin": base_margin, "feature_names": feature_names}
+    data = Dataset(X, y, task=task, common_features=common_features, **rows)
     library = get_backend(backend)
     objective = library.squared_error if objective is None else objective
     if isinstance(objective, Mapping):
         objective = objectives_by_task(objective, data.tasks, library)
-    settings = common_parameters(library, params, objective, data, n_threads, seed)
-    own_params = library.parameters(
-        {} if specific_params is None else specific_params,
-        "specific_params",
-        elsewhere={**library.arguments, "num_class": "params"},
+    parameters = common_parameters(library, params, objective, data, n_threads, seed)
+    if is_auto:
+        rate = AUTO_LEARNING_RATE if data.n_rows <= _MANY_ROWS else _LARGE_LEARNING_RATE
+        parameters = {"learning_rate": rate, **parameters}
+    own = specific_parameters(library, specific_params, parameters, data)
+    options, fixed = tree_options(
+        data,
+        objective,
+        is_auto,
+        split_score,
+        beta,
+        pooling,
+        task_splits,
+        symmetric_trees,
+        random_strength,
     )
-    if own_params:
-        both = {**settings, **own_params}
-        library.check_values(both, data.common, "specific_params", is_ours=False)
     if num_boost_round is None:
         num_boost_round = _AUTO_ROUNDS if is_auto else _ROUNDS
-    threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
-    score = split_score or ("plain" if is_auto else "entropy")
-    searched = {
-        "pooling": pooling,
-        "task_splits": task_splits,
-        "symmetric_trees": symmetric_trees,
-        "random_strength": random_strength,
-    }
-    given = {name for name, value in searched.items() if value is not None}
-    if task_splits is None:
-        task_splits = False
-    if symmetric_trees is None:  # auto tries them, with this noise
-        symmetric_trees = is_auto and random_strength is not None and score == "plain"
-    if random_strength is None:
-        random_strength = 0.0
-    price, n_descriptors = task_splits_of(task_splits, objective, data)
-    options = TreeOptions(
-        score, beta, pooling, price, n_descriptors, symmetric_trees, random_strength
-    )
-    if data.tasks.n_tasks == 1:
-        options = replace(options, task_splits=None, n_descriptors=None)
-    stages = TwoStages(
+    settings = Settings(
         backend=library,
-        params=settings,
-        objective=objective if callable(objective) else None,
-        metric=metric_of(library, eval_metric, objective, settings),
+        params=parameters,
+        objectives=make_objectives(library, objective, eval_metric, data.tasks, parameters),
         options=options,
         rounds=check_count("num_boost_round", num_boost_round, low=1),
         early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
         min_delta=check_min_delta(min_delta),
-        specific_params=own_params,
+        specific_params=own,
         specific_rounds=check_count("specific_rounds", specific_rounds),
-        n_threads=threads,
+        n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
         verbose=check_verbose(verbose),
-        feature_prior=feature_prior_of(library, feature_prior, {**settings, **own_params}, data),
+        feature_prior=feature_prior_of(library, feature_prior, {**parameters, **own}, data),
         on_round=on_round,
-        given=given | library.parameters(params or {}).keys(),
+        given=fixed | library.parameters(params or {}).keys(),
     )
-    if isinstance(objective, Mapping):
-        metrics = metrics_by_task(eval_metric, objective, data.tasks, library, settings)
-        stages = mixed_stages(stages, objective, metrics)
-    check_rows(library, data, objective, settings)
+    check_rows(library, data, objective, parameters)
     data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
-    valid: Dataset | None
+    _check_refit(refit, eval_set)
+    check_switch("baselines", baselines)
+    if eval_set is None:
+        train, valid = _hold_out(data, validation_fraction, settings, is_auto, seed)
+    else:
+        train, valid = data, validation_data(data, eval_set, task, feature_names)
+        check_rows(library, valid, objective, parameters, "eval_set: ")
+    _check_training_rows(settings, train)
+    fit_stages = _fit_auto if is_auto else _fit_two_stages
+    final = data if refit or (refit is None and is_auto) else train
+    fitted = fit_stages(settings, train, valid, final, tuple(callbacks))
+    if baselines and valid is not None:
+        fitted.add_baselines(train, valid)
+    return fitted.to_model(data, train, valid, task if is_column(task) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """Result of training both stages.
+
+    Attributes
+    ----------
+    settings : Settings
+        Those of the models that are kept.
+    common : CommonModel
+    specific : dict of task name to SpecificModel
+        The models that are kept.
+    validated : dict of task name to SpecificModel
+        Those that validation rows have judged, which saw the training rows alone.
+    scores : dict of task name to dict of str to float
+        Validation metric of each task, by what predicts it.
+    sharing : dict of task name to str, or None
+        What each task uses, where ``strategy="auto"`` has chosen it.
+    common_losses : dict of str to float
+        See :class:`MultiTaskModel`.
+    """
+
+    settings: Settings
+    common: CommonModel
+    specific: dict[TaskName, SpecificModel]
+    validated: dict[TaskName, SpecificModel]
+    scores: dict[TaskName, dict[str, float]]
+    sharing: Mapping[TaskName, str] | None = None
+    common_losses: dict[str, float] = field(default_factory=dict)
+
+    def add_baselines(self, train: Dataset, valid: Dataset) -> None:
+        """Add the scores of what users would try without mtboost."""
+        settings = self.settings.on_rows(train)
+        with openmp_threads(settings.n_threads):
+            for name, values in baseline_scores(settings, train, valid).items():
+                for task, value in values.items():
+                    self.scores[task][name] = value
+
+    def to_model(
+        self, data: Dataset, train: Dataset, valid: Dataset | None, task_column: str | int | None
+    ) -> MultiTaskModel:
+        """Assemble the model."""
+        common, objectives = self.common, self.settings.objectives
+        return MultiTaskModel(
+            common_trees=common.trees,
+            specific={task: model.booster for task, model in self.specific.items()},
+            quit_round=common.quit_round,
+            common_columns=Columns.of(data.common),
+            task_columns={task: Columns.of(data.task_columns(task)) for task in data.tasks},
+            objective=objectives.names,
+            metric=objectives.metric_names,
+            task_column=task_column,
+            reports=task_reports(
+                train, valid, common, self.validated, self.scores, objectives.names, self.sharing
+            ),
+            losses=dict(objectives.losses),
+            common_losses=self.common_losses,
+        )
+
+
+def _fit_two_stages(
+    settings: Settings,
+    train: Dataset,
+    valid: Dataset | None,
+    final: Dataset,
+    callbacks: tuple[Any, ...],
+) -> _Fitted:
+    """Train both stages; if `final` has more rows than `train`, with the same rounds on those."""
+    settings = settings.on_rows(train)
+    with openmp_threads(settings.n_threads):
+        common = fit_common(settings, train, valid, callbacks)
+        specific = validated = fit_specific(settings, train, valid, common)
+        scores = validation_scores(final, valid, common, specific)
+        if final is not train and valid is not None:
+            settings = settings.on_rows(final)
+            common = refit_common(settings, final, common)
+            rounds = {task: model.n_rounds for task, model in validated.items()}
+            specific = fit_specific(settings, final, None, common, rounds)
+    return _Fitted(settings, common, specific, validated, scores)
+
+
+def _fit_auto(
+    settings: Settings,
+    train: Dataset,
+    valid: Dataset | None,
+    final: Dataset,
+    callbacks: tuple[Any, ...],
+) -> _Fitted:
+    """Choose how much to share on `train` and `valid`, and train that on `final`."""
+    assert valid is not None
+    if isinstance(settings.objectives.names, dict) or settings.objectives.function is not None:
+        raise ParameterError(
+            "strategy='auto' compares losses of all tasks: give it one objective by name."
+        )
+    if not is_mean_of_rows(settings.metric):
+        raise ParameterError(
+            f"strategy='auto' compares losses row by row, and eval_metric={settings.metric.name!r} "
+            "is not known to be a mean over rows: leave it out, or pass one such as "
+            f"{settings.backend.default_metric(settings.params).name!r}."
+        )
+    judges = valid
+    if valid.weight is not None:
+        if not valid.weight.any():
+            raise DataError(
+                "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
+                "eval_set, or hold out more rows by validation_fraction."
+            )
+        judges = valid.take(np.flatnonzero(valid.weight))
+    settings = replace(settings, common_early_stopping_rounds=settings.early_stopping_rounds)
+    with openmp_threads(settings.n_threads):
+        plan = plan_sharing(settings, train, judges)
+        common, specific = fit_plan(plan, final, callbacks)
+    return _Fitted(
+        settings, common, specific, specific, plan.scores, plan.sharing, plan.common_losses
+    )
+
+
+def _hold_out(
+    data: Dataset, fraction: float | Literal["auto"], settings: Settings, is_auto: bool, seed: int
+) -> tuple[Dataset, Dataset | None]:
+    """Return rows to train on and to validate on."""
+    if is_auto and fraction == "auto":
+        fraction = 0.2  # for a single task too
+    classes = labels_are_classes(settings.objectives.names, data.tasks)
+    train, valid = hold_out(data, fraction, classes, seed)
+    if is_auto and valid is None:
+        raise _no_validation_rows(fraction)
+    return train, valid
+
+
+def _check_refit(refit: object, eval_set: object) -> None:
     if refit is not None:
         check_switch("refit", refit)
-    check_switch("baselines", baselines)
-    if eval_set is not None:
-        if refit:
-            raise ParameterError(
-                "refit=True needs validation rows that fit() itself holds out: leave out eval_set, "
-                "or append its rows to X."
-            )
-        train_rows, valid = data, validation_data(data, eval_set, task, feature_names)
-        check_rows(library, valid, objective, settings, "eval_set: ")
-    else:
-        classes = labels_are_classes(objective, data.tasks)
-        if is_auto and validation_fraction == "auto":
-            validation_fraction = 0.2  # for a single task too
-        train_rows, valid = hold_out(data, validation_fraction, classes, seed)
-    if train_rows.weight is not None and not train_rows.weight.any():
+    if refit and eval_set is not None:
+        raise ParameterError(
+            "refit=True needs validation rows that fit() itself holds out: leave out eval_set, or "
+            "append its rows to X."
+        )
+
+
+def _check_training_rows(settings: Settings, train: Dataset) -> None:
+    """Raise DataError unless some training row counts, and the start score is finite."""
+    if train.weight is not None and not train.weight.any():
         raise DataError(
             "weight, times task_weight, is zero in every training row: at least one must count. "
             "Rows held out for validation (validation_fraction) are no training rows."
         )
-
-    if isinstance(objective, str):
-        library.check_start(settings, train_rows)
-    if is_auto:
-        if valid is None:
-            raise _no_validation_rows(validation_fraction)
-        return _fit_auto(
-            stages,
-            data,
-            train_rows,
-            valid,
-            task,
-            refit is None or refit,
-            baselines,
-            tuple(callbacks),
-        )
-    stages = stages.on_rows(train_rows)
-    with openmp_threads(stages.n_threads):
-        common = stages.fit_common(train_rows, valid, tuple(callbacks))
-        specific = stages.fit_specific(train_rows, valid, common)
-        scores = validation_scores(data, valid, common, specific)
-        if baselines and valid is not None:
-            for name, values in baseline_scores(stages, train_rows, valid).items():
-                for name_of_task, value in values.items():
-                    scores[name_of_task][name] = value
-        found = specific
-        if refit and valid is not None:
-            stages = stages.on_rows(data)
-            common = stages.refit_common(data, common)
-            rounds = {name: model.n_rounds for name, model in specific.items()}
-            specific = stages.fit_specific(data, None, common, rounds)
-    kind = objective if isinstance(objective, dict) else settings["objective"]
-    return MultiTaskModel(
-        common_trees=common.trees,
-        specific={name: model.booster for name, model in specific.items()},
-        quit_round=common.quit_round,
-        common_columns=Columns.of(data.common),
-        task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
-        objective=kind,
-        metric=stages.metric_names,
-        task_column=task if is_column(task) else None,
-        reports=task_reports(train_rows, valid, common, found, scores, kind),
-        losses=dict(stages.losses),
-    )
+    objectives = settings.objectives
+    if objectives.function is None and isinstance(objectives.names, str):
+        settings.backend.check_start(settings.params, train)
 
 
 def _has_names(X: Any, feature_names: Any) -> bool:
@@ -395,63 +470,4 @@ def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
         f"strategy='auto' chooses on validation rows, and validation_fraction={fraction:g} holds "
         f"out one of {n_rows} rows of a task (for a classifier, of a class in it): none has as "
         "many. Give eval_set, or more rows."
-    )
-
-
-def _fit_auto(
-    stages: TwoStages,
-    data: Dataset,
-    train: Dataset,
-    valid: Dataset,
-    task: Any,
-    refit: bool,
-    baselines: bool,
-    callbacks: tuple[Any, ...],
-) -> MultiTaskModel:
-    """Choose how much to share on `train` and `valid`, and train that, with `refit` on `data`."""
-    if isinstance(stages.metric_names, dict) or stages.objective is not None:
-        raise ParameterError(
-            "strategy='auto' compares losses of all tasks: give it one objective by name."
-        )
-    if not is_mean_of_rows(stages.metric):
-        raise ParameterError(
-            f"strategy='auto' compares losses row by row, and eval_metric={stages.metric.name!r} "
-            "is not known to be a mean over rows: leave it out, or pass one such as "
-            f"{stages.backend.default_metric(stages.params).name!r}."
-        )
-    judges = valid
-    if valid.weight is not None:
-        if not valid.weight.any():
-            raise DataError(
-                "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
-                "eval_set, or hold out more rows by validation_fraction."
-            )
-        judges = valid.take(np.flatnonzero(valid.weight))
-    rate = AUTO_LEARNING_RATE if data.n_rows <= _MANY_ROWS else _LARGE_LEARNING_RATE
-    stages = replace(
-        stages,
-        params={"learning_rate": rate, **stages.params},
-        common_early_stopping_rounds=stages.early_stopping_rounds,
-    )
-    with openmp_threads(stages.n_threads):
-        plan = plan_sharing(stages, train, judges)
-        scores = plan.scores
-        if baselines:
-            for name, values in baseline_scores(stages, train, valid).items():
-                for name_of_task, value in values.items():
-                    scores[name_of_task][name] = value
-        common, specific = fit_plan(plan, data if refit else train, callbacks)
-    return MultiTaskModel(
-        common_trees=common.trees,
-        specific={name: model.booster for name, model in specific.items()},
-        quit_round=common.quit_round,
-        common_columns=Columns.of(data.common),
-        task_columns={name: Columns.of(data.task_columns(name)) for name in data.tasks},
-        objective=stages.params["objective"],
-        metric=stages.metric.name,
-        task_column=task if is_column(task) else None,
-        reports=task_reports(
-            train, valid, common, specific, scores, stages.params["objective"], plan.sharing
-        ),
-        common_losses=plan.common_losses,
     )

@@ -27,7 +27,7 @@ from mtboost.model.arguments import (
     common_parameters,
     feature_prior_of,
     labels_are_classes,
-    metric_of,
+    make_objectives,
 )
 from mtboost.model.common_stage import CommonStage
 from mtboost.model.common_trees import CommonTrees
@@ -42,9 +42,7 @@ from mtboost.model.new_task import (
 )
 from mtboost.model.parts import to_parts
 from mtboost.model.reports import TaskReport, report_rows
-from mtboost.model.stages.mixed_objective import metrics_by_task
-from mtboost.model.stages.mixed_stages import mixed_stages
-from mtboost.model.stages.stages import TwoStages
+from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import TaskLoss, is_classification, is_multiclass
@@ -58,12 +56,12 @@ if TYPE_CHECKING:
 UnknownTask = Literal["error", "common"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MultiTaskModel:
     """Common model of all tasks and a specific continuation for each.
 
-    Made by :func:`mtboost.fit`. Task t's margin is the sum of the first ``quit_round[t]`` rounds of
-    ``common`` and of all rounds of ``specific[t]`` (zhang2019, eq. 7).
+    Made by :func:`mtboost.fit`; :meth:`add_task` adds to it. The margin of task t is the sum of the
+    first ``quit_round[t]`` rounds of ``common`` and of all of ``specific[t]`` (zhang2019, eq. 7).
 
     Attributes
     ----------
@@ -469,13 +467,14 @@ class MultiTaskModel:
         if is_multiclass(self.objective):  # the new task may lack a class
             given["num_class"] = stage.n_outputs
         own = objective_of_new_task(self.objective, objective, task, data, library)
-        settings = common_parameters(library, given, own, data, n_threads, seed, is_ours=False)
-        check_rows(library, data, own, settings)
-        stages = TwoStages(
+        params = common_parameters(library, given, own, data, n_threads, seed, is_ours=False)
+        check_rows(library, data, own, params)
+        settings = Settings(
             backend=library,
-            params=settings,
-            objective=own if callable(own) else None,
-            metric=metric_of(library, None if self.losses else self.metric, own, settings),
+            params=params,
+            objectives=make_objectives(
+                library, own, None if self.losses else self.metric, data.tasks, params
+            ),
             options=TreeOptions(),
             rounds=0,
             early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
@@ -483,11 +482,8 @@ class MultiTaskModel:
             specific_params={},
             specific_rounds=check_count("specific_rounds", specific_rounds),
             n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
-            feature_prior=feature_prior_of(library, feature_prior, settings, data),
+            feature_prior=feature_prior_of(library, feature_prior, params, data),
         )
-        if isinstance(own, Mapping):
-            metrics = metrics_by_task(None, own, data.tasks, library, settings)
-            stages = mixed_stages(stages, own, metrics)
         train: Dataset
         valid: Dataset | None
         if eval_set is None:
@@ -496,11 +492,11 @@ class MultiTaskModel:
         else:
             train = data
             valid = validation_rows_of_new_task(stage, data, eval_set, feature_names, column)
-            check_rows(library, valid, own, settings, "eval_set: ")
-        self._add(task, learn_task(stage, stages, train, valid, own))
+            check_rows(library, valid, own, params, "eval_set: ")
+        self._add(task, learn_task(stage, settings, train, valid, own))
 
     def _add(self, task: TaskName, new: NewTask) -> None:
-        object.__setattr__(self, "common_trees", new.trees)
+        self.common_trees = new.trees
         if isinstance(self.objective, dict) and isinstance(self.metric, dict) and new.loss:
             self.losses[task] = new.loss
             self.objective[task] = new.loss.objective
@@ -686,4 +682,4 @@ class MultiTaskModel:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in {**state, "_cache": {}}.items():
-            object.__setattr__(self, name, value)
+            setattr(self, name, value)

@@ -16,8 +16,10 @@ from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.model.common_stage import CommonStage
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.reports import TaskReport, task_reports, validation_scores
+from mtboost.model.stages.common import follow_common
 from mtboost.model.stages.mixed_objective import objectives_by_task
-from mtboost.model.stages.stages import TwoStages
+from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.specific import fit_specific
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import TaskLoss
 
@@ -181,7 +183,7 @@ def objective_of_new_task(
 
 def learn_task(
     stage: CommonStage,
-    stages: TwoStages,
+    settings: Settings,
     train: Dataset,
     valid: Dataset | None,
     objective: Objective,
@@ -192,7 +194,7 @@ def learn_task(
     ----------
     stage : CommonStage
         The common model, which stays as it is.
-    stages : TwoStages
+    settings : Settings
         Settings of the specific model.
     train, valid : Dataset
         Rows of the new task alone.
@@ -201,11 +203,11 @@ def learn_task(
     """
     task = train.tasks.names[0]
     trees, library = stage.trees, stage.backend
-    stages = stages.on_rows(train)
-    with openmp_threads(stages.n_threads):
+    settings = settings.on_rows(train)
+    with openmp_threads(settings.n_threads):
         knows_tasks = trees.pooled.pooling is not None or trees.descriptors is not None
         if knows_tasks and isinstance(objective, str):
-            options = library.loss_options(stages.params)
+            options = library.loss_options(settings.params)
             trees = trees.learn_task(
                 task,
                 train.common,
@@ -214,17 +216,17 @@ def learn_task(
                 train.base_margin,
                 library.loss(objective, options, stage.n_outputs),
             )
-        common = stages.follow_common(trees, train, valid, max(stage.quit_round.values()))
-        specific = stages.fit_specific(train, valid, common)
+        common = follow_common(settings, trees, train, valid, max(stage.quit_round.values()))
+        specific = fit_specific(settings, train, valid, common)
     scores = validation_scores(train, valid, common, specific)
-    names = stages.metric_names
-    kind = stages.params["objective"] if callable(objective) else objective
+    objectives = settings.objectives
+    names = objectives.metric_names
     return NewTask(
         trees=trees,
         quit_round=common.quit_round[task],
         specific=specific[task].booster,
         columns=Columns.of(train.task_columns(task)),
-        report=task_reports(train, valid, common, specific, scores, kind)[task],
-        loss=stages.losses.get(task),
+        report=task_reports(train, valid, common, specific, scores, objectives.names)[task],
+        loss=objectives.losses.get(task),
         metric=names if isinstance(names, str) else names[task],
     )

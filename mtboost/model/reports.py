@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
-from mtboost.model.stages.stages import CommonModel, SpecificModel
+from mtboost.model.stages.common import CommonModel
+from mtboost.model.stages.specific import SpecificModel
 from mtboost.trees.losses import is_classification, is_multiclass
 
 

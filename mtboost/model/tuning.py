@@ -211,15 +211,14 @@ def tune(
         raise ParameterError("refit=True cannot go with eval_set: append its rows to X instead.")
     fixed = {"objective": objective, "backend": backend, "seed": seed, **fit_arguments}
     own_space = make_space(library, space, fixed)
-    metric = metric_of(
-        library,
-        fit_arguments.get("eval_metric"),
-        library.squared_error if objective is None else objective,
-        {
-            "objective": objective if isinstance(objective, str) else library.squared_error,
-            **library.parameters(fit_arguments.get("params") or {}),
-        },
-    )
+    params = {
+        "objective": objective if isinstance(objective, str) else library.squared_error,
+        **library.parameters(fit_arguments.get("params") or {}),
+    }
+    metric = library.default_metric(params)
+    if not isinstance(objective, Mapping):
+        name = library.squared_error if objective is None else objective
+        metric = metric_of(library, name, fit_arguments.get("eval_metric"), params)
     study = _study(study, metric, seed, verbose)
     start = own_space.start()
     if start:

@@ -13,9 +13,13 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.validation import hold_out
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, get_metric
+from mtboost.model import fitting
+from mtboost.model.sharing import plan
+from mtboost.model.sharing import search as search_module
 from mtboost.model.sharing.evidence import _curves, _shared_rounds, pays_for_all
 from mtboost.model.sharing.search import search
-from mtboost.model.stages.stages import MeanWatch, TwoStages, from_loss
+from mtboost.model.stages.common import followed_margins
+from mtboost.model.stages.mean_watch import MeanWatch, from_loss
 from mtboost.trees.shrinkage import shrunk_means
 
 N_TASKS, N_EACH = 6, 150
@@ -226,8 +230,8 @@ def test_independent_models_that_are_far_off_are_of_one_size(library, monkeypatc
             sizes.append(stages.params)
         return fit_specific(stages, train, valid, common, n_rounds, alone)
 
-    fit_specific = TwoStages.fit_specific
-    monkeypatch.setattr(TwoStages, "fit_specific", counted)
+    fit_specific = plan.fit_specific
+    monkeypatch.setattr(plan, "fit_specific", counted)
     options = {"params": {}, "num_boost_round": 80, "early_stopping_rounds": 5}
     fitted(library, tasks_of(SAME, n_each=40), **options)
     assert len(sizes) == 1
@@ -415,8 +419,8 @@ def test_parameters_that_are_fixed_are_those_of_a_tasks_own_models_too(library, 
         seen.append({**stages.params, **stages.specific_params})
         return fit_specific(stages, *args, **options)
 
-    fit_specific = TwoStages.fit_specific
-    monkeypatch.setattr(TwoStages, "fit_specific", watched)
+    fit_specific = plan.fit_specific
+    monkeypatch.setattr(plan, "fit_specific", watched)
     penalty = {"xgboost": "reg_lambda", "lightgbm": "lambda_l2"}[library.name]
     params = {"learning_rate": 0.3, penalty: 2.0, **size, **SAMPLING[library.name]}
     fitted(library, tasks_of(UNRELATED), **{**QUICK, "params": params})
@@ -566,7 +570,8 @@ def test_too_few_rows_to_hold_any_out_are_an_error_that_says_how_many(library, n
     ],
 )
 def test_what_it_cannot_choose_by_is_an_error(library, options, message, monkeypatch):
-    monkeypatch.setattr(TwoStages, "fit_common", partial(pytest.fail, "training"))
+    for module in (fitting, plan, search_module):
+        monkeypatch.setattr(module, "fit_common", partial(pytest.fail, "training"))
     with pytest.raises(ParameterError, match=message):
         fitted(library, tasks_of(SAME), **options)
 
@@ -706,19 +711,19 @@ def test_an_estimated_loss_below_zero_is_no_error():
 def test_settings_are_compared_by_the_predictions_of_their_best_round(library, monkeypatch):
     seen = []
 
-    def looked_at(stages, data, valid, *args, **options):
-        common = fit_common(stages, data, valid, *args, **options)
+    def looked_at(settings, data, valid, *args, **options):
+        common = fit_common(settings, data, valid, *args, **options)
         if common.together is not None:
-            margins = stages.followed_margins(common, valid)[:, 0]
-            predictions = stages.inverse_link(margins)
+            margins = followed_margins(settings, common, valid)[:, 0]
+            predictions = settings.inverse_link(margins)
             assert_allclose(
                 common.together.best_predictions, predictions, rtol=library.atol, atol=library.atol
             )
-            seen.append(stages.options.pooling is not None)
+            seen.append(settings.options.pooling is not None)
         return common
 
-    fit_common = TwoStages.fit_common
-    monkeypatch.setattr(TwoStages, "fit_common", looked_at)
+    fit_common = search_module.fit_common
+    monkeypatch.setattr(search_module, "fit_common", looked_at)
     X, y, task = tasks_of(UNRELATED)
     fitted(library, (X, y > 0, task), objective=library.own("binary:logistic"))
     assert {True, False} <= set(seen)

@@ -389,9 +389,7 @@ def test_optuna_is_silent_unless_asked(caplog):
 def test_what_does_not_fit_together_is_refused_before_any_training(
     options, error, message, monkeypatch
 ):
-    monkeypatch.setattr(
-        "mtboost.model.stages.stages.TwoStages.fit_common", partial(pytest.fail, "training")
-    )
+    monkeypatch.setattr("mtboost.model.fitting.fit_common", partial(pytest.fail, "training"))
     with pytest.raises(error) as caught:
         tune_xgboost(**{"space": DEPTHS, **options})
     assert message in str(caught.value)

@@ -20,7 +20,10 @@ import numpy.typing as npt
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.metrics import Metric, evaluate_by_task
-from mtboost.model.stages.stages import CommonModel, SpecificModel, TwoStages, as_losses, from_loss
+from mtboost.model.stages.common import CommonModel, followed_margins
+from mtboost.model.stages.mean_watch import as_losses, from_loss
+from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.specific import SpecificModel
 from mtboost.trees.shrinkage import DoubleArray, Known, shrunk_means
 
 Sharing = Literal["common", "common + specific", "averaged", "independent"]
@@ -43,10 +46,10 @@ def row_weights(valid: Dataset) -> DoubleArray:
     return np.asarray(valid.weight / valid.weight.mean(), np.float64)
 
 
-def row_losses(stages: TwoStages, valid: Dataset, margins: npt.NDArray[Any]) -> DoubleArray:
+def row_losses(settings: Settings, valid: Dataset, margins: npt.NDArray[Any]) -> DoubleArray:
     """Loss of each row: the metric of the row alone."""
-    predictions = stages.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
-    return losses_of(predictions, valid, stages.metric)
+    predictions = settings.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
+    return losses_of(predictions, valid, settings.metric)
 
 
 def losses_of(predictions: npt.NDArray[np.floating], valid: Dataset, metric: Metric) -> DoubleArray:
@@ -60,9 +63,9 @@ class Evidence:
     """Validation losses of the tasks under each way to share."""
 
     def __init__(
-        self, stages: TwoStages, train: Dataset, valid: Dataset, common: CommonModel
+        self, settings: Settings, train: Dataset, valid: Dataset, common: CommonModel
     ) -> None:
-        self._stages = stages
+        self._settings = settings
         self._tasks = train.tasks.names
         self._valid = valid
         self._codes = np.array([train.tasks.code(name) for name in valid.tasks.names])[
@@ -73,8 +76,8 @@ class Evidence:
         #: Validation rows of each task; of weighted rows so many as they count for.
         self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
         # Of each way: margins of rows, losses of rows, their means by task, and rounds.
-        margins = stages.followed_margins(common, valid)
-        of_rows = row_losses(stages, valid, margins)
+        margins = followed_margins(settings, common, valid)
+        of_rows = row_losses(settings, valid, margins)
         self._margins: dict[Sharing, npt.NDArray[Any]] = {"common": margins}
         self._of_rows: dict[Sharing, DoubleArray] = {"common": of_rows}
         self._means: dict[Sharing, DoubleArray] = {"common": self._task_means(of_rows)}
@@ -100,7 +103,7 @@ class Evidence:
         histories = [
             models[task].history if task in models else np.empty(0) for task in self._tasks
         ]
-        curves = _curves(self._stages.metric, histories)
+        curves = _curves(self._settings.metric, histories)
         known = (self._n_rows > 0) & np.isfinite(curves[:, 0])
         rounds = _shared_rounds(curves, self._n_rows, known)
         if way != "independent":  # a task that ended early has no more to add to the common model
@@ -114,7 +117,7 @@ class Evidence:
         """Take down what the models of all tasks reach, trained from the margins of `start`."""
         self._means[way], self._rounds[way], _ = self._read(models, way)
         self._margins[way] = self._margins_of(models, start)
-        self._of_rows[way] = row_losses(self._stages, self._valid, self._margins[way])
+        self._of_rows[way] = row_losses(self._settings, self._valid, self._margins[way])
         self._histories[way] = {task: model.history for task, model in models.items()}
 
     def add_average(self) -> float:
@@ -127,7 +130,7 @@ class Evidence:
         flattery = self._means["independent"] - self._task_means(self._of_rows["independent"])
         known = (self._n_rows > 0) & np.isfinite(flattery)
         of_rows = {
-            share: row_losses(self._stages, self._valid, share * common + (1.0 - share) * alone)
+            share: row_losses(self._settings, self._valid, share * common + (1.0 - share) * alone)
             for share in _SHARES
         }
         means = {
@@ -177,8 +180,8 @@ class Evidence:
         self, models: Mapping[TaskName, SpecificModel], start: CommonModel
     ) -> npt.NDArray[Any]:
         """Margins of the validation rows under the models."""
-        margins = self._stages.followed_margins(start, self._valid)
-        library = self._stages.backend
+        margins = followed_margins(self._settings, start, self._valid)
+        library = self._settings.backend
         for task in self._valid.tasks:
             booster = models[task].booster
             if booster is None or not models[task].n_rounds:
@@ -219,7 +222,8 @@ class Evidence:
         """Validation metric of each task under each way."""
         return {
             task: {
-                way: from_loss(self._stages.metric, self._means[way][code]) for way in self._found()
+                way: from_loss(self._settings.metric, self._means[way][code])
+                for way in self._found()
             }
             for code, task in enumerate(self._tasks)
         }

@@ -36,7 +36,9 @@ from mtboost.model.sharing.search import (
     search,
     sizes_of,
 )
-from mtboost.model.stages.stages import CommonModel, SpecificModel, TwoStages
+from mtboost.model.stages.common import CommonModel, fit_common, followed_margins
+from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.specific import SpecificModel, fit_specific
 
 #: Least learning rates: of models that settings are compared by, and of a task's own models.
 _SEARCH_LEARNING_RATE = 0.1
@@ -56,11 +58,11 @@ class SharingPlan:
 
     Attributes
     ----------
-    stages : TwoStages
+    settings : Settings
         Settings of the common model.
     specific_params : mapping
         Parameters of the specific models that differ.
-    independent : TwoStages
+    independent : Settings
         Settings of independent models.
     common_share : float
         Share of the common model where it is averaged with independent ones.
@@ -81,9 +83,9 @@ class SharingPlan:
         Mean validation loss of each common model that was tried.
     """
 
-    stages: TwoStages
+    settings: Settings
     specific_params: Mapping[str, Any]
-    independent: TwoStages
+    independent: Settings
     common_share: float
     pool: list[TaskName]
     common_rounds: int
@@ -100,12 +102,12 @@ def fit_plan(
 ) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
     """Train what the plan says on all rows of `data`; histories are those of the plan."""
     fixed = replace(
-        plan.stages,
+        plan.settings,
         rounds=plan.common_rounds,
         common_early_stopping_rounds=None,
         early_stopping_rounds=None,
     )
-    pool = fixed.fit_common(data.of_tasks(plan.pool), None, callbacks)
+    pool = fit_common(fixed, data.of_tasks(plan.pool), None, callbacks)
     n_rounds = pool.trees.n_rounds
     averaged = [task for task, way in plan.sharing.items() if way == "averaged"]
     alone = averaged + [task for task, way in plan.sharing.items() if way == "independent"]
@@ -113,13 +115,13 @@ def fit_plan(
     common = CommonModel(pool.trees, quit_round, {}, plan.common_history)
     followers = {task: 0 if task in alone else n for task, n in plan.own_rounds.items()}
     specific = replace(fixed, specific_params=plan.specific_params)
-    models = specific.fit_specific(data, None, common, followers)
+    models = fit_specific(specific, data, None, common, followers)
     if alone:
         own = {task: plan.own_rounds[task] if task in alone else 0 for task in data.tasks}
         without = replace(
             plan.independent, common_early_stopping_rounds=None, early_stopping_rounds=None
         )
-        independent = without.fit_specific(data, None, common, own, alone)
+        independent = fit_specific(without, data, None, common, own, alone)
         models |= {task: independent[task] for task in alone}
     models = {
         task: replace(model, history=plan.own_history.get(task, model.history))
@@ -146,27 +148,27 @@ def _averaged(
     return CommonModel(trees, rounds, {}, common.history), models
 
 
-def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPlan:
+def plan_sharing(settings: Settings, train: Dataset, valid: Dataset) -> SharingPlan:
     """Choose on validation rows; see the module.
 
     `early_stopping_rounds` counts rounds in large steps; in small ones training goes on as much
     longer. ``on_round`` is told of the chosen common model.
     """
-    large, small = _in_steps(stages, _SEARCH_LEARNING_RATE), _in_steps(stages, 0.0)
+    large, small = _in_steps(settings, _SEARCH_LEARNING_RATE), _in_steps(settings, 0.0)
     own = small
-    if "learning_rate" not in stages.given:
-        own = _in_steps(stages, _OWN_LEARNING_RATE)
+    if "learning_rate" not in settings.given:
+        own = _in_steps(settings, _OWN_LEARNING_RATE)
     part, valid_part = parts_of(train, valid)
     found = search(replace(large, on_round=None), part, valid_part)
     best = found.chosen(small)
-    common = best.fit_common(part, valid_part)
+    common = fit_common(best, part, valid_part)
     best = replace(best, on_round=None)
     watched = valid_part.of_tasks(_some_tasks(valid_part))
     evidence = Evidence(best, train, watched, common)
-    choices = _specific_choices(stages, best, common)
+    choices = _specific_choices(settings, best, common)
     specific_params = _add_best_specific(
         evidence,
-        replace(best, early_stopping_rounds=stages.early_stopping_rounds),
+        replace(best, early_stopping_rounds=settings.early_stopping_rounds),
         common,
         part,
         watched,
@@ -182,7 +184,7 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
         of_alone = evidence.histories("independent")
         histories |= {"averaged": of_alone, "independent": of_alone}
     plan = SharingPlan(
-        stages=best,
+        settings=best,
         specific_params=specific_params,
         independent=independent,
         common_share=common_share,
@@ -202,7 +204,7 @@ def plan_sharing(stages: TwoStages, train: Dataset, valid: Dataset) -> SharingPl
     plan = _without(leavers, plan, common, part, valid_part)
     if part is not train:
         plan = _with_common(
-            plan, plan.stages.fit_common(train.of_tasks(plan.pool), valid.of_tasks(plan.pool))
+            plan, fit_common(plan.settings, train.of_tasks(plan.pool), valid.of_tasks(plan.pool))
         )
     for task, way in plan.sharing.items():
         if way in plan.scores[task]:
@@ -221,17 +223,17 @@ def _with_common(plan: SharingPlan, common: CommonModel) -> SharingPlan:
     return replace(plan, common_rounds=rounds, common_history=common.history)
 
 
-def _in_steps(stages: TwoStages, least: float) -> TwoStages:
+def _in_steps(settings: Settings, least: float) -> Settings:
     """The same with at least this learning rate, and with as many fewer rounds."""
-    rate = stages.params["learning_rate"]
+    rate = settings.params["learning_rate"]
     own = max(rate, least)
     early_stopping_rounds = math.ceil(
-        stages.early_stopping_rounds * max(rate, _SEARCH_LEARNING_RATE) / own
+        settings.early_stopping_rounds * max(rate, _SEARCH_LEARNING_RATE) / own
     )
     return replace(
-        stages,
-        params={**stages.params, "learning_rate": own},
-        rounds=math.ceil(stages.rounds * rate / own),
+        settings,
+        params={**settings.params, "learning_rate": own},
+        rounds=math.ceil(settings.rounds * rate / own),
         early_stopping_rounds=early_stopping_rounds,
         common_early_stopping_rounds=early_stopping_rounds,
     )
@@ -247,12 +249,12 @@ def _some_tasks(data: Dataset) -> list[TaskName]:
 
 
 def _common_scores(
-    stages: TwoStages, common: CommonModel, valid: Dataset, watched: Dataset
+    settings: Settings, common: CommonModel, valid: Dataset, watched: Dataset
 ) -> dict[TaskName, dict[str, float]]:
     """Validation metric of the tasks by which nothing else was compared."""
     if watched is valid:
         return {}
-    values = stages.evaluate(valid, stages.followed_margins(common, valid)).tolist()
+    values = settings.evaluate(valid, followed_margins(settings, common, valid)).tolist()
     found = zip(valid.tasks.names, values, strict=True)
     return {task: {"common": value} for task, value in found if task not in watched.tasks}
 
@@ -273,9 +275,9 @@ def _without(
     ):
         return plan
     own, own_valid = train.of_tasks(stay), valid.of_tasks(stay)
-    rest = plan.stages.fit_common(own, own_valid)
+    rest = fit_common(plan.settings, own, own_valid)
     before, after = (
-        row_losses(plan.stages, own_valid, plan.stages.followed_margins(each, own_valid))
+        row_losses(plan.settings, own_valid, followed_margins(plan.settings, each, own_valid))
         for each in (common, rest)
     )
     if not is_better(after, before, row_weights(own_valid)):
@@ -290,25 +292,25 @@ def _without(
 
 
 def _specific_choices(
-    stages: TwoStages, best: TwoStages, common: CommonModel
+    settings: Settings, best: Settings, common: CommonModel
 ) -> list[Mapping[str, Any]]:
     """Parameters of specific models: those that the user has fixed, or of two kinds."""
-    if stages.specific_params:
-        return [stages.specific_params]
+    if settings.specific_params:
+        return [settings.specific_params]
     rate = max(best.params["learning_rate"], _OWN_LEARNING_RATE)
     choices = [{"learning_rate": rate}]
-    if len(sizes_of(stages)) > 1:
+    if len(sizes_of(settings)) > 1:
         penalty = _STUMP_PENALTY * common.trees.pooled.mean_hessian
-        choices.append(stages.backend.stumps({}, penalty, _STUMP_LEARNING_RATE))
+        choices.append(settings.backend.stumps({}, penalty, _STUMP_LEARNING_RATE))
     return [
-        {name: value for name, value in choice.items() if name not in stages.given}
+        {name: value for name, value in choice.items() if name not in settings.given}
         for choice in choices
     ]
 
 
 def _add_best_specific(
     evidence: Evidence,
-    stages: TwoStages,
+    settings: Settings,
     common: CommonModel,
     train: Dataset,
     watched: Dataset,
@@ -316,7 +318,7 @@ def _add_best_specific(
 ) -> Mapping[str, Any]:
     """The parameters that specific models are best with."""
     models = [
-        replace(stages, specific_params=params).fit_specific(train, watched, common)
+        fit_specific(replace(settings, specific_params=params), train, watched, common)
         for params in choices
     ]
     best = int(np.argmin([evidence.mean_loss(each, "common + specific") for each in models]))
@@ -327,11 +329,11 @@ def _add_best_specific(
 def _add_best_independent(
     evidence: Evidence,
     found: Search,
-    small: TwoStages,
+    small: Settings,
     common: CommonModel,
     train: Dataset,
     watched: Dataset,
-) -> tuple[TwoStages, float]:
+) -> tuple[Settings, float]:
     """Settings of independent models, and their rounds as a multiple of those that were found.
 
     The size of their trees is small, as few rows want, or what the user wants. A second size, and
@@ -340,22 +342,22 @@ def _add_best_independent(
     nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
     of_common = found.of_rows[found.valid.tasks.rows_of(watched.tasks)]
 
-    def trained(steps: TwoStages, size: str) -> dict[TaskName, SpecificModel]:
-        stages = found.best.sized(steps, size)
-        n_rounds = stages.rounds if stages.specific_rounds else 0
-        stages = replace(stages, specific_rounds=n_rounds)
-        return stages.fit_specific(train, watched, nobody, alone=tuple(train.tasks))
+    def trained(steps: Settings, size: str) -> dict[TaskName, SpecificModel]:
+        settings = found.best.sized(steps, size)
+        n_rounds = settings.rounds if settings.specific_rounds else 0
+        settings = replace(settings, specific_rounds=n_rounds)
+        return fit_specific(settings, train, watched, nobody, alone=tuple(train.tasks))
 
     def are_near() -> bool:
         losses = evidence.losses_of_rows("independent")
         return not is_better(of_common, losses, row_weights(watched), _MUCH_WORSE)
 
-    scale = found.stages.params["learning_rate"] / small.params["learning_rate"]
-    best, *others = list(sizes_of(found.stages))[:2]
-    models = trained(found.stages, best)
+    scale = found.settings.params["learning_rate"] / small.params["learning_rate"]
+    best, *others = list(sizes_of(found.settings))[:2]
+    models = trained(found.settings, best)
     evidence.add("independent", models, nobody)
     for size in others if are_near() else ():
-        other = trained(found.stages, size)
+        other = trained(found.settings, size)
         if evidence.mean_loss(other, "independent") < evidence.mean_loss(models, "independent"):
             best, models = size, other
             evidence.add("independent", models, nobody)

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from mtboost.base.dataset import Dataset
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.evidence import losses_of, row_weights
-from mtboost.model.stages.stages import TwoStages
+from mtboost.model.stages.common import fit_common
+from mtboost.model.stages.settings import Settings
 from mtboost.trees.pooled_leaves import Pooling, PoolingOption, RelativePooling
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
 
@@ -71,20 +72,20 @@ class Setting:
             trees = ["symmetric", f"random strength {self.random_strength:g}"]
         return ", ".join([self.size, leaves, *cuts, *rows, *trees])
 
-    def sized(self, stages: TwoStages, size: str | None = None) -> TwoStages:
+    def sized(self, settings: Settings, size: str | None = None) -> Settings:
         """Stages with trees of this size, or another one, on this part of the rows."""
-        sized = sizes_of(stages)[size or self.size]
-        params = stages.backend.with_sampling(sized.params, self.subsample)
+        sized = sizes_of(settings)[size or self.size]
+        params = settings.backend.with_sampling(sized.params, self.subsample)
         options = replace(
-            stages.options,
+            settings.options,
             symmetric_trees=self.random_strength is not None,
             random_strength=self.random_strength or 0.0,
         )
         return replace(sized, params=params, options=options)
 
-    def applied(self, stages: TwoStages, pooling: Pooling | PoolingOption) -> TwoStages:
+    def applied(self, settings: Settings, pooling: Pooling | PoolingOption) -> Settings:
         splits = {} if self.task_splits is None else _TASK_SPLITS.get(self.task_splits, {})
-        sized = self.sized(stages)
+        sized = self.sized(settings)
         return replace(sized, options=replace(sized.options, pooling=pooling, **splits))
 
     @property
@@ -96,9 +97,9 @@ class Setting:
 class Search:
     """The common model with the least mean loss over all validation rows, so far."""
 
-    def __init__(self, stages: TwoStages, train: Dataset, valid: Dataset) -> None:
-        self.stages = stages
-        self._limited = replace(stages, rounds=min(stages.rounds, _MOST_ROUNDS))
+    def __init__(self, settings: Settings, train: Dataset, valid: Dataset) -> None:
+        self.settings = settings
+        self._limited = replace(settings, rounds=min(settings.rounds, _MOST_ROUNDS))
         self._train = train
         self.valid = valid
         self.losses: dict[Setting, float] = {}
@@ -119,11 +120,11 @@ class Search:
                 continue
             factor = setting.pooling
             relative = RelativePooling(factor) if isinstance(factor, float) else None
-            stages = setting.applied(self._limited, relative or self._limited.options.pooling)
-            common = stages.fit_common(self._train, self.valid, to_beat=self._least)
+            own = setting.applied(self._limited, relative or self._limited.options.pooling)
+            common = fit_common(own, self._train, self.valid, to_beat=self._least)
             together = common.together
             assert together is not None
-            of_rows = losses_of(together.best_predictions, self.valid, stages.metric)
+            of_rows = losses_of(together.best_predictions, self.valid, own.metric)
             self._least = min(self._least, together.best)
             weights = row_weights(self.valid)
             if not self.losses or is_better(
@@ -133,9 +134,9 @@ class Search:
                 self._pooling = common.trees.pooled.pooling
             self.losses[setting] = float(np.average(of_rows, weights=weights))
 
-    def chosen(self, stages: TwoStages) -> TwoStages:
-        """These stages with the best setting; κ as it was found."""
-        return self.best.applied(stages, self._pooling)
+    def chosen(self, settings: Settings) -> Settings:
+        """These settings with the best setting; κ as it was found."""
+        return self.best.applied(settings, self._pooling)
 
 
 def is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: float = 1.0) -> bool:
@@ -146,11 +147,11 @@ def is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: floa
     return bool(mean > n_errors * error)
 
 
-def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
+def search(settings: Settings, train: Dataset, valid: Dataset) -> Search:
     """Search one setting after the other; the size of trees again when the others are found."""
-    search = Search(stages, train, valid)
-    sizes, options = sizes_of(stages), stages.options
-    strengths = _strengths_of(stages, len(sizes) > 1)
+    search = Search(settings, train, valid)
+    sizes, options = sizes_of(settings), settings.options
+    strengths = _strengths_of(settings, len(sizes) > 1)
     first = [
         Setting(
             size,
@@ -162,10 +163,10 @@ def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
     ]
     search.look_at(*first)
     if train.tasks.n_tasks > 1:
-        poolings = _poolings(stages)
+        poolings = _poolings(settings)
         search.look_at(*(replace(search.best, pooling=each) for each in poolings))
         if (
-            "task_splits" not in stages.given
+            "task_splits" not in settings.given
             and options.split_score == "plain"
             and may_split_tasks(train)
         ):
@@ -178,39 +179,39 @@ def search(stages: TwoStages, train: Dataset, valid: Dataset) -> Search:
             )
         search.look_at(*(replace(search.best, size=size) for size in sizes))
     search.look_at(*(replace(search.best, random_strength=each) for each in strengths))
-    if strengths[0] is not None and "symmetric_trees" not in stages.given:
+    if strengths[0] is not None and "symmetric_trees" not in settings.given:
         search.look_at(*(replace(search.best, size=size, random_strength=None) for size in sizes))
-    if stages.backend.with_sampling(stages.params, _SUBSAMPLES[0]) != stages.params:
+    if settings.backend.with_sampling(settings.params, _SUBSAMPLES[0]) != settings.params:
         search.look_at(*(replace(search.best, subsample=part) for part in _SUBSAMPLES))
     return search
 
 
-def _poolings(stages: TwoStages) -> tuple[float, ...]:
+def _poolings(settings: Settings) -> tuple[float, ...]:
     """κ to try, as multiples: none if the user has fixed it, or what does not go with it."""
-    is_fixed = "pooling" in stages.given or stages.params.get("monotone_constraints")
+    is_fixed = "pooling" in settings.given or settings.params.get("monotone_constraints")
     return () if is_fixed else _POOLINGS
 
 
-def _strengths_of(stages: TwoStages, is_free: bool) -> tuple[float | None, ...]:
+def _strengths_of(settings: Settings, is_free: bool) -> tuple[float | None, ...]:
     """Noise in the cuts of symmetric trees; None for ordinary trees, as a given size may want."""
-    options = stages.options
+    options = settings.options
     if not options.symmetric_trees and (
-        "symmetric_trees" in stages.given or not is_free or options.split_score != "plain"
+        "symmetric_trees" in settings.given or not is_free or options.split_score != "plain"
     ):
         return (None,)
-    if options.symmetric_trees and "random_strength" in stages.given:
+    if options.symmetric_trees and "random_strength" in settings.given:
         return (options.random_strength,)
     return _RANDOM_STRENGTHS
 
 
-def sizes_of(stages: TwoStages) -> dict[str, TwoStages]:
+def sizes_of(settings: Settings) -> dict[str, Settings]:
     """Trees of several sizes, or of the size that the user wants."""
-    sizes = {depth: stages.backend.with_size(stages.params, depth) for depth in _DEPTHS}
+    sizes = {depth: settings.backend.with_size(settings.params, depth) for depth in _DEPTHS}
     return {
-        f"depth {depth}": replace(stages, params=params)
+        f"depth {depth}": replace(settings, params=params)
         for depth, params in sizes.items()
         if params is not None
-    } or {"given size": stages}
+    } or {"given size": settings}
 
 
 def parts_of(train: Dataset, valid: Dataset) -> tuple[Dataset, Dataset]:

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName
-from mtboost.model.stages.stages import TwoStages
+from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins, UntrainableError
 
 
 def baseline_scores(
-    stages: TwoStages, data: Dataset, valid: Dataset
+    settings: Settings, data: Dataset, valid: Dataset
 ) -> dict[str, dict[TaskName, float]]:
     """Validation metric of each task under three models without any sharing rule.
 
@@ -32,23 +32,23 @@ def baseline_scores(
         NaN where the metric is undefined, or there is no such model.
     """
     scores = {}
-    if not stages.losses:
+    if not settings.objectives.losses:
         codes = np.array([data.tasks.code(name) for name in valid.tasks.names])[valid.tasks.codes]
         for name, margins in (
-            ("pooled", _margins(stages, data, valid)),
-            ("pooled + task", _margins(stages, data, valid, (data.tasks.codes, codes))),
+            ("pooled", _margins(settings, data, valid)),
+            ("pooled + task", _margins(settings, data, valid, (data.tasks.codes, codes))),
         ):
             if margins is not None:
-                values = stages.evaluate(valid, margins).tolist()
+                values = settings.evaluate(valid, margins).tolist()
                 scores[name] = dict(zip(valid.tasks.names, values, strict=True))
     alone = scores["independent"] = {}
     for task in valid.tasks:
         own, own_valid = (part.take(part.tasks.rows(task)) for part in (data, valid))
         if own.weight is None or own.weight.any():
-            settings = stages.of_task(task)
+            of_task = settings.of_task(task)
             with suppress(UntrainableError):
-                margins = _margins(settings, own, own_valid, task=task)
-                (alone[task],) = settings.evaluate(own_valid, margins).tolist()
+                margins = _margins(of_task, own, own_valid, task=task)
+                (alone[task],) = of_task.evaluate(own_valid, margins).tolist()
     return {
         name: {task: values.get(task, np.nan) for task in data.tasks}
         for name, values in scores.items()
@@ -56,7 +56,7 @@ def baseline_scores(
 
 
 def _margins(
-    stages: TwoStages,
+    settings: Settings,
     data: Dataset,
     valid: Dataset,
     codes: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None,
@@ -65,30 +65,30 @@ def _margins(
     """Margins of the validation rows."""
     table = data.common if task is None else data.task_table(task)
     other = valid.common if task is None else valid.task_table(task)
-    backend = stages.backend
-    params = dict(stages.params)
+    backend = settings.backend
+    params = dict(settings.params)
     if task is not None:
         params = backend.own_parameters(params, data.common, table)
-    matrix = _matrix(table, data, codes and codes[0], None, stages)
+    matrix = _matrix(table, data, codes and codes[0], None, settings)
     aligned = Columns.of(table).align(other)
-    valid_matrix = _matrix(aligned, valid, codes and codes[1], matrix, stages)
+    valid_matrix = _matrix(aligned, valid, codes and codes[1], matrix, settings)
     stopping = backend.quitting(
         valid_matrix,
         None,
-        metric=stages.metric,
-        early_stopping_rounds=stages.early_stopping_rounds,
-        min_delta=stages.min_delta,
+        metric=settings.metric,
+        early_stopping_rounds=settings.early_stopping_rounds,
+        min_delta=settings.min_delta,
     )
     booster = backend.train_plain(
         params,
         matrix,
-        stages.rounds,
-        objective=stages.objective,
+        settings.rounds,
+        objective=settings.objectives.function,
         valid=valid_matrix,
         callbacks=[stopping],
     )
     # Without a usable metric there is no best round: all rounds then.
-    best = max(1, next(iter(stopping.quit_round.values()), stages.rounds))
+    best = max(1, next(iter(stopping.quit_round.values()), settings.rounds))
     document = backend.document(booster)
     first = backend.first_rounds(document, min(best, backend.n_rounds(booster)))
     margins = backend.predict_margin(first, aligned, valid.base_margin, added=codes and codes[1])
@@ -100,15 +100,15 @@ def _matrix(
     data: Dataset,
     codes: npt.NDArray[Any] | None,
     ref: Any,
-    stages: TwoStages,
+    settings: Settings,
 ) -> Any:
-    return stages.backend.matrix(
+    return settings.backend.matrix(
         table,
         label=data.labels(),
         weight=data.weight,
         margin=data.base_margin,
-        params=stages.params,
-        n_threads=stages.n_threads,
+        params=settings.params,
+        n_threads=settings.n_threads,
         ref=ref,
         added=codes,
     )

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage one of zhang2019: the common model of all tasks (sections 3.2 and 3.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.model.common_trees import CommonTrees
+from mtboost.model.stages.mean_watch import MeanWatch
+from mtboost.model.stages.settings import Settings
+from mtboost.trees.backend import Margins
+from mtboost.trees.losses import is_multiclass
+from mtboost.trees.pooled_leaves import PooledTrees
+from mtboost.trees.task_column import AddedColumns
+from mtboost.trees.task_descriptors import TaskDescriptors, describe_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class CommonModel:
+    """Stage one: the trees, and how far each task should follow them."""
+
+    trees: CommonTrees
+    quit_round: dict[TaskName, int]
+    left_after: dict[TaskName, int]
+    history: dict[TaskName, npt.NDArray[np.float64]]
+    #: What all validation rows together have said, where they have ended the training.
+    together: MeanWatch | None = None
+
+
+def fit_common(
+    settings: Settings,
+    data: Dataset,
+    valid: Dataset | None,
+    callbacks: tuple[Any, ...] = (),
+    to_beat: float = np.inf,
+) -> CommonModel:
+    """Grow the common model; with validation rows, tasks quit when it stops helping them.
+
+    With ``common_early_stopping_rounds`` training also ends when the mean loss can hardly reach
+    `to_beat` any more.
+    """
+    backend, rounds = settings.backend, settings.common_early_stopping_rounds
+    added = _added_columns(settings, data)
+    matrix = _common_matrix(settings, data, added)
+    if valid is None:
+        trees = _train_common(settings, data, matrix, added, settings.rounds, callbacks)
+        return CommonModel(trees, dict.fromkeys(data.tasks, trees.n_rounds), {}, {})
+    valid_matrix = _common_matrix(settings, valid, added, matrix)
+    quitting = backend.quitting(
+        valid_matrix,
+        valid.tasks,
+        metric=settings.metric,
+        early_stopping_rounds=settings.early_stopping_rounds if rounds is None else None,
+        min_delta=settings.min_delta,
+        verbose=settings.verbose,
+    )
+    quitting.on_round = settings.on_round
+    callbacks = (*callbacks, quitting)
+    together = None
+    if rounds is not None:
+        together = MeanWatch(quitting, data, valid, settings.metric, rounds, to_beat)
+        callbacks = (*callbacks, backend.stop_if(together.is_over))
+    trees = _train_common(settings, data, matrix, added, settings.rounds, callbacks, valid_matrix)
+    n_rounds = max(1, together.best_round) if together else trees.n_rounds
+    found = {} if together else quitting.quit_round
+    return CommonModel(
+        trees,
+        {task: found.get(task, n_rounds) for task in data.tasks},
+        quitting.left_after,
+        quitting.history,
+        together,
+    )
+
+
+def refit_common(settings: Settings, data: Dataset, common: CommonModel) -> CommonModel:
+    """Grow it again on more rows, each task leaving after the round found before."""
+    quit_at = settings.backend.quit_at(common.left_after)
+    added = _added_columns(settings, data)
+    matrix = _common_matrix(settings, data, added)
+    trees = _train_common(settings, data, matrix, added, common.trees.n_rounds, (quit_at,))
+    return CommonModel(trees, common.quit_round, common.left_after, common.history)
+
+
+def follow_common(
+    settings: Settings, trees: CommonTrees, data: Dataset, valid: Dataset | None, n_rounds: int
+) -> CommonModel:
+    """Find how many rounds of a finished common model each of some new tasks should use.
+
+    Up to the round with the best metric on its validation rows; without any, or without
+    ``early_stopping_rounds``, `n_rounds`.
+    """
+    backend = settings.backend
+    history: dict[TaskName, npt.NDArray[np.float64]] = {}
+    quit_round = dict.fromkeys(data.tasks, n_rounds)
+    if valid is not None:
+        start = settings.objectives.start_margins(valid)
+        by_round = (
+            backend.margins_by_round(trees.booster, valid.common, start)
+            if trees.are_same_for_all
+            else trees.margins_by_round(valid.common, _row_codes(trees, valid), start)
+        )
+        values = np.array([settings.evaluate(valid, margins) for margins in by_round])
+        history = dict(zip(valid.tasks.names, values.T, strict=True))
+        gains = settings.metric.gains(values, 0.0).T
+        fewest = backend.fewest_rounds if start is None else 0
+        for task, gain in zip(valid.tasks, gains, strict=True):
+            if settings.early_stopping_rounds is not None and not np.isnan(gain[fewest:]).all():
+                quit_round[task] = fewest + int(np.nanargmax(gain[fewest:]))
+    return CommonModel(trees, quit_round, {}, history)
+
+
+def followed_margins(settings: Settings, common: CommonModel, data: Dataset) -> Margins:
+    """Return the margins of rows, each task following the common model up to its own round."""
+    trees, backend = common.trees, settings.backend
+    if settings.objectives.losses:
+        return _margins_by_objective(settings, common, data)
+    if trees.are_same_for_all:
+        return backend.followed_margins(
+            trees.booster, data.common, data.base_margin, common.quit_round, data.tasks
+        )
+    rounds = np.array([common.quit_round[name] for name in data.tasks])[data.tasks.codes]
+    return trees.margins(data.common, _row_codes(trees, data), rounds, data.base_margin)
+
+
+def _margins_by_objective(settings: Settings, common: CommonModel, data: Dataset) -> Margins:
+    """The same in the unit of each task's own objective."""
+    trees, backend = common.trees, settings.backend
+    document = backend.document(trees.booster)
+    margins = np.empty((data.n_rows, 1), backend.margin_type)
+    for task in data.tasks:
+        rows = data.tasks.rows(task)
+        loss = settings.objectives.losses[task]
+        own = backend.own_rounds(trees.document_of(task, document), common.quit_round[task], loss)
+        start = None if data.base_margin is None else data.base_margin[rows]
+        margins[rows, 0] = backend.predict_margin(own, data.common.take(rows), start)
+    return margins
+
+
+def _train_common(
+    settings: Settings,
+    data: Dataset,
+    matrix: Any,
+    added: AddedToCommon | None,
+    n_rounds: int,
+    callbacks: tuple[Any, ...],
+    valid: Any = None,
+) -> CommonTrees:
+    booster, pooled = settings.backend.train_common(
+        settings.objectives.of_common_model(settings.params),
+        matrix,
+        n_rounds,
+        tasks=data.tasks,
+        options=settings.options,
+        table=None if added else data.common,
+        objective=settings.objectives.gradients(data, settings.n_threads),
+        valid=valid,
+        callbacks=callbacks,
+    )
+    if pooled.pooling is None:  # all tasks have the pooled values
+        pooled = PooledTrees(mean_hessian=pooled.mean_hessian)
+    return CommonTrees(
+        settings.backend,
+        booster,
+        data.tasks.names,
+        pooled,
+        has_task_column=settings.options.task_splits is not None,
+        descriptors=added.descriptors if added else None,
+    )
+
+
+def _common_matrix(
+    settings: Settings, data: Dataset, added: AddedToCommon | None, ref: Any = None
+) -> Any:
+    return settings.backend.matrix(
+        data.common,
+        label=data.labels(),
+        weight=data.weight,
+        margin=settings.objectives.start_margins(data),
+        params=settings.params,
+        n_threads=settings.n_threads,
+        ref=ref,
+        added=added.of(data.tasks) if added else None,
+    )
+
+
+# ---- columns by which nodes separate tasks ------------------------------------------------------
+
+
+def _added_columns(settings: Settings, data: Dataset) -> AddedToCommon | None:
+    """Return the columns that tell the tasks of training rows apart, if nodes may split them."""
+    n_descriptors = settings.options.n_descriptors
+    if n_descriptors is not None:
+        has_classes = is_multiclass(settings.params.get("objective"))
+        return AddedToCommon(data.tasks, describe_tasks(data, n_descriptors, has_classes))
+    return None if settings.options.task_splits is None else AddedToCommon(data.tasks, None)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedToCommon:
+    """Columns of the common matrix that hold the tasks, or what describes them."""
+
+    tasks: TaskSet
+    descriptors: TaskDescriptors | None
+
+    def of(self, tasks: TaskSet) -> AddedColumns:
+        """Columns for rows of some of the tasks."""
+        codes = np.array([self.tasks.code(name) for name in tasks])[tasks.codes]
+        return codes if self.descriptors is None else self.descriptors.of_rows(codes)
+
+
+def _row_codes(trees: CommonTrees, data: Dataset) -> npt.NDArray[np.int32]:
+    return trees.codes_of(data.tasks.names)[data.tasks.codes]

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of both stages: data, without the code that trains."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName
+from mtboost.metrics import Metric, evaluate_by_task
+from mtboost.model.stages.objectives import Objectives
+from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.feature_weights import PriorOption
+from mtboost.trees.task_quitting import OnRound
+from mtboost.trees.tree_options import TreeOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of both stages; see :func:`mtboost.fit` for their meaning.
+
+    Attributes
+    ----------
+    backend : Backend
+    params : mapping
+        The library's parameters of the common model.
+    objectives : Objectives
+        What the tasks are trained for and validated by.
+    options : TreeOptions
+        How the common model's trees are grown.
+    rounds, specific_rounds : int
+        Maximum number of rounds of the common model and of each specific model.
+    specific_params : mapping
+        Parameters of the specific models that differ.
+    common_early_stopping_rounds : int, optional
+        In place of `early_stopping_rounds` of each task: rounds after which the common model ends
+        if the mean metric over all validation rows has not improved; all tasks then use the best
+        round.
+    given : collection of str
+        Arguments of ``fit`` and parameters of the library that the user has fixed:
+        ``strategy="auto"`` searches the others.
+    """
+
+    backend: Backend
+    params: Mapping[str, Any]
+    objectives: Objectives
+    options: TreeOptions
+    rounds: int
+    early_stopping_rounds: int | None
+    min_delta: float
+    specific_params: Mapping[str, Any]
+    specific_rounds: int
+    n_threads: int
+    verbose: bool | int = False
+    feature_prior: PriorOption = None
+    common_early_stopping_rounds: int | None = None
+    on_round: OnRound | None = None
+    given: Collection[str] = ()
+
+    @property
+    def metric(self) -> Metric:
+        return self.objectives.metric
+
+    def on_rows(self, data: Dataset) -> Settings:
+        """Return the settings for these training rows."""
+        return replace(self, objectives=self.objectives.on_rows(data, self.params))
+
+    def of_task(self, task: TaskName) -> Settings:
+        """Return the settings of the models that belong to a single task."""
+        objectives, params = self.objectives.of_task(task, self.params)
+        return replace(self, objectives=objectives, params=params)
+
+    def inverse_link(self, margins: Margins) -> npt.NDArray[np.floating]:
+        """Return margins on the scale of the labels; those of a user's objective as they are."""
+        return self.objectives.inverse_link(margins, self.params)
+
+    def evaluate(self, valid: Dataset, margins: Margins) -> npt.NDArray[np.float64]:
+        """Return the metric of each task; margins of shape (n_rows, n_outputs)."""
+        return evaluate_by_task(
+            self.metric,
+            valid.labels(),
+            self.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins),
+            valid.tasks.codes,
+            valid.tasks.n_tasks,
+            valid.weight,
+        )
