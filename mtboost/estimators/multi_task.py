@@ -73,6 +73,30 @@ _N_ESTIMATORS = 100
 _UNROUTED = {"unknown_task": UNUSED}
 
 
+#: Parameters that ``fit`` has by the same name.
+_OF_FIT = (
+    "strategy",
+    "split_score",
+    "beta",
+    "pooling",
+    "task_splits",
+    "symmetric_trees",
+    "random_strength",
+    "backend",
+    "early_stopping_rounds",
+    "min_delta",
+    "eval_metric",
+    "validation_fraction",
+    "specific_params",
+    "specific_rounds",
+    "feature_prior",
+    "task_weight",
+    "common_features",
+    "refit",
+    "verbose",
+)
+
+
 class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # scikit-learn has no types
     """What classifier and regressor share; described at :class:`MultiTaskClassifier`."""
 
@@ -247,31 +271,13 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             self._encode(y),
             task=self.task if task is None else task,
             objective=objective,
-            strategy=self.strategy,
-            split_score=self.split_score,
-            beta=self.beta,
-            pooling=self.pooling,
-            task_splits=self.task_splits,
-            symmetric_trees=self.symmetric_trees,
-            random_strength=self.random_strength,
-            backend=self.backend,
             params=self._library_parameters(library),
             num_boost_round=n_estimators,
-            early_stopping_rounds=self.early_stopping_rounds,
-            min_delta=self.min_delta,
-            eval_metric=self.eval_metric,
             eval_set=eval_set,
-            validation_fraction=self.validation_fraction,
-            specific_params=self.specific_params,
-            specific_rounds=self.specific_rounds,
-            feature_prior=self.feature_prior,
             weight=sample_weight,
             base_margin=base_margin,
-            task_weight=self.task_weight,
-            common_features=self.common_features,
-            refit=self.refit,
             callbacks=self.callbacks_,
-            verbose=self.verbose,
+            **{name: getattr(self, name) for name in _OF_FIT},
             n_threads=threads_of_jobs(self.n_jobs),
             seed=seed_of(self.random_state),
         )

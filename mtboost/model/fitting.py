@@ -269,8 +269,7 @@ def fit(
     )
     check_rows(library, data, objective, parameters)
     data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
-    _check_refit(refit, eval_set)
-    check_switch("baselines", baselines)
+    _check_switches(refit, baselines, eval_set)
     if eval_set is None:
         train, valid = _hold_out(data, validation_fraction, settings, is_auto, seed)
     else:
@@ -414,7 +413,8 @@ def _hold_out(
     return train, valid
 
 
-def _check_refit(refit: object, eval_set: object) -> None:
+def _check_switches(refit: object, baselines: object, eval_set: object) -> None:
+    check_switch("baselines", baselines)
     if refit is not None:
         check_switch("refit", refit)
     if refit and eval_set is not None:

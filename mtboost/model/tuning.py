@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -194,31 +194,15 @@ def tune(
         )
     for name in [] if objective is None else names_of_objectives(objective):
         library.check_objective(name)
-    has_eval_set = fit_arguments.get("eval_set") is not None
-    if not has_eval_set:
-        if fit_arguments.get("validation_fraction", "auto") == "auto":
-            fit_arguments["validation_fraction"] = 0.2
-        if fit_arguments["validation_fraction"] == 0:
-            raise ParameterError(
-                "validation_fraction is 0: trials are compared on validation rows. Leave it out, "
-                "or pass eval_set."
-            )
-    at_the_end = {
-        "refit": not has_eval_set if refit is None else refit,
-        "baselines": fit_arguments.pop("baselines", False),
-    }
-    if has_eval_set and at_the_end["refit"]:
-        raise ParameterError("refit=True cannot go with eval_set: append its rows to X instead.")
+    at_the_end = _check_validation(fit_arguments, refit)
     fixed = {"objective": objective, "backend": backend, "seed": seed, **fit_arguments}
     own_space = make_space(library, space, fixed)
     params = {
         "objective": objective if isinstance(objective, str) else library.squared_error,
         **library.parameters(fit_arguments.get("params") or {}),
     }
-    metric = library.default_metric(params)
-    if not isinstance(objective, Mapping):
-        name = library.squared_error if objective is None else objective
-        metric = metric_of(library, name, fit_arguments.get("eval_metric"), params)
+    name = library.squared_error if objective is None else objective
+    metric = metric_of(library, name, fit_arguments.get("eval_metric"), params)
     study = _study(study, metric, seed, verbose)
     start = own_space.start()
     if start:
@@ -233,6 +217,45 @@ def tune(
         trial.set_user_attr("scores", {str(name): value for name, value in known.items()})
         return _mean(known, metric)
 
+    _optimize(study, score, n_trials, timeout, verbose)
+    best = study.best_trial
+    values = own_space.values(optuna.trial.FixedTrial(best.params, best.number))
+    arguments = own_space.arguments(values)
+    return TuningResult(
+        best_params=values,
+        best_score=study.best_value,
+        model=fit(X, y, task=task, **arguments, **at_the_end),
+        fit_arguments={**arguments, **at_the_end},
+        metric=metric.name,
+        study=study,
+    )
+
+
+def _check_validation(fit_arguments: dict[str, Any], refit: bool | None) -> dict[str, Any]:
+    """Complete the arguments of ``fit``, and return those of the last fit, after the search."""
+    has_eval_set = fit_arguments.get("eval_set") is not None
+    if not has_eval_set:
+        if fit_arguments.get("validation_fraction", "auto") == "auto":
+            fit_arguments["validation_fraction"] = 0.2
+        if fit_arguments["validation_fraction"] == 0:
+            raise ParameterError(
+                "validation_fraction is 0: trials are compared on validation rows. Leave it out, "
+                "or pass eval_set."
+            )
+    refit = not has_eval_set if refit is None else refit
+    if has_eval_set and refit:
+        raise ParameterError("refit=True cannot go with eval_set: append its rows to X instead.")
+    return {"refit": refit, "baselines": fit_arguments.pop("baselines", False)}
+
+
+def _optimize(
+    study: optuna.Study,
+    score: Callable[[optuna.Trial], float],
+    n_trials: int,
+    timeout: float | None,
+    verbose: bool,
+) -> None:
+    """Run the trials; Ctrl-C ends the search if one was finished."""
     with _logging(verbose):
         try:
             study.optimize(score, n_trials, timeout, catch=(TrainingError,))
@@ -249,17 +272,6 @@ def tune(
             "No trial came to its end: all were given up by the study's pruner, or their gradients "
             "were not finite."
         )
-    best = study.best_trial
-    values = own_space.values(optuna.trial.FixedTrial(best.params, best.number))
-    arguments = own_space.arguments(values)
-    return TuningResult(
-        best_params=values,
-        best_score=study.best_value,
-        model=fit(X, y, task=task, **arguments, **at_the_end),
-        fit_arguments={**arguments, **at_the_end},
-        metric=metric.name,
-        study=study,
-    )
 
 
 class _Pruning:

@@ -179,10 +179,6 @@ def plan_sharing(settings: Settings, train: Dataset, valid: Dataset) -> SharingP
     sharing = evidence.ways()
     alone = {task: math.ceil(scale * n) for task, n in evidence.rounds("independent").items()}
     continued = evidence.rounds("common + specific")
-    histories = {"common + specific": evidence.histories("common + specific")}
-    if scale == 1.0:
-        of_alone = evidence.histories("independent")
-        histories |= {"averaged": of_alone, "independent": of_alone}
     plan = SharingPlan(
         settings=best,
         specific_params=specific_params,
@@ -209,12 +205,18 @@ def plan_sharing(settings: Settings, train: Dataset, valid: Dataset) -> SharingP
     for task, way in plan.sharing.items():
         if way in plan.scores[task]:
             plan.scores[task]["final"] = plan.scores[task][way]
-    return replace(
-        plan,
-        own_history={
-            task: histories[way][task] for task, way in plan.sharing.items() if way in histories
-        },
-    )
+    return replace(plan, own_history=_own_history(evidence, plan.sharing, scale))
+
+
+def _own_history(
+    evidence: Evidence, sharing: Mapping[TaskName, Sharing], scale: float
+) -> dict[TaskName, npt.NDArray[np.float64]]:
+    """Return curves of the tasks' own models, unless their rounds were found in other steps."""
+    histories = {"common + specific": evidence.histories("common + specific")}
+    if scale == 1.0:
+        of_alone = evidence.histories("independent")
+        histories |= {"averaged": of_alone, "independent": of_alone}
+    return {task: histories[way][task] for task, way in sharing.items() if way in histories}
 
 
 def _with_common(plan: SharingPlan, common: CommonModel) -> SharingPlan:
