@@ -7,7 +7,7 @@ labels were drawn from are known, and nothing can rank the rows better (line "Ba
 
     python examples/fraud_scenes.py
 
-One draw of the data proves little; the tables in the README are means over several.
+One draw of the data proves little; the tables in docs/results.md are means over several.
 """
 
 from __future__ import annotations

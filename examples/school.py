@@ -7,7 +7,7 @@ It is read from an .npz file with the arrays X, y and task:
     python examples/school.py path/to/school.npz
     MTBOOST_DATA=path/to/folder python examples/school.py
 
-One random split of the pupils; a comparison over ten of them is in the README.
+One random split of the pupils; docs/results.md compares ten.
 """
 
 from __future__ import annotations
