@@ -19,6 +19,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.callbacks import TaskSplit
+from mtboost.lightgbm.document import LightgbmDocument
 from mtboost.lightgbm.library import (
     LOSS_OPTIONS,
     aliases,
@@ -28,7 +29,6 @@ from mtboost.lightgbm.library import (
     check_values,
     check_version,
     known_parameters,
-    objective_lines,
     quiet,
     quiet_unless_asked,
     read_parameters,
@@ -41,15 +41,13 @@ from mtboost.lightgbm.matrices import (
     predict_margin,
     with_columns,
 )
-from mtboost.lightgbm.prune import without_columns
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.lightgbm.resolve import resolve_descriptors, resolve_task
 from mtboost.metrics import Metric, default_metric
 from mtboost.trees.backend import Backend, Margins, Params, UntrainableError, read_number
+from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.losses import (
-    TaskLoss,
     check_labels,
     has_log_link,
     inverse_link,
@@ -351,11 +349,6 @@ class LightgbmBackend(Backend):
     def start_score(self, booster: lightgbm.Booster) -> npt.NDArray[np.float32]:
         return np.zeros(booster.num_model_per_iteration(), np.float32)  # its first trees hold it
 
-    def stand_alone(
-        self, document: assemble.Document, n_rounds: int, start: npt.NDArray[np.float32]
-    ) -> lightgbm.Booster:
-        return self.first_rounds(document, n_rounds)
-
     # ---- boosters ---------------------------------------------------------------------------
 
     def feature_names(self, columns: Columns) -> list[str]:
@@ -369,30 +362,8 @@ class LightgbmBackend(Backend):
     def n_rounds(self, booster: lightgbm.Booster) -> int:
         return booster.current_iteration()
 
-    def document(self, booster: lightgbm.Booster) -> assemble.Document:
-        return assemble.read_document(booster)
-
-    def n_outputs(self, document: assemble.Document) -> int:
-        return assemble.outputs_of(document)
-
-    def first_rounds(self, document: assemble.Document, n_rounds: int) -> lightgbm.Booster:
-        return assemble.first_rounds(document, n_rounds)
-
-    def leaf_values(self, document: assemble.Document) -> list[npt.NDArray[np.float64]]:
-        return [assemble.leaf_values(tree) for tree in document.trees]
-
-    def with_leaf_values(
-        self, document: assemble.Document, values: Sequence[npt.NDArray[np.float64]]
-    ) -> assemble.Document:
-        return assemble.with_leaf_values(document, values)
-
-    def resolve_task(self, document: assemble.Document, code: int | None) -> assemble.Document:
-        return resolve_task(document, code)
-
-    def resolve_descriptors(
-        self, document: assemble.Document, values: npt.NDArray[np.float32]
-    ) -> assemble.Document:
-        return resolve_descriptors(document, values)
+    def document(self, booster: lightgbm.Booster) -> LightgbmDocument:
+        return LightgbmDocument.of(booster)
 
     def leaves(
         self,
@@ -404,40 +375,7 @@ class LightgbmBackend(Backend):
         found = np.asarray(booster.predict(data, pred_leaf=True), np.int32)
         return found.reshape(table.n_rows, -1)
 
-    def own_rounds(
-        self, document: assemble.Document, n_rounds: int, loss: TaskLoss
-    ) -> lightgbm.Booster:
-        own = assemble.as_own(
-            document,
-            n_rounds,
-            *objective_lines(loss.objective, tuple(loss.options.items())),
-            start=loss.start_margin,
-            unit=loss.unit,
-            dispersion=loss.dispersion,
-        )
-        return assemble.load_document(own)
-
-    def load_document(self, document: assemble.Document) -> lightgbm.Booster:
-        return assemble.load_document(document)
-
-    def without_columns(
-        self, document: assemble.Document, columns: Columns, names: Collection[str]
-    ) -> assemble.Document:
-        return without_columns(
-            document, set(map(own_name, names)), set(map(own_name, columns.categories))
-        )
-
-    def combined(
-        self,
-        common: assemble.Document,
-        specific: lightgbm.Booster | None,
-        n_common_rounds: int,
-        columns: Columns,
-    ) -> assemble.Document:
-        categories = {own_name(name): labels for name, labels in columns.categories.items()}
-        return assemble.combined(common, specific, n_common_rounds, categories=categories)
-
-    def stacked(self, documents: Iterable[assemble.Document]) -> lightgbm.Booster:
+    def stacked(self, documents: Iterable[Document]) -> lightgbm.Booster:
         raise UnsupportedError(
             "LightGBM has no trees whose leaves hold a number for each task: name one, as in "
             "booster(task)."

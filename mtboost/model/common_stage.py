@@ -16,6 +16,7 @@ from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName
 from mtboost.model.common_trees import CommonTrees
 from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
 
 _Codes = npt.NDArray[np.int32]
@@ -59,7 +60,7 @@ class CommonStage:
 
     @property
     def n_outputs(self) -> int:
-        return self.backend.n_outputs(self._document())
+        return self._document().n_outputs
 
     @property
     def optional_columns(self) -> frozenset[str]:
@@ -177,9 +178,9 @@ class CommonStage:
             return self._own_rounds(rounds, task)
         if self.trees.are_same_for_all:
             return self._first_rounds(rounds)
-        return self.backend.first_rounds(self._document_of(task), rounds)
+        return self._document_of(task).first_rounds(rounds)
 
-    def continued_by(self, task: TaskName, specific: Any) -> Any:
+    def continued_by(self, task: TaskName, specific: Any) -> Document:
         """Document of what the task follows and of its specific model, if it has one."""
         document, n_rounds = self._document_of(task), self.quit_round[task]
         if self.losses:
@@ -188,8 +189,8 @@ class CommonStage:
         columns = self.task_columns[task]
         names = lacking(self.columns, columns)
         if names:
-            document = self.backend.without_columns(document, self.columns, names)
-        return self.backend.combined(document, specific, n_rounds, columns)
+            document = document.without_columns(self.columns, names)
+        return document.combined(specific, n_rounds, columns)
 
     def without_rounds(self, task: TaskName | None) -> Any:
         """What knows the link of a task, or of all if they have one objective."""
@@ -200,7 +201,7 @@ class CommonStage:
     def _first_rounds(self, rounds: int) -> Any:
         key = f"rounds {rounds}"
         if key not in self._cache:
-            self._cache[key] = self.backend.first_rounds(self._document(), rounds)
+            self._cache[key] = self._document().first_rounds(rounds)
         return self._cache[key]
 
     def _own_rounds(self, rounds: int, task: TaskName) -> Any:
@@ -208,13 +209,14 @@ class CommonStage:
         loss, are_same = self.losses[task], self.trees.are_same_for_all
         key = f"rounds {rounds} {loss}" + ("" if are_same else f" {task!r}")
         if key not in self._cache:
-            self._cache[key] = self.backend.own_rounds(self._document_of(task), rounds, loss)
+            self._cache[key] = self._document_of(task).own_rounds(rounds, loss)
         return self._cache[key]
 
-    def _document_of(self, task: TaskName) -> Any:
+    def _document_of(self, task: TaskName) -> Document:
         return self.trees.document_of(task, self._document())
 
-    def _document(self) -> Any:
+    def _document(self) -> Document:
         if "document" not in self._cache:
             self._cache["document"] = self.backend.document(self.trees.booster)
-        return self._cache["document"]
+        document: Document = self._cache["document"]
+        return document

@@ -15,6 +15,7 @@ from mtboost.base.labels import FloatArray
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
 from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.document import Document
 from mtboost.trees.losses import Loss, leaf_refit
 from mtboost.trees.pooled_leaves import PooledTrees, TaskValues, pool_leaves
 from mtboost.trees.task_column import AddedColumns
@@ -73,10 +74,10 @@ class CommonTrees:
         """Columns of the booster after those of the tables."""
         return self.descriptors.n if self.descriptors is not None else int(self.has_task_column)
 
-    def check(self, document: Any) -> None:
+    def check(self, document: Document) -> None:
         """Raise ModelFormatError unless values and descriptors fit the booster's document."""
         values, n_tasks = self.pooled.values, len(self.tasks)
-        trees = self.backend.leaf_values(document)
+        trees = document.leaf_values()
         is_one_a_tree = self.pooled.pooling is None or len(values) == len(trees)
         require(is_one_a_tree, "task_values are of other trees")
         for own, leaves in zip(values, trees, strict=False):
@@ -85,7 +86,7 @@ class CommonTrees:
             require(not self.has_task_column, "nodes divide tasks in two ways")
             self.descriptors.check(n_tasks)
 
-    def document_of(self, task: TaskName | None, document: Any) -> Any:
+    def document_of(self, task: TaskName | None, document: Document) -> Document:
         """Document of an ordinary booster with the trees of a task, from that of all.
 
         A task that is not known has the pooled values, and goes where nodes that divide tasks send
@@ -96,14 +97,14 @@ class CommonTrees:
             share = self.shares.get(task, 1.0) if task is not None else 1.0
             values = [
                 share * self._values(number).of_task(pooled, code)
-                for number, pooled in enumerate(self.backend.leaf_values(document))
+                for number, pooled in enumerate(document.leaf_values())
             ]
-            document = self.backend.with_leaf_values(document, values)
+            document = document.with_leaf_values(values)
         if self.has_task_column:
-            document = self.backend.resolve_task(document, code)
+            document = document.for_task(code)
         if self.descriptors is not None:
             own = self.descriptors.of_rows(-1 if code is None else code)
-            document = self.backend.resolve_descriptors(document, own)
+            document = document.for_descriptors(own)
         return document
 
     def learn_task(
@@ -136,7 +137,7 @@ class CommonTrees:
         if self.pooled.pooling is None:
             return self.with_task(task, [], descriptors)
         document = self.backend.document(self.booster)
-        n_outputs = self.backend.n_outputs(document)
+        n_outputs = document.n_outputs
         labels = np.asarray(labels, np.float32)[:, None]
         weight = None if weight is None else np.asarray(weight, np.float32)
         new = np.full(table.n_rows, -1, np.int32)
@@ -149,7 +150,7 @@ class CommonTrees:
         own: list[TaskValues] = []
         pairs: Any = None
         for number, (pooled, known) in enumerate(
-            zip(self.backend.leaf_values(document), self.pooled.values, strict=True)
+            zip(document.leaf_values(), self.pooled.values, strict=True)
         ):
             output = number % n_outputs
             if output == 0:
@@ -182,16 +183,16 @@ class CommonTrees:
 
     def _start(
         self,
-        document: Any,
+        document: Document,
         table: Table,
         codes: npt.NDArray[np.int32],
         base_margin: Margins | None,
     ) -> Margins:
         """Margins before the first tree, shape (n_rows, n_outputs)."""
         start = self.backend.predict_margin(
-            self.backend.first_rounds(document, 0), table, base_margin, self._added(codes)
+            document.first_rounds(0), table, base_margin, self._added(codes)
         )
-        return np.array(start).reshape(table.n_rows, self.backend.n_outputs(document))
+        return np.array(start).reshape(table.n_rows, document.n_outputs)
 
     def _values(self, number: int) -> TaskValues:
         return TaskValues.none() if self.pooled.pooling is None else self.pooled.values[number]
@@ -257,7 +258,7 @@ class CommonTrees:
         document = self.backend.document(self.booster)
         n_rounds = int(rounds.max(initial=0))
         if self.pooled.pooling is None and not self.shares and (rounds == n_rounds).all():
-            first = self.backend.first_rounds(document, n_rounds)
+            first = document.first_rounds(n_rounds)
             margins = self.backend.predict_margin(first, table, base_margin, self._added(codes))
             return margins.reshape(table.n_rows, -1)
         per_block = max(1, _LEAVES_PER_BLOCK // max(1, n_rounds))
@@ -287,7 +288,7 @@ class CommonTrees:
 
     def _by_round(
         self,
-        document: Any,
+        document: Document,
         table: Table,
         codes: npt.NDArray[np.int32],
         base_margin: Margins | None,
@@ -296,16 +297,16 @@ class CommonTrees:
     ) -> Iterator[Margins]:
         """Margins after 0, 1, ... rounds; a row stays as it is after its own round."""
         backend = self.backend
-        n_outputs = backend.n_outputs(document)
+        n_outputs = document.n_outputs
         margins = self._start(document, table, codes, base_margin)
         yield margins
         if n_rounds == 0:
             return
         n_trees = n_rounds * n_outputs
         shares = np.array([self.shares.get(task, 1.0) for task in self.tasks] + [1.0])
-        first = backend.first_rounds(document, n_rounds)
+        first = document.first_rounds(n_rounds)
         leaves = backend.leaves(first, table, self._added(codes))
-        for number, pooled in enumerate(backend.leaf_values(document)[:n_trees]):
+        for number, pooled in enumerate(document.leaf_values()[:n_trees]):
             values = self._values(number).table(pooled, len(self.tasks))
             follows = rounds > number // n_outputs
             own = values[leaves[follows, number], codes[follows]] * shares[codes[follows]]

@@ -384,7 +384,7 @@ class MultiTaskModel:
         if task is None:
             return self._booster_of_all()
         self._check_task(task)
-        return self._library.load_document(self._stage.continued_by(task, self.specific[task]))
+        return self._stage.continued_by(task, self.specific[task]).load()
 
     def _booster_of_all(self) -> Any:
         if self.losses or self._stage.n_outputs > 1:

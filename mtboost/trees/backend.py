@@ -22,8 +22,9 @@ from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
 from mtboost.metrics import WITH_METRIC, Metric
+from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
-from mtboost.trees.losses import Loss, TaskLoss, has_log_link, is_multiclass
+from mtboost.trees.losses import Loss, has_log_link, is_multiclass
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import TaskWatch
@@ -310,14 +311,6 @@ class Backend(abc.ABC):
     def start_score(self, booster: Any) -> npt.NDArray[np.float32]:
         """Margins before the first tree, shape (n_outputs,); 0 where the trees hold them."""
 
-    @abc.abstractmethod
-    def stand_alone(self, document: Any, n_rounds: int, start: npt.NDArray[np.float32]) -> Any:
-        """First rounds of a model with its own start score, as a continuation from another one.
-
-        Where the library starts all trees of a booster at one score, a round before them makes up
-        for the difference.
-        """
-
     # ---- boosters ---------------------------------------------------------------------------
 
     @abc.abstractmethod
@@ -338,31 +331,8 @@ class Backend(abc.ABC):
     def n_rounds(self, booster: Any) -> int: ...
 
     @abc.abstractmethod
-    def document(self, booster: Any) -> Any:
-        """The booster taken apart, which takes longer than what is done with it."""
-
-    @abc.abstractmethod
-    def n_outputs(self, document: Any) -> int: ...
-
-    @abc.abstractmethod
-    def first_rounds(self, document: Any, n_rounds: int) -> Any:
-        """Booster of the first rounds, or of none."""
-
-    @abc.abstractmethod
-    def leaf_values(self, document: Any) -> list[npt.NDArray[np.float64]]:
-        """Of each tree the values by number of the leaf; of inner nodes, anything."""
-
-    @abc.abstractmethod
-    def with_leaf_values(self, document: Any, values: Sequence[npt.NDArray[np.float64]]) -> Any:
-        """Document with other leaf values."""
-
-    @abc.abstractmethod
-    def resolve_task(self, document: Any, code: int | None) -> Any:
-        """Document of one task, without the last column, which holds the tasks; None: unknown."""
-
-    @abc.abstractmethod
-    def resolve_descriptors(self, document: Any, values: npt.NDArray[np.float32]) -> Any:
-        """Document of the task that has these values in the last columns, without them."""
+    def document(self, booster: Any) -> Document:
+        """Return the booster taken apart."""
 
     @abc.abstractmethod
     def leaves(
@@ -374,33 +344,7 @@ class Backend(abc.ABC):
         """Number of the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
 
     @abc.abstractmethod
-    def own_rounds(self, document: Any, n_rounds: int, loss: TaskLoss) -> Any:
-        """Booster of the first rounds, of the task's objective.
-
-        The document is that of a common model of tasks with different losses. Start, leaves, gains
-        and hessians are those of the task's own loss.
-        """
-
-    @abc.abstractmethod
-    def load_document(self, document: Any) -> Any:
-        """The booster of a document."""
-
-    @abc.abstractmethod
-    def without_columns(self, document: Any, columns: Columns, names: Collection[str]) -> Any:
-        """Document for rows in which some of its columns are missing, which it then does not have.
-
-        Leaves and margins of these rows are the same.
-        """
-
-    @abc.abstractmethod
-    def combined(self, common: Any, specific: Any, n_common_rounds: int, columns: Columns) -> Any:
-        """One document of the first rounds of a document and all of a booster, which may be None.
-
-        `columns` are the task's.
-        """
-
-    @abc.abstractmethod
-    def stacked(self, documents: Iterable[Any]) -> Any:
+    def stacked(self, documents: Iterable[Document]) -> Any:
         """One booster with an output for each of several; none is made if the library cannot."""
 
     @abc.abstractmethod
@@ -434,12 +378,6 @@ class Backend(abc.ABC):
 
         Shape (n_rows, n_outputs): sums in tree order, as the combined booster adds them.
         """
-
-    def scaled(self, booster: Any, factor: float) -> Any:
-        """The booster with all leaf values multiplied."""
-        document = self.document(booster)
-        values = [factor * own for own in self.leaf_values(document)]
-        return self.first_rounds(self.with_leaf_values(document, values), self.n_rounds(booster))
 
     @abc.abstractmethod
     def margins_by_round(

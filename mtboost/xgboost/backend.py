@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +20,20 @@ from mtboost.base.threads import openmp_threads
 from mtboost.errors import ParameterError
 from mtboost.metrics import Metric, default_metric
 from mtboost.trees.backend import Backend, Margins, Params, read_number
+from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import (
     FeaturePrior,
     feature_shares,
     sampled_fraction,
     sampling_weights,
 )
-from mtboost.trees.losses import TaskLoss, check_labels, inverse_link, make_loss
+from mtboost.trees.losses import check_labels, inverse_link, make_loss
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
+from mtboost.xgboost.document import XgboostDocument
 from mtboost.xgboost.library import (
     ALIASES,
     LOSS_OPTIONS,
@@ -40,7 +42,6 @@ from mtboost.xgboost.library import (
     check_readable,
     check_values,
     known_parameters,
-    objective_document,
     with_start,
 )
 from mtboost.xgboost.matrices import (
@@ -51,10 +52,8 @@ from mtboost.xgboost.matrices import (
     validation_matrix,
 )
 from mtboost.xgboost.plain import train_plain
-from mtboost.xgboost.prune import without_columns
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
-from mtboost.xgboost.resolve import resolve_descriptors, resolve_task
 from mtboost.xgboost.vector_leaves import stacked
 
 _IMPORTANCES = ("gain", "total_gain", "weight", "cover", "total_cover")
@@ -311,12 +310,6 @@ class XgboostBackend(Backend):
     def start_score(self, booster: xgboost.Booster) -> npt.NDArray[np.float32]:
         return assemble.start_margins(assemble.read_document(booster))
 
-    def stand_alone(
-        self, document: assemble.Document, n_rounds: int, start: npt.NDArray[np.float32]
-    ) -> xgboost.Booster:
-        difference = assemble.start_margins(document) - start
-        return assemble.with_first_round(document, difference, n_rounds)
-
     # ---- boosters ---------------------------------------------------------------------------
 
     def feature_names(self, columns: Columns) -> list[str]:
@@ -330,32 +323,8 @@ class XgboostBackend(Backend):
     def n_rounds(self, booster: xgboost.Booster) -> int:
         return booster.num_boosted_rounds()
 
-    def document(self, booster: xgboost.Booster) -> assemble.Document:
-        return assemble.read_document(booster)
-
-    def n_outputs(self, document: assemble.Document) -> int:
-        return assemble.outputs_of(document)
-
-    def first_rounds(self, document: assemble.Document, n_rounds: int) -> xgboost.Booster:
-        # XGBoost 3.2 loses the names of categories when it slices.
-        return assemble.first_rounds(document, n_rounds)
-
-    def leaf_values(self, document: assemble.Document) -> list[npt.NDArray[np.float64]]:
-        trees = assemble.trees_of(document)
-        return [tree["split_conditions"].astype(np.float64) for tree in trees]
-
-    def with_leaf_values(
-        self, document: assemble.Document, values: Sequence[npt.NDArray[np.float64]]
-    ) -> assemble.Document:
-        return assemble.with_leaf_values(document, values)
-
-    def resolve_task(self, document: assemble.Document, code: int | None) -> assemble.Document:
-        return resolve_task(document, code)
-
-    def resolve_descriptors(
-        self, document: assemble.Document, values: npt.NDArray[np.float32]
-    ) -> assemble.Document:
-        return resolve_descriptors(document, values)
+    def document(self, booster: xgboost.Booster) -> XgboostDocument:
+        return XgboostDocument.of(booster)
 
     def leaves(
         self,
@@ -369,39 +338,8 @@ class XgboostBackend(Backend):
             found = _predict(booster, table, None, pred_leaf=True)
         return found.reshape(table.n_rows, -1).astype(np.int32)
 
-    def own_rounds(
-        self, document: assemble.Document, n_rounds: int, loss: TaskLoss
-    ) -> xgboost.Booster:
-        own = assemble.as_own(
-            document,
-            n_rounds,
-            objective_document(loss.objective, tuple(loss.options.items())),
-            start=loss.start,
-            unit=loss.unit,
-            dispersion=loss.dispersion,
-        )
-        return assemble.first_rounds(own, n_rounds)
-
-    def load_document(self, document: assemble.Document) -> xgboost.Booster:
-        return assemble.load_document(document)
-
-    def without_columns(
-        self, document: assemble.Document, columns: Columns, names: Collection[str]
-    ) -> assemble.Document:
-        return without_columns(document, names)
-
-    def combined(
-        self,
-        common: assemble.Document,
-        specific: xgboost.Booster | None,
-        n_common_rounds: int,
-        columns: Columns,
-    ) -> assemble.Document:
-        second = assemble.read_document(specific) if specific else None
-        return assemble.combined(common, second, n_common_rounds)
-
-    def stacked(self, documents: Iterable[assemble.Document]) -> xgboost.Booster:
-        return stacked(list(documents))
+    def stacked(self, documents: Iterable[Document]) -> xgboost.Booster:
+        return stacked([cast(XgboostDocument, each).content for each in documents])
 
     def predict_margin(
         self,

@@ -20,29 +20,29 @@ def document(library):
 
 
 def total_gains(backend, document):
-    booster = backend.first_rounds(document, 5)
+    booster = document.first_rounds(5)
     return backend.importance(booster, "total_gain")
 
 
 def test_values_twice_as_large_gain_four_times_as_much(library, document):
     # Without a penalty a node's value is the mean of its leaves, and the formula is the library's.
     backend = get_backend(library.name)
-    values = backend.leaf_values(document)
-    twice = total_gains(backend, backend.with_leaf_values(document, [2 * own for own in values]))
+    values = document.leaf_values()
+    twice = total_gains(backend, document.with_leaf_values([2 * own for own in values]))
     expected = {name: 4 * gain for name, gain in total_gains(backend, document).items()}
     assert twice == pytest.approx(expected, rel=1e-4)
 
 
 def test_leaves_of_one_value_gain_nothing(library, document):
     backend = get_backend(library.name)
-    ones = [np.ones_like(own) for own in backend.leaf_values(document)]
-    found = total_gains(backend, backend.with_leaf_values(document, ones))
+    ones = [np.ones_like(own) for own in document.leaf_values()]
+    found = total_gains(backend, document.with_leaf_values(ones))
     assert sum(found.values()) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_same_values_keep_the_gains(library, document):
     backend = get_backend(library.name)
-    same = backend.with_leaf_values(document, backend.leaf_values(document))
+    same = document.with_leaf_values(document.leaf_values())
     assert total_gains(backend, same) == total_gains(backend, document)
 
 

@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 
 import mtboost
 from mtboost.errors import DataError, UnsupportedError
+from mtboost.lightgbm.document import LightgbmDocument
 from mtboost.xgboost import TaskSplit, vector_leaves
 from mtboost.xgboost.assemble import read_document, trees_of
 
@@ -165,7 +166,7 @@ def test_of_the_estimator():
 
 def test_lightgbm_has_no_such_trees(monkeypatch):
     model = fit(backend="lightgbm", params={"num_leaves": 7})
-    monkeypatch.setattr(type(model._library), "combined", partial(pytest.fail, "work"))
+    monkeypatch.setattr(LightgbmDocument, "combined", partial(pytest.fail, "work"))
     with pytest.raises(UnsupportedError, match="LightGBM has no trees whose leaves hold a number"):
         model.booster()
 

@@ -142,7 +142,10 @@ def _averaged(
     tasks = [task for task in tasks if models[task].n_rounds]
     trees = replace(common.trees, shares=dict.fromkeys(tasks, share))
     models = models | {
-        task: replace(models[task], booster=trees.backend.scaled(models[task].booster, 1.0 - share))
+        task: replace(
+            models[task],
+            booster=trees.backend.document(models[task].booster).scaled(1.0 - share).load(),
+        )
         for task in tasks
     }
     return CommonModel(trees, rounds, {}, common.history), models

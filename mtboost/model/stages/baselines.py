@@ -89,8 +89,7 @@ def _margins(
     )
     # Without a usable metric there is no best round: all rounds then.
     best = max(1, next(iter(stopping.quit_round.values()), settings.rounds))
-    document = backend.document(booster)
-    first = backend.first_rounds(document, min(best, backend.n_rounds(booster)))
+    first = backend.document(booster).first_rounds(min(best, backend.n_rounds(booster)))
     margins = backend.predict_margin(first, aligned, valid.base_margin, added=codes and codes[1])
     return margins.reshape(aligned.n_rows, -1)
 

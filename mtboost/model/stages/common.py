@@ -136,7 +136,7 @@ def _margins_by_objective(settings: Settings, common: CommonModel, data: Dataset
     for task in data.tasks:
         rows = data.tasks.rows(task)
         loss = settings.objectives.losses[task]
-        own = backend.own_rounds(trees.document_of(task, document), common.quit_round[task], loss)
+        own = trees.document_of(task, document).own_rounds(common.quit_round[task], loss)
         start = None if data.base_margin is None else data.base_margin[rows]
         margins[rows, 0] = backend.predict_margin(own, data.common.take(rows), start)
     return margins

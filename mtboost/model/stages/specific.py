@@ -158,7 +158,7 @@ def _fit_task(
     )
     if n_rounds is not None:
         if left_start is not None:
-            booster = backend.stand_alone(backend.document(booster), n_rounds, left_start)
+            booster = backend.document(booster).stand_alone(n_rounds, left_start)
         return SpecificModel(booster, n_rounds, np.empty(0), "")
     return _best_rounds(settings, data, task, booster, quitting, left_start)
 
@@ -180,12 +180,11 @@ def _best_rounds(
         if best is None:
             reason = f"{settings.metric.name} is undefined on its validation rows"
         return _no_model(settings, data, task, reason, history)
-    backend = settings.backend
-    document = backend.document(booster)
+    document = settings.backend.document(booster)
     if left_start is None:
-        first = backend.first_rounds(document, best)
+        first = document.first_rounds(best)
     else:
-        first = backend.stand_alone(document, best, left_start)
+        first = document.stand_alone(best, left_start)
     return SpecificModel(first, best, history, "")
 
 
