@@ -80,9 +80,11 @@ def map_in_threads(
     results: list[Any] = [None] * len(items)
     errors: list[BaseException | None] = [None] * len(items)
     claims = [Lock() for _ in items]  # held once a thread has begun with the item
-    ends = [Lock() for _ in items]  # held until it has ended
+    ends = [Lock() for _ in items]  # released when it has ended
     for end in ends:
         end.acquire()
+    # No matter of the lock: the calling thread may be interrupted once it has acquired it.
+    has_ended = [False] * len(items)
     is_over = Lock()  # held once no further item may be begun
 
     def work() -> None:
@@ -96,10 +98,11 @@ def map_in_threads(
             except BaseException as error:
                 errors[place] = error
                 is_over.acquire(blocking=False)
+            has_ended[place] = True
             ends[place].release()
 
     def is_under_way(place: int) -> bool:
-        return claims[place].locked() and ends[place].locked()
+        return claims[place].locked() and not has_ended[place]
 
     try:
         n_started = 0
@@ -112,11 +115,10 @@ def map_in_threads(
         # Items are begun in order: none before an error is left out.
         for place, end in enumerate(ends):
             n_idle = 0
-            while not end.acquire(timeout=_SECONDS_OF_A_WAIT):
+            while not has_ended[place] and not end.acquire(timeout=_SECONDS_OF_A_WAIT):
                 n_idle = 0 if any(map(is_under_way, range(len(items)))) else n_idle + 1
                 if n_idle == _WAITS_TO_BEGIN:
                     work()
-            end.release()
             error = errors[place]
             if error is not None:
                 raise error
@@ -127,8 +129,8 @@ def map_in_threads(
         raise
     finally:
         for place, end in enumerate(ends):
-            if is_under_way(place):
-                end.acquire()
+            while is_under_way(place):
+                end.acquire(timeout=_SECONDS_OF_A_WAIT)
 
 
 @contextmanager

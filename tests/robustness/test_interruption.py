@@ -513,6 +513,39 @@ def test_ctrl_c_stops_calls_in_threads():
     assert threading.active_count() == n_threads
 
 
+def lines_of(function):
+    return sorted({line for *_, line in function.__code__.co_lines() if line is not None})[1:]
+
+
+@pytest.mark.parametrize("number", range(len(lines_of(map_in_threads))))
+def test_ctrl_c_before_any_line_of_the_thread_that_waits_ends_the_wait(number):
+    line, code = lines_of(map_in_threads)[number], map_in_threads.__code__
+    ended = []
+
+    def interrupt(frame, event, argument):
+        if frame.f_code is not code:
+            return None
+        if event == "line" and frame.f_lineno == line:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return interrupt
+
+    def call():
+        sys.settrace(interrupt)
+        try:
+            ended.append(map_in_threads(abs, [-1, -2], 1, lambda: None))
+        except KeyboardInterrupt:
+            ended.append([])
+        finally:
+            sys.settrace(None)
+
+    # In a thread of its own, so that a wait that does not end fails this test alone.
+    caller = threading.Thread(target=call, daemon=True)
+    caller.start()
+    caller.join(timeout=20)
+    assert ended in ([[]], [[1, 2]])
+
+
 def test_ctrl_c_while_a_file_is_written_is_raised_as_such(tmp_path, monkeypatch):
     # An open member cannot be closed by zipfile, which raises an error of its own.
     open_member = zipfile.ZipFile.open
