@@ -138,7 +138,7 @@ class LightgbmBackend(Backend):
 
     def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
         _lists(params, table.n_features, 0, argument)
-        check_values(params, table.n_features, argument, is_ours=is_ours)
+        check_values(params, table, argument, is_ours=is_ours)
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {

@@ -44,8 +44,9 @@ import numpy.typing as npt
 import scipy.sparse
 
 from mtboost import _core
-from mtboost.base.checks import is_integer, refuse
+from mtboost.base.checks import is_integer, listed, refuse
 from mtboost.base.interrupts import restored, uninterrupted
+from mtboost.base.tables import Table
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, UnsupportedError
 from mtboost.trees.growth import check_groups
@@ -223,9 +224,7 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
     )
 
 
-def check_values(
-    params: Mapping[str, Any], n_features: int, argument: str, *, is_ours: bool
-) -> None:
+def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_ours: bool) -> None:
     """Raise for values of parameters that LightGBM refuses, or that are not finite.
 
     Read from a booster of one row without values: LightGBM checks them when one is made.
@@ -241,7 +240,7 @@ def check_values(
     if is_integer(params.get("bagging_freq")):
         own["bagging_freq"] = 0  # LightGBM makes no bags of less than a row
     try:
-        row = scipy.sparse.csr_matrix((1, n_features))
+        row = scipy.sparse.csr_matrix((1, table.n_features))
         with quiet():
             data = lightgbm.Dataset(row, label=[1.0], params=own)
             booster = lightgbm.Booster(own, data)
@@ -251,7 +250,8 @@ def check_values(
         raise ParameterError(f"{argument}: LightGBM refuses a value: {reason}") from None
     try:
         params_of_booster = read_parameters(booster)
-        _check_numbers(params_of_booster, n_features)
+        _check_numbers(params_of_booster, table.n_features)
+        _check_monotone(params_of_booster, table)
         if is_ours:
             read_settings(booster)
         elif params_of_booster["linear_tree"] != "0":
@@ -272,6 +272,18 @@ def _check_numbers(params: Mapping[str, str], n_features: int) -> None:
     if any(float(value) < 0 for value in params["feature_contri"].split(",") if value):
         refuse("feature_contri", params["feature_contri"], "numbers >= 0")
     check_groups(_groups(params), n_features)
+
+
+def _check_monotone(params: Mapping[str, str], table: Table) -> None:
+    """Raise for a constraint on a column of categories, for which LightGBM ends the process."""
+    signs = params["monotone_constraints"].split(",")  # of each column, or of none
+    signed = zip(table.feature_names or (), signs, strict=False)
+    constrained = {name for name, sign in signed if sign not in ("", "0")}
+    if unordered := [name for name in table.categorical_features if name in constrained]:
+        raise ParameterError(
+            f"monotone_constraints must be 0 for {listed(unordered, 'column')}: categories have "
+            f"no order."
+        )
 
 
 def _groups(params: Mapping[str, str]) -> list[list[int]]:

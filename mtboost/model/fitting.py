@@ -404,7 +404,7 @@ def _hold_out(
     data: Dataset, fraction: float | Literal["auto"], settings: Settings, is_auto: bool, seed: int
 ) -> tuple[Dataset, Dataset | None]:
     """Return rows to train on and to validate on."""
-    if is_auto and fraction == "auto":
+    if is_auto and isinstance(fraction, str) and fraction == "auto":
         fraction = 0.2  # for a single task too
     classes = labels_are_classes(settings.objectives.names, data.tasks)
     train, valid = hold_out(data, fraction, classes, seed)

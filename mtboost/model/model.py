@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mtboost.base.archive import require, write_model
 from mtboost.base.atomic_file import PathName
-from mtboost.base.checks import check_choice, check_count, did_you_mean, listed
+from mtboost.base.checks import check_choice, check_count, check_type, did_you_mean, listed
 from mtboost.base.dataset import Dataset, is_column, split_task_column
 from mtboost.base.labels import as_base_margin
 from mtboost.base.renamed import renamed
@@ -546,6 +546,7 @@ class MultiTaskModel:
         """
         if importance_type is None:
             importance_type = "gain" if X is None else "contribution"
+        check_type("importance_type", importance_type, str, "None or a str")
         if (importance_type == "contribution") != (X is not None):
             raise ParameterError(
                 f"importance_type is {importance_type!r} and X is "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtboost.base.checks import listed, refuse
+from mtboost.base.checks import listed, refuse, shown
 from mtboost.base.dataset import Dataset, split_task_column
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName, TaskSet, check_digits
@@ -57,13 +57,13 @@ class NewTask:
 def check_new_name(task: object, known: Sequence[TaskName]) -> None:
     """Demand a name that no task has, of the type of the others."""
     check_digits([task])
-    if task in known:
-        raise DataError(f"task {task!r} is known already: give the new task another name.")
     if type(task) is not type(known[0]):
         raise DataError(
-            f"task is the {type(task).__name__} {task!r}, but the model's tasks are named by "
+            f"task is the {type(task).__name__} {shown(task)}, but the model's tasks are named by "
             f"{type(known[0]).__name__}: use one type."
         )
+    if task in known:
+        raise DataError(f"task {task!r} is known already: give the new task another name.")
 
 
 def without_task_column(

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mtboost.base.checks import check_type, did_you_mean, is_integer
+from mtboost.base.checks import as_float, check_type, did_you_mean, is_integer, shown
 from mtboost.errors import ParameterError
 from mtboost.model.fitting import AUTO_LEARNING_RATE, fit
 from mtboost.trees.backend import Backend
@@ -264,11 +265,14 @@ def _check_range(name: str, given: object) -> None:
     if isinstance(given, tuple) and given[2:] in ((), ("log",)) and len(given) >= 2:
         low, high = given[:2]
         are_numbers = all(isinstance(end, int | float) for end in (low, high))
-        if are_numbers and low < high and (len(given) == 2 or low > 0):
+        # Optuna draws float64 numbers, and cannot where the width of the range overflows.
+        is_range = are_numbers and low < high and as_float(high) - as_float(low) < math.inf
+        if is_range and (len(given) == 2 or low > 0):
             return
     raise ParameterError(
-        f"space[{name!r}] is {given!r}: it must be a tuple (low, high) or (low, high, 'log'), low "
-        f"< high and for 'log' above 0, or a list of numbers, strings, booleans or None."
+        f"space[{name!r}] is {shown(given)}: it must be a tuple (low, high) or (low, high, 'log') "
+        f"of finite numbers, low < high and for 'log' above 0, or a list of numbers, strings, "
+        f"booleans or None."
     )
 
 

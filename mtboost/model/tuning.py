@@ -235,9 +235,14 @@ def _check_validation(fit_arguments: dict[str, Any], refit: bool | None) -> dict
     """Complete the arguments of ``fit``, and return those of the last fit, after the search."""
     has_eval_set = fit_arguments.get("eval_set") is not None
     if not has_eval_set:
-        if fit_arguments.get("validation_fraction", "auto") == "auto":
-            fit_arguments["validation_fraction"] = 0.2
-        if fit_arguments["validation_fraction"] == 0:
+        fraction = fit_arguments.get("validation_fraction", "auto")
+        if isinstance(fraction, str) and fraction == "auto":
+            fraction = 0.2
+        fraction = check_number(
+            "validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'"
+        )
+        fit_arguments["validation_fraction"] = fraction
+        if fraction == 0.0:
             raise ParameterError(
                 "validation_fraction is 0: trials are compared on validation rows. Leave it out, "
                 "or pass eval_set."

@@ -18,7 +18,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost.base.checks import check_count, check_type
-from mtboost.errors import DataError, ModelFormatError
+from mtboost.errors import DataError, ModelFormatError, TrainingError
 from mtboost.trees.leaf_gains import Splits, gains_of_values
 from mtboost.xgboost.ubjson import decode, encode
 
@@ -157,7 +157,7 @@ def tree_document(tree: Tree, *, n_features: int) -> Document:
         "split_conditions": np.where(is_leaf, tree["value"], tree["threshold"]).astype(np.float32),
         "split_indices": tree["feature"].astype(np.int32),
         "split_type": split_type,
-        "sum_hessian": tree["hessian"].astype(np.float32),
+        "sum_hessian": _as_sums(tree["hessian"]),
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),
@@ -165,6 +165,18 @@ def tree_document(tree: Tree, *, n_features: int) -> Document:
             "size_leaf_vector": "1",
         },
     }
+
+
+def _as_sums(hessians: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Sums of hessians as XGBoost stores them; infinite ones would make contributions NaN."""
+    with np.errstate(over="ignore"):
+        stored = hessians.astype(np.float32)
+    if np.isinf(stored).any():
+        raise TrainingError(
+            f"The hessians of the rows of a node add up to {hessians.max():g}, but models of "
+            f"XGBoost hold numbers up to {np.finfo(np.float32).max:g}. Rescale weight."
+        )
+    return stored
 
 
 def start_margins(document: Document) -> npt.NDArray[np.float32]:

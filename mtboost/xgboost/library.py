@@ -37,7 +37,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.base.checks import check_type, listed, refuse
+from mtboost.base.checks import check_number, check_type, listed, refuse
 from mtboost.base.tables import Library, Table
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import (
@@ -67,6 +67,8 @@ ALIASES = {
     "n_jobs": "nthread",
     "random_state": "seed",
 }
+# XGBoost also allows 0: no rows, or one feature.
+_FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
 _GENERAL_PARAMETERS = (
     "verbosity",
     "device",
@@ -198,10 +200,10 @@ def read_settings(booster: xgboost.Booster) -> Settings:
             max_delta_step=float(tree["max_delta_step"]),
             max_cat_to_onehot=int(tree["max_cat_to_onehot"]),
             max_cat_threshold=int(tree["max_cat_threshold"]),
-            subsample=float(tree["subsample"]),
-            colsample_bytree=float(tree["colsample_bytree"]),
-            colsample_bylevel=float(tree["colsample_bylevel"]),
-            colsample_bynode=float(tree["colsample_bynode"]),
+            **{
+                name: check_number(name, float(tree[name]), above=0.0, high=1.0)
+                for name in _FRACTIONS
+            },
             monotone_constraints=_parse_monotone(tree["monotone_constraints"]),
             interaction_constraints=groups,
             seed=int(generic["seed"]) % 2**64,

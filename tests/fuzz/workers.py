@@ -99,6 +99,7 @@ def _limit_memory(memory: int) -> None:
 def _work(name: str, connection: multiprocessing.connection.Connection, log: str) -> None:
     """Answer ranges of seeds until the pipe closes."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.chdir(Path(log).parent)  # where a case may save a model under any name
     for stream in (1, 2):  # libraries print below Python too
         os.dup2(output, stream)
     faulthandler.enable(file=output)  # crashes, and the SIGABRT that ends a hang

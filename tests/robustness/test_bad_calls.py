@@ -183,6 +183,11 @@ BAD_FITS = {
     "margins": ({"base_margin": [[1.0], [1.0, 2.0]]}, DataError, "rectangular"),
     "threads": ({"n_threads": 10**6}, ParameterError, "n_threads must be .* to 1024, found"),
     "seed": ({"seed": 2**64}, ParameterError, "seed must be an integer"),
+    "validation": (
+        {"strategy": "auto", "validation_fraction": np.empty(0)},
+        TypeError,
+        "validation_fraction must be",
+    ),
 }
 
 
@@ -242,6 +247,45 @@ def test_importances_of_no_task_or_kind_are_refused(library):
         model.importance(None)
     with pytest.raises(ParameterError, match="importance_type must be"):
         model.importance(0, "x")
+    with pytest.raises(TypeError, match="importance_type must be None or a str, found"):
+        model.importance(0, pd.Series([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("argument", ["params", "specific_params"])
+def test_lightgbm_refuses_monotone_constraints_on_categories(argument):
+    # LightGBM ends the process.
+    table = FRAME.assign(q=pd.Categorical(["a", "b"] * 20))
+    message = f"{argument}: monotone_constraints must be 0 for column 'q'"
+    options = {"task": TASK, "backend": "lightgbm", **SMALL}
+    for signs in ([0, 1, 0], "1,-1,0"):
+        with pytest.raises(ParameterError, match=message):
+            mtboost.fit(table, Y, **options, **{argument: {"monotone_constraints": signs}})
+    mtboost.fit(table, Y, **options, **{argument: {"monotone_constraints": [1, 0, -1]}})
+
+
+def test_xgboost_refuses_weights_whose_sum_it_cannot_store():
+    # Each weight fits in float32, but not their sum.
+    weight = np.full(N, 0.1 * np.finfo(np.float32).max)
+    with pytest.raises(TrainingError, match=r"add up to 1\.\d+e\+39, .* Rescale weight"):
+        mtboost.fit(X, Y, task=TASK, weight=weight, **SMALL)
+
+
+def test_a_new_task_is_not_named_by_a_table():
+    model = mtboost.fit(X, Y, task=TASK, **SMALL)
+    with pytest.raises(DataError, match="task is the Series .* are named by int: use one type"):
+        model.add_task(pd.Series([1.0, 2.0]), X, Y)
+
+
+@pytest.mark.parametrize(
+    "name", ["subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode"]
+)
+def test_xgboost_trees_of_several_tasks_need_some_rows_and_columns(name):
+    # XGBoost itself allows 0; the core refused it when the first tree was grown.
+    message = rf"{name} must be a finite number in \(0, 1], found 0.0"
+    with pytest.raises(ParameterError, match=f"params: {message}"):
+        mtboost.fit(X, Y, task=TASK, params={name: 0}, **SMALL)
+    with pytest.raises(ParameterError, match=message):
+        mtboost.train({name: 0}, mtboost.Dataset(X, Y, task=TASK), 1)
 
 
 def test_the_objective_of_a_new_task_is_a_function_or_none():
@@ -286,6 +330,16 @@ BAD_TUNES = {
     "space": ({"space": {3: [1]}}, TypeError, "a name in space must be a str, found 3"),
     "objective": ({"objective": pd.Series([1.0])}, TypeError, "objective must be None or"),
     "rounds": ({"specific_rounds": np.empty(0)}, TypeError, "specific_rounds must be"),
+    "validation": ({"validation_fraction": np.empty(0)}, TypeError, "validation_fraction must be"),
+    **{
+        f"range, {low:g} to {high:g}": (
+            {"space": {"reg_lambda": (low, high)}},
+            ParameterError,
+            r"space\['reg_lambda'\] is .* of finite numbers",
+        )
+        for low, high in [(0, np.inf), (-np.inf, 1), (-1e308, 1e308)]
+    },
+    "range, huge": ({"space": {"max_depth": (1, HUGE)}}, ParameterError, "of finite numbers"),
 }
 
 
