@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from mtboost import _core
 from mtboost.base.archive import require
-from mtboost.base.checks import listed
+from mtboost.base.checks import LARGEST_COUNT, listed
 from mtboost.base.dataset import split_task_column
 from mtboost.base.sklearn_input import checked_table, reading_numbers
 from mtboost.base.tables import Table, as_table
@@ -87,6 +87,8 @@ class TableEstimator(SavedEstimator):
 
     def _set_from_file(self, content: dict[str, Any]) -> None:
         super()._set_from_file(content)
+        has_columns = 0 < self.n_features_in_ <= LARGEST_COUNT
+        require(has_columns, f"there are {self.n_features_in_} columns")
         names = getattr(self, "feature_names_in_", None)
         are_names = names is None or (
             names.shape == (self.n_features_in_,) and set(map(type, names.tolist())) <= {str}

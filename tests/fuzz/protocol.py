@@ -24,7 +24,7 @@ Rules for a subject:
   forked from a process that has imported it. What several cases share (a fitted model) belongs into
   a function with ``functools.cache``: each worker makes it once.
 * ``run`` compares its results itself and raises AssertionError where they are wrong.
-* Cases are cheap: some milliseconds. A worker runs thousands of them, one after the other.
+* Cases are cheap: some milliseconds. A worker runs ten thousand of them, one after the other.
 
 A case ends in one of these outcomes; those in ``FINDINGS`` make ``run.py`` fail:
 

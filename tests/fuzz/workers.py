@@ -27,7 +27,7 @@ from typing import Any
 from fuzz.protocol import FINDINGS, SkipCase, Subject, is_of_mtboost, load_subject
 
 _context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-_CASES_PER_WORKER = 2000  # then a new one, so that no leak grows without bound
+_CASES_PER_WORKER = 10_000  # then a new one, so that no leak grows without bound
 _SECONDS_PER_RANGE = 0.5  # of seeds that a worker is given at a time
 _LOG_CHARACTERS = 4000  # of what a dead worker has printed
 _READY = "ready"  # first message of a worker

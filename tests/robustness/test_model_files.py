@@ -347,6 +347,10 @@ CONTRADICTIONS = {
     "n_jobs of a forest": ("MTExtraTreesRegressor", put("parameters", "n_jobs", "x")),
     "n_jobs of boosting": ("ProjectedBoostingRegressor", put("parameters", "n_jobs", 0)),
     "an importance type": ("PriorSamplingRegressor", put("parameters", "importance_type", "x")),
+    "2³¹ columns of boosting": (
+        "ProjectedBoostingRegressor",
+        put("attributes", "n_features_in", 2**31),
+    ),
     "a column without a name": (
         "PriorSamplingClassifier",
         put("attributes", "feature_names_in", "objects", 0, None),
@@ -400,6 +404,15 @@ def test_values_of_other_leaves_are_refused_when_they_are_read(path, library, na
 
     with refused("."):
         load(path, forged(raw_of(f"{library}, pooled leaves"), replace))
+
+
+def test_a_classifier_without_classes_is_refused_when_it_is_read(path):
+    def replace(members):
+        member = "attributes/classes.npy"
+        members[member] = array_to_bytes(array_from_bytes(members[member])[:0])
+
+    with refused("the trees are of another forest"):
+        load(path, forged(raw_of("MTExtraTreesClassifier"), replace))
 
 
 # ---- what is no fault of the file -----------------------------------------------------------

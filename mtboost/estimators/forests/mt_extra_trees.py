@@ -227,7 +227,8 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         return {"y": codes.astype(np.float64)[:, np.newaxis]}  # one number says both shares
 
     def _n_outputs(self) -> int:
-        return len(self.classes_) if len(self.classes_) > 2 else 1
+        n_classes = len(self.classes_)
+        return n_classes if n_classes > 2 else min(n_classes, 1)
 
     def _probabilities(self, outputs: Floats) -> Floats:
         if len(self.classes_) > 2:
