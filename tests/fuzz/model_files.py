@@ -624,21 +624,31 @@ def changed_file(kind, change, seed):
         return change(original(kind)[0], random.Random(seed))
 
 
+@functools.cache
+def _path():
+    """One for all files of this process: to make and remove folders would take most of the time."""
+    return Path(_folder().name) / "changed.mtb"
+
+
+@functools.cache
+def _folder():
+    return tempfile.TemporaryDirectory()
+
+
 def verdict_of(kind, change, seed):
     """``"refused"``, ``"same"``, ``"other"``, ``"other rows"`` or what is wrong."""
     _, table, arguments = made(kind)
     raw, expected = changed_file(kind, change, seed), original(kind)[1]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "changed.mtb"
-        path.write_bytes(raw)
-        try:
-            model = mtboost.load_model(path)
-        except ModelFormatError:
-            return "refused"
-        except MemoryError:
-            return "out of memory while loading"
-        except BaseException as error:
-            return f"load_model raises {type(error).__name__}: {error}"
+    path = _path()
+    path.write_bytes(raw)
+    try:
+        model = mtboost.load_model(path)
+    except ModelFormatError:
+        return "refused"
+    except MemoryError:
+        return "out of memory while loading"
+    except BaseException as error:
+        return f"load_model raises {type(error).__name__}: {error}"
     if change in DAMAGE:
         return "same" if everything(model, table, arguments) == expected else "accepted another"
     try:

@@ -99,7 +99,9 @@ def _limit_memory(memory: int) -> None:
 def _work(name: str, connection: multiprocessing.connection.Connection, log: str) -> None:
     """Answer ranges of seeds until the pipe closes."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.chdir(Path(log).parent)  # where a case may save a model under any name
+    # A case may save a model under any name, and leaves its files behind when the worker dies.
+    tempfile.tempdir = str(Path(log).parent)
+    os.chdir(tempfile.tempdir)
     for stream in (1, 2):  # libraries print below Python too
         os.dup2(output, stream)
     faulthandler.enable(file=output)  # crashes, and the SIGABRT that ends a hang
