@@ -48,17 +48,13 @@ Margins = dict[str, np.ndarray]  # stage → margins of the test rows
 
 def xgboost_routes(train: Rows, valid: Rows, test: Rows) -> dict[str, Margins]:
     data = xgboost.QuantileDMatrix(train.X, train.y)
-    twice = xgboost.QuantileDMatrix(train.X, np.column_stack([train.y, train.y]))
     validated = xgboost.DMatrix(valid.X, valid.y)
     plain = in_xgboost.TaskObjective("binary:logistic", train.task)
-    balanced = in_xgboost.BalancedSplit("binary:logistic", train.task)
     start = {**XGBOOST, "base_score": float(train.y.mean())}
-    vectors = {**start, "multi_strategy": "multi_output_tree", "min_child_weight": 0}
     found = {}
     for name, params, matrix, objective, callbacks in (
         ("pooled", XGBOOST, data, None, []),
         ("plain trees + quitting", start, data, plain, []),
-        ("BalancedSplit", vectors, twice, balanced, [balanced]),
         *(
             (
                 f"TaskSplit {score}",

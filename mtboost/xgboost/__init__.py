@@ -2,7 +2,6 @@
 """mtboost inside stock XGBoost: callbacks and objectives for ``xgboost.train``."""
 
 from mtboost.xgboost.assemble import combine
-from mtboost.xgboost.balanced_split import BalancedSplit
 from mtboost.xgboost.callbacks import TaskSplit
 from mtboost.xgboost.objective import TaskObjective
 from mtboost.xgboost.prior_sampling import PriorFeatureSampling
@@ -12,7 +11,6 @@ from mtboost.xgboost.residual import residual_margin
 from mtboost.xgboost.task_metric import task_metric
 
 __all__ = [
-    "BalancedSplit",
     "PriorFeatureSampling",
     "ProjectedObjective",
     "TaskObjective",

@@ -18,7 +18,6 @@ from mtboost.metrics import Metric, default_metric
 from mtboost.trees.losses import inverse_link
 from mtboost.trees.task_quitting import TaskWatch
 from mtboost.xgboost import assemble
-from mtboost.xgboost.balanced_split import BalancedSplit, returned_columns, returned_model
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.library import check_one_machine, objective_name
 from mtboost.xgboost.objective import TaskObjective
@@ -32,9 +31,9 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     training rows take no part in later trees. Training ends when every task has quit. A task
     without validation rows on which the metric is defined never quits.
 
-    Several tasks need :class:`TaskSplit` beside it, or a :class:`TaskObjective` or
-    :class:`BalancedSplit`, which know the tasks of the training rows and leave out those that have
-    quit; a single task may be trained by stock XGBoost alone.
+    Several tasks need :class:`TaskSplit` beside it, or a :class:`TaskObjective`: both know the
+    tasks of the training rows and leave out those that have quit. A single task may be trained by
+    stock XGBoost alone.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         Smaller improvements do not count.
     verbose : bool or int, default=False
         Print the metric of each task, and how many are active, every so many rounds.
-    objective : TaskObjective or BalancedSplit, optional
+    objective : TaskObjective, optional
         The one that XGBoost trains with, if its trees are XGBoost's own.
 
     Attributes
@@ -77,7 +76,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
         verbose: bool | int = False,
-        objective: TaskObjective | BalancedSplit | None = None,
+        objective: TaskObjective | None = None,
         logger: Callable[[str], None] = xgboost.collective.communicator_print,
     ) -> None:
         super().__init__(
@@ -89,8 +88,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         )
         check_type("valid", valid, xgboost.DMatrix, "an xgboost.DMatrix")
         if objective is not None:
-            kinds = (TaskObjective, BalancedSplit)
-            check_type("objective", objective, kinds, "None, a TaskObjective or a BalancedSplit")
+            check_type("objective", objective, TaskObjective, "None or a TaskObjective")
         self._valid = valid
         self._valid_tasks = (
             task if isinstance(task, TaskSet) else TaskSet.from_labels(task, valid.num_row())
@@ -143,17 +141,12 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         weight = self._valid.get_weight()
         self._weight = weight if weight.size else None
         self._labels = self._valid.get_label()
-        if isinstance(self._task_objective, BalancedSplit):
-            model = returned_model(model)
         self._evaluate(0, _start_margins(model, self._valid))
 
     def _evaluate(self, n_rounds: int, margins: npt.NDArray[np.float32]) -> None:
-        labels = self._labels
-        if isinstance(self._task_objective, BalancedSplit):
-            margins, labels = returned_columns(margins), returned_columns(labels).squeeze(axis=1)
         self._record(
             n_rounds,
-            labels,
+            self._labels,
             inverse_link(self._objective, margins[:, 0] if margins.shape[1] == 1 else margins),
             self._weight,
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees whose leaves hold a number for each output: from ordinary trees, and to them.
+"""Trees whose leaves hold a number for each output, from ordinary trees.
 
 XGBoost 3.0 and 3.1 read the vectors from ``base_weights``; later versions from ``leaf_weights``,
 where a leaf's ``right_children`` is its row.
@@ -7,7 +7,6 @@ where a leaf's ``right_children`` is its row.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import zip_longest
 
@@ -17,12 +16,9 @@ import xgboost
 
 from mtboost.errors import DataError
 from mtboost.xgboost.assemble import (
-    NO_PARENT,
     Document,
     load_document,
     over_same_features,
-    read_document,
-    trees_of,
     with_trees,
 )
 from mtboost.xgboost.library import version
@@ -149,42 +145,3 @@ def _with_outputs(frame: Document, n_outputs: int) -> Document:
         start = f"[{','.join([start] * n_outputs)}]"
     own = {**parameters, "base_score": start, "num_target": str(n_outputs)}
     return {**frame, "learner": {**frame["learner"], "learner_model_param": own}}
-
-
-def with_scalar_leaves(booster: xgboost.Booster, n_outputs: int) -> xgboost.Booster:
-    """The first outputs of a booster with vector leaves, as one tree per round and output.
-
-    Predictions keep their bits; parameters and attributes stay. In a vector tree a leaf's
-    ``right_children`` is its row in ``leaf_weights``.
-    """
-    frame = read_document(booster)
-    trees = []
-    for tree in trees_of(frame):
-        is_leaf = tree["left_children"] < 0
-        n_all = int(tree["tree_param"]["size_leaf_vector"])
-        leaves = np.asarray(tree.pop("leaf_weights"), np.float32).reshape(-1, n_all)
-        parents = tree["parents"].copy()
-        parents[0] = NO_PARENT
-        for output in range(n_outputs):
-            value = np.zeros(len(is_leaf), np.float32)
-            value[is_leaf] = leaves[tree["right_children"][is_leaf], output]
-            scalar = {
-                **tree,
-                "base_weights": value,
-                "parents": parents,
-                "right_children": np.where(is_leaf, np.int32(-1), tree["right_children"]),
-                "split_conditions": np.where(is_leaf, value, tree["split_conditions"]),
-                "tree_param": {**tree["tree_param"], "size_leaf_vector": "1"},
-            }
-            trees.append(scalar)
-    learner = frame["learner"]
-    starts = learner["learner_model_param"]["base_score"].strip("[]").split(",")[:n_outputs]
-    # Without brackets where it can be: XGBoost up to 3.0 reads them as 0.
-    start = starts[0] if n_outputs == 1 else f"[{','.join(starts)}]"
-    learner["learner_model_param"] |= {"base_score": start, "num_target": str(n_outputs)}
-    scalar_booster = load_document(with_trees(frame, trees, n_outputs=n_outputs))
-    config = json.loads(booster.save_config())
-    config["learner"]["learner_model_param"] = learner["learner_model_param"]
-    config["learner"]["learner_train_param"]["multi_strategy"] = "one_output_per_tree"
-    scalar_booster.load_config(json.dumps(config))
-    return scalar_booster

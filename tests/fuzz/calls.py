@@ -988,16 +988,6 @@ def _plug_ins() -> Iterator[Entry]:
         },
     )
     yield _entry(
-        "xgboost.BalancedSplit",
-        _train_balanced,
-        {"objective": "reg:squarederror", "task": TASK, "n_threads": 1},
-        objective=_OBJECTIVES,
-        task=array(TASK),
-        split_weight=_OTHERS["task_weight"],
-        task_weight=_OTHERS["task_weight"],
-        n_threads=value,
-    )
-    yield _entry(
         "xgboost.PriorFeatureSampling",
         lambda params=None, **a: _train(
             "xgboost",
@@ -1085,13 +1075,6 @@ def _train_quitting(name: str, module: Any, **arguments: Any) -> object:
     quitting = module.TaskQuitting(**{**arguments, "valid": valid if own is matrix else own})
     params = {"verbosity": -1, "num_threads": 1}
     return lightgbm.train(params, matrix, 2, valid_sets=[valid], callbacks=[callbacks[0], quitting])
-
-
-def _train_balanced(**arguments: Any) -> object:
-    split = mtboost.xgboost.BalancedSplit(**arguments)
-    params = {"multi_strategy": "multi_output_tree", "min_child_weight": 0, "nthread": 1}
-    matrix = xgboost.DMatrix(X, np.column_stack([Y, Y]), nthread=1)
-    return xgboost.train(params, matrix, 2, obj=split, callbacks=[split])
 
 
 def _functions() -> Iterator[Entry]:

@@ -282,24 +282,6 @@ def _projected_objective_lightgbm() -> Run:
     return run
 
 
-@entry("BalancedSplit")
-def _balanced_split() -> Run:
-    import numpy as np
-    import xgboost
-
-    from mtboost.xgboost import BalancedSplit
-
-    _, y, _, task = table()
-    matrix = xgboost_matrix(np.column_stack([y, y]))
-    params = {"nthread": 1, "multi_strategy": "multi_output_tree", "min_child_weight": 0}
-
-    def run() -> bytes:
-        split = BalancedSplit("reg:squarederror", task, n_threads=1)
-        return raw(xgboost.train(params, matrix, 15, obj=split, callbacks=[split]))
-
-    return run
-
-
 @entry("PriorFeatureSampling")
 def _prior_feature_sampling() -> Run:
     import xgboost

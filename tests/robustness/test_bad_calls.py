@@ -380,8 +380,6 @@ def test_parts_of_projected_objectives_are_checked_at_once():
         mtboost.lightgbm.ProjectedObjective(OUTPUTS, valid_labels=-0.5)
     with pytest.raises(DataError, match=r"labels has shape \(0,\)"):
         mtboost.lightgbm.ProjectedObjective([])
-    with pytest.raises(TypeError, match="objective must be a name or a function"):
-        mtboost.xgboost.BalancedSplit(pd.Series([1.0]), TASK)
 
 
 def test_vector_trees_take_no_more_components_than_outputs():

@@ -72,10 +72,8 @@ def xgboost_cases():
         "PriorSamplingClassifier": lambda: mtboost.PriorSamplingClassifier().fit(X, y > 0),
     }
     if hasattr(xgboost, "objective"):  # from XGBoost 3.2 on
-        balanced = ours.BalancedSplit("reg:squarederror", task)
         projected = ours.ProjectedObjective(n_components=1)
         cases |= {
-            "BalancedSplit": lambda: train(Y, vector, obj=balanced, callbacks=[balanced]),
             "ProjectedObjective": lambda: train(Y, vector, callbacks=[projected]),
         }
     return cases
