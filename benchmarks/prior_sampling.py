@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,8 +28,11 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from sklearn.feature_selection import f_regression
 
-from mtboost import PriorSamplingClassifier, PriorSamplingRegressor, resample_series
+from mtboost import PriorSamplingClassifier, PriorSamplingRegressor
 from mtboost.datasets import make_shared_linear, make_signum
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from time_series_prior import resample_series
 
 N_PROBLEMS, N_REPEATS = 10, 10
 Problem = tuple[np.ndarray, np.ndarray]

@@ -22,7 +22,7 @@ from mtboost.estimators.boosting import (
     ProjectedBoostingClassifier,
     ProjectedBoostingRegressor,
 )
-from mtboost.estimators.feature_priors import feature_prior, resample_series
+from mtboost.estimators.feature_priors import feature_prior
 from mtboost.estimators.forests import (
     MTAdaBoostClassifier,
     MTDecisionTreeClassifier,
@@ -65,7 +65,6 @@ __all__ = [
     "load_model",
     "make_split_score",
     "metrics",
-    "resample_series",
     "train",
     "tune",
     "xgboost",

@@ -66,9 +66,8 @@ def feature_prior(
     labels : {"auto", "classes", "numbers"}, default="auto"
         What y is in pairs. ``"auto"``: numbers, unless it holds strings, booleans or categories.
     series_length : int, optional
-        Columns of pairs are time series, to be stretched to this length before a model is fitted;
-        other problems' importances are stretched themselves. See
-        :func:`mtboost.resample_series`.
+        Columns of pairs are time series, which are resampled to this length before a model is
+        fitted, linearly between their points; of other problems the importances are resampled.
     n_threads : int, optional
         By default the cores this process may use. The result does not depend on it.
 
@@ -119,6 +118,8 @@ def feature_prior(
         ("labels", labels, Labels),
     ):
         check_choice(name, value, get_args(kind))
+    if series_length is not None:
+        series_length = check_count("series_length", series_length, low=1)
     found: dict[str, tuple[Names, FloatArray]] = {}
     for key, problem in _others(problems, leave_out).items():
         argument = f"problems[{key!r}]"
@@ -134,57 +135,16 @@ def feature_prior(
                     f"{argument} has names, by which features of series of another length cannot "
                     "be matched: leave out series_length, or give positions."
                 )
-            importance = resample_series(importance, series_length)
+            importance = _stretched(importance, series_length)
         found[argument] = names, importance
     return _mean(found)
 
 
-def resample_series(values: npt.ArrayLike, length: int) -> FloatArray:
-    """Series stretched or squeezed to another length, linearly between their points.
-
-    The first and the last point stay. Time series of different length, or importances of their
-    points, are so made comparable (eruhimov2007, section 4.4).
-
-    Parameters
-    ----------
-    values : array-like of shape (..., n_points)
-        Series along the last axis.
-    length : int
-        Points wanted.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., length)
-
-    Raises
-    ------
-    DataError
-        There is no point.
-    ParameterError
-        `length` is no whole number above 0.
-
-    Examples
-    --------
-    >>> resample_series([0.0, 1.0, 4.0], 5)
-    array([0. , 0.5, 1. , 2.5, 4. ])
-    """
-    length = check_count("length", length, low=1)
-    try:
-        with np.errstate(over="ignore"):
-            series = _real(as_array(values)).astype(np.float64)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise DataError(f"values holds no series of numbers: {error}") from None
-    if series.ndim == 0 or series.size == 0:
-        raise DataError(f"values has shape {series.shape}: a series needs at least one point.")
+def _stretched(series: npt.NDArray[Any], length: int) -> FloatArray:
+    """Series along the last axis, interpolated linearly at another number of points."""
     old, new = np.linspace(0, 1, series.shape[-1]), np.linspace(0, 1, length)
-    stretched: FloatArray = np.apply_along_axis(lambda own: np.interp(new, old, own), -1, series)
-    return stretched
-
-
-def _real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if values.dtype.kind not in "biufO":
-        raise TypeError(f"their type is {values.dtype}")
-    return np.asarray(values)
+    found: FloatArray = np.apply_along_axis(lambda own: np.interp(new, old, own), -1, series)
+    return found
 
 
 def _others(problems: Any, leave_out: Any) -> dict[Hashable, Any]:
@@ -257,7 +217,7 @@ def _fitted(
                 f"X of {argument} comes from {table.library}: series_length needs series as rows "
                 "of a NumPy array."
             )
-        table = Table(resample_series(table.native, length), "numpy", None)
+        table = Table(_stretched(table.native, length), "numpy", None)
     objective, numbers = _labels(y, table.n_rows, labels, f"y of {argument}")
     n_threads = default_n_threads(n_threads, table.n_rows * table.n_features)
     params = {**_PARAMS, **objective, "nthread": n_threads}

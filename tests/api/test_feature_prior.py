@@ -10,7 +10,7 @@ import xgboost
 from sklearn.ensemble import RandomForestRegressor
 
 import mtboost
-from mtboost import feature_prior, resample_series
+from mtboost import feature_prior
 from mtboost.datasets import make_shared_linear
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 
@@ -165,31 +165,6 @@ def test_the_number_of_threads_changes_nothing(n_rows):
 # ---- series ----
 
 
-def test_series_keep_their_ends_and_are_linear_between_points():
-    np.testing.assert_allclose(resample_series([1, 3], 5), [1, 1.5, 2, 2.5, 3], rtol=1e-15)
-    np.testing.assert_allclose(resample_series([0, 1, 4, 9, 16], 3), [0, 4, 16], rtol=1e-15)
-    np.testing.assert_array_equal(resample_series([[5], [7]], 3), [[5, 5, 5], [7, 7, 7]])
-    assert resample_series(np.zeros((2, 3, 4)), 9).shape == (2, 3, 9)
-
-
-def test_series_of_their_own_length_stay_as_they_are():
-    series = np.random.default_rng(2).normal(size=(3, 50))
-    # Positions are rounded: i/49 times 49.
-    np.testing.assert_allclose(resample_series(series, 50), series, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("length", [0, -3, 2.5, True, None])
-def test_a_length_that_is_none_is_refused(length):
-    with pytest.raises(ParameterError, match="length must be an integer"):
-        resample_series([1.0, 2.0], length)
-
-
-@pytest.mark.parametrize("values", [1.0, [], np.zeros((3, 0))])
-def test_a_series_without_points_is_refused(values):
-    with pytest.raises(DataError, match="at least one point"):
-        resample_series(values, 5)
-
-
 def bumps(n_rows, length, seed):
     """Series of which one point, a third on, decides the class."""
     rng = np.random.default_rng(seed)
@@ -198,15 +173,19 @@ def bumps(n_rows, length, seed):
     return 0.3 * rng.normal(size=(n_rows, length)) + np.outer(y, place), y
 
 
-def test_series_are_stretched_before_a_model_is_fitted():
+def test_series_are_resampled_linearly_before_a_model_is_fitted():
     short, long = bumps(60, 31, 3), bumps(60, 121, 4)
     prior = feature_prior([short, long], labels="classes", series_length=61)
-    stretched = [(resample_series(series, 61), y) for series, y in (short, long)]
-    np.testing.assert_array_equal(prior, feature_prior(stretched, labels="classes"))
+    # From 31 points to 61: the old ones and the means of neighbours; from 121: every second one.
+    between = np.empty((60, 61))
+    between[:, ::2], between[:, 1::2] = short[0], (short[0][:, 1:] + short[0][:, :-1]) / 2
+    resampled = [(between, short[1]), (long[0][:, ::2], long[1])]
+    # The two ways of interpolating round differently.
+    np.testing.assert_allclose(prior, feature_prior(resampled, labels="classes"), atol=1e-6)
     assert abs(int(prior.argmax()) - 20) <= 2
 
 
-def test_importances_of_series_are_stretched():
+def test_importances_of_series_are_resampled():
     found = feature_prior([[0, 2, 0], [1, 1, 1, 1, 1]], series_length=5)
     np.testing.assert_allclose(found, [0.1, 0.225, 0.35, 0.225, 0.1], rtol=1e-15)
 
@@ -249,7 +228,7 @@ def test_problems_that_do_not_fit_are_refused(problems, error, message):
     [
         ({"importance_type": "weight"}, ParameterError, "must be 'gain' or 'impurity'"),
         ({"labels": "auto "}, ParameterError, "must be 'auto', 'classes' or 'numbers'"),
-        ({"series_length": 0}, ParameterError, "length must be an integer"),
+        ({"series_length": 0}, ParameterError, "series_length must be an integer"),
     ],
 )
 def test_unknown_values_are_refused(options, error, message):

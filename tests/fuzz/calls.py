@@ -1113,13 +1113,6 @@ def _functions() -> Iterator[Entry]:
         series_length=number,
         n_threads=value,
     )
-    yield _entry(
-        "resample_series",
-        mtboost.resample_series,
-        {"values": X, "length": 5},
-        values=table,
-        length=number,
-    )
     yield _entry("get_metric", mtboost.metrics.get_metric, {"metric": "rmse"}, metric=_METRICS)
     yield _entry(
         "default_metric",

@@ -400,19 +400,6 @@ def test_lightgbms_projected_trees_need_a_column_to_split():
 # ---- functions and generated data ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "values", [FRAME + 1j, [[1.0], [1.0, 2.0]], np.empty((0, 3)), planted(X, HUGE), [["a"]]]
-)
-def test_series_that_are_none_are_refused(values):
-    with pytest.raises(DataError, match="values h(as|olds)"):
-        mtboost.resample_series(values, 5)
-
-
-def test_series_may_be_a_matrix():
-    expected = mtboost.resample_series(X, 5)
-    np.testing.assert_array_equal(mtboost.resample_series(X.tolist(), 5), expected)
-
-
 def test_compress_refuses():
     forest = RandomForestRegressor(2, random_state=0).fit(X, Y)
     with pytest.raises(DataError, match="column 'p' of dtype String"):
