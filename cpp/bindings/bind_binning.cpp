@@ -105,9 +105,7 @@ void bind_binning(py::module_& module) {
   py::class_<BinnedMatrix, std::shared_ptr<BinnedMatrix>>(module, "BinnedMatrix", "Table of bin numbers.")
       .def_property_readonly("n_rows", &BinnedMatrix::n_rows)
       .def_property_readonly("n_features", &BinnedMatrix::n_features)
-      .def_property_readonly("is_dense", &BinnedMatrix::is_dense)
-      .def_property_readonly("is_sparse", &BinnedMatrix::is_sparse)
-      .def_property_readonly("n_bytes", &BinnedMatrix::n_bytes);
+      .def_property_readonly("is_sparse", &BinnedMatrix::is_sparse);
 
   py::class_<BinnedMatrixBuilder>(module, "BinnedMatrixBuilder", "Fills a BinnedMatrix block by block.")
       .def(py::init(&make_builder), py::kw_only(), py::arg("offsets").noconvert(), py::arg("values").noconvert(),

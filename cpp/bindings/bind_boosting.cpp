@@ -291,7 +291,6 @@ void bind_boosting(py::module_& module) {
       .def_property_readonly("name", [](const OutputLoss& loss) { return name_of(loss.kind()); })
       .def_property_readonly("n_outputs", &OutputLoss::n_outputs)
       .def_property_readonly("n_labels", &OutputLoss::n_labels)
-      .def_property_readonly("huber_delta", &OutputLoss::huber_delta)
       .def(
           "check",
           [](const OutputLoss& loss, const Contiguous<float>& labels, const OptionalFloats& weights) {

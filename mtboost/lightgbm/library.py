@@ -134,7 +134,7 @@ def check_one_machine(user: str, params: Mapping[str, Any] | None = None) -> Non
     n_machines = max(len(named), 1 if _network_size is None else _network_size())
     if n_machines > 1:
         raise UnsupportedError(
-            f"{user} does not train on several machines yet, and LightGBM's network has "
+            f"{user} does not train on several machines, and LightGBM's network has "
             f"{n_machines}: train on one, without 'machines' in the parameters and outside of "
             "lightgbm.dask."
         )

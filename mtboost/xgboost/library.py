@@ -103,7 +103,7 @@ def check_one_machine(user: str) -> None:
     n_workers = xgboost.collective.get_world_size()
     if n_workers > 1:
         raise UnsupportedError(
-            f"{user} does not train on several machines yet, and this thread is one of the "
+            f"{user} does not train on several machines, and this thread is one of the "
             f"{n_workers} workers of a collective: train on one machine, outside of "
             "xgboost.collective.CommunicatorContext, xgboost.dask and xgboost.spark."
         )

@@ -130,11 +130,6 @@ bin_t BinnedMatrix::bin(row_t row, feature_t feature) const noexcept {
   return found != slots.end() && *found < slot_offset(feature + 1) ? *found - first : cuts_.unstored_bin(feature);
 }
 
-std::size_t BinnedMatrix::n_bytes() const noexcept {
-  return data_.size() + columns_.size() + slots_.size() * (sizeof(slot_t) + sizeof(row_t) + sizeof(std::uint16_t)) +
-         (row_starts_.size() + column_starts_.size()) * sizeof(std::size_t);
-}
-
 BinnedMatrixBuilder::BinnedMatrixBuilder(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
                                          std::vector<row_t> storage_order, bool is_sparse, bool outer_bins)
     : matrix_(std::move(cuts), n_rows, std::move(may_be_missing), std::move(storage_order), is_sparse, outer_bins),

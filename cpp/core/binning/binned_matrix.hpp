@@ -94,7 +94,6 @@ class BinnedMatrix {
   // ---- either layout
   // One value's bin; n_bins if it is missing.
   bin_t bin(row_t row, feature_t feature) const noexcept;
-  std::size_t n_bytes() const noexcept;
 
   // caller_rows()[row] is the caller's number of a stored row; empty where the orders agree.
   std::span<const row_t> caller_rows() const noexcept { return caller_rows_; }

@@ -4,8 +4,7 @@
 // `position`, at a categorical one iff its bin is listed (LightGBM) or is not (XGBoost), and by default_left if the value
 // is missing.
 // Weights, gains and hessians are double for LightGBM; XGBoost's are floats held in doubles.
-// A leaf holds one number, learning rate included. (A leaf with one number per task or output will store a row of a
-// matrix beside value; structure and prediction stay.)
+// A leaf holds one number, learning rate included.
 #pragma once
 
 #include <cstdint>
