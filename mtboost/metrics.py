@@ -20,6 +20,8 @@ from mtboost.base.checks import did_you_mean
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
 
+__all__ = ["Metric", "default_metric", "get_metric"]
+
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _TINY = 1e-16  # XGBoost's bound of a probability before its logarithm is taken
@@ -67,6 +69,7 @@ class Metric:
     Examples
     --------
     >>> from sklearn.metrics import average_precision_score
+    >>> from mtboost.metrics import Metric
     >>> metric = Metric("ap", average_precision_score, greater_is_better=True)
     """
 
@@ -361,7 +364,7 @@ WITH_METRIC = tuple(_DEFAULT_METRIC)
 
 
 def get_metric(metric: str | Metric) -> Metric:
-    """The metric of a name, with its direction.
+    """Return the metric of a name, with its direction.
 
     Parameters
     ----------
@@ -373,6 +376,7 @@ def get_metric(metric: str | Metric) -> Metric:
     Returns
     -------
     Metric
+        Named as in `metric`.
 
     Raises
     ------
@@ -380,6 +384,14 @@ def get_metric(metric: str | Metric) -> Metric:
         There is no such metric, or the number after ``@`` is out of range.
     TypeError
         A bare function: nothing says whether greater is better.
+
+    Examples
+    --------
+    >>> from mtboost.metrics import get_metric
+    >>> get_metric("auc").greater_is_better
+    True
+    >>> get_metric("rmse").greater_is_better
+    False
     """
     if isinstance(metric, Metric):
         return metric
@@ -431,7 +443,7 @@ def is_mean_of_rows(metric: Metric) -> bool:
 def default_metric(
     objective: str, *, tweedie_variance_power: float = 1.5, huber_slope: float = 1.0
 ) -> Metric:
-    """The metric XGBoost reports for an objective unless told otherwise.
+    """Return the metric that XGBoost reports for an objective by default.
 
     An objective of LightGBM has the metric of its counterpart. One difference: for
     ``binary:logitraw`` XGBoost takes margins for probabilities in its log loss; here predictions
@@ -440,20 +452,27 @@ def default_metric(
     Parameters
     ----------
     objective : str
-        Name of a supported objective, as ``"binary:logistic"`` or LightGBM's ``"binary"``.
-    tweedie_variance_power : float
+        Name of a supported objective, such as ``"binary:logistic"`` or LightGBM's ``"binary"``.
+    tweedie_variance_power : float, default=1.5
         Parameter of ``reg:tweedie``.
-    huber_slope : float
+    huber_slope : float, default=1.0
         Parameter of ``reg:pseudohubererror``.
 
     Returns
     -------
     Metric
+        A built-in metric.
 
     Raises
     ------
     ParameterError
         The objective is not supported.
+
+    Examples
+    --------
+    >>> from mtboost.metrics import default_metric
+    >>> default_metric("binary:logistic").name
+    'logloss'
     """
     if objective not in _DEFAULT_METRIC:
         raise ParameterError(

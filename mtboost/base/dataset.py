@@ -78,6 +78,20 @@ class Dataset:
     ------
     DataError
         Anything that does not fit together; the message says what and where.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtboost import Dataset
+    >>> X = np.arange(12.0).reshape(4, 3)
+    >>> one_table = Dataset(X, [0.0, 1.0, 0.0, 1.0], task=["a", "a", "b", "b"])
+    >>> one_table.n_rows
+    4
+    >>> by_task = Dataset(
+    ...     {"a": X[:2, :2], "b": X[2:]},
+    ...     {"a": [0.0, 1.0], "b": [0.0, 1.0]},
+    ...     feature_names={"a": ["age", "income"], "b": ["age", "income", "rent"]},
+    ... )
     """
 
     def __init__(

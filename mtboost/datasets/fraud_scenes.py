@@ -223,6 +223,13 @@ def make_fraud_scenes(
     TypeError
         A value has the wrong type.
 
+    Examples
+    --------
+    >>> from mtboost.datasets import make_fraud_scenes
+    >>> scenes = make_fraud_scenes("scene2", scale=0.001)
+    >>> {task: X.shape[1] for task, X in scenes.X.items()}
+    {'task1': 44, 'task2': 44}
+
     References
     ----------
     zhang2019, sec. 4.1 (key in docs/papers.md).

@@ -103,6 +103,13 @@ def make_friedman1_chain(
     Section 23.2.1 seems to draw X from a normal distribution. Its scores fit uniform columns only,
     which is the law of the original problem and the one used here.
 
+    Examples
+    --------
+    >>> from mtboost.datasets import make_friedman1_chain
+    >>> data = make_friedman1_chain(100, n_outputs=4)
+    >>> data.X.shape, data.y.shape
+    ((100, 5), (100, 4))
+
     References
     ----------
     joly2016, eq. 6.35 to 6.37 (key in docs/papers.md).
@@ -126,8 +133,18 @@ def make_friedman1_group(
 
     Parameters
     ----------
-    n_samples, n_outputs, n_noise_outputs, noise, seed
-        As in :func:`make_friedman1_chain`.
+    n_samples : int
+        Rows; the source trains on 300 and tests on 4000.
+    n_outputs : int
+        Outputs that depend on X.
+    n_noise_outputs : int
+        Further outputs, at most as many: each is the values of one output in a random order, so
+        that it has their law and nothing to do with X.
+    noise : float
+        Standard deviation of each draw of noise, at least 0.
+    seed : int
+        Decides everything drawn. Same seed, same bytes (with the same NumPy on the same kind of
+        machine); noise outputs leave the others as they are.
 
     Returns
     -------
@@ -140,6 +157,13 @@ def make_friedman1_group(
         A value is out of range.
     TypeError
         A value has the wrong type.
+
+    Examples
+    --------
+    >>> from mtboost.datasets import make_friedman1_group
+    >>> data = make_friedman1_group(100, n_outputs=4)
+    >>> data.X.shape, data.y.shape
+    ((100, 5), (100, 4))
 
     References
     ----------
@@ -164,8 +188,18 @@ def make_friedman1_ind(
 
     Parameters
     ----------
-    n_samples, n_outputs, n_noise_outputs, noise, seed
-        As in :func:`make_friedman1_chain`.
+    n_samples : int
+        Rows; the source trains on 300 and tests on 4000.
+    n_outputs : int
+        Outputs that depend on X.
+    n_noise_outputs : int
+        Further outputs, at most as many: each is the values of one output in a random order, so
+        that it has their law and nothing to do with X.
+    noise : float
+        Standard deviation of each draw of noise, at least 0.
+    seed : int
+        Decides everything drawn. Same seed, same bytes (with the same NumPy on the same kind of
+        machine); noise outputs leave the others as they are.
 
     Returns
     -------
@@ -178,6 +212,13 @@ def make_friedman1_ind(
         A value is out of range.
     TypeError
         A value has the wrong type.
+
+    Examples
+    --------
+    >>> from mtboost.datasets import make_friedman1_ind
+    >>> data = make_friedman1_ind(100, n_outputs=4)
+    >>> data.X.shape, data.y.shape
+    ((100, 20), (100, 4))
 
     References
     ----------

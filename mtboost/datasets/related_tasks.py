@@ -35,6 +35,7 @@ class RelatedTasks:
     Attributes
     ----------
     X : dict of ndarray of float32, shape (n_rows, 2)
+        Points of the plane.
     y : dict of ndarray of int64, shape (n_rows,)
         Labels, 0 to the number of the task's labels less one. The 0 of one task has nothing to do
         with the 0 of another.
@@ -118,6 +119,13 @@ def make_related_tasks(
         A value is out of range, or ``n_rows`` and ``n_labels`` are of different length.
     TypeError
         A value has the wrong type.
+
+    Examples
+    --------
+    >>> from mtboost.datasets import make_related_tasks
+    >>> data = make_related_tasks(100, n_labels=(3, 2))
+    >>> {task: sorted(set(y.tolist())) for task, y in data.y.items()}
+    {'task1': [0, 1, 2], 'task2': [0, 1]}
 
     References
     ----------

@@ -82,6 +82,13 @@ def make_shared_linear(
     TypeError
         A value has the wrong type.
 
+    Examples
+    --------
+    >>> from mtboost.datasets import make_shared_linear
+    >>> data = make_shared_linear(n_problems=3, n_rows=50, n_informative=4, n_noise=6)
+    >>> [X.shape for X, y in data.problems]
+    [(50, 10), (50, 10), (50, 10)]
+
     References
     ----------
     eruhimov2007, section 4.2 (key in docs/papers.md).

@@ -84,6 +84,13 @@ def make_signum(
     -----
     sign(0) is -1 (eq. 4). In a group of even size votes can be equal, so that its mean is not 0.
 
+    Examples
+    --------
+    >>> from mtboost.datasets import make_signum
+    >>> data = make_signum(50, n_groups=2, group_size=3)
+    >>> data.importance.tolist()
+    [0.25, 0.25, 0.25, 0.0625, 0.0625, 0.0625]
+
     References
     ----------
     eruhimov2007, eq. 3 and 4 (key in docs/papers.md).

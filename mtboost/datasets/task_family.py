@@ -220,6 +220,16 @@ def make_task_family(
     The shape of the signals is that of the first regression problem of J. H. Friedman
     (*Multivariate adaptive regression splines*, Annals of Statistics 19, 1991), written in cosines:
     variances and covariances need no simulation (:class:`~mtboost.datasets.CosineSum`).
+
+    Examples
+    --------
+    >>> import mtboost
+    >>> from mtboost.datasets import make_task_family
+    >>> family = make_task_family("clustered", n_tasks=8, n_rows=400)
+    >>> sorted(set(family.group.values()))
+    [0, 1, 2, 3]
+    >>> family.draw(100).y["task1"].shape
+    (100,)
     """
     check_choice("kind", kind, get_args(Kind))
     if own_share is not None and kind not in _OWN_SHARE:

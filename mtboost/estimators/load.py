@@ -68,6 +68,20 @@ def load_model(path: PathName) -> Any:
         The file is no mtboost model, is damaged, or comes from a newer version.
     FileNotFoundError
         There is no such file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import mtboost
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> model = mtboost.fit(X, X[:, 0], num_boost_round=5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(Path(folder) / "model.mtboost")
+    ...     loaded = mtboost.load_model(Path(folder) / "model.mtboost")
+    >>> bool((loaded.predict(X) == model.predict(X)).all())
+    True
     """
     return read_model(path, _from_parts)
 

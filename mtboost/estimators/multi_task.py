@@ -16,6 +16,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import (
     accuracy,
@@ -98,7 +99,7 @@ _OF_FIT = (
 
 
 class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # scikit-learn has no types
-    """What classifier and regressor share; described at :class:`MultiTaskClassifier`."""
+    """Shared part of classifier and regressor; parameters: :class:`MultiTaskClassifier`."""
 
     __metadata_request__predict: ClassVar = _UNROUTED
 
@@ -384,7 +385,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
 
 
 class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore[misc]
-    """Classifier for related tasks: a common model, and a specific continuation for each task.
+    """Classifier for related tasks: a common model, continued by a specific model for each task.
 
     Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``, or
     of LightGBM.
@@ -392,16 +393,43 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     Parameters
     ----------
     n_estimators : int, optional
-        Most rounds of the common model: by default 100, or 2000 with ``strategy="auto"``.
-    learning_rate, max_depth, max_leaves, grow_policy, max_bin, max_delta_step : optional
-    min_child_weight, gamma, reg_lambda, reg_alpha : optional
-    subsample, colsample_bytree, colsample_bylevel, colsample_bynode : optional
-        As in XGBoost. None is the library's own default. LightGBM has its counterparts (``gamma``
-        is its ``min_gain_to_split``, ``min_child_weight`` its ``min_sum_hessian_in_leaf``,
-        ``max_leaves`` its ``num_leaves``) but no ``grow_policy`` and ``colsample_bylevel``; with
-        ``subsample`` it draws rows every round, unless `params` has another ``bagging_freq``.
-    monotone_constraints, interaction_constraints : optional
-        As in the library: by position, in XGBoost also by name; the task column has none.
+        Maximum number of rounds of the common model: by default 100, or 2000 with
+        ``strategy="auto"``.
+    learning_rate : float, optional
+        Step size: factor on the leaf values of each tree. Like all tree parameters down to
+        `interaction_constraints` it has the meaning and, if None, the default of the library.
+    max_depth : int, optional
+        Maximum depth of a tree.
+    max_leaves : int, optional
+        Maximum number of leaves of a tree (LightGBM: ``num_leaves``).
+    grow_policy : {"depthwise", "lossguide"}, optional
+        Split nodes level by level, or the node with the largest gain first. XGBoost only.
+    min_child_weight : float, optional
+        Minimum sum of hessians of a child (LightGBM: ``min_sum_hessian_in_leaf``).
+    gamma : float, optional
+        Minimum gain of a split (LightGBM: ``min_gain_to_split``).
+    reg_lambda : float, optional
+        L2 penalty on leaf values.
+    reg_alpha : float, optional
+        L1 penalty on leaf values.
+    max_delta_step : float, optional
+        Maximum absolute leaf value before `learning_rate` is applied.
+    subsample : float in (0, 1], optional
+        Fraction of the rows drawn for each tree. With LightGBM rows are drawn in every round,
+        unless `params` has another ``bagging_freq``.
+    colsample_bytree : float in (0, 1], optional
+        Fraction of the features drawn for each tree.
+    colsample_bylevel : float in (0, 1], optional
+        Fraction of the features drawn for each level. XGBoost only.
+    colsample_bynode : float in (0, 1], optional
+        Fraction of the features drawn for each node.
+    max_bin : int, optional
+        Maximum number of bins of a feature.
+    monotone_constraints : sequence of int, str or mapping, optional
+        Direction of the effect of each feature, -1, 0 or 1, by position, in XGBoost also by name.
+        The task column has none.
+    interaction_constraints : sequence of sequences or str, optional
+        Groups of features that may occur together on a path of a tree, as in the library.
     objective : str, optional
         The library's name of an objective for classes; by default ``"binary:logistic"``, or
         ``"multi:softprob"`` for more than two classes, of LightGBM ``"binary"`` and
@@ -411,29 +439,30 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     params : mapping, optional
         Further parameters of the library, such as ``scale_pos_weight`` and ``max_cat_to_onehot``.
     strategy : {"two-stage", "auto"}, default="two-stage"
-        ``"auto"`` finds how much the tasks should share, see :func:`mtboost.fit`. It keeps what
+        ``"auto"`` searches how much the tasks should share, see :func:`mtboost.fit`. It keeps what
         other parameters fix and searches the rest, so leave `learning_rate`, `max_depth` and
-        `subsample` to it as well.
+        `subsample` unset as well.
     split_score : {"entropy", "variance", "plain"} or callable, optional
-        By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
+        See :func:`mtboost.make_split_score`. By default ``"entropy"``, or ``"plain"`` with
+        ``strategy="auto"``.
     beta : float or "auto", default="auto"
-        See :func:`mtboost.make_split_score`.
+        Weight of the variance in ``split_score="variance"``, see :func:`mtboost.make_split_score`.
     pooling : float or "auto", optional
-        κ of partially pooled leaves, see :func:`mtboost.fit`. By default leaves are pooled, or
-        ``strategy="auto"`` searches.
+        κ of partially pooled leaves, see :func:`mtboost.fit`. By default leaves are pooled
+        completely, or ``strategy="auto"`` searches.
     task_splits : bool, float or "descriptors", optional
-        Whether nodes may divide the tasks, see :func:`mtboost.fit`. By default they may not, or
+        Whether nodes may separate tasks, see :func:`mtboost.fit`. By default they may not, or
         ``strategy="auto"`` searches.
     symmetric_trees : bool, optional
-        Whether all nodes of a level have the same cut, see :func:`mtboost.fit`. By default False,
+        Whether all nodes of a level have the same split, see :func:`mtboost.fit`. By default False,
         or ``strategy="auto"`` searches.
     random_strength : float, optional
-        Noise in the choice of these cuts, see :func:`mtboost.fit`. By default 0, or
-        ``strategy="auto"`` searches.
+        Noise in the choice of the splits of symmetric trees, see :func:`mtboost.fit`. By default 0,
+        or ``strategy="auto"`` searches.
     task : str or int, optional
-        Column of `X` that holds the task of each row: its name, or its position in an array. It is
-        no feature. scikit-learn's scorers cannot pass the tasks to ``predict``, so this is the form
-        for ``cross_val_score``, ``GridSearchCV`` and the like.
+        Column of `X` that contains the task of each row: its name, or its position in an array. It
+        is not used as a feature. scikit-learn's scorers cannot pass tasks to ``predict``, so use
+        this parameter with ``cross_val_score``, ``GridSearchCV`` and the like.
     early_stopping_rounds : int or None, default=20
         Rounds without improvement after which a task quits the common model, and a specific model
         ends. None: all tasks use all rounds of both stages, see :func:`mtboost.fit`.
@@ -442,54 +471,72 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     eval_metric : str or Metric, optional
         By default the objective's; see :func:`mtboost.metrics.get_metric`.
     validation_fraction : float in [0, 1) or "auto", default="auto"
-        Part of the rows of each task and class that is held out, unless ``fit`` gets `eval_set`.
-        ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of the common
-        model and none gets a specific one.
+        Fraction of the rows of each task and class that is held out, unless ``fit`` gets
+        `eval_set`. ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of
+        the common model and none gets a specific one.
     specific_params : mapping, optional
         Parameters of the library that differ in the specific models.
     specific_rounds : int, default=500
-        Most rounds of a specific model; 0 for none.
+        Maximum number of rounds of a specific model; 0 for none.
     feature_prior : "auto", mapping of feature name to float, or array-like, optional
         Importances by which the specific models draw their features, see :func:`mtboost.fit`.
     task_weight : mapping of task name to float, or "balanced", optional
-        Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
+        Factor on the row weights of each task. ``"balanced"`` gives all tasks the same total.
     refit : bool, optional
-        Train both stages again on all rows of `X`, with the rounds found on those held out. By
-        default False, or True with ``strategy="auto"``.
+        Train both stages again on all rows of `X`, with the numbers of rounds found on those held
+        out. By default False, or True with ``strategy="auto"``.
     common_features : sequence of str or "all", optional
         Columns of the common model; by default those that every task has. ``"all"`` are the columns
         of any task, missing in the rows of a task that lacks them.
     callbacks : sequence of callbacks, optional
-        The library's, for the common model. Each fit uses copies, which it leaves in
-        ``callbacks_``.
+        The library's, for the common model. Each fit uses copies, which are in ``callbacks_``
+        afterwards.
     verbose : bool or int, default=False
-        Print progress every so many rounds.
+        Print progress every `verbose` rounds; True is every round.
     n_jobs : int, optional
         Threads of ``fit``, by default the cores this process may use, or one for a small table; -1
         are all cores. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Of the validation rows and all sampling. An int makes each fit the same.
+        Seed of the validation split and of all sampling. With an int each fit is the same.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Sorted labels of all tasks. A task may lack some.
     model_ : MultiTaskModel
-        The fitted model; it knows the classes as 0, 1, ...
+        The fitted model; its classes are 0, 1, ...
     tasks_ : tuple of task names
         ``("all",)`` without a task.
     quit_round_ : dict of task name to int
         Rounds of the common model that each task uses.
     callbacks_ : tuple of callbacks
+        The copies of `callbacks` that the fit used.
+    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+        Mean gain of the splits on each column of `X`, averaged over the tasks. They sum to 1.
     n_features_in_ : int
-        Columns of `X`, the task column among them; different columns of a mapping's tables.
+        Number of columns of `X`, including the task column; of a mapping, of different columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, where all are strings.
+        Names of the columns, where all are strings.
 
     Examples
     --------
-    >>> model = MultiTaskClassifier(task="merchant").fit(X, y)  # doctest: +SKIP
-    >>> cross_val_score(model, X, y, scoring="roc_auc")  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from mtboost import MultiTaskClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> task = rng.integers(0, 2, 300)
+    >>> y = np.where(X[:, 0] + task * X[:, 1] > 0, "yes", "no")
+    >>> model = MultiTaskClassifier(n_estimators=20, max_depth=3).fit(X, y, task=task)
+    >>> model.predict_proba(X, task=task).shape
+    (300, 2)
+
+    The task as a column of the table, for the tools of scikit-learn:
+
+    >>> model = MultiTaskClassifier(n_estimators=10, max_depth=2, task=3)
+    >>> scores = cross_val_score(model, np.column_stack([X, task]), y, cv=2, scoring="roc_auc")
+    >>> bool(scores.min() > 0.9)
+    True
 
     References
     ----------
@@ -597,8 +644,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         return classes
 
 
+@shares_docstring_of(MultiTaskClassifier, without=["classes_"])
 class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[misc]
-    """Regressor for related tasks: a common model, and a specific continuation for each task.
+    """Regressor for related tasks: a common model, continued by a specific model for each task.
 
     Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``, or
     of LightGBM.
@@ -608,13 +656,29 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
     objective : str or callable, optional
         The library's name of an objective, by default squared error, or a function ``(margins,
         DMatrix or Dataset) -> gradient, hessian``.
+    validation_fraction : float in [0, 1) or "auto", default="auto"
+        Fraction of the rows of each task that is held out, unless ``fit`` gets `eval_set`.
+        ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of the common
+        model and none gets a specific one.
 
-    All others, and the attributes except ``classes_``, are those of :class:`MultiTaskClassifier`.
+    Attributes
+    ----------
+    model_ : MultiTaskModel
+        The fitted model.
 
     Examples
     --------
-    >>> model = MultiTaskRegressor(task="school", specific_rounds=100)  # doctest: +SKIP
-    >>> cross_val_score(model, X, y)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import MultiTaskRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> school = np.repeat(["a", "b", "c"], 100)
+    >>> y = X[:, 0] + (school == "b") + 0.1 * rng.normal(size=300)
+    >>> model = MultiTaskRegressor(n_estimators=50, max_depth=3).fit(X, y, task=school)
+    >>> model.predict(X, task=school).shape
+    (300,)
+    >>> type(model.booster("b")).__name__  # of XGBoost
+    'Booster'
 
     References
     ----------

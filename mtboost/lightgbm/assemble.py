@@ -395,16 +395,32 @@ def combine(
     *,
     categories: Mapping[str, list[Any]] | None = None,
 ) -> lightgbm.Booster:
-    """One booster from the first rounds of a common model and a model continued from them.
+    """Combine the first rounds of a common model and a model continued from them in one booster.
 
     `specific` must have been trained with the margins of those rounds as ``init_score``
-    (:func:`residual_margin`); the sum (zhang2019, eq. 7) then has the same bits as that training
-    saw, because trees are added in the same order in double precision. Of `specific` the rounds up
-    to its ``best_iteration`` are taken, as its own ``predict`` does. Features are matched by name;
-    those of `specific` come first, in its order, then common features that it lacks. Predictions
-    have the link of the common model's objective; if that was a function, of the specific one's.
-    `categories` are the labels of each category column, if they are known: a booster has them by
-    the order of its columns alone, and cannot tell a constant category from a constant number.
+    (:func:`residual_margin`); the sum (zhang2019, eq. 7) then is bitwise identical to the margins
+    of that training, because trees are added in the same order in double precision.
+
+    Parameters
+    ----------
+    common : lightgbm.Booster
+        The common model. Its objective sets the link function of the predictions or, if it was a
+        function, that of `specific`.
+    specific : lightgbm.Booster or None
+        The model that continues it for a task, up to its ``best_iteration``, as in its own
+        ``predict``; None for none. Features are matched by name: those of `specific` come first, in
+        its order, then common features that it lacks.
+    n_common_rounds : int
+        Number of rounds of `common` that the task uses.
+    categories : mapping of column name to list, optional
+        Labels of each category column. Without it they are read from the boosters, which store them
+        in the order of the columns only and do not distinguish a constant category from a constant
+        number.
+
+    Returns
+    -------
+    lightgbm.Booster
+        An ordinary booster, whose predictions need neither of the two.
 
     Raises
     ------
@@ -415,6 +431,28 @@ def combine(
         categories of a feature differ.
     UnsupportedError
         A booster has linear trees or is a random forest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lightgbm
+    >>> from mtboost.lightgbm import combine, residual_margin
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> params = {"num_leaves": 7, "verbosity": -1}
+    >>> common = lightgbm.train(params, lightgbm.Dataset(X, y), 10)
+    >>> start = residual_margin(common, X[:100], 5)  # rows of task a
+    >>> rows = lightgbm.Dataset(X[:100], y[:100], init_score=start)
+    >>> specific = lightgbm.train(params, rows, 20)
+    >>> booster = combine(common, specific, 5)
+    >>> booster.num_trees()
+    25
+
+    References
+    ----------
+    zhang2019, section 3.4, eq. 7 (key in docs/papers.md).
     """
     check_type("common", common, lightgbm.Booster, "a lightgbm.Booster")
     if specific is not None:

@@ -79,8 +79,18 @@ class TaskSplit:
 
     Examples
     --------
-    >>> lightgbm.train(params, train, 200, valid_sets=[valid],
-    ...                callbacks=[TaskSplit(task, split_score="entropy")])  # doctest: +SKIP
+    >>> import numpy as np
+    >>> import lightgbm
+    >>> from mtboost.lightgbm import TaskSplit
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> params = {"num_leaves": 7, "verbosity": -1}
+    >>> split = TaskSplit(task, split_score="entropy")
+    >>> booster = lightgbm.train(params, lightgbm.Dataset(X, y), 10, callbacks=[split])
+    >>> booster.num_trees()
+    10
 
     References
     ----------

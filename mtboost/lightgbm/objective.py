@@ -64,8 +64,18 @@ class TaskObjective(BaseTaskObjective):
 
     Examples
     --------
-    >>> objective = TaskObjective("binary", task, task_weight="balanced")
-    >>> lightgbm.train({**params, "objective": objective}, data, 200)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> import lightgbm
+    >>> from mtboost.lightgbm import TaskObjective
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> objective = TaskObjective("regression", task, task_weight="balanced")
+    >>> params = {"objective": objective, "num_leaves": 7, "verbosity": -1}
+    >>> booster = lightgbm.train(params, lightgbm.Dataset(X, y), 10)
+    >>> booster.num_trees()
+    10
     """
 
     _margin_type = np.float64

@@ -131,9 +131,18 @@ class ProjectedObjective:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> import lightgbm
+    >>> from mtboost.lightgbm import ProjectedObjective
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> Y = X @ rng.normal(size=(4, 30))  # 30 outputs
+    >>> params = {"objective": "regression", "num_leaves": 7, "verbosity": -1}
     >>> projected = ProjectedObjective(Y)
-    >>> booster = lightgbm.train(params, data, 200, callbacks=[projected])  # doctest: +SKIP
-    >>> projected.model(booster).predict(X)  # doctest: +SKIP
+    >>> data = lightgbm.Dataset(X, Y[:, 0])
+    >>> booster = lightgbm.train(params, data, 10, callbacks=[projected])
+    >>> projected.model(booster).predict(X).shape
+    (200, 30)
 
     References
     ----------
@@ -251,11 +260,14 @@ class ProjectedModel:
 
     Attributes
     ----------
-    trees : Booster
-        The trees; its own predictions mean nothing.
+    trees : lightgbm.Booster
+        The trees; its own predictions have no meaning.
     start : ndarray of float32, shape (n_outputs,)
+        Margin of each output before the first tree.
     rho : ndarray of float64, shape (n_trees, n_outputs)
+        Weight of each tree in the margin of each output.
     objective : str
+        LightGBM's name of the objective.
     """
 
     def __init__(

@@ -79,9 +79,12 @@ class TaskQuitting(TaskWatch):
     min_delta : float, default=0.0
         Smaller improvements do not count.
     verbose : bool or int, default=False
-        Print the metric of each task, and how many are active, every so many rounds.
+        Print the metric of each task, and how many are active, every `verbose`
+        rounds; True is every round.
     objective : TaskObjective, optional
         The one that LightGBM trains with, if its trees are LightGBM's own.
+    logger : callable, optional
+        Function that prints a line of text, by default ``print``.
 
     Attributes
     ----------
@@ -105,6 +108,29 @@ class TaskQuitting(TaskWatch):
     -----
     ``lightgbm.early_stopping`` beside it drops the rounds after its own best one, so that tasks may
     want more rounds than are left. Train with ``keep_training_booster=True`` to keep them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lightgbm
+    >>> from mtboost.lightgbm import TaskQuitting, TaskSplit
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> train, valid = np.arange(200) % 4 > 0, np.arange(200) % 4 == 0
+    >>> data = lightgbm.Dataset(X[train], y[train])
+    >>> valid_data = lightgbm.Dataset(X[valid], y[valid], reference=data)
+    >>> quitting = TaskQuitting(valid_data, task[valid], early_stopping_rounds=5)
+    >>> booster = lightgbm.train(
+    ...     {"num_leaves": 7, "verbosity": -1},
+    ...     data,
+    ...     30,
+    ...     valid_sets=[valid_data],
+    ...     callbacks=[TaskSplit(task[train]), quitting],
+    ... )
+    >>> sorted(quitting.quit_round)
+    ['a', 'b']
 
     References
     ----------

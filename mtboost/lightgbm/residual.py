@@ -60,6 +60,21 @@ def residual_margin(
     UnsupportedError
         The booster is a random forest, the mean of its trees.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lightgbm
+    >>> from mtboost.lightgbm import residual_margin
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> params = {"num_leaves": 7, "verbosity": -1}
+    >>> common = lightgbm.train(params, lightgbm.Dataset(X, y), 10)
+    >>> margin = residual_margin(common, X, {"a": 10, "b": 4}, task)
+    >>> margin.shape
+    (200,)
+
     References
     ----------
     zhang2019, section 3.4, eq. 7 (key in docs/papers.md).

@@ -54,8 +54,25 @@ def task_metric(
 
     Examples
     --------
-    >>> by_task = task_metric("auc", [(dvalid, valid_task)])
-    >>> lightgbm.train(params, dtrain, 200, valid_sets=[dvalid], feval=by_task)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> import lightgbm
+    >>> from mtboost.lightgbm import task_metric
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> data = lightgbm.Dataset(X, y)
+    >>> found = {}
+    >>> booster = lightgbm.train(
+    ...     {"num_leaves": 7, "verbosity": -1},
+    ...     data,
+    ...     10,
+    ...     valid_sets=[data],
+    ...     feval=task_metric("mae", [(data, task)]),
+    ...     callbacks=[lightgbm.record_evaluation(found)],
+    ... )
+    >>> sorted(found["training"])
+    ['l2', 'mae-a', 'mae-b']
     """
     metric = get_metric(metric)
     sets: weakref.WeakKeyDictionary[lightgbm.Dataset, TaskSet] = weakref.WeakKeyDictionary()

@@ -105,8 +105,14 @@ def fit(
 
     Parameters
     ----------
-    X, y, task, weight, base_margin, feature_names, common_features
-        See :class:`Dataset`.
+    X : table of shape (n_rows, n_features), or mapping of task name to table
+        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table; NaN is missing.
+        Tables of a mapping may have different columns; see `common_features`.
+    y : array-like of shape (n_rows,), or mapping of task name to array-like
+        Labels; class numbers 0, 1, ... for classification.
+    task : array-like of shape (n_rows,), or str or int, optional
+        Task of each row, or the name (or position) of the column of `X` that contains it; that
+        column is not used as a feature. None is a single task. Must be None for a mapping.
     objective : str, mapping of task name to str, or callable, optional
         The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
@@ -185,8 +191,17 @@ def fit(
         takes what the splits of the common model gain. In 5% of the draws all features are equal; a
         column that the prior does not name has the share it would have without one. Each node looks
         at ⌊√M⌋ of the task's M features, or as many as ``colsample_bynode`` says. XGBoost only.
+    weight : like `y`, optional
+        Row weights >= 0.
+    base_margin : like `y`, optional
+        Margin that each row starts from; one column per class for several classes.
     task_weight : mapping of task name to float, or "balanced", optional
         Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
+    feature_names : sequence of str, or mapping of task name to sequence, optional
+        Names for the columns of arrays.
+    common_features : sequence of str or "all", optional
+        Columns of the common model; by default those that every task has. ``"all"`` are the columns
+        of any task, missing in the rows of a task that lacks them. See :class:`Dataset`.
     refit : bool, optional
         Train both stages again on training and validation rows together, with the rounds found.
         True not with `eval_set`. By default False, or True with ``strategy="auto"``.
@@ -212,15 +227,40 @@ def fit(
     Returns
     -------
     MultiTaskModel
+        The fitted model.
 
     Raises
     ------
     DataError, ParameterError, TypeError
         Before any training, if something does not fit together.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mtboost
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> school = np.repeat(["a", "b", "c"], 100)
+    >>> y = X[:, 0] + (school == "b") + 0.1 * rng.normal(size=300)
+    >>> model = mtboost.fit(X, y, task=school, params={"max_depth": 3}, num_boost_round=50)
+    >>> model.predict(X, task=school).shape
+    (300,)
+    >>> booster = model.booster("b")  # an ordinary xgboost.Booster
+    >>> booster.num_features()
+    3
+
+    Tables of different tasks may have different columns:
+
+    >>> names = {"a": ["age", "income"], "b": ["age", "income", "rent"]}
+    >>> tables = {"a": X[:100, :2], "b": X[100:200]}
+    >>> labels = {"a": y[:100], "b": y[100:200]}
+    >>> model = mtboost.fit(tables, labels, feature_names=names, num_boost_round=10)
+    >>> model.tasks
+    ('a', 'b')
+
     References
     ----------
-    zhang2019, section 3.
+    zhang2019, section 3 (key in docs/papers.md).
     """
     is_auto = check_choice("strategy", strategy, ("two-stage", "auto")) == "auto"
     if is_auto:

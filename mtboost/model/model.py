@@ -65,24 +65,39 @@ class MultiTaskModel:
 
     Attributes
     ----------
+    common_trees : CommonTrees
+        The common model as it was grown, from which ``common`` and the models of tasks are made.
     common : xgboost.Booster or lightgbm.Booster
-        Trained on the common columns of all tasks. With partially pooled leaves it holds the values
-        of all tasks together; those of a task are in its :meth:`booster`.
+        Trained on the common columns of all tasks. With partially pooled leaves its leaf values are
+        those of all tasks together; those of a task are in its :meth:`booster`.
+    backend : {"xgboost", "lightgbm"}
+        The library of all boosters.
     specific : dict of task name to Booster or None
         Trained on all columns of the task, starting from its margins under ``common``. None where
-        nothing was gained; a task with columns of its own then has a model that adds nothing.
+        nothing was gained; a task with additional columns then has a model that adds nothing.
     quit_round : dict of task name to int
         Rounds of ``common`` that the task uses.
     tasks : tuple of task names
-    common_columns, task_columns
-        Columns of the common model, and of each task.
-    objective, metric : str, or dict of task name to str
-        Objective and validation metric, of each task if they were given by task.
+        In the order of training; tasks of :meth:`add_task` come last.
+    task_column : str, int or None
+        Column of the tables that contains the task, if one was named.
+    common_columns : Columns
+        Columns of the common model.
+    task_columns : dict of task name to Columns
+        Columns of each task.
+    objective : str, or dict of task name to str
+        Objective, of each task if they were given by task.
+    metric : str, or dict of task name to str
+        Validation metric, of each task if they were given by task.
+    history : dict of task name to dict of str to ndarray of float64
+        Validation metric after each round, by stage.
+    reports : dict of task name to TaskReport
+        The rows of :meth:`report`.
     losses : dict of task name to TaskLoss
-        Start, unit and dispersion of each task that has an objective of its own: ``common`` adds to
-        its margin in that unit (docs/mixed_tasks.md). Empty if all have one objective.
+        Start, unit and dispersion of each task, if tasks have different objectives: ``common`` adds
+        to a task's margin in its unit (docs/mixed_tasks.md). Empty if all have one objective.
     common_losses : dict of str to float
-        Mean validation loss of each common model that ``strategy="auto"`` has tried, in the order
+        Mean validation loss of each common model that ``strategy="auto"`` evaluated, in the order
         of the search; else empty.
     """
 

@@ -121,8 +121,18 @@ def tune(
 
     Parameters
     ----------
-    X, y, task, objective, backend
-        See :func:`mtboost.fit`.
+    X : table of shape (n_rows, n_features), or mapping of task name to table
+        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table; NaN is missing.
+        Tables of a mapping may have different columns; see `common_features`.
+    y : array-like of shape (n_rows,), or mapping of task name to array-like
+        Labels; class numbers 0, 1, ... for classification.
+    task : array-like of shape (n_rows,), or str or int, optional
+        Task of each row, or the name (or position) of the column of `X` that contains it; that
+        column is not used as a feature. None is a single task. Must be None for a mapping.
+    objective : str, mapping of task name to str, or callable, optional
+        As in :func:`mtboost.fit`; by default squared error.
+    backend : {"xgboost", "lightgbm"}, default="xgboost"
+        The library whose bins, parameters and boosters are used.
     n_trials : int, default=20
         Most trials.
     timeout : float, optional
@@ -170,8 +180,17 @@ def tune(
 
     Examples
     --------
-    >>> found = mtboost.tune(X, y, task=task, n_trials=50)  # doctest: +SKIP
-    >>> found.model.predict(X, task=task)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> import mtboost
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> found = mtboost.tune(
+    ...     X, y, task=task, n_trials=2, num_boost_round=5, specific_rounds=5, n_threads=1
+    ... )
+    >>> found.model.predict(X, task=task).shape
+    (200,)
 
     References
     ----------

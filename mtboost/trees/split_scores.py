@@ -21,26 +21,45 @@ _NAMES = ("plain", "entropy", "variance")
 
 
 def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | None:
-    """Turn a name or function into a split score of the core; None ranks cuts by the pooled gain.
+    """Return the split score of a name or a function, or None for ranking by the pooled gain.
 
     Parameters
     ----------
     score : {"plain", "entropy", "variance"} or callable or SplitScore
-        With s the gain of the pooled rows and s^t that of task t's rows:
+        With s the gain of the pooled rows, s^t that of the rows of task t and T the number of tasks
+        in the node:
 
         * ``"plain"``: S = s.
         * ``"entropy"``: S = s · (−Σ P_t ln P_t) with P_t = max(s^t, 0) / Σ max(s^t, 0) (eq. 5).
         * ``"variance"``: S = s − β v with v the variance of the s^t (eq. 6).
-        * a callable ``score(s, task_gains) -> S`` with arrays of shape (n_cuts,),
-          (n_cuts, n_tasks_present) and (n_cuts,), called for the cuts of one feature in one node.
+        * a callable ``score(s, task_gains) -> S`` with arrays of shape (n_splits,),
+          (n_splits, T) and (n_splits,), called for the candidate splits of one feature in one node.
+        * a SplitScore, which is returned unchanged.
     beta : float or "auto", default="auto"
         β of the variance score, in units of 1 / loss. ``"auto"`` takes S = s − sqrt(T v), which has
-        no unit: 0 when one of T tasks has all the gain, s when all gain the same.
+        no unit: it is 0 if one of T tasks has all the gain, and s if all tasks gain the same.
+
+    Returns
+    -------
+    SplitScore or None
+        For ``split_score=`` of :func:`mtboost.fit` and the plug-ins; None for ``"plain"``.
 
     Raises
     ------
     ParameterError
         Unknown name, or a β that is not a finite number >= 0.
+
+    Examples
+    --------
+    >>> import mtboost
+    >>> mtboost.make_split_score("plain") is None
+    True
+    >>> score = mtboost.make_split_score("variance", beta=0.5)
+    >>> least_task = mtboost.make_split_score(lambda s, task_gains: task_gains.min(axis=1))
+
+    References
+    ----------
+    zhang2019, section 3.2, eq. 5 and 6 (key in docs/papers.md).
     """
     is_auto = isinstance(beta, str) and beta == "auto"
     number = 0.0 if is_auto else check_number("beta", beta, low=0.0, besides="'auto'")

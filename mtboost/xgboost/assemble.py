@@ -293,17 +293,52 @@ def _in_unit(tree: Document, unit: float, dispersion: float) -> Document:
 def combine(
     common: xgboost.Booster, specific: xgboost.Booster | None, n_common_rounds: int
 ) -> xgboost.Booster:
-    """One booster from the first rounds of a common model and a model continued from them.
+    """Combine the first rounds of a common model and a model continued from them in one booster.
 
-    `specific` must have been trained with the margins of those rounds as ``base_margin``; the sum
-    (zhang2019, eq. 7) then has the same bits as that training saw, because trees are added in the
-    same order to the same start score. Features are matched by name; those of `specific` come
-    first, in its order, then common features that it lacks.
+    `specific` must have been trained with the margins of those rounds as ``base_margin``
+    (:func:`residual_margin`); the sum (zhang2019, eq. 7) then is bitwise identical to the margins
+    of that training, because trees are added in the same order to the same start score.
+
+    Parameters
+    ----------
+    common : xgboost.Booster
+        The common model.
+    specific : xgboost.Booster or None
+        The model that continues it for a task; None for none. Features are matched by name: those
+        of `specific` come first, in its order, then common features that it lacks.
+    n_common_rounds : int
+        Number of rounds of `common` that the task uses.
+
+    Returns
+    -------
+    xgboost.Booster
+        An ordinary booster, whose predictions need neither of the two.
 
     Raises
     ------
     DataError
         The two boosters have different numbers of outputs, or only one of them has names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xgboost
+    >>> from mtboost.xgboost import combine, residual_margin
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> common = xgboost.train({"max_depth": 3}, xgboost.DMatrix(X, y), 10)
+    >>> rows = xgboost.DMatrix(X[:100], y[:100])  # of task a
+    >>> rows.set_base_margin(residual_margin(common, rows, 5))
+    >>> specific = xgboost.train({"max_depth": 3}, rows, 20)
+    >>> booster = combine(common, specific, 5)
+    >>> booster.num_boosted_rounds()
+    25
+
+    References
+    ----------
+    zhang2019, section 3.4, eq. 7 (key in docs/papers.md).
     """
     check_type("common", common, xgboost.Booster, "an xgboost.Booster")
     if specific is not None:

@@ -82,8 +82,17 @@ class TaskSplit(xgboost.callback.TrainingCallback):
 
     Examples
     --------
-    >>> xgboost.train(params, dtrain, 200, evals=[(dvalid, "valid")],
-    ...               callbacks=[TaskSplit(task, split_score="entropy")])  # doctest: +SKIP
+    >>> import numpy as np
+    >>> import xgboost
+    >>> from mtboost.xgboost import TaskSplit
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> split = TaskSplit(task, split_score="entropy")
+    >>> booster = xgboost.train({"max_depth": 3}, xgboost.DMatrix(X, y), 10, callbacks=[split])
+    >>> booster.num_boosted_rounds()
+    10
 
     References
     ----------

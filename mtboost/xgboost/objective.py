@@ -53,8 +53,18 @@ class TaskObjective(BaseTaskObjective):
 
     Examples
     --------
-    >>> objective = TaskObjective("binary:logistic", task, task_weight="balanced")
-    >>> xgboost.train(params, dtrain, 200, obj=objective)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> import xgboost
+    >>> from mtboost.xgboost import TaskObjective
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> objective = TaskObjective("reg:squarederror", task, task_weight="balanced")
+    >>> params = {"max_depth": 3, "base_score": y.mean()}
+    >>> booster = xgboost.train(params, xgboost.DMatrix(X, y), 10, obj=objective)
+    >>> booster.num_boosted_rounds()
+    10
     """
 
     _margin_type = np.float32

@@ -78,6 +78,19 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
     Weights are in the training matrix while XGBoost grows a round. Before and after it has its own,
     also if training is interrupted.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xgboost
+    >>> from mtboost.xgboost import PriorFeatureSampling
+    >>> X = np.random.default_rng(0).normal(size=(50, 100))
+    >>> dtrain = xgboost.DMatrix(X, X[:, 0] - X[:, 1])
+    >>> prior = np.where(np.arange(100) < 5, 1.0, 0.01)
+    >>> params = {"max_depth": 3, "colsample_bynode": 0.1}  # 10 of 100 features a node
+    >>> booster = xgboost.train(params, dtrain, 20, callbacks=[PriorFeatureSampling(prior)])
+    >>> booster.num_boosted_rounds()
+    20
+
     References
     ----------
     eruhimov2007, section 3; section 2 for the dynamic weights (key in docs/papers.md).

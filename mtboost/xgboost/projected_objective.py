@@ -118,11 +118,22 @@ class ProjectedObjective(xgboost.callback.TrainingCallback):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> import xgboost
+    >>> from mtboost.xgboost import ProjectedObjective
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> Y = X @ rng.normal(size=(4, 30))  # 30 outputs
+    >>> params = {
+    ...     "objective": "reg:squarederror",
+    ...     "multi_strategy": "multi_output_tree",
+    ...     "min_child_weight": 0,
+    ...     "max_depth": 3,
+    ... }
     >>> projected = ProjectedObjective(n_components=5)
-    >>> xgboost.train(params, dtrain, 200, callbacks=[projected])  # doctest: +SKIP
-    >>> xgboost.XGBRegressor(
-    ...     multi_strategy="multi_output_tree", min_child_weight=0, callbacks=[projected]
-    ... ).fit(X, Y)  # doctest: +SKIP
+    >>> booster = xgboost.train(params, xgboost.DMatrix(X, Y), 10, callbacks=[projected])
+    >>> booster.predict(xgboost.DMatrix(X)).shape
+    (200, 30)
 
     References
     ----------

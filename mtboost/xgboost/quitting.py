@@ -49,9 +49,12 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     min_delta : float, default=0.0
         Smaller improvements do not count.
     verbose : bool or int, default=False
-        Print the metric of each task, and how many are active, every so many rounds.
+        Print the metric of each task, and how many are active, every `verbose`
+        rounds; True is every round.
     objective : TaskObjective, optional
         The one that XGBoost trains with, if its trees are XGBoost's own.
+    logger : callable, optional
+        Function that prints a line of text, by default XGBoost's.
 
     Attributes
     ----------
@@ -60,6 +63,35 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         of the common model it should use. Tasks without usable validation rows are missing.
     history : dict of task name to ndarray of float64, shape (n_rounds + 1,)
         The metric after 0, 1, ... rounds.
+
+    Raises
+    ------
+    TypeError
+        `valid` is not a DMatrix, or `objective` not a TaskObjective.
+    DataError
+        There is not one task per validation row.
+    UnsupportedError
+        When training begins: several tasks without :class:`TaskSplit` or `objective`, or training
+        on several machines.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xgboost
+    >>> from mtboost.xgboost import TaskQuitting, TaskSplit
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> train, valid = np.arange(200) % 4 > 0, np.arange(200) % 4 == 0
+    >>> dtrain = xgboost.DMatrix(X[train], y[train])
+    >>> dvalid = xgboost.DMatrix(X[valid], y[valid])
+    >>> quitting = TaskQuitting(dvalid, task[valid], early_stopping_rounds=5)
+    >>> booster = xgboost.train(
+    ...     {"max_depth": 3}, dtrain, 30, callbacks=[TaskSplit(task[train]), quitting]
+    ... )
+    >>> sorted(quitting.quit_round)
+    ['a', 'b']
 
     References
     ----------

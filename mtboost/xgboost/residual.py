@@ -52,6 +52,21 @@ def residual_margin(
     DataError
         A mapping comes without `task`.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xgboost
+    >>> from mtboost.xgboost import residual_margin
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> dtrain = xgboost.DMatrix(X, y)
+    >>> common = xgboost.train({"max_depth": 3}, dtrain, 10)
+    >>> margin = residual_margin(common, dtrain, {"a": 10, "b": 4}, task)
+    >>> margin.shape
+    (200,)
+
     References
     ----------
     zhang2019, section 3.4, eq. 7 (key in docs/papers.md).

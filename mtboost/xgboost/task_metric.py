@@ -53,9 +53,26 @@ def task_metric(
 
     Examples
     --------
-    >>> by_task = task_metric("auc", [(dvalid, valid_task)])
-    >>> xgboost.train(params, dtrain, 200, evals=[(dvalid, "valid")],
-    ...               custom_metric=by_task)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> import xgboost
+    >>> from mtboost.xgboost import task_metric
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> dtrain = xgboost.DMatrix(X, y)
+    >>> found = {}
+    >>> booster = xgboost.train(
+    ...     {"max_depth": 3},
+    ...     dtrain,
+    ...     10,
+    ...     evals=[(dtrain, "train")],
+    ...     custom_metric=task_metric("mae", [(dtrain, task)]),
+    ...     evals_result=found,
+    ...     verbose_eval=False,
+    ... )
+    >>> sorted(found["train"])
+    ['mae-a', 'mae-b', 'rmse']
     """
     metric = get_metric(metric)
     sets: weakref.WeakKeyDictionary[xgboost.DMatrix, TaskSet] = weakref.WeakKeyDictionary()

@@ -41,21 +41,49 @@ def train(
         XGBoost's parameters, and ``split_score`` (default ``"entropy"``) and ``beta``.
     data : Dataset
         Rows to train on; the common columns are used.
-    num_boost_round : int
-        Rounds.
-    evals : sequence of (Dataset, str)
-        Data to evaluate after each round.
-    obj, custom_metric, early_stopping_rounds, evals_result, verbose_eval, xgb_model, callbacks
-        As in ``xgboost.train``.
+    num_boost_round : int, default=10
+        Number of rounds.
+    evals : sequence of (Dataset, str), default=()
+        Data to evaluate after each round, with names.
+    obj : callable, optional
+        Function ``(margins, matrix) -> (gradient, hessian)``, as in ``xgboost.train``.
+    custom_metric : callable, optional
+        Function ``(predictions, matrix) -> (name, value)``, as in ``xgboost.train``.
+    early_stopping_rounds : int, optional
+        Rounds without improvement of the last metric on the last of `evals` after which training
+        ends.
+    evals_result : dict, optional
+        Filled with the metrics of all rounds.
+    verbose_eval : bool or int, default=True
+        Print the metrics every `verbose_eval` rounds; True is every round.
+    xgb_model : Booster, str or path, optional
+        Model to continue.
+    callbacks : sequence of xgboost.callback.TrainingCallback, default=()
+        Further callbacks.
 
     Returns
     -------
     xgboost.Booster
+        The trained model, an ordinary booster.
 
     Raises
     ------
     TypeError
         A parameter is unknown, or data or evals hold no Dataset.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mtboost
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> task = np.repeat(["a", "b"], 100)
+    >>> y = X[:, 0] + (task == "a") * X[:, 1]
+    >>> train = mtboost.Dataset(X, y, task=task)
+    >>> params = {"max_depth": 3, "split_score": "entropy"}
+    >>> booster = mtboost.train(params, train, 10)
+    >>> booster.num_boosted_rounds()
+    10
 
     References
     ----------

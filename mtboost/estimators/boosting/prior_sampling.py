@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.checks import check_choice, check_switch
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
 from mtboost.estimators.boosting.base import BaseBoosting, Floats
 from mtboost.estimators.boosting.classifier import BoostingClassifier
@@ -35,7 +36,7 @@ from mtboost.trees.feature_weights import (
 
 
 class BasePriorSampling(BaseBoosting):
-    """What classifier and regressor share; described at `PriorSamplingRegressor`."""
+    """Shared part of classifier and regressor; parameters: `PriorSamplingRegressor`."""
 
     prior: FeaturePrior | None
     max_features: MaxFeatures
@@ -94,84 +95,88 @@ class BasePriorSampling(BaseBoosting):
 
 
 class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
-    """Gradient boosting whose nodes look at few features, drawn by a prior on their importance.
+    """Gradient boosting whose nodes consider few features, drawn by a prior on their importance.
 
-    Where rows are few and features many, the best of all cuts is the best by chance. Here each node
-    draws a few features with a probability in proportion to what they were worth in related
-    problems (see :func:`mtboost.feature_prior`), and takes the best cut of those. A single feature
-    a node, ``max_features=1``, leaves the choice to the prior alone, which is best for very few
-    rows.
+    With few rows and many features, the best of all candidate splits is often best by chance. Here
+    each node draws a few features with probabilities proportional to their importance in related
+    problems (see :func:`mtboost.feature_prior`), and takes the best split of those. With
+    ``max_features=1`` the prior alone chooses features, which is best for very few rows.
 
     Parameters
     ----------
     n_estimators : int, default=200
-        Rounds.
+        Number of rounds.
     prior : array-like of shape (n_features,), mapping or pandas Series of numbers by name, optional
         Importances >= 0 of the columns of `X`, on any scale. Names are matched with those of the
-        columns: what is no column is left out, and a column that the prior does not name has the
-        share that it would have without one. None: all columns are alike.
+        columns: names of other columns are ignored, and a column that the prior does not name has
+        the share that it would have without a prior. None: all columns are equal.
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
-        Features that a node looks at, drawn without replacement, one after the other by what is
-        left of the prior: ⌊√M⌋ of M, a number, a part of M. None: all, and the prior says no more
-        than which of them have a chance.
+        Number of features that a node considers, drawn from the prior without replacement; a float
+        is a fraction of them. None: all, and the prior only excludes features of weight 0.
     floor : float, default=0.05
-        Part of the probability that is spread over all features evenly, from 0 to 1. Without it
+        Part of the probability that is spread evenly over all features, from 0 to 1. Without it
         features whose prior is 0 are never used.
     dynamic : bool, default=False
-        Follow also the importances of the trees so far (dynamic feature selection): the prior
-        counts as ten trees beside them.
+        Update the prior by the importances of the trees so far (dynamic feature selection): the
+        prior counts as ten trees beside them.
     importance_type : {"impurity", "gain"}, default="impurity"
-        What a cut adds to the importance of its feature: ``"impurity"`` the fall of variance within
-        its node, however small that is (eruhimov2007, eq. 1); ``"gain"`` that times the weight of
-        the node's rows, as XGBoost's total gain.
+        What a split adds to the importance of its feature: ``"impurity"`` the decrease of variance
+        within its node, however few rows that has (eruhimov2007, eq. 1); ``"gain"`` that times the
+        weight of the node's rows, as XGBoost's total gain.
     loss : {"squared_error", "absolute_error", "huber"}, default="squared_error"
-        Summed over outputs, if there are several: those of other units should be standardised.
+        Loss, summed over outputs if there are several: standardise outputs of different units.
     huber_delta : float, default=1.0
-        Residuals beyond it count as absolute ones.
+        Residual, in units of the label, beyond which the Huber loss is linear.
     learning_rate : float, default=0.1
-        What a tree adds is multiplied by it.
+        Step size: factor on the leaf values of each tree.
     max_depth : int or None, default=3
-        Most divisions from the root to a leaf.
+        Maximum depth of a tree.
     min_samples_leaf : int or float, default=1
-        Least rows on each side of a cut; a float is a part of all rows.
+        Minimum rows of each child; a float is a fraction of all rows.
     subsample : float, default=1.0
-        Part of the rows that each tree grows on.
+        Fraction of the rows drawn for each tree.
     max_bin : int, default=256
-        Most bins of a feature. They are XGBoost's.
+        Maximum number of bins of a feature; bins are those of XGBoost.
     early_stopping_rounds : int, optional
-        End after so many rounds without a better score, and keep the trees up to the best.
+        Stop after this many rounds without a better score, and keep the trees up to the best round.
     validation_fraction : float, default=0.1
-        Part of the rows that is held out for it, unless ``fit`` gets an ``eval_set``.
+        Fraction of the rows held out for early stopping, unless ``fit`` gets an ``eval_set``.
     scoring : str or callable, default="loss"
-        Score of the rows that are held out, as of :class:`mtboost.ProjectedBoostingRegressor`.
+        Score of the rows held out; greater is better. ``"loss"``, ``"r2"`` (mean over outputs) and
+        ``"label_ranking_average_precision"`` ignore unknown labels; also any other name of a
+        scikit-learn scorer, or a scorer ``(estimator, X, y) -> float``.
     warm_start : bool, default=False
-        A further ``fit`` adds trees until there are `n_estimators`: the same ones as in one go.
+        A further ``fit`` adds trees until there are `n_estimators`, the same trees as a single fit
+        would grow.
     verbose : bool or int, default=False
-        Print the loss after each round, or after so many.
+        Print the loss every `verbose` rounds; True is every round.
     n_jobs : int, optional
         Threads, by default the cores this process may use, or one for a small table. Trees do not
         depend on it.
     random_state : int, RandomState instance or None, default=None
-        An int makes each fit the same.
+        Seed; with an int each fit is the same.
 
     Attributes
     ----------
-    prior_ : ndarray of shape (n_features_in_,)
-        The prior of the columns as it was read, without the floor. Sum 1.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-        Mean importance of each column over the trees. Sum 1.
+    prior_ : ndarray of float64, shape (n_features_in_,)
+        The prior of the columns, without the floor. It sums to 1.
+    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+        Mean importance of each column over the trees. They sum to 1.
     n_estimators_ : int
-        Trees that are kept.
-    train_losses_ : ndarray of shape (n_rounds,)
+        Number of trees kept.
+    train_losses_ : ndarray of float64, shape (n_rounds,)
         Mean loss of the known labels after each round.
-    validation_scores_ : ndarray of shape (n_rounds,), or None
+    validation_scores_ : ndarray of float64, shape (n_rounds,), or None
+        Score of the rows held out after each round; None without early stopping.
     n_features_in_ : int
+        Number of columns of `X`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns of `X`, where all are strings.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from mtboost import PriorSamplingRegressor
     >>> X = np.random.default_rng(0).normal(size=(50, 100))
     >>> y = X[:, 0] - X[:, 1]
     >>> prior = np.where(np.arange(100) < 5, 1.0, 0.01)
@@ -233,27 +238,28 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
         self.random_state = random_state
 
 
+@shares_docstring_of(PriorSamplingRegressor)
 class PriorSamplingClassifier(BoostingClassifier, BasePriorSampling):
-    """Gradient boosting of classes or labels; nodes look at few features, drawn by a prior.
+    """Gradient boosting of classes or labels; nodes consider few features, drawn by a prior.
 
     As :class:`PriorSamplingRegressor`, with the logistic loss of two classes or of each label, or
-    softmax of several classes, which share their trees. A label may be unknown, NaN.
-
-    Parameters
-    ----------
-    All those of :class:`PriorSamplingRegressor`, but `loss` and `huber_delta`.
+    the softmax loss of several classes, which share their trees. Labels may be unknown (NaN).
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or (n_labels,)
         Classes, or the numbers of the columns of a matrix of labels.
 
-    All others are those of :class:`PriorSamplingRegressor`.
-
     Examples
     --------
-    >>> model = PriorSamplingClassifier(prior={"age": 3.0, "town": 1.0})
-    >>> model.fit(table, y)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import PriorSamplingClassifier
+    >>> X = np.random.default_rng(0).normal(size=(60, 100))
+    >>> y = np.where(X[:, 0] > 0, "high", "low")
+    >>> prior = np.where(np.arange(100) < 5, 1.0, 0.01)
+    >>> model = PriorSamplingClassifier(50, prior=prior, random_state=0).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (60, 2)
 
     References
     ----------

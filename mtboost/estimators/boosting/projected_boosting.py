@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.base.checks import check_choice, check_count, check_number, check_switch
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.errors import ParameterError
 from mtboost.estimators.boosting.base import BaseBoosting, for_core
 from mtboost.estimators.boosting.classifier import BoostingClassifier
@@ -32,7 +33,7 @@ _OF_RESIDUALS = {"variance": "variance", "pca": "singular"}
 
 
 class BaseProjectedBoosting(BaseBoosting):
-    """What classifier and regressor share; described at `ProjectedBoostingRegressor`."""
+    """Shared part of classifier and regressor; parameters: `ProjectedBoostingRegressor`."""
 
     strategy: Strategy
     projection: BoostingProjection
@@ -135,89 +136,101 @@ def _label_counts(labels: Margins, weights: Margins | None) -> npt.NDArray[np.fl
 
 
 class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
-    """Gradient boosting of many outputs, whose trees are cut by few random components of them.
+    """Gradient boosting of many outputs, with splits found on few projected components.
 
-    Each round projects the residuals of all outputs to `n_components` components and grows one tree
-    on them. Its leaves then say what all outputs need there, so that a round of hundreds of outputs
-    costs little more than one of few, and related outputs share what they know. Labels may be
-    unknown, NaN.
+    Each round projects the residuals of all outputs onto `n_components` components and grows one
+    tree on them. Its leaf values are then computed for all outputs, so that a round of hundreds of
+    outputs costs little more than one of few, and related outputs share trees. Labels may be
+    unknown (NaN).
 
     Parameters
     ----------
     n_estimators : int, default=100
-        Rounds.
+        Number of rounds.
     strategy : str, default="gbrt-relabel-rpo"
-        ``"gbrt-relabel-rpo"`` as above. ``"gbrt-rpo"``: a tree keeps one number a leaf, that of its
-        one component, and each output counts it with a weight of its own: small models, and
-        outputs that have little in common. ``"gbmort"``: cuts are found on all outputs.
-        ``"single-target"``: a model for each output by itself.
+        ``"gbrt-relabel-rpo"``: as described above. ``"gbrt-rpo"``: a leaf has one number, that of
+        the one component, and each output multiplies the tree by a weight: small models, for
+        outputs that have little in common. ``"gbmort"``: splits are found on all outputs.
+        ``"single-target"``: a separate model for each output.
     loss : {"squared_error", "absolute_error", "huber"}, default="squared_error"
-        Summed over outputs: those of other units should be standardised.
+        Loss, summed over outputs: standardise outputs of different units.
     huber_delta : float, default=1.0
-        Residuals beyond it count as absolute ones.
+        Residual, in units of the label, beyond which the Huber loss is linear.
     projection : str, array-like of shape (n_components, n_outputs) or None, default="gaussian"
-        ``"gaussian"``, ``"rademacher"`` (±1), ``"achlioptas"`` (two thirds zeros), ``"sparse"``
-        (a part 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (some of the outputs); or by the
-        residuals of the round: ``"variance"`` (outputs, in proportion to what is unexplained) or
-        ``"pca"`` (the directions in which most is). None: all outputs.
+        ``"gaussian"``, ``"rademacher"`` (±1), ``"achlioptas"`` (two thirds zeros), ``"sparse"`` (a
+        fraction 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (some of the outputs); or by the
+        residuals of the round: ``"variance"`` (outputs, drawn in proportion to their unexplained
+        variance) or ``"pca"`` (the directions of largest variance). None: all outputs.
     n_components : "log", int or float, default="log"
-        The natural logarithm of the number of outputs, a number, or a part of the outputs.
+        Number of components; ``"log"`` is the natural logarithm of the number of outputs, a float a
+        fraction of them.
     shared : bool, default=False
-        The first round's projection in all rounds.
+        Use the first round's projection in all rounds.
     learning_rate : float, default=0.1
-        What a tree adds is multiplied by it. Up to 1 the training loss never rises, if all rows
-        take part.
+        Step size: factor on the leaf values of each tree. Up to 1 the training loss never rises, if
+        every tree is grown on all rows.
     max_depth : int or None, default=6
-        Most divisions from the root to a leaf.
+        Maximum depth of a tree.
     max_leaf_nodes : int, optional
-        Most leaves; the node that gains most is divided next.
+        Maximum number of leaves; the node with the largest gain is split first.
     min_samples_leaf : int or float, default=5
-        Least rows on each side of a cut, whatever their weights; a float is a part of all rows.
+        Minimum rows of each child, whatever their weights; a float is a fraction of all rows.
         Leaves of one row follow its noise; with much noise 20 are better still
         (docs/projected_boosting.md, section 8).
     max_features : {"sqrt", "log2"}, int, float or None, default=None
-        Features that a node looks at; a float is a part of them.
+        Number of features that a node considers; a float is a fraction of them, None are all.
     subsample : float, default=1.0
-        Part of the rows that each tree grows on.
+        Fraction of the rows drawn for each tree.
     colsample_bytree : float, default=1.0
-        Part of the features that each tree may use.
+        Fraction of the features drawn for each tree.
     max_bin : int, default=256
-        Most bins of a feature. They are XGBoost's.
+        Maximum number of bins of a feature; bins are those of XGBoost.
     early_stopping_rounds : int, optional
-        End after so many rounds without a better score, and keep the trees up to the best.
+        Stop after this many rounds without a better score, and keep the trees up to the best round.
     validation_fraction : float, default=0.1
-        Part of the rows that is held out for it, unless ``fit`` gets an ``eval_set``.
+        Fraction of the rows held out for early stopping, unless ``fit`` gets an ``eval_set``.
     scoring : str or callable, default="loss"
-        Score of the rows that are held out, of which more is better: ``"loss"``, ``"r2"`` (mean
-        over outputs) and ``"label_ranking_average_precision"`` leave unknown labels out; or another
-        name of scikit-learn's, or a scorer ``(estimator, X, y) -> float``.
+        Score of the rows held out; greater is better. ``"loss"``, ``"r2"`` (mean over outputs) and
+        ``"label_ranking_average_precision"`` ignore unknown labels; also any other name of a
+        scikit-learn scorer, or a scorer ``(estimator, X, y) -> float``.
     warm_start : bool, default=False
-        A further ``fit`` adds trees until there are `n_estimators`: the same ones as in one go.
+        A further ``fit`` adds trees until there are `n_estimators`, the same trees as a single fit
+        would grow.
     verbose : bool or int, default=False
-        Print the loss after each round, or after so many.
+        Print the loss every `verbose` rounds; True is every round.
     n_jobs : int, optional
         Threads, by default the cores this process may use, or one for a small table. Trees do not
         depend on it.
     random_state : int, RandomState instance or None, default=None
-        An int makes each fit the same.
+        Seed; with an int each fit is the same.
 
     Attributes
     ----------
+    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+        Share of each column in the gain of all splits.
     n_estimators_ : int
-        Trees that are kept.
-    train_losses_ : ndarray of shape (n_rounds,)
+        Number of trees kept.
+    train_losses_ : ndarray of float64, shape (n_rounds,)
         Mean loss of the known labels after each round.
-    validation_scores_ : ndarray of shape (n_rounds,), or None
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    validation_scores_ : ndarray of float64, shape (n_rounds,), or None
+        Score of the rows held out after each round; None without early stopping.
     n_features_in_ : int
+        Number of columns of `X`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns of `X`, where all are strings.
 
     Examples
     --------
-    >>> model = ProjectedBoostingRegressor(n_components=5).fit(X, Y)  # doctest: +SKIP
-    >>> model.predict(X)  # of shape (n_rows, n_outputs)  # doctest: +SKIP
-    >>> model.booster().save_model("model.ubj")  # for XGBoost  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import ProjectedBoostingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> Y = X @ rng.normal(size=(4, 30))
+    >>> model = ProjectedBoostingRegressor(20, n_components=5, random_state=0).fit(X, Y)
+    >>> model.predict(X).shape
+    (200, 30)
+    >>> type(model.booster()).__name__  # of XGBoost, with 30 outputs
+    'Booster'
 
     References
     ----------
@@ -274,27 +287,29 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
         self.random_state = random_state
 
 
+@shares_docstring_of(ProjectedBoostingRegressor)
 class ProjectedBoostingClassifier(BoostingClassifier, BaseProjectedBoosting):
-    """Gradient boosting of many labels or classes, whose trees are cut by few components of them.
+    """Gradient boosting of many labels or classes, with splits found on few components.
 
-    As :class:`ProjectedBoostingRegressor`, with the logistic loss of each label, or softmax of the
-    classes. A label may be unknown, NaN: neither 0 nor 1, and the row's others count all the same.
-
-    Parameters
-    ----------
-    All those of :class:`ProjectedBoostingRegressor`, but `loss` and `huber_delta`.
+    As :class:`ProjectedBoostingRegressor`, with the logistic loss of each label, or the softmax
+    loss of the classes. Labels may be unknown (NaN): such a label is ignored, the row's others
+    count.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or (n_labels,)
         Classes, or the numbers of the columns of a matrix of labels.
 
-    All others are those of :class:`ProjectedBoostingRegressor`.
-
     Examples
     --------
-    >>> model = ProjectedBoostingClassifier(n_components=20).fit(X, Y)  # doctest: +SKIP
-    >>> model.predict_proba(X)  # of shape (n_rows, n_labels)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import ProjectedBoostingClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> Y = X @ rng.normal(size=(4, 30)) > 0  # 30 labels
+    >>> model = ProjectedBoostingClassifier(20, n_components=5, random_state=0).fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (200, 30)
 
     References
     ----------

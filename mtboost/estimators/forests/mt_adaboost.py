@@ -14,9 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.checks import check_count, check_verbose
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.estimators.forests.base import Floats
 from mtboost.estimators.forests.drawn_tree import importances
-from mtboost.estimators.forests.mt_decision_tree import Criterion, MTTreeEstimator
+from mtboost.estimators.forests.mt_decision_tree import (
+    Criterion,
+    MTDecisionTreeClassifier,
+    MTTreeEstimator,
+)
 from mtboost.estimators.tree_parameters import MaxFeatures
 
 # What AdaBoost.M1 counts as the error of a tree that makes none.
@@ -27,45 +32,53 @@ _LEAST_ERROR = 1e-10
 _LEAST_EDGE = 1e-10
 
 
+@shares_docstring_of(MTDecisionTreeClassifier, without=["tree_"])
 class MTAdaBoostClassifier(MTTreeEstimator):
     """AdaBoost.M1 over the rows of all tasks, with multi-task decision trees.
 
-    Each round grows a :class:`MTDecisionTreeClassifier` on weighted rows and, of whatever task,
-    makes those that it decides wrongly weigh more. A class's vote is the sum of ln(1/β) over the
-    trees that decide for it, with β = ε / (1 - ε) of the tree's weighted error ε on all tasks.
-    Training ends early where ε is 0, or 1/2 or more (up to rounding, 1e-10): such a tree is left
-    out, unless it is the first.
+    Each round grows a :class:`MTDecisionTreeClassifier` on weighted rows and increases the weight
+    of the rows, of any task, that it misclassifies. The vote for a class is the sum of ln(1/β) over
+    the trees that predict it, with β = ε / (1 - ε) and ε the tree's weighted error on all tasks.
+    Training ends early where ε is 0, or 1/2 or more (up to rounding, 1e-10): such a tree is
+    discarded, unless it is the first.
 
     Parameters
     ----------
     n_estimators : int, default=50
-        Most rounds.
+        Maximum number of rounds.
     purity : float in (0, 1], default=0.8
         A task is decided where one class has this share of its weight. Below 1 it keeps trees weak,
         whatever the numbers of tasks and classes (section 2.4 of the paper): a tree without error
         would end the training.
     max_depth : int, optional
-        Most cuts from the root to a leaf. A tree that errs on half of the weight ends the training,
-        with a warning if it is the first: many tasks with many classes need deep trees.
+        Maximum depth of a tree. A tree whose weighted error is 1/2 or more ends the training, with
+        a warning if it is the first: many tasks with many classes need deep trees.
     verbose : bool or int, default=False
-        Print the error every so many rounds.
-
-    All others are those of :class:`MTDecisionTreeClassifier`.
+        Print the error every `verbose` rounds; True is every round.
+    n_jobs : int, optional
+        Threads, by default the cores this process may use, or one for a small table. Trees do not
+        depend on it.
 
     Attributes
     ----------
     trees_ : list of mtboost._core.MTDecisionTree
-    estimator_errors_ : ndarray of shape (n_trees,)
+        The trees in C++.
+    estimator_errors_ : ndarray of float64, shape (n_trees,)
         ε of each tree.
-    estimator_weights_ : ndarray of shape (n_trees,)
+    estimator_weights_ : ndarray of float64, shape (n_trees,)
         ln(1/β) of each tree, with ε at least 1e-10; 1 for a single tree with ε of 1/2 or more.
-
-    All others, except ``tree_``, are those of :class:`MTDecisionTreeClassifier`.
 
     Examples
     --------
-    >>> model = MTAdaBoostClassifier(task="inbox").fit(X, y)  # doctest: +SKIP
-    >>> [np.mean(found == y) for found in model.staged_predict(X)]  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import MTAdaBoostClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> inbox = rng.integers(0, 2, 200)
+    >>> y = (X.sum(axis=1) > 0) + 2 * inbox  # classes 0 and 1, or 2 and 3
+    >>> model = MTAdaBoostClassifier(max_depth=3).fit(X, y, task=inbox)
+    >>> model.score(X, y, task=inbox) > 0.95
+    True
 
     References
     ----------

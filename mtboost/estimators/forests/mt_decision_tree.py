@@ -199,39 +199,41 @@ class MTTreeEstimator(
 
 
 class MTDecisionTreeClassifier(MTTreeEstimator):
-    """One decision tree for several tasks, whose labels may have nothing in common.
+    """Decision tree for several tasks, whose classes may differ.
 
-    Rows of all tasks grow the same cuts, and each task has its own decisions: where the rows of a
-    task share one class that task is decided, while the others go on with the same tree. Tasks
-    that are related somewhere in the space of the features share cuts there. With a single task it
-    is a plain decision tree by information gain.
+    All tasks grow one tree. Where the rows of a task share one class, that task is decided, while
+    the others continue in the same tree. Tasks that are related in some region of the features
+    share the splits there. With a single task it is a plain decision tree by information gain.
 
     Parameters
     ----------
     criterion : {"joint", "sum", "max", "concat"}, default="joint"
-        What makes a cut good, in bits per unit of weight. ``"joint"``: the information gains IG_j
-        of the tasks, weighted by their shares p_j of the node's weight; ``"sum"``: not weighted;
-        ``"max"``: the largest, which is the paper's choice; of cuts that are equal in it the one
-        with more ``"joint"``. ``"concat"``: the gain of the pair (task, label), which is
-        ``"joint"`` and the mutual information of task and side: it also likes to part tasks.
+        Quality of a split, in bits per unit of weight. ``"joint"``: the information gains IG_j of
+        the tasks, weighted by their shares p_j of the node's weight; ``"sum"``: not weighted;
+        ``"max"``: the largest, which is the paper's choice, with ties broken by ``"joint"``.
+        ``"concat"``: the gain of the pair (task, label), which is ``"joint"`` plus the mutual
+        information of task and child: it also favours splits that separate tasks.
     purity : float in (0, 1], default=1.0
         A task is decided where one class has this share of its weight.
     max_depth : int, optional
-        Most cuts from the root to a leaf.
-    min_samples_split, min_samples_leaf : int or float, default=2, 1
-        Least rows of a node that may be cut, and of each side; a float is a part of all rows. Rows
-        of tasks that are decided do not count.
+        Maximum depth of the tree.
+    min_samples_split : int or float, default=2
+        Minimum rows of a node that may be split; a float is a fraction of all rows. Rows of tasks
+        that are decided do not count.
+    min_samples_leaf : int or float, default=1
+        Minimum rows of each child; a float is a fraction of all rows. Rows of tasks that are
+        decided do not count.
     max_features : {"sqrt", "log2"}, int, float or None, default=None
-        Features whose cuts are tried in a node; a float is a part of them, None are all. Features
-        that are constant in the node do not count.
+        Number of features that a node considers; a float is a fraction of them, None are all.
+        Features that are constant in the node do not count.
     task : str or int, optional
-        Column of `X` that holds the task of each row: its name, or its position in an array. It is
-        no feature. The form for ``cross_val_score``, ``GridSearchCV`` and the like.
+        Column of `X` that contains the task of each row: its name, or its position in an array. It
+        is not used as a feature. Needed for ``cross_val_score``, ``GridSearchCV`` and the like.
     n_jobs : int, optional
         Threads, by default the cores this process may use, or one for a small table. The tree does
         not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Of the features that are drawn, if `max_features` leaves some out.
+        Seed of the draw of features, if `max_features` leaves some out.
 
     Attributes
     ----------
@@ -242,16 +244,24 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
     tasks_ : tuple of task names
         ``("all",)`` without a task.
     tree_ : mtboost._core.MTDecisionTree
-    feature_importances_ : ndarray of shape (n_features_in_,)
+        The tree in C++.
+    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+        Share of each column in the information gain of all splits.
     n_features_in_ : int
-        Columns of `X`, the task column among them.
+        Number of columns of `X`, including the task column.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, where all are strings.
+        Names of the columns, where all are strings.
 
     Examples
     --------
-    >>> model = MTDecisionTreeClassifier(task="inbox", max_depth=4).fit(X, y)  # doctest: +SKIP
-    >>> print(model.to_text())  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import MTDecisionTreeClassifier
+    >>> X = np.arange(8.0)[:, np.newaxis]
+    >>> inbox = np.array(["work", "home"] * 4)
+    >>> y = np.array(["ham", "friend"] * 2 + ["spam", "shop"] * 2)
+    >>> tree = MTDecisionTreeClassifier().fit(X, y, task=inbox)
+    >>> tree.predict([[1.0], [6.0]], task=["home", "work"]).tolist()
+    ['friend', 'spam']
 
     References
     ----------

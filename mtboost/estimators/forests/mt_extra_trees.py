@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
 
 from mtboost.base.checks import check_choice, check_number
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import check_magnitude
 from mtboost.base.sklearn_input import accuracy, check_classes, checked_labels, r2
 from mtboost.estimators.forests.base import (
@@ -25,7 +26,7 @@ from mtboost.estimators.tree_parameters import MaxFeatures
 
 
 class _MTExtraTrees(BaseForest):
-    """What classifier and regressor share; described at :class:`MTExtraTreesClassifier`."""
+    """Shared part of classifier and regressor; parameters: :class:`MTExtraTreesClassifier`."""
 
     splitter: Literal["random", "best"]
     task_split_prob: float
@@ -77,49 +78,51 @@ class _MTExtraTrees(BaseForest):
 
 
 class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[misc]
-    """Extremely randomised trees for related tasks: nodes may divide tasks as well as values.
+    """Extremely randomised trees for related tasks: nodes split by values or separate tasks.
 
-    Rows of all tasks grow the same trees. In each node, beside random cuts of features, a random
-    division of the tasks by their mean label there is tried with probability `task_split_prob`;
-    below it the two groups of tasks go their own ways. Where tasks behave alike nothing divides
-    them, and they share what there is to learn. Without a task it is scikit-learn's
-    ``ExtraTreesClassifier``.
+    Rows of all tasks grow the same trees. In each node, beside random splits of features, a random
+    task split, by the tasks' mean label in the node, is tried with probability `task_split_prob`;
+    below it the two groups of tasks have separate subtrees. Where tasks behave alike they are not
+    separated and share the rows. Without a task it is scikit-learn's ``ExtraTreesClassifier``.
 
     Parameters
     ----------
     n_estimators : int, default=100
         Number of trees.
     task_split_prob : float in [0, 1], default=0.25
-        Probability that a node tries a division of its tasks (λ of the paper). 0 pools all tasks.
+        Probability that a node tries a task split (λ of the paper). 0 pools all tasks.
     alpha : float >= 0, default=1.0
-        How many rows the mean of all tasks counts for in the mean of each.
+        Shrinkage of the tasks' means towards the mean of all tasks, which counts as `alpha` rows.
     splitter : {"random", "best"}, default="random"
-        One random cut of each feature, or the best (with `bootstrap`, a random forest).
+        One random split of each feature, or the best (with `bootstrap`, a random forest).
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
-        Features whose cuts are tried in a node; a float is a part of them. Features that are
-        constant in the node do not count.
+        Number of features that a node considers; a float is a fraction of them, None are all.
+        Features that are constant in the node do not count.
     max_depth : int, optional
-        Most divisions from the root to a leaf.
-    min_samples_split, min_samples_leaf : int or float, default=2, 10
-        Least rows of a node that may be divided, and of each of its sides; a float is a part of
-        all rows. Probabilities of related tasks are better from larger leaves than scikit-learn's
-        (benchmarks/mt_extra_trees.py); with 1 and ``task_split_prob=0`` the forest is its own.
+        Maximum depth of a tree.
+    min_samples_split : int or float, default=2
+        Minimum rows of a node that may be split; a float is a fraction of all rows.
+    min_samples_leaf : int or float, default=10
+        Minimum rows of each child; a float is a fraction of all rows. Probabilities of related
+        tasks are better from larger leaves than scikit-learn's (benchmarks/mt_extra_trees.py); with
+        1 and ``task_split_prob=0`` the trees are those of scikit-learn.
     bootstrap : bool, default=False
         Grow each tree on rows drawn with replacement.
     max_samples : int or float, optional
-        How many rows to draw; by default as many as there are.
+        Number of rows drawn for each tree; a float is a fraction of them. By default as many as
+        there are.
     oob_score : bool, default=False
         Score each row by the trees that it was not drawn for.
     task : str or int, optional
-        Column of `X` that holds the task of each row: its name, or its position in an array. It is
-        no feature. The form for ``cross_val_score``, ``GridSearchCV`` and the like.
+        Column of `X` that contains the task of each row: its name, or its position in an array. It
+        is not used as a feature. Needed for ``cross_val_score``, ``GridSearchCV`` and the like.
     warm_start : bool, default=False
         A further ``fit`` adds trees until there are `n_estimators`.
     n_jobs : int, optional
         Threads, by default the cores this process may use, or one for a small table. Trees do not
         depend on it.
     random_state : int, RandomState instance or None, default=None
-        An int makes each fit the same.
+        Seed; with an int each fit is the same.
 
     Attributes
     ----------
@@ -127,20 +130,30 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         Sorted labels of all tasks. A task may lack some.
     tasks_ : tuple of task names
         ``("all",)`` without a task.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+        Share of each column in the decrease of impurity.
     task_importance_ : float
-        The part of the task splits; with the features' it sums to 1.
-    oob_decision_function_, oob_score_ : ndarray of shape (n_rows, n_classes), float
-        With `oob_score`. NaN where a row was drawn for every tree.
+        Share of the task splits; with those of the features it sums to 1.
+    oob_decision_function_ : ndarray of float64, shape (n_rows, n_classes)
+        With `oob_score`: probabilities; NaN where a row was drawn for every tree.
+    oob_score_ : float
+        With `oob_score`: accuracy of these.
     n_features_in_ : int
-        Columns of `X`, the task column among them.
+        Number of columns of `X`, including the task column.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, where all are strings.
+        Names of the columns, where all are strings.
 
     Examples
     --------
-    >>> model = MTExtraTreesClassifier(task="field").fit(X, y)  # doctest: +SKIP
-    >>> model.predict_proba(X)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import MTExtraTreesClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> task = rng.integers(0, 2, 300)
+    >>> y = X[:, 0] * np.where(task == 0, 1, -1) > 0  # opposite in the two tasks
+    >>> forest = MTExtraTreesClassifier(20, random_state=0).fit(X, y, task=task)
+    >>> forest.predict_proba(X, task=task).shape
+    (300, 2)
 
     References
     ----------
@@ -244,8 +257,9 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         self.oob_score_ = float(accuracy_score(np.asarray(y)[is_known], found))
 
 
+@shares_docstring_of(MTExtraTreesClassifier, without=["classes_", "oob_decision_function_"])
 class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc]
-    """Extremely randomised trees for related tasks: nodes may divide tasks as well as values.
+    """Extremely randomised trees for related tasks: nodes split by values or separate tasks.
 
     As :class:`MTExtraTreesClassifier`, with numbers as labels. Without a task it is scikit-learn's
     ``ExtraTreesRegressor``.
@@ -253,21 +267,29 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
     Parameters
     ----------
     max_features : {"sqrt", "log2"}, int, float or None, default=1.0
-        All features.
-    min_samples_split, min_samples_leaf : int or float, default=2, 20
-
-    All others are those of :class:`MTExtraTreesClassifier`.
+        Number of features that a node considers; a float is a fraction of them, 1.0 and None are
+        all. Features that are constant in the node do not count.
+    min_samples_leaf : int or float, default=20
+        Minimum rows of each child; a float is a fraction of all rows.
 
     Attributes
     ----------
-    oob_prediction_, oob_score_ : ndarray of shape (n_rows,), float
-        With `oob_score`: predictions, NaN where a row was drawn for every tree, and their R².
-
-    All others, except ``classes_``, are those of :class:`MTExtraTreesClassifier`.
+    oob_prediction_ : ndarray of float64, shape (n_rows,)
+        With `oob_score`: predictions; NaN where a row was drawn for every tree.
+    oob_score_ : float
+        With `oob_score`: R² of these.
 
     Examples
     --------
-    >>> model = MTExtraTreesRegressor(task="school").fit(X, y)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import MTExtraTreesRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> school = np.repeat(["a", "b", "c"], 100)
+    >>> y = X[:, 0] + (school == "b")
+    >>> forest = MTExtraTreesRegressor(random_state=0).fit(X, y, task=school)
+    >>> forest.predict(X, task=school).shape
+    (300,)
 
     References
     ----------

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from mtboost import _core
 from mtboost.base.checks import check_choice, check_switch
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import check_magnitude
 from mtboost.base.sklearn_input import accuracy, check_classes, checked_labels, r2, reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
@@ -126,11 +127,12 @@ class _ProjectedForest(BaseForest):
 
 
 class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ignore[misc]
-    """Random forest for many labels or classes, whose cuts are found on few components of them.
+    """Random forest for many labels or classes, whose splits are found on few projected components.
 
-    Each tree projects the indicators of all labels to `n_components` random components, finds its
-    cuts by their variance, and labels its leaves with the labels themselves. With thousands of
-    labels a cut then costs what a few cost. Leaves keep only the labels that their rows have.
+    Each tree projects the indicators of all labels onto `n_components` random components, ranks its
+    splits by their variance, and computes the leaf values from the labels themselves. With
+    thousands of labels a split then costs as much as one of a few. Leaves store only the labels of
+    their rows.
 
     Parameters
     ----------
@@ -138,26 +140,29 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         Number of trees.
     projection : str, array-like of shape (n_components, n_outputs) or None, default="gaussian"
         ``"gaussian"``, ``"rademacher"`` (±1), ``"achlioptas"`` (two thirds zeros), ``"sparse"``
-        (a part 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (some of the outputs) or
+        (a fraction 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (some of the outputs) or
         ``"pca"`` (the principal components, the same for all trees). None: all outputs.
     n_components : "log", int or float, default="log"
-        The natural logarithm of the number of outputs, a number, or a part of the outputs.
+        Number of components; ``"log"`` is the natural logarithm of the number of outputs, a float a
+        fraction of them.
     shared : bool, default=False
-        One projection for all trees instead of one for each.
+        Use one projection for all trees instead of one for each.
     splitter : {"best", "random"}, default="best"
-        The best cut of each feature, or a random one (with ``bootstrap=False``, extra trees).
+        The best split of each feature, or a random one (with ``bootstrap=False``, extra trees).
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
-        Features whose cuts are tried in a node; a float is a part of them. Features that are
-        constant in the node do not count.
+        Number of features that a node considers; a float is a fraction of them, None are all.
+        Features that are constant in the node do not count.
     max_depth : int, optional
-        Most divisions from the root to a leaf.
-    min_samples_split, min_samples_leaf : int or float, default=2, 1
-        Least rows of a node that may be divided, and of each of its sides; a float is a part of
-        all rows.
+        Maximum depth of a tree.
+    min_samples_split : int or float, default=2
+        Minimum rows of a node that may be split; a float is a fraction of all rows.
+    min_samples_leaf : int or float, default=1
+        Minimum rows of each child; a float is a fraction of all rows.
     bootstrap : bool, default=True
         Grow each tree on rows drawn with replacement.
     max_samples : int or float, optional
-        How many rows to draw; by default as many as there are.
+        Number of rows drawn for each tree; a float is a fraction of them. By default as many as
+        there are.
     oob_score : bool, default=False
         Score each row by the trees that it was not drawn for.
     warm_start : bool, default=False
@@ -166,23 +171,33 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         Threads, by default the cores this process may use, or one for a small table. Trees do not
         depend on it.
     random_state : int, RandomState instance or None, default=None
-        An int makes each fit the same.
+        Seed; with an int each fit is the same.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or (n_labels,)
         Classes, or the numbers of the columns of an indicator matrix.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-    oob_decision_function_, oob_score_ : ndarray of shape (n_rows, n_classes), float
-        With `oob_score`. NaN where a row was drawn for every tree.
+    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+        Share of each column in the decrease of impurity; they sum to 1.
+    oob_decision_function_ : ndarray of float64, shape (n_rows, n_classes)
+        With `oob_score`: probabilities; NaN where a row was drawn for every tree.
+    oob_score_ : float
+        With `oob_score`: accuracy of these.
     n_features_in_ : int
+        Number of columns of `X`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns of `X`, where all are strings.
 
     Examples
     --------
-    >>> model = ProjectedForestClassifier().fit(X, Y)  # doctest: +SKIP
-    >>> model.predict_proba(X)  # of shape (n_rows, n_labels)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import ProjectedForestClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> Y = X @ rng.normal(size=(4, 30)) > 0  # 30 labels
+    >>> forest = ProjectedForestClassifier(20, random_state=0).fit(X, Y)
+    >>> forest.predict_proba(X).shape
+    (200, 30)
 
     References
     ----------
@@ -277,26 +292,30 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         return tags
 
 
+@shares_docstring_of(ProjectedForestClassifier, without=["classes_", "oob_decision_function_"])
 class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignore[misc]
-    """Random forest for many outputs, whose cuts are found on few components of them.
+    """Random forest for many outputs, whose splits are found on few projected components.
 
     As :class:`ProjectedForestClassifier`, with numbers as outputs. Outputs of different units
-    should be standardised: cuts weigh them by their variance.
-
-    Parameters
-    ----------
-    All those of :class:`ProjectedForestClassifier`.
+    should be standardised: splits weigh them by their variance.
 
     Attributes
     ----------
-    oob_prediction_, oob_score_ : ndarray of shape (n_rows,) or (n_rows, n_outputs), float
-        With `oob_score`: predictions, NaN where a row was drawn for every tree, and their R².
-
-    All others, except ``classes_``, are those of :class:`ProjectedForestClassifier`.
+    oob_prediction_ : ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
+        With `oob_score`: predictions; NaN where a row was drawn for every tree.
+    oob_score_ : float
+        With `oob_score`: R² of these.
 
     Examples
     --------
-    >>> model = ProjectedForestRegressor(n_components=10).fit(X, Y)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from mtboost import ProjectedForestRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> Y = X @ rng.normal(size=(4, 30))
+    >>> forest = ProjectedForestRegressor(20, n_components=5, random_state=0).fit(X, Y)
+    >>> forest.predict(X).shape
+    (200, 30)
 
     References
     ----------
