@@ -78,11 +78,35 @@ class Metric:
     greater_is_better: bool
 
     def gains(self, value: FloatArray, than: FloatArray | float) -> FloatArray:
-        """By how much each task's value, on the last axis, is better."""
+        """Compute by how much the value of each task is better.
+
+        Parameters
+        ----------
+        value : ndarray of float64, shape (..., n_tasks)
+            Values of the metric.
+        than : ndarray of float64 or float
+            Values to compare with.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., n_tasks)
+            Positive where `value` is better.
+        """
         return value - than if self.greater_is_better else than - value
 
     def name_of(self, task: int) -> str:
-        """What the value of the task with this code is called."""
+        """Return the name of the metric of a task.
+
+        Parameters
+        ----------
+        task : int
+            Code of the task.
+
+        Returns
+        -------
+        str
+            The same for all tasks, unless they have different metrics.
+        """
         return self.name
 
     def _by_task(self, y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:

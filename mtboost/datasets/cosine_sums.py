@@ -70,7 +70,18 @@ class CosineSum:
         return values
 
     def covariance(self, other: CosineSum) -> float:
-        """Covariance of the values of two functions of the same row; with itself the variance."""
+        """Compute the covariance of two functions of the same row; with itself, the variance.
+
+        Parameters
+        ----------
+        other : CosineSum
+            The other function.
+
+        Returns
+        -------
+        float
+            Exact under independent uniform columns.
+        """
         return sum(weight * other.weights.get(term, 0.0) for term, weight in self.weights.items())
 
 

@@ -47,7 +47,18 @@ class FraudPattern:
     weight: float = 1.0
 
     def log_odds(self, X: Table) -> FloatArray:
-        """Effect on the log-odds of each row of X, shape (n_rows,)."""
+        """Compute the effect on the log-odds of each row.
+
+        Parameters
+        ----------
+        X : ndarray of float32, shape (n_rows, n_features)
+            Rows of the task; NaN is missing.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+            0 where a column is missing.
+        """
         effect = self.formula(X[:, self.columns].T.astype(np.float64), self.parameters)
         with np.errstate(invalid="ignore"):  # an effect that all rows have has no deviation
             return self.weight * np.nan_to_num((effect - self.mean) / self.sd, nan=0.0)

@@ -65,7 +65,20 @@ class Region:
     child_law: Any
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> FloatArray:
-        """Independent rows, shape (n_rows, 2)."""
+        """Draw independent rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        rng : numpy.random.Generator
+            Source of the randomness.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2)
+            Points of the plane.
+        """
         along = self.parent_law.rvs(n_rows, random_state=rng)
         off = self.child_law.rvs(n_rows, random_state=rng)
         child = self.slope * self.curve(along) + off
@@ -73,14 +86,36 @@ class Region:
         return np.column_stack(columns) + self.center
 
     def log_density(self, X: FloatArray) -> FloatArray:
-        """Log of the density of the region's rows at each row of X, shape (n_rows,)."""
+        """Compute the logarithm of the density of the region's rows at each row.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (n_rows, 2)
+            Points of the plane.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+            Natural logarithms.
+        """
         along, child = (X - self.center).T[[self.parent, 1 - self.parent]]
         off = child - self.slope * self.curve(along)
         log_density: FloatArray = self.parent_law.logpdf(along) + self.child_law.logpdf(off)
         return log_density
 
     def is_upper(self, X: FloatArray) -> npt.NDArray[np.bool_]:
-        """Whether the parent is above its median, for each row of X."""
+        """Return whether the parent is above its median, for each row.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (n_rows, 2)
+            Points of the plane.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_rows,)
+            True in the upper part.
+        """
         upper: npt.NDArray[np.bool_] = (
             X[:, self.parent] > self.center[self.parent] + self.parent_law.median()
         )
@@ -162,7 +197,18 @@ class RegionalConcept:
         return probability
 
     def label_by_region(self, X: FloatArray) -> LabelArray:
-        """Label before noise of each row if it came from each region, (n_regions, n_rows)."""
+        """Return the label, before noise, that each row would have in each region.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (n_rows, 2)
+            Points of the plane.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_regions, n_rows)
+            Labels, 0 to ``n_labels - 1``.
+        """
         return np.array(
             [
                 of_part[region.is_upper(X).astype(np.intp)]

@@ -230,6 +230,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
@@ -362,17 +363,56 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         return importances / (importances.sum() or 1.0)
 
     def booster(self, task: TaskName | None = None) -> Any:
-        """One ordinary booster for a task, or for all; see :meth:`MultiTaskModel.booster`."""
+        """Return an ordinary booster of a task, or of all; see :meth:`MultiTaskModel.booster`.
+
+        Parameters
+        ----------
+        task : task name, optional
+            None: one booster of all tasks, an output for each. XGBoost only, unless there is one
+            task.
+
+        Returns
+        -------
+        xgboost.Booster or lightgbm.Booster
+            Its predictions are those of the model.
+
+        Raises
+        ------
+        DataError, UnsupportedError
+            The task is unknown, or there is no one booster of all tasks.
+        """
         check_is_fitted(self, "model_")
         return self.model_.booster(task)
 
     def report(self) -> pd.DataFrame:
-        """One row per task; see :meth:`MultiTaskModel.report`."""
+        """Summarise each task; see :meth:`MultiTaskModel.report`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per task: rows, rounds and validation scores.
+        """
         check_is_fitted(self, "model_")
         return self.model_.report()
 
     def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-        """Validation metric of each task over rounds; see :meth:`MultiTaskModel.plot_history`."""
+        """Plot the validation metric of each task; see :meth:`MultiTaskModel.plot_history`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default new ones.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes with the curves.
+
+        Raises
+        ------
+        DataError
+            No task has a validation curve.
+        """
         check_is_fitted(self, "model_")
         return self.model_.plot_history(ax=ax)
 
@@ -554,7 +594,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """Margins: log-odds of ``classes_[1]``, or one margin per class.
+        """Compute the margins: log-odds of ``classes_[1]``, or one margin per class.
 
         Parameters
         ----------
@@ -588,7 +628,30 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """Probability of each class, shape (n_rows, n_classes); as :meth:`decision_function`."""
+        """Compute the probability of each class.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins that each row starts from, if ``fit`` had them.
+        unknown_task : {"error", "common"}, default="error"
+            What to do with rows of a task that was not trained: refuse them, or predict them with
+            the common model.
+
+        Returns
+        -------
+        ndarray of float32, or float64 from LightGBM; for a mapping, a dict of them
+            Shape (n_rows, n_classes), in the order of ``classes_``.
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        """
         X = self._fitted_table(X)
         return self.model_.predict_proba(
             X, task=task, base_margin=base_margin, unknown_task=unknown_task
@@ -602,12 +665,52 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """The most probable class of each row, shape (n_rows,); as :meth:`decision_function`."""
+        """Predict the most probable class of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins that each row starts from, if ``fit`` had them.
+        unknown_task : {"error", "common"}, default="error"
+            What to do with rows of a task that was not trained: refuse them, or predict them with
+            the common model.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,); for a mapping, a dict of them
+            Elements of ``classes_``.
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        """
         margins = self._margins(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
         return _each(self._most_probable, margins)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
-        """Accuracy of :meth:`predict`."""
+        """Compute the accuracy of :meth:`predict`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : array-like of shape (n_rows,)
+            True classes.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        float
+            Fraction of the weight of the rows that is classified correctly.
+        """
         return accuracy(y, self.predict(X, task=task), sample_weight)
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
@@ -693,7 +796,7 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """Predictions on the scale of the labels.
+        """Predict on the scale of the labels.
 
         Parameters
         ----------
@@ -710,6 +813,7 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         Returns
         -------
         ndarray of float32, or float64 from LightGBM, shape (n_rows,); for a mapping, a dict of them
+            In the unit of the labels.
 
         Raises
         ------
@@ -720,7 +824,24 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         return self.model_.predict(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
-        """Coefficient of determination of :meth:`predict`."""
+        """Compute the coefficient of determination of :meth:`predict`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : array-like of shape (n_rows,)
+            True numbers.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        float
+            R²: 1 for perfect predictions, 0 for those of the mean.
+        """
         return r2(y, self.predict(X, task=task), sample_weight)
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:

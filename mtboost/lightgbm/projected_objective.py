@@ -284,12 +284,17 @@ class ProjectedModel:
         return len(self.start)
 
     def predict_margin(self, X: Any) -> DoubleArray:
-        """Margins of shape (n_rows, n_outputs).
+        """Compute the margins of all outputs.
 
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            What LightGBM predicts from: columns as in training.
+            Any table that LightGBM predicts from; columns as in training.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_outputs)
+            Sums of the start and the weighted leaf values.
         """
         n_trees = len(self.rho)
         X = checked_sparse(X, "X")
@@ -304,22 +309,32 @@ class ProjectedModel:
         return margins
 
     def predict(self, X: Any) -> DoubleArray:
-        """Predictions of shape (n_rows, n_outputs): probabilities if the objective is logistic.
+        """Predict all outputs.
 
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            What LightGBM predicts from: columns as in training.
+            Any table that LightGBM predicts from; columns as in training.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_outputs)
+            Probabilities if the objective is logistic, else in the units of the labels.
         """
         return np.asarray(inverse_link(self.objective, self.predict_margin(X)))
 
     def booster(self, output: int) -> lightgbm.Booster:
-        """An ordinary booster of one output: the same structures, leaves times its multiples.
+        """Return an ordinary booster of one output: the same splits, leaf values times its weights.
 
         Parameters
         ----------
         output : int
             Number of the output, from 0.
+
+        Returns
+        -------
+        lightgbm.Booster
+            Its margins are those of the output.
 
         Raises
         ------

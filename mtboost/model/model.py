@@ -124,10 +124,12 @@ class MultiTaskModel:
 
     @property
     def common(self) -> Any:
+        """Booster of the common model."""
         return self.common_trees.booster
 
     @property
     def backend(self) -> str:
+        """Name of the library of all boosters."""
         return self._library.name
 
     @property
@@ -150,6 +152,7 @@ class MultiTaskModel:
 
     @property
     def tasks(self) -> tuple[TaskName, ...]:
+        """Names of the tasks, in the order of training."""
         return tuple(self.quit_round)
 
     @property
@@ -260,9 +263,30 @@ class MultiTaskModel:
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """Predictions on the scale of the labels, as ``Booster.predict`` of the library gives them.
+        """Predict on the scale of the labels, as ``Booster.predict`` of the library does.
 
-        Parameters and errors as :meth:`predict_margin`; probabilities for a classifier.
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in training, by name if they have names; further columns are ignored.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
+            Margin that each row starts from.
+        unknown_task : {"error", "common"}
+            What to do with rows of a task that was not trained: refuse them, or predict them with
+            the longest part of the common model that any task uses. Where each task has an
+            objective, nothing says what the common model means for others: they are refused.
+
+        Returns
+        -------
+        ndarray, shape (n_rows,) or (n_rows, n_classes); for a mapping, a dict of them
+            Probabilities for a classifier, else in the unit of the labels.
+
+        Raises
+        ------
+        DataError
+            Columns are missing, or a task is unknown (the known ones are listed).
         """
         margins, codes = self._margins(X, task, base_margin, unknown_task)
         return self._by_objective(self._response, margins, codes)
@@ -275,12 +299,31 @@ class MultiTaskModel:
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
     ) -> Any:
-        """Probability of each class, (n_rows, n_classes); parameters as :meth:`predict_margin`.
+        """Compute the probability of each class.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in training, by name if they have names; further columns are ignored.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
+            Margin that each row starts from.
+        unknown_task : {"error", "common"}
+            What to do with rows of a task that was not trained: refuse them, or predict them with
+            the longest part of the common model that any task uses. Where each task has an
+            objective, nothing says what the common model means for others: they are refused.
+
+        Returns
+        -------
+        ndarray, shape (n_rows, n_classes); for a mapping, a dict of them
+            Also with two classes one column for each.
 
         Raises
         ------
         DataError
-            The objective is not that of a classifier, or not that of every task that has rows.
+            The objective is not that of a classifier, or not that of every task that has rows; or
+            as :meth:`predict_margin`.
         """
         if isinstance(self.objective, str) and not is_classification(self.objective):
             raise DataError(
@@ -386,6 +429,7 @@ class MultiTaskModel:
         Returns
         -------
         xgboost.Booster or lightgbm.Booster
+            With the categories and names of the training columns.
 
         Raises
         ------
@@ -435,42 +479,56 @@ class MultiTaskModel:
         n_threads: int | None = None,
         seed: int = 0,
     ) -> None:
-        """Learn a new task: how far it follows the common model, and a specific model of its own.
+        """Fit a new task: the common rounds that it uses, and a specific model.
 
-        The common model and the other tasks stay as they are.
+        The common model and the other tasks stay unchanged.
 
         Parameters
         ----------
         task : int, str or bool
-            Its name, not yet in :attr:`tasks` and of the same type as those; or, as in
-            :func:`mtboost.fit`, the column of `X` that holds it.
-        X, y, weight, base_margin
-            Rows of the task, as in :func:`mtboost.fit`; `X` has the common columns, and may have
-            more, such as the column of the tasks. If some task of the model lacks a common column
-            (``common_features="all"``), the new one may, too.
+            Its name, different from those in :attr:`tasks` and of the same type; or, as in
+            :func:`mtboost.fit`, the column of `X` that contains it.
+        X : table of shape (n_rows, n_features)
+            Rows of the task, with the common columns and any others. If some task of the model
+            lacks a common column (``common_features="all"``), the new one may lack some, too.
+        y : array-like of shape (n_rows,)
+            Labels.
+        weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margin that each row starts from.
         feature_names : sequence of str, optional
             Names for the columns of an array.
         eval_set : (X, y[, weight[, base_margin]]), optional
-            Validation rows, instead of a part of `X`.
+            Validation rows, instead of a fraction of `X`.
         validation_fraction : float in [0, 1), default=0.2
-            With 0 the task uses the common rounds that any task uses, and gets no specific model.
+            Fraction of the rows that is held out without `eval_set`. With 0 the task uses the
+            common rounds that any task uses, and gets no specific model.
         params : mapping, optional
             The library's parameters for the specific model.
-        specific_rounds, early_stopping_rounds, n_threads, seed
-            As in :func:`mtboost.fit`.
+        specific_rounds : int, default=500
+            Maximum number of rounds of the specific model; 0 for none.
+        early_stopping_rounds : int or None, default=20
+            Rounds without improvement after which the search of rounds ends, as in
+            :func:`mtboost.fit`.
         min_delta : float, default=0.0
             Smaller improvements of the specific model do not count.
         feature_prior : "auto", mapping of feature name to float, or array-like, optional
-            Importances by which the specific model draws its features, as in :func:`mtboost.fit`:
-            with few rows it cannot tell which ones matter, and the common model often can.
+            Importances by which the specific model draws its features, as in :func:`mtboost.fit`.
+            Useful with few rows, which do not show the important features, if the common model
+            does.
         objective : callable or str, optional
-            The function that :func:`mtboost.fit` was given, if its objective was one. The task's
-            own objective where each task has one; it is then needed, and validated by its metric.
+            The function that :func:`mtboost.fit` was given, if its objective was one. If tasks have
+            different objectives, the required objective of the new task; its metric validates it.
+        n_threads : int, optional
+            By default the cores this process may use, or one for a small table.
+        seed : int, default=0
+            Seed of the validation split and of all sampling.
 
         Raises
         ------
         DataError, ParameterError, TypeError
-            Before any training; the model is then as it was.
+            Before any training; the model is then unchanged.
         """
         stage, library, column = self._stage, self._library, self.task_column
         if column is not None and type(task) is type(column) and task == column:
@@ -532,7 +590,7 @@ class MultiTaskModel:
         *,
         X: Any = None,
     ) -> dict[str, float]:
-        """Importance of each feature that the task's trees use, over both stages.
+        """Compute the importance of each feature that the task's trees use, over both stages.
 
         Gains, splits and covers are those of the task's :meth:`booster`, as in
         ``xgboost.Booster.get_score``. Gains and covers of common trees are of the rows of all
@@ -547,12 +605,18 @@ class MultiTaskModel:
         Parameters
         ----------
         task : task name
+            One of :attr:`tasks`.
         importance_type : str, optional
             ``"contribution"`` is the mean absolute contribution in the rows of `X`, of the others
             LightGBM has ``"gain"``, ``"total_gain"`` and ``"weight"``. By default
             ``"contribution"`` if `X` is given, else ``"gain"``, the mean over splits.
         X : table of shape (n_rows, n_features), optional
             Rows of the task, with its columns.
+
+        Returns
+        -------
+        dict of str to float
+            Importance by name of the feature; features that no tree uses are missing.
 
         Raises
         ------
@@ -653,8 +717,20 @@ class MultiTaskModel:
         Needs matplotlib. With more than ten tasks only the ten largest are drawn. An independent
         model of ``strategy="auto"``, averaged or not, starts at round 0 like the common one.
 
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default new ones.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes with the curves.
+
         Raises
         ------
+        MissingDependencyError
+            matplotlib is not installed.
         DataError
             No task has a validation curve.
         """

@@ -92,6 +92,30 @@ def test_the_docstring_has_the_sections_that_apply(name):
         assert "Raises" in found or not raises(item)
 
 
+METHODS = sorted(
+    f"{name}.{method}"
+    for name in NAMES
+    if hasattr(named(name), "predict")
+    for method, function in inspect.getmembers(named(name), inspect.isfunction)
+    if not method.startswith("_") and function.__module__.startswith("mtboost.")
+)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_of_models_list_their_parameters_and_results(name):
+    owner, _, method = name.rpartition(".")
+    function = getattr(named(owner), method)
+    found = sections(inspect.getdoc(function))
+    _, *parameters = inspect.signature(function).parameters
+    listed = entries(found.get("Parameters", ""))
+    assert list(listed) == parameters
+    assert all(listed.values())
+    if inspect.signature(function).return_annotation != "None":
+        assert re.search(
+            r"^    \S", found.get("Returns", "") + found.get("Yields", ""), re.MULTILINE
+        )
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if ">>>" in inspect.getdoc(named(name))])
 def test_the_examples_run(name):
     if name == "mtboost.xgboost.ProjectedObjective":

@@ -98,19 +98,20 @@ class BaseBoosting(TableEstimator):
             numbers; NaN means missing, and so does, as in XGBoost, what a sparse matrix does not
             store.
         y : array-like or SciPy sparse matrix of shape (n_rows,) or (n_rows, n_outputs)
-            Numbers; for a classifier classes, or labels of 0 and 1. NaN is a label that is not
-            known: it counts for nothing, and the row's other labels do.
+            Numbers; for a classifier classes, or labels of 0 and 1. NaN is an unknown label:
+            it is ignored, the row's other labels count.
         sample_weight : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
             Weights >= 0 of rows, or of each of their labels.
         eval_set : tuple (X, y), optional
-            Rows to look at after each round, instead of a part of those above.
+            Validation rows, instead of a fraction of those above.
         callbacks : sequence of callables, default=()
-            Each is told of every round (``number``, ``train_loss``, ``validation_score``); training
-            ends when one returns True.
+            Called after every round with its ``number``, ``train_loss`` and ``validation_score``;
+            training ends when one returns True.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------

@@ -35,19 +35,64 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
     }
 
     def decision_function(self, X: Any) -> Floats:
-        """Log-odds of the second class, (n_rows,), or of each class or label, (n_rows, n_classes).
+        """Compute the margins: log-odds of the second class, or a margin for each class or label.
 
-        Those of several classes are up to a constant of the row.
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+            Those of several classes are defined up to a constant of the row.
+
+        Raises
+        ------
+        ValueError
+            Columns are not those of ``fit``.
         """
         return self._decision_function_margins(self._margins(X))
 
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
-        """What :meth:`decision_function` says after each tree."""
+        """Compute :meth:`decision_function` after each tree.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Yields
+        ------
+        ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+            Margins of the first tree, the first two, and so on.
+
+        Raises
+        ------
+        ValueError
+            Columns are not those of ``fit``.
+        """
         for margins in self._staged_margins(X):
             yield self._decision_function_margins(margins)
 
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
-        """What :meth:`predict_proba` says after each tree."""
+        """Compute :meth:`predict_proba` after each tree.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Yields
+        ------
+        ndarray of float64, shape (n_rows, n_classes) or (n_rows, n_labels)
+            Probabilities of the first tree, the first two, and so on.
+
+        Raises
+        ------
+        ValueError
+            Columns are not those of ``fit``.
+        """
         for margins in self._staged_margins(X):
             yield self._predict_proba_margins(margins)
 
@@ -72,17 +117,42 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         return self._predict_proba_margins(self._margins(X))
 
     def predict(self, X: Any) -> Any:
-        """The most probable class of each row, or all labels more probable than not.
+        """Predict the most probable class of each row, or all labels with a probability above 0.5.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
 
         Returns
         -------
         ndarray of shape (n_rows,), or indicator matrix of shape (n_rows, n_labels)
             Sparse if `y` was sparse in ``fit``.
+
+        Raises
+        ------
+        ValueError
+            Columns are not those of ``fit``.
         """
         return self._predict_margins(self._margins(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of :meth:`predict`; of a matrix of labels, the part of rows wholly right."""
+        """Compute the accuracy of :meth:`predict`; of a matrix of labels, the subset accuracy.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : array-like or sparse matrix of shape (n_rows,) or (n_rows, n_labels)
+            True classes, or indicator matrix of labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+
+        Returns
+        -------
+        float
+            Fraction of the weight of the rows all of whose labels are correct.
+        """
         return accuracy(y, self.predict(X), sample_weight)
 
     def _decision_function_margins(self, margins: Margins) -> Floats:

@@ -34,7 +34,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
     _saved: ClassVar = BaseBoosting._saved | {"_n_outputs": int, "_is_vector": bool}
 
     def predict(self, X: Any) -> Floats:
-        """Sums of the leaves' values.
+        """Predict on the scale of the labels: the start plus the sum of the leaf values.
 
         Parameters
         ----------
@@ -44,6 +44,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_outputs), as `y` in ``fit``
+            In the units of the labels.
 
         Raises
         ------
@@ -53,7 +54,22 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
         return self._predict_margins(self._margins(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination of :meth:`predict`, averaged over outputs."""
+        """Compute the coefficient of determination of :meth:`predict`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            True numbers.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+
+        Returns
+        -------
+        float
+            R², averaged over outputs: 1 for perfect predictions, 0 for those of the mean.
+        """
         return r2(y, self.predict(X), sample_weight)
 
     def _predict_margins(self, margins: Margins) -> Floats:

@@ -122,7 +122,34 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
-        """Grow the trees; parameters and errors as of :meth:`MTDecisionTreeClassifier.fit`."""
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy array, SciPy sparse matrix, pandas or polars DataFrame, or pyarrow Table of
+            numbers; NaN means missing. A sparse matrix gives the tree of the dense table, at the
+            cost of its values that are not 0.
+        y : array-like of shape (n_rows,)
+            Labels of any type. Each task has the classes that its own rows have; in an array of
+            objects the labels of one task may be str and those of another int.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
+            Without both there is a single task.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0; 0 leaves a row out. A task with weights of 0 only is decided at once,
+            for its most frequent label.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        DataError, ParameterError, ValueError
+            Before any tree grows, if something does not fit together.
+        """
         self.__dict__.pop("trees_", None)
         n_rounds = check_count("n_estimators", self.n_estimators, low=1)
         every = check_verbose(self.verbose)
@@ -162,6 +189,27 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         return self
 
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
+        """Predict the class of each row with the most votes, one of its task's.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Elements of ``task_classes_`` of the row's task.
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
+        """
+
         most = self.predict_proba(X, task=task).argmax(axis=1)
         labels: npt.NDArray[Any] = self.classes_[most]
         return labels
@@ -192,12 +240,50 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         return last
 
     def staged_predict(self, X: Any, *, task: Any = None) -> Iterator[npt.NDArray[Any]]:
-        """Predictions of the first tree, the first two, and so on."""
+        """Predict with the first tree, the first two, and so on.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Yields
+        ------
+        ndarray of shape (n_rows,)
+            As :meth:`predict`.
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
+        """
         for shares in self.staged_predict_proba(X, task=task):
             yield self.classes_[shares.argmax(axis=1)]
 
     def staged_predict_proba(self, X: Any, *, task: Any = None) -> Iterator[Floats]:
-        """Shares of votes of the first tree, the first two, and so on."""
+        """Compute the shares of the votes after the first tree, the first two, and so on.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Yields
+        ------
+        ndarray of float64, shape (n_rows, n_classes)
+            As :meth:`predict_proba`.
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
+        """
         check_is_fitted(self, "trees_")
         table, codes, n_threads = self._read_known(X, task)
         votes = np.zeros((len(codes), len(self.classes_)))
@@ -231,11 +317,43 @@ class MTAdaBoostClassifier(MTTreeEstimator):
             require(is_one_a_tree, "votes are not one a tree")
 
     def to_text(self, tree: int) -> str:
-        """One of the trees as lines: its cuts, and where each task is decided for which class."""
+        """Describe one of the trees in lines of text.
+
+        Parameters
+        ----------
+        tree : int
+            Number of the tree, from 0; a negative one counts from the last.
+
+        Returns
+        -------
+        str
+            Splits, and the nodes where each task is decided, with the class.
+
+        Raises
+        ------
+        ParameterError
+            There is no such tree.
+        """
         return self._drawn(self._tree(tree)).to_text()
 
     def to_graphviz(self, tree: int) -> str:
-        """One of the trees in the language of Graphviz, for ``dot`` or ``graphviz.Source``."""
+        """Describe one of the trees in the language of Graphviz.
+
+        Parameters
+        ----------
+        tree : int
+            Number of the tree, from 0; a negative one counts from the last.
+
+        Returns
+        -------
+        str
+            For ``dot`` or ``graphviz.Source``.
+
+        Raises
+        ------
+        ParameterError
+            There is no such tree.
+        """
         return self._drawn(self._tree(tree)).to_graphviz()
 
     def _tree(self, number: int) -> _core.MTDecisionTree:

@@ -136,7 +136,7 @@ class MTTreeEstimator(
 
     @abc.abstractmethod
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
-        """The class of each row, one of its task's.
+        """Predict the class of each row, one of its task's.
 
         Parameters
         ----------
@@ -148,6 +148,7 @@ class MTTreeEstimator(
         Returns
         -------
         ndarray of shape (n_rows,)
+            Elements of ``task_classes_`` of the row's task.
 
         Raises
         ------
@@ -157,7 +158,24 @@ class MTTreeEstimator(
         """
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
-        """Accuracy of :meth:`predict`."""
+        """Compute the accuracy of :meth:`predict`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : array-like of shape (n_rows,)
+            True classes.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        float
+            Fraction of the weight of the rows that is classified correctly.
+        """
         predicted = self.predict(X, task=task)
         check_consistent_length(predicted, y, sample_weight)
         with reading_numbers("y"):
@@ -315,6 +333,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
@@ -328,6 +347,27 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         return self
 
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
+        """Predict the class of each row, one of its task's.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Elements of ``task_classes_`` of the row's task.
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
+        """
+
         check_is_fitted(self, "tree_")
         table, codes, n_threads = self._read_known(X, task)
         return self._labels_of(self.tree_.classes(table, codes, n_threads=n_threads))
@@ -351,7 +391,8 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         Raises
         ------
         DataError, ValueError
-            As :meth:`predict`.
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
         """
         check_is_fitted(self, "tree_")
         table, codes, n_threads = self._read_known(X, task)
@@ -367,7 +408,26 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         return probabilities
 
     def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.intp]:
-        """The node that decides each row, of shape (n_rows,)."""
+        """Return the node that decides each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        ndarray of int, shape (n_rows,)
+            Numbers of nodes.
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
+        """
         check_is_fitted(self, "tree_")
         table, codes, n_threads = self._read_known(X, task)
         found = self.tree_.decisions(table, codes, n_threads=n_threads)
@@ -393,11 +453,23 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         (self.tree_,) = self._trees_from_file(content)
 
     def to_text(self) -> str:
-        """The tree as lines: its cuts, and where each task is decided for which class."""
+        """Describe the tree in lines of text.
+
+        Returns
+        -------
+        str
+            Splits, and the nodes where each task is decided, with the class.
+        """
         check_is_fitted(self, "tree_")
         return self._drawn(self.tree_).to_text()
 
     def to_graphviz(self) -> str:
-        """The tree in the language of Graphviz, for ``dot`` or ``graphviz.Source``."""
+        """Describe the tree in the language of Graphviz.
+
+        Returns
+        -------
+        str
+            For ``dot`` or ``graphviz.Source``.
+        """
         check_is_fitted(self, "tree_")
         return self._drawn(self.tree_).to_graphviz()

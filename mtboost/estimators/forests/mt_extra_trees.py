@@ -51,6 +51,7 @@ class _MTExtraTrees(BaseForest):
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
@@ -63,7 +64,27 @@ class _MTExtraTrees(BaseForest):
         return self._fit(X, y, task, sample_weight)
 
     def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.int32]:
-        """The node of each tree that each row ends in, of shape (n_rows, n_estimators)."""
+        """Return the leaf of each tree that each row reaches.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it. A row of a task that ``fit`` has not seen goes, at
+            a task split, to the side of the mean of all tasks.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_rows, n_estimators)
+            Numbers of nodes.
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
+        """
         return self._leaves(X, task)
 
     def _knows_tasks(self) -> bool:
@@ -205,12 +226,13 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
         task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it. A task that ``fit`` has not seen goes, wherever
-            tasks are divided, the way of the mean of all tasks there.
+            Task of each row, if ``fit`` had it. A row of a task that ``fit`` has not seen goes, at
+            a task split, to the side of the mean of all tasks.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
+            In the order of ``classes_``.
 
         Raises
         ------
@@ -220,13 +242,50 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         return self._probabilities(self._outputs(X, task))
 
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
-        """The most probable class of each row, shape (n_rows,); as :meth:`predict_proba`."""
+        """Predict the most probable class of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it. A row of a task that ``fit`` has not seen goes, at
+            a task split, to the side of the mean of all tasks.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Elements of ``classes_``.
+
+        Raises
+        ------
+        DataError, ValueError
+            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
+            listed).
+        """
         most_probable = self.predict_proba(X, task=task).argmax(axis=1)
         classes: npt.NDArray[Any] = self.classes_[most_probable]
         return classes
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
-        """Accuracy of :meth:`predict`."""
+        """Compute the accuracy of :meth:`predict`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : array-like of shape (n_rows,)
+            True classes.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        float
+            Fraction of the weight of the rows that is classified correctly.
+        """
         return accuracy(y, self.predict(X, task=task), sample_weight)
 
     def _read_labels(self, y: Any) -> dict[str, Any]:
@@ -341,12 +400,13 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
         task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it. A task that ``fit`` has not seen goes, wherever
-            tasks are divided, the way of the mean of all tasks there.
+            Task of each row, if ``fit`` had it. A row of a task that ``fit`` has not seen goes, at
+            a task split, to the side of the mean of all tasks.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,)
+            In the unit of the labels.
 
         Raises
         ------
@@ -356,7 +416,24 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         return self._outputs(X, task)[:, 0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
-        """Coefficient of determination of :meth:`predict`."""
+        """Compute the coefficient of determination of :meth:`predict`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : array-like of shape (n_rows,)
+            True numbers.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+
+        Returns
+        -------
+        float
+            R²: 1 for perfect predictions, 0 for those of the mean.
+        """
         return r2(y, self.predict(X, task=task), sample_weight)
 
     def _read_labels(self, y: Any) -> dict[str, Any]:

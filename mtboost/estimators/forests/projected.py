@@ -98,6 +98,7 @@ class _ProjectedForest(BaseForest):
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
@@ -109,7 +110,23 @@ class _ProjectedForest(BaseForest):
         return self._fit(X, y, None, sample_weight)
 
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
-        """The node of each tree that each row ends in, of shape (n_rows, n_estimators)."""
+        """Return the leaf of each tree that each row reaches.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_rows, n_estimators)
+            Numbers of nodes.
+
+        Raises
+        ------
+        ValueError
+            Columns are not those of ``fit``.
+        """
         return self._leaves(X, None)
 
     def _core_parameters(self) -> dict[str, Any]:
@@ -232,17 +249,42 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         return self._outputs(X, None)
 
     def predict(self, X: Any) -> Any:
-        """The most probable class of each row, or all labels more probable than not.
+        """Predict the most probable class of each row, or all labels with a probability above 0.5.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
 
         Returns
         -------
         ndarray of shape (n_rows,), or indicator matrix of shape (n_rows, n_labels)
             Sparse if `y` was sparse in ``fit``.
+
+        Raises
+        ------
+        ValueError
+            Columns are not those of ``fit``.
         """
         return self._decide(self.predict_proba(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of :meth:`predict`; of an indicator matrix, the part of rows wholly right."""
+        """Compute the accuracy of :meth:`predict`; of an indicator matrix, the subset accuracy.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : array-like or sparse matrix of shape (n_rows,) or (n_rows, n_labels)
+            True classes, or indicator matrix of labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+
+        Returns
+        -------
+        float
+            Fraction of the weight of the rows all of whose labels are correct.
+        """
         return accuracy(y, self.predict(X), sample_weight)
 
     def _decide(self, probabilities: Floats) -> Any:
@@ -337,6 +379,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_outputs), as `y` in ``fit``
+            In the units of the labels.
 
         Raises
         ------
@@ -346,7 +389,22 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
         return self._shaped(self._outputs(X, None))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination of :meth:`predict`, averaged over outputs."""
+        """Compute the coefficient of determination of :meth:`predict`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            True numbers.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+
+        Returns
+        -------
+        float
+            R², averaged over outputs: 1 for perfect predictions, 0 for those of the mean.
+        """
         return r2(y, self.predict(X), sample_weight)
 
     def _shaped(self, outputs: Floats) -> Floats:
