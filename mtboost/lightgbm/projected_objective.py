@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.base.checks import check_seed, check_switch, check_type
+from mtboost.base.checks import check_type
 from mtboost.base.labels import as_known_labels, as_label_weights
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.threads import default_n_threads
@@ -29,7 +29,8 @@ from mtboost.lightgbm.library import (
     scores_in_training,
 )
 from mtboost.trees.losses import inverse_link, main_name
-from mtboost.trees.projections import Projection, check_projection, make_projection
+from mtboost.trees.projected_objective import BaseProjectedObjective
+from mtboost.trees.projections import Projection
 
 FloatArray = npt.NDArray[np.float32]
 DoubleArray = npt.NDArray[np.float64]
@@ -56,7 +57,7 @@ _ONLY = {
 _N_ROWS_AT_A_TIME = 4096
 
 
-class ProjectedObjective:
+class ProjectedObjective(BaseProjectedObjective):
     """Train many outputs with LightGBM's trees of a single one: ``gbrt-rpo`` of the source.
 
     Each round draws a random combination of the outputs, and LightGBM grows one tree on that of the
@@ -166,7 +167,7 @@ class ProjectedObjective:
         n_threads: int | None = None,
     ) -> None:
         check_version()
-        check_projection(projection, 1)
+        super().__init__(projection, 1, shared, seed, n_threads)
         if projection is None:
             raise ParameterError(
                 "projection is None, but a tree of LightGBM has one output: name a projection, or "
@@ -181,10 +182,6 @@ class ProjectedObjective:
             name: as_known_labels(given, argument=f"valid_labels[{name!r}]")
             for name, given in (valid_labels or {}).items()
         }
-        self.projection = projection
-        self.shared = check_switch("shared", shared)
-        self.seed = check_seed(seed, bits=64)
-        self.n_threads = n_threads
         self._objective = "regression"
         self._n_trees_after: list[int] = []
         # Before any other callback looks at the booster, but TaskSplit, to be seen beside it.
@@ -503,19 +500,9 @@ class _Outputs:
         residuals = self._loss.residuals(
             rows.margins, rows.labels, rows.weights, n_threads=self._n_threads
         )
-        projection = self._shared or make_projection(
-            given.projection,
-            1,
-            self._loss.n_outputs,
-            is_shared=given.shared,
-            principal_components=lambda _: _core.ResidualProjection(
-                "singular", n_components=1
-            ).matrix(
-                residuals,
-                seed=given.seed,
-                tree=len(given._n_trees_after),
-                n_threads=self._n_threads,
-            ),
+        tree = len(given._n_trees_after)
+        projection = self._shared or given.draw(
+            self._loss.n_outputs, lambda: residuals, tree=tree, n_threads=self._n_threads
         )
         if projection is None:  # one output
             projection = _core.ForestProjection(np.ones((1, 1), np.float32))
@@ -525,7 +512,7 @@ class _Outputs:
             self._pairs,
             rows.counts,
             seed=given.seed,
-            tree=len(given._n_trees_after),
+            tree=tree,
             n_threads=self._n_threads,
         )
         if components.shape[1] != 1:

@@ -14,17 +14,13 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.base.checks import check_seed, check_switch, listed
+from mtboost.base.checks import listed
 from mtboost.base.labels import as_known_labels, as_label_weights
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.trees.losses import check_labels, is_multiclass, make_loss, start_scores
-from mtboost.trees.projections import (
-    NComponents,
-    Projection,
-    check_projection,
-    make_projection,
-)
+from mtboost.trees.projected_objective import BaseProjectedObjective
+from mtboost.trees.projections import NComponents, Projection
 from mtboost.xgboost.library import (
     arithmetic,
     call_objective,
@@ -46,7 +42,7 @@ Pair = tuple[FloatArray, FloatArray]
 _INSTEAD = "mtboost.ProjectedBoostingRegressor"
 
 
-class ProjectedObjective(xgboost.callback.TrainingCallback):
+class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallback):
     """Let XGBoost find the structure of its trees on few random components of many outputs.
 
     Each round draws a projection Φ of shape (n_components, n_outputs). The tree's cuts are those of
@@ -151,16 +147,10 @@ class ProjectedObjective(xgboost.callback.TrainingCallback):
         seed: int = 0,
         n_threads: int | None = None,
     ) -> None:
-        super().__init__()
         check_has_split_gradient("ProjectedObjective", _INSTEAD)
-        check_projection(projection, n_components)
+        super().__init__(projection, n_components, shared, seed, n_threads)
         self.labels = labels
         self.weight = weight
-        self.projection = projection
-        self.n_components = n_components
-        self.shared = check_switch("shared", shared)
-        self.seed = check_seed(seed, bits=64)
-        self.n_threads = n_threads
 
     def __call__(self, *_: Any) -> Any:
         """Refuse to be ``obj=`` alone: nothing would have looked at the parameters."""
@@ -270,19 +260,11 @@ class _ProjectedGradients(TreeObjective):
     def split_grad(self, iteration: int, grad: Any, hess: Any) -> Pair | None:
         rows, given = self._rows, self._given
         assert rows is not None
-        projection = self._shared or make_projection(
-            given.projection,
-            given.n_components,
+        projection = self._shared or given.draw(
             rows.pairs.shape[1],
-            is_shared=given.shared,
-            principal_components=lambda n_components: _core.ResidualProjection(
-                "singular", n_components=n_components
-            ).matrix(
-                np.ascontiguousarray(rows.pairs[..., 0]),
-                seed=given.seed,
-                tree=self._round,
-                n_threads=rows.n_threads,
-            ),
+            lambda: rows.pairs[..., 0],
+            tree=self._round,
+            n_threads=rows.n_threads,
         )
         if projection is None:
             return None

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Projected gradients for trees that a library grows itself (joly2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost import _core
+from mtboost.base.checks import check_seed, check_switch
+from mtboost.trees.projections import (
+    NComponents,
+    Projection,
+    check_projection,
+    make_projection,
+)
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class BaseProjectedObjective:
+    """Parameters of ``ProjectedObjective`` of either library, and the projection of each round."""
+
+    def __init__(
+        self,
+        projection: Projection,
+        n_components: NComponents,
+        shared: bool,
+        seed: int,
+        n_threads: int | None,
+    ) -> None:
+        super().__init__()
+        check_projection(projection, n_components)
+        self.projection = projection
+        self.n_components = n_components
+        self.shared = check_switch("shared", shared)
+        self.seed = check_seed(seed, bits=64)
+        self.n_threads = n_threads
+
+    def draw(
+        self, n_outputs: int, residuals: Callable[[], FloatArray], *, tree: int, n_threads: int
+    ) -> _core.ForestProjection | None:
+        """Return the projection of a round; None if the outputs themselves are meant.
+
+        Parameters
+        ----------
+        n_outputs : int
+        residuals : callable
+            Returns the residuals or gradients of the round, shape (n_rows, n_outputs), which
+            ``"pca"`` goes by.
+        tree : int
+            Number of the round.
+        """
+
+        def principal_components(n_components: int) -> FloatArray:
+            found = _core.ResidualProjection("singular", n_components=n_components)
+            return found.matrix(
+                np.ascontiguousarray(residuals()), seed=self.seed, tree=tree, n_threads=n_threads
+            )
+
+        return make_projection(
+            self.projection,
+            self.n_components,
+            n_outputs,
+            is_shared=self.shared,
+            principal_components=principal_components,
+        )
