@@ -12,16 +12,16 @@ from mtboost.base.checks import check_pairs
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import UnsupportedError
-from mtboost.lightgbm import assemble
 from mtboost.lightgbm.booster import GrowingBooster, take_over
+from mtboost.lightgbm.document import LightgbmDocument
 from mtboost.lightgbm.library import check_version, rows_of_subset
-from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption
+from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
-from mtboost.trees.task_column import check_task_column
+from mtboost.trees.task_split import BaseTaskSplit
 from mtboost.trees.tree_options import TreeOptions
 
 
-class TaskSplit:
+class TaskSplit(BaseTaskSplit):
     """Grow the trees of ``lightgbm.train`` with a split score over tasks.
 
     The loop, bins, metrics, early stopping and printing stay LightGBM's, and the result is an
@@ -115,25 +115,20 @@ class TaskSplit:
         options: TreeOptions | None = None,
     ) -> None:
         check_version()
-        self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
-        check_task_column(task_column)
-        self._task_column = task_column
-        self.options = options or TreeOptions(
+        price = None if task_column is None else task_splits
+        options = options or TreeOptions(
             split_score,
             beta,
             pooling,
-            None if task_column is None else task_splits,
+            price,
             symmetric_trees=symmetric_trees,
             random_strength=random_strength,
         )
-        self._valid_tasks = [
-            (data, TaskSet.from_labels(labels, len(labels)))
-            for data, labels in check_pairs(
-                "valid_tasks", valid_tasks, lightgbm.Dataset, "(Dataset, task of each row)"
-            )
-        ]
-        #: What the leaves of the last training hold of single tasks.
-        self.pooled = PooledTrees()
+        pairs = check_pairs(
+            "valid_tasks", valid_tasks, lightgbm.Dataset, "(Dataset, task of each row)"
+        )
+        known = [(data, TaskSet.from_labels(labels, len(labels))) for data, labels in pairs]
+        super().__init__(task, options, task_column, known)
         # Before any other callback looks at the booster. lightgbm.train sets what it does not find
         # in the instance.
         self.order = -1_000_000
@@ -151,9 +146,7 @@ class TaskSplit:
             growth = take_over(
                 booster, tasks=tasks, options=self.options, task_column=self._task_column
             )
-            for data, known in self._valid_tasks:
-                growth.know_tasks(data, known)
-            self.pooled = growth.pooled
+            self._start(growth)
 
     def booster(self, trained: lightgbm.Booster, task: TaskName) -> lightgbm.Booster:
         """The booster of one task after a training with partially pooled leaves.
@@ -169,10 +162,5 @@ class TaskSplit:
         lightgbm.Booster
             The same trees with the task's own leaf values.
         """
-        document = assemble.read_document(trained)
-        code = self.tasks.code(task)
-        values = [
-            own.of_task(assemble.leaf_values(tree), code)
-            for tree, own in zip(document.trees, self.pooled.values, strict=False)
-        ]
-        return assemble.load_document(assemble.with_leaf_values(document, values))
+        booster: lightgbm.Booster = self._of_task(LightgbmDocument.of(trained), task).load()
+        return booster

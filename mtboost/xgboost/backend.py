@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
-from mtboost.xgboost.document import XgboostDocument
+from mtboost.xgboost.document import XgboostDocument, stacked
 from mtboost.xgboost.library import (
     ALIASES,
     LOSS_OPTIONS,
@@ -54,7 +54,6 @@ from mtboost.xgboost.matrices import (
 from mtboost.xgboost.plain import train_plain
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
-from mtboost.xgboost.vector_leaves import stacked
 
 _IMPORTANCES = ("gain", "total_gain", "weight", "cover", "total_cover")
 # One thread visits so many pairs of a row and a round in about a millisecond.
@@ -339,7 +338,7 @@ class XgboostBackend(Backend):
         return found.reshape(table.n_rows, -1).astype(np.int32)
 
     def stacked(self, documents: Iterable[Document]) -> xgboost.Booster:
-        return stacked([cast(XgboostDocument, each).content for each in documents])
+        return stacked(documents)
 
     def predict_margin(
         self,

@@ -12,17 +12,16 @@ from mtboost.base.checks import check_pairs
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import UnsupportedError
-from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption
+from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
-from mtboost.trees.task_column import check_task_column
+from mtboost.trees.task_split import BaseTaskSplit
 from mtboost.trees.tree_options import TreeOptions
-from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster, Growth
+from mtboost.xgboost.document import XgboostDocument, stacked
 from mtboost.xgboost.library import check_version
-from mtboost.xgboost.vector_leaves import stacked
 
 
-class TaskSplit(xgboost.callback.TrainingCallback):
+class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     """Grow the trees of ``xgboost.train`` with a split score over tasks.
 
     The loop, bins, gradients, metrics, early stopping and printing stay XGBoost's, and the result
@@ -115,28 +114,22 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         random_strength: float = 0.0,
         options: TreeOptions | None = None,
     ) -> None:
-        super().__init__()
         check_version()
-        self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
-        check_task_column(task_column)
-        self._task_column = task_column
-        self.options = options or TreeOptions(
+        price = None if task_column is None else task_splits
+        options = options or TreeOptions(
             split_score,
             beta,
             pooling,
-            None if task_column is None else task_splits,
+            price,
             symmetric_trees=symmetric_trees,
             random_strength=random_strength,
         )
-        self._valid_tasks = [
-            (matrix, TaskSet.from_labels(labels, matrix.num_row()))
-            for matrix, labels in check_pairs(
-                "valid_tasks", valid_tasks, xgboost.DMatrix, "(DMatrix, task of each row)"
-            )
-        ]
+        pairs = check_pairs(
+            "valid_tasks", valid_tasks, xgboost.DMatrix, "(DMatrix, task of each row)"
+        )
+        known = [(data, TaskSet.from_labels(labels, data.num_row())) for data, labels in pairs]
+        super().__init__(task, options, task_column, known)
         self._table = table
-        #: What the leaves of the last training hold of single tasks.
-        self.pooled = PooledTrees()
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
@@ -153,9 +146,7 @@ class TaskSplit(xgboost.callback.TrainingCallback):
             task_column=self._task_column,
             table=self._table,
         )
-        for matrix, tasks in self._valid_tasks:
-            growth.know_tasks(matrix, tasks)
-        self.pooled = growth.pooled
+        self._start(growth)
         return GrowingBooster(growth)
 
     def after_training(self, model: Any) -> Any:
@@ -183,23 +174,16 @@ class TaskSplit(xgboost.callback.TrainingCallback):
         UnsupportedError
             Of all tasks, where each has several classes.
         """
-        document = assemble.read_document(trained)
+        document = XgboostDocument.of(trained)
         if task is not None:
-            return assemble.load_document(self._of_task(document, self.tasks.code(task)))
-        if assemble.outputs_of(document) > 1:
+            booster: xgboost.Booster = self._of_task(document, task).load()
+            return booster
+        if document.n_outputs > 1:
             raise UnsupportedError(
                 "There is no booster of all tasks where each has several classes: name one, such "
                 f"as booster(trained, {self.tasks.names[0]!r})."
             )
-        return stacked([self._of_task(document, code) for code in range(self.tasks.n_tasks)])
-
-    def _of_task(self, document: assemble.Document, code: int) -> assemble.Document:
-        trees = assemble.trees_of(document)
-        values = [
-            own.of_task(tree["split_conditions"], code)
-            for tree, own in zip(trees, self.pooled.values, strict=False)
-        ]
-        return assemble.with_leaf_values(document, values)
+        return stacked([self._of_task(document, name) for name in self.tasks])
 
 
 class InOrder(xgboost.callback.TrainingCallback):

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from mtboost.xgboost import assemble
 from mtboost.xgboost.library import objective_document
 from mtboost.xgboost.prune import without_columns
 from mtboost.xgboost.resolve import resolve_descriptors, resolve_task
+from mtboost.xgboost.vector_leaves import stacked as stacked_documents
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,3 +78,8 @@ class XgboostDocument(Document):
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> xgboost.Booster:
         difference = assemble.start_margins(self.content) - start
         return assemble.with_first_round(self.content, difference, n_rounds)
+
+
+def stacked(documents: Iterable[Document]) -> xgboost.Booster:
+    """Return one booster with an output for each of several."""
+    return stacked_documents([cast(XgboostDocument, each).content for each in documents])
