@@ -16,6 +16,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from mtboost.base.checks import check_type
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import (
@@ -298,6 +299,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
 
     def _library_parameters(self, library: Backend) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in _LIBRARY_PARAMETERS}
+        check_type("params", self.params, (Mapping, type(None)), "None or a mapping")
         further = dict(self.params or {})
         for name in own.keys() & further.keys():
             raise ParameterError(

@@ -260,7 +260,7 @@ def tree_options(
         "random_strength": random_strength,
     }
     fixed = {name for name, value in searched.items() if value is not None}
-    score = split_score or ("plain" if is_auto else "entropy")
+    score = ("plain" if is_auto else "entropy") if split_score is None else split_score
     if symmetric_trees is None:  # the search tries them, with the user's noise
         symmetric_trees = is_auto and random_strength is not None and score == "plain"
     price, n_descriptors = task_splits_of(task_splits, objective, data)

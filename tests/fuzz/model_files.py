@@ -591,7 +591,7 @@ def _other_array(content, rng):
         array = array[:-1] if array.ndim else array[np.newaxis]
     elif kind == 2:
         array = array[np.newaxis] if rng.random() < 0.5 else array.ravel()[:0]
-    elif kind == 3 and array.dtype.names is None and array.size:
+    elif kind == 3 and array.dtype.kind in "iufb" and array.size:
         array = array.astype(rng.choice(("U", "f4", "f8", "c16", "i1", "u8", "i8", "?")))
     elif kind == 4 and array.size and array.ndim:
         array = numpy_rng.permutation(array)

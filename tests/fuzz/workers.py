@@ -290,7 +290,9 @@ def run_cases(
         tally.next_seed = last
         return seeds
 
-    with tempfile.TemporaryDirectory() as folder:
+    # In memory where possible: cases write files of some kilobytes, thousands of times.
+    in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=in_memory) as folder:
         workers: list[_Worker] = []
         left_over: list[range] = []  # of workers that died
         try:

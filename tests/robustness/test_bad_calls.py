@@ -104,6 +104,11 @@ def test_classifiers_refuse_labels_that_are_none(estimator, y):
     assert not isinstance(caught.value, UnboundLocalError)
 
 
+def test_parameters_of_an_estimator_are_a_mapping():
+    with pytest.raises(TypeError, match="params must be None or a mapping, found 'x'"):
+        mtboost.MultiTaskRegressor(params="x").fit(X, Y)
+
+
 SCORES = {
     "huge integer": {"y": planted(Y, HUGE)},
     "signalling NaN": {"y": planted(Y, SIGNALLING)},
@@ -180,6 +185,7 @@ BAD_FITS = {
     "common twice": ({"X": FRAME, "common_features": ["p", "p"]}, DataError, "each once"),
     "common by position": ({"common_features": [0]}, DataError, "its columns have no names"),
     "verbose": ({"verbose": np.nan}, ParameterError, "verbose must be"),
+    "score": ({"split_score": np.zeros((2, 2))}, TypeError, "split_score must be a callable"),
     "margins": ({"base_margin": [[1.0], [1.0, 2.0]]}, DataError, "rectangular"),
     "threads": ({"n_threads": 10**6}, ParameterError, "n_threads must be .* to 1024, found"),
     "seed": ({"seed": 2**64}, ParameterError, "seed must be an integer"),
