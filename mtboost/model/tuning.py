@@ -237,12 +237,12 @@ def tune(
         return _mean(known, metric)
 
     _optimize(study, score, n_trials, timeout, verbose)
-    best = study.best_trial
+    best = _best(study)
     values = own_space.values(optuna.trial.FixedTrial(best.params, best.number))
     arguments = own_space.arguments(values)
     return TuningResult(
         best_params=values,
-        best_score=study.best_value,
+        best_score=best.value,
         model=fit(X, y, task=task, **arguments, **at_the_end),
         fit_arguments={**arguments, **at_the_end},
         metric=metric.name,
@@ -283,9 +283,14 @@ def _optimize(
     with _logging(verbose):
         try:
             study.optimize(score, n_trials, timeout, catch=(TrainingError,))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, UnboundLocalError) as error:
+            # Optuna raises an UnboundLocalError where Ctrl-C comes while it stores a result.
+            if not isinstance(error, KeyboardInterrupt):
+                if not isinstance(error.__context__, KeyboardInterrupt):
+                    raise
+                error = error.__context__
             if not _finished(study):
-                raise
+                raise error from None
             warnings.warn(
                 f"The search was interrupted: the best of {len(_finished(study))} finished trials "
                 f"is fitted now.",
@@ -360,6 +365,13 @@ def _study(given: optuna.Study | None, metric: Metric, seed: int, verbose: bool)
             f"optuna.create_study(direction={direction!r})."
         )
     return given
+
+
+def _best(study: optuna.Study) -> Any:
+    try:
+        return study.best_trial
+    except ValueError:  # the first was finished, but Ctrl-C came before it was stored as the best
+        return _finished(study)[-1]
 
 
 def _finished(study: optuna.Study) -> list[Any]:

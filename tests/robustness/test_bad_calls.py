@@ -355,6 +355,30 @@ def test_tune_refuses(changes, error, message):
         mtboost.tune(X, Y, **{"task": TASK, "n_trials": 1, **SMALL, **changes})
 
 
+@pytest.mark.parametrize("method", ["_set_trial", "_update_cache"])
+def test_ctrl_c_while_optuna_stores_a_result_ends_the_search(method, monkeypatch):
+    # Optuna turns it into an UnboundLocalError.
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = optuna.storages.InMemoryStorage
+    own = getattr(storage, method)
+
+    def interrupted(self, trial_id, given):
+        trial = given if method == "_set_trial" else self.get_trial(trial_id)
+        if trial.state.is_finished():
+            raise KeyboardInterrupt
+        return own(self, trial_id, given)
+
+    monkeypatch.setattr(storage, method, interrupted)
+    arguments = {"task": TASK, "n_trials": 2, "seed": 1, **SMALL}
+    if method == "_set_trial":  # nothing is stored
+        with pytest.raises(KeyboardInterrupt):
+            mtboost.tune(X, Y, **arguments)
+    else:
+        with pytest.warns(UserWarning, match="interrupted: the best of 1 finished"):
+            found = mtboost.tune(X, Y, **arguments)
+        assert found.best_score == found.study.trials[0].value
+
+
 def test_tune_takes_a_seed_beyond_32_bits():
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     found = mtboost.tune(X, Y, task=TASK, n_trials=1, seed=2**40, **SMALL)
