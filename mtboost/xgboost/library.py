@@ -38,6 +38,7 @@ import xgboost
 
 from mtboost import _core
 from mtboost.base.checks import check_number, check_type, listed, refuse
+from mtboost.base.interrupts import uninterrupted
 from mtboost.base.tables import Library, Table
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import (
@@ -252,7 +253,8 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
         check_groups(groups, table.n_features)
         if is_ours:
             read_settings(booster)
-        binned = xgboost.QuantileDMatrix(row, max_bin=params.get("max_bin"), **columns)
+        with uninterrupted():  # XGBoost would take Ctrl-C for a matrix without rows
+            binned = xgboost.QuantileDMatrix(row, max_bin=params.get("max_bin"), **columns)
         xgboost.Booster(own, cache=[binned]).update(binned, 0, fobj=_no_gradient)
 
 

@@ -30,6 +30,7 @@ from mtboost.lightgbm.booster import release, take_over
 from mtboost.metrics import Metric
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import PriorFeatureSampling, TaskSplit
+from mtboost.xgboost.library import check_values
 from mtboost.xgboost.matrices import quantile_matrix, starting_from
 
 ENDLESS = 1_000_000
@@ -338,6 +339,14 @@ def test_ctrl_c_while_xgboost_asks_for_the_rows_of_a_matrix_is_raised_afterwards
         quantile_matrix(as_table(X), label=Y, n_threads=1)
     again = quantile_matrix(as_table(X), label=Y, n_threads=1)
     assert_same_model(xgboost.train({"nthread": 1}, again, 2), xgboost.train({}, matrix(), 2))
+
+
+@pytest.mark.parametrize("at_call", [1, 2])
+def test_ctrl_c_while_parameters_are_checked_is_no_error_of_theirs(at_call, monkeypatch):
+    press = pressing(xgboost.DMatrix.set_info, at_call)
+    monkeypatch.setattr(xgboost.DMatrix, "set_info", press)
+    with pytest.raises(KeyboardInterrupt):
+        check_values({}, as_table(X), "params", is_ours=True)
 
 
 def test_ctrl_c_leaves_the_base_margins_of_a_matrix_as_they_were(monkeypatch):
