@@ -2,7 +2,7 @@
 """How fast does the common model grow, against XGBoost and LightGBM on the same rows pooled?
 
 Two shapes: few large tasks (1.17 M rows x 44 columns, 2 tasks) and many tasks (1 M x 50, 1000
-tasks, Zipf sizes). Every library trains in a process of its own, so that its peak memory is its
+tasks, Zipf sizes). Every library trains in a separate process, so that its peak memory is its
 own; the processes take turns, and ratios are of runs of the same turn.
 
     python benchmarks/common_stage.py [--rounds 100] [--turns 5] [--shape few many] [--threads 2]

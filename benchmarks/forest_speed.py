@@ -2,8 +2,8 @@
 """How fast do the forests grow and predict, and what do they hold, against scikit-learn's?
 
 Same numbers of trees, features per node and threads, fully grown; without task splits MT-ExtraTrees
-has the law of scikit-learn's extra trees. Every forest grows in a process of its own, so that its
-peak memory is its own; the processes take turns, and ratios are of runs of the same turn.
+has the distribution of scikit-learn's extra trees. Every forest grows in a separate process, so
+that its peak memory is its own; the processes take turns, and ratios are of runs of the same turn.
 
 With ``--dense`` the sparse table is also grown as a dense one by mtboost, in 16 GB.
 
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-# Rows, features; columns looked at in a node are all for numbers, their root for classes.
+# Rows, features; a node considers all columns for numbers, their square root for classes.
 SHAPES = {
     "regression": (100_000, 50),
     "two": (100_000, 50),

@@ -6,7 +6,7 @@
 
 ``rounds``: 50,000 rows to train, 50 features, outputs of rank 10 and noise, depth 6, squared error:
 seconds a round, mean squared error of test rows after all rounds (of 1: no model), and memory
-beyond the data, each in a process of its own. mtboost with five components against all outputs
+beyond the data, each in a separate process. mtboost with five components against all outputs
 (gbmort), stock XGBoost's vector trees without and with mtboost's split gradient of five components,
 and CatBoost. Those that need minutes for a round get fewer (shown), and their error is that of
 mtboost after as many rounds in brackets.

@@ -200,7 +200,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="data", help=f"of: {', '.join(DATA)}")
     parser.add_argument("--out", type=Path, required=True, help="file of results")
-    parser.add_argument("--table", action="store_true", help="only print what stands in the file")
+    parser.add_argument("--table", action="store_true", help="only print what the file contains")
     parser.add_argument("--reference", choices=METHODS, default="auto", help="compare with it")
     parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--data", type=Path, default=os.environ.get("MTBOOST_DATA"))

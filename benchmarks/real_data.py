@@ -159,7 +159,7 @@ def two_stages(score: str) -> Callable[[Task, np.ndarray, np.ndarray], np.ndarra
     tasks, with specific models that have the parameters of the common one or are stumps.
 
     What a task decides on its own validation rows cannot be judged on these: fit() holds out rows
-    of its own for that.
+    for that.
     """
 
     def run(data: Task, train: np.ndarray, test: np.ndarray) -> np.ndarray:
@@ -218,7 +218,7 @@ def two_stages(score: str) -> Callable[[Task, np.ndarray, np.ndarray], np.ndarra
 
 
 def auto(data: Task, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """``strategy="auto"``, which holds out rows of its own and goes by its own loss."""
+    """``strategy="auto"``, which holds out rows and evaluates its loss on them."""
     model = mtboost.fit(
         data.X[train],
         data.y[train],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fraud scenes through every way into the stock trainers: which AUC does each task get?
 
-Both stages by hand, as a user with a training script of his own would: a common model through one
+Both stages by hand, as a user with a training script would: a common model through one
 of the routes, from which tasks quit, then stock training for each task from the margins it left
 with. Differences are paired over seeds: mean and standard error.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three payment products with different columns: train together, score each with plain XGBoost.
 
-Every product is a task with a table of its own. The common model uses the columns that all tables
+Every product is a task with a separate table. The common model uses the columns that all tables
 have; the specific model of a product uses all columns of its table. What is deployed is one
 ordinary booster per product: a second Python process scores with it and never imports mtboost.
 
@@ -70,7 +70,7 @@ def main() -> None:
 def make_payments(
     product: str, n_rows: int, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
-    """Payments of one product and whether each was a fraud: a shared pattern and one of its own."""
+    """Payments of one product and whether each was a fraud: a shared pattern and a specific one."""
     countries = pd.CategoricalDtype(["DE", "FR", "IT", "PL", "SE"])
     table = pd.DataFrame(
         {

@@ -3,7 +3,7 @@
 
 What a customer spends is an amount, whether one stays a class, how often one comes a count. Spend
 is known of most customers, visits only of the few who carry the shop's card. All three follow from
-how attached a customer is, and from something of their own. Compared on customers that no model was
+how attached a customer is, and from a task-specific effect. Compared on customers that no model was
 trained on: mtboost, and one XGBoost model for each label.
 
     python examples/mixed_tasks.py

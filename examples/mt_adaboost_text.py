@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two people sort mail of the same kind into folders of their own: one collection, two label sets.
+"""Two people sort mail of the same kind into different folders: one collection, two label sets.
 
 One has five folders by topic, the other asks only whether a mail matters for a lawsuit. No label of
 one means a label of the other, yet both follow what the mails are about. Each mail is sorted by one

@@ -2,7 +2,7 @@
 """Trees that divide tasks where they differ, and share them where they do not.
 
 Thirty tasks of very different size come from three groups: in one the first column drives the
-label, in another the second, in the third both, the other way round. Nobody tells the model.
+label, in another the second, in the third both, the other way round. The model is not given this.
 Compared are extra trees on all rows (pooled), with one more column for each task, one forest per
 task, and MT-ExtraTrees with a growing probability of task splits.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hundred tags of support tickets, most of which nobody has looked at.
+"""A hundred tags of support tickets, most of which nobody has checked.
 
 A ticket's tags follow from a few hidden topics. Each team checks only its own tags, so
 that four fifths of the labels are unknown: not 0, but NaN. Compared are boosting on projections of

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many trees do sixteen related outputs take? (figure 6.1 of joly2016)
 
-Sixteen outputs are one function and noise of their own (a group), each is the one before it and
-more noise (a chain), or each is another function of columns of its own. Compared are one model for
+Sixteen outputs are one function with independent noise (a group), each is the one before it and
+more noise (a chain), or each is another function of other columns. Compared are one model for
 each output, and boosting of all of them with trees that see one output a round: it either copies
-what the tree found to all outputs (with a weight for each, or leaves of their own), or the output
+what the tree found to all outputs (with a weight, or leaf values, for each), or the output
 is all there is to see. The figure shows the test score against the number of trees: related
 outputs need a small part of the trees, unrelated ones are best left alone.
 

@@ -533,7 +533,7 @@ class OutputLoss(metaclass=_Pybind11Type):
         n_threads: int = 1,
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]: ...
-    # How far each output goes along `direction`, shape (n_rows,), so that its loss is smallest.
+    # Step size of each output along `direction`, shape (n_rows,), that minimises its loss.
     def steps(
         self,
         margins: NDArray[np.float32],
@@ -553,7 +553,7 @@ class OutputLoss(metaclass=_Pybind11Type):
         n_threads: int = 1,
     ) -> float: ...
 
-# A projection that looks at the residuals: "variance" or "singular"
+# A projection computed from the residuals: "variance" or "singular"
 # (cpp/core/boosting/residual_projection.hpp).
 class ResidualProjection(metaclass=_Pybind11Type):
     def __init__(self, kind: str, *, n_components: int) -> None: ...

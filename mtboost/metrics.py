@@ -138,7 +138,7 @@ def _takes_weights(function: Callable[..., Any]) -> bool:
     """Whether a function can be called with ``sample_weight=``."""
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some built-in ones do not tell
+    except (TypeError, ValueError):  # some built-in ones have no signature
         return True
     kinds = {parameter.kind for parameter in parameters.values()}
     return "sample_weight" in parameters or inspect.Parameter.VAR_KEYWORD in kinds

@@ -42,7 +42,7 @@ def one_thread_unless_asked():
 def skip_unreadable_tables(item: pytest.Item) -> Iterator[None]:
     """Skip a test whose tables the installed XGBoost does not read, with what mtboost says of it.
 
-    So many tests use categories of polars and pyarrow (XGBoost 3.0 knows none) or frames of
+    Many tests use categories of polars and pyarrow (XGBoost 3.0 knows none) or frames of
     pandas 3 (not recognised by XGBoost 3.1) that this stands here instead of marks. A test that
     makes XGBoost's matrix of a frame itself calls check_readable() first. From XGBoost 3.2 on
     nothing is skipped: tests/robustness/test_tables.py sees to that.

@@ -26,7 +26,7 @@ _STACK = 4 << 30
 
 @contextmanager
 def failing_threads(n_allowed: int = 0) -> Iterator[None]:
-    """Let so many threads start, beside those that run, and no further one."""
+    """Let `n_allowed` more threads start, beside those that run."""
     libc = ctypes.CDLL(None)
     before = ctypes.create_string_buffer(_ATTRIBUTES)
     large = ctypes.create_string_buffer(_ATTRIBUTES)
@@ -56,7 +56,7 @@ def limited_memory(n_bytes: int) -> Iterator[None]:
 
 @contextmanager
 def limited_files(n_bytes: int) -> Iterator[None]:
-    """Let no file grow beyond so many bytes, as on a full disk."""
+    """Let no file grow beyond this many bytes, as on a full disk."""
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error instead of a signal
     try:
         with _limit(resource.RLIMIT_FSIZE, n_bytes):
@@ -86,7 +86,7 @@ def many_signals(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def interrupted(seconds: float) -> Iterator[None]:
-    """Raise KeyboardInterrupt after so many seconds, unless the block is over by then."""
+    """Raise KeyboardInterrupt after this many seconds, unless the block is over by then."""
     is_over = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -157,7 +157,7 @@ def best_common(train: Rows, seed: int, budget: Budget) -> tuple[dict[str, Any],
 
 
 def two_stages_quitting(train: Rows, seed: int, budget: Budget) -> Fitted:
-    """`mtboost.fit` by default: each task quits, and ends, by rows of its own held out by fit()."""
+    """`mtboost.fit` by default: each task quits, and ends, by its rows held out by fit()."""
     options, _ = best_common(train, seed, budget)
     finer = budget.finer()
     model = fit_mtboost(

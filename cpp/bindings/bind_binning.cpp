@@ -26,7 +26,7 @@ Cuts lightgbm_cuts(const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& mis
   const auto missing = as_span(missing_types, "missing_types"), categorical = as_span(is_categorical, "is_categorical");
   require(missing_bin.size() == bins.size() && frequent.size() == bins.size() && missing.size() == bins.size() &&
               categorical.size() == bins.size(),
-          "what is told of the bins needs one entry per feature");
+          "n_bins, missing_bins, frequent_bins, missing_types and is_categorical need one entry per feature");
   std::vector<LightgbmBins> features;
   for (std::size_t feature = 0; feature < bins.size(); ++feature) {
     require(missing[feature] <= static_cast<std::uint8_t>(LightgbmBins::Missing::nan), "a missing type is unknown");

@@ -347,7 +347,7 @@ void bind_boosting(py::module_& module) {
       .def_property_readonly("n_outputs", &BoostedModel::n_outputs)
       .def_property_readonly("n_trees", [](const BoostedModel& model) { return model.trees.size(); });
 
-  py::class_<ResidualProjection>(module, "ResidualProjection", "A projection that looks at the residuals.")
+  py::class_<ResidualProjection>(module, "ResidualProjection", "A projection computed from the residuals.")
       .def(py::init([](const std::string& kind, std::size_t n_components) {
              check_components(n_components);
              return ResidualProjection{residual_projection_named(kind), n_components};

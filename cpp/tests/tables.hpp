@@ -102,7 +102,7 @@ inline LightgbmTable random_table(row_t n_rows, std::vector<LightgbmBins> featur
   return table;
 }
 
-// Each feature alone in a column of its own, in two bytes an entry.
+// Each feature in a separate column, in two bytes an entry.
 inline std::shared_ptr<const BinnedMatrix> make_matrix(const LightgbmTable& table, std::vector<row_t> storage_order = {},
                                                        int n_threads = 1, bool is_sparse = false) {
   std::vector<std::vector<std::uint8_t>> bytes(table.features.size());

@@ -19,14 +19,14 @@ import stat
 from collections.abc import Iterator
 from typing import IO, TypeAlias
 
-# On Windows what a killed process left behind stays, because nothing tells that it was killed.
+# On Windows what a killed process left behind stays, because there is no sign that it was killed.
 _HAS_LOCKS = os.name == "posix"
 if _HAS_LOCKS:
     import fcntl
 
 PathName: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
-# Leftovers are looked for under so many names: nobody lists a directory of a million files.
+# Leftovers are searched under this many names: nobody lists a directory of a million files.
 _N_NAMES = 8
 _KINDS = {
     stat.S_IFDIR: "a directory",

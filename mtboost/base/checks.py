@@ -61,7 +61,7 @@ def check_count(
 
 
 def check_seed(value: object, *, name: str = "seed", bits: int = 128) -> int:
-    """Return an integer from 0 that has so many bits; more may say nothing to a generator."""
+    """Return an integer >= 0 of at most `bits` bits; generators may ignore further ones."""
     return check_count(name, value, high=2**bits - 1)
 
 
@@ -109,7 +109,7 @@ def check_number(
     )
     if not is_inside:
         refuse(name, value, allowed, besides)
-    return number + 0.0  # -0.0 is 0.0, which NumPy's generators tell apart
+    return number + 0.0  # -0.0 becomes 0.0: NumPy's generators distinguish them
 
 
 def check_choice(name: str, value: Any, choices: Collection[str], *, besides: str = "") -> str:

@@ -4,7 +4,7 @@
 With ``common_features="all"`` the common model has every column of any task. Its table is the
 tables of the tasks below each other, each with all columns. What a task lacks is NaN or null. In a
 sparse table it is not stored, unless the column stores NaN elsewhere: XGBoost takes either for
-missing, LightGBM the one for 0 and the other for NaN, which it tells apart only in a column that
+missing, LightGBM the one for 0 and the other for NaN, which it distinguishes only in a column that
 has NaN.
 """
 

@@ -34,7 +34,7 @@ def checked_table(estimator: Any, X: Any, *, task_column: str | int | None, rese
     """
     X = checked_sparse(X, "X")
     is_frame = hasattr(type(X), "columns")
-    if is_frame:  # scikit-learn looks at its names alone
+    if is_frame:  # scikit-learn checks its names only
         as_table(X, task_column=task_column)
     with reading_numbers("X"):
         return validate_data(

@@ -20,7 +20,7 @@ _MOST_COLUMNS = 2**31 - 1
 
 
 def checked_sparse(values: Any, argument: str) -> Any:
-    """Return a SciPy matrix as CSR or CSC after a look at all of its indices.
+    """Return a SciPy matrix as CSR or CSC after checking all of its indices.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def checked_sparse(values: Any, argument: str) -> Any:
     -------
     CSR or CSC matrix, or `values`
         A CSR or CSC matrix is returned as it is, unless the order of its indices has changed since
-        SciPy looked at it, its arrays have room for more, or they are views with steps; what can be
+        SciPy checked it, its arrays have room for more, or they are views with steps; what can be
         shared of its arrays then is. Other formats become CSR.
 
     Raises
@@ -47,7 +47,7 @@ def checked_sparse(values: Any, argument: str) -> Any:
         raise DataError(f"{argument} has shape {values.shape}: a matrix has rows and columns.")
     if values.shape[1] > _MOST_COLUMNS:
         raise DataError(
-            f"{argument} has {values.shape[1]} columns; at most {_MOST_COLUMNS} are told apart: "
+            f"{argument} has {values.shape[1]} columns; at most {_MOST_COLUMNS} are supported: "
             f"drop those that are 0 everywhere."
         )
     try:

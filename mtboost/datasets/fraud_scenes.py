@@ -189,7 +189,7 @@ def make_fraud_scenes(
     ----------
     scene : {"scene1", "scene2"}
         "scene1": task1 has 77 000 + 2 296 rows (negative + expected positive) and 81 features,
-        task2 25 000 + 989 rows, the same 81 features and 121 of its own. "scene2": task1 has
+        task2 25 000 + 989 rows, the same 81 features and 121 others. "scene2": task1 has
         187 000 + 4 709 rows, task2 968 000 + 11 850, both with the same 44 features.
     scale : float
         Multiplies the numbers of rows, > 0.

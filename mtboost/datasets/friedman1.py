@@ -68,8 +68,8 @@ def make_friedman1_chain(
     """Outputs of which each is the one before it and further noise.
 
     The first output is f(X) with noise; output j has the noise of j draws. Given X all outputs have
-    the same mean, and the first one alone tells as much of it as all of them together: best is one
-    model of the first output, used for all.
+    the same mean, of which the first one contains as much information as all of them together: best
+    is one model of the first output, used for all.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def make_friedman1_chain(
         Outputs that depend on X.
     n_noise_outputs : int
         Further outputs, at most as many: each is the values of one output in a random order, so
-        that it has their law and nothing to do with X.
+        that it has their distribution and is independent of X.
     noise : float
         Standard deviation of each draw of noise, at least 0.
     seed : int
@@ -101,7 +101,7 @@ def make_friedman1_chain(
     Notes
     -----
     Section 23.2.1 seems to draw X from a normal distribution. Its scores fit uniform columns only,
-    which is the law of the original problem and the one used here.
+    which is the distribution of the original problem and the one used here.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def make_friedman1_group(
     noise: float = 1.0,
     seed: int = 0,
 ) -> ManyOutputs:
-    """Outputs that are one function of X, each with noise of its own.
+    """Outputs that are one function of X, each with independent noise.
 
     Best is one model of their mean, whose noise is √n_outputs times smaller, used for all.
 
@@ -139,7 +139,7 @@ def make_friedman1_group(
         Outputs that depend on X.
     n_noise_outputs : int
         Further outputs, at most as many: each is the values of one output in a random order, so
-        that it has their law and nothing to do with X.
+        that it has their distribution and is independent of X.
     noise : float
         Standard deviation of each draw of noise, at least 0.
     seed : int
@@ -182,7 +182,7 @@ def make_friedman1_ind(
     noise: float = 1.0,
     seed: int = 0,
 ) -> ManyOutputs:
-    """Independent outputs: each has five columns of its own.
+    """Independent outputs: each depends on five columns that no other uses.
 
     Best is one model for each output.
 
@@ -194,7 +194,7 @@ def make_friedman1_ind(
         Outputs that depend on X.
     n_noise_outputs : int
         Further outputs, at most as many: each is the values of one output in a random order, so
-        that it has their law and nothing to do with X.
+        that it has their distribution and is independent of X.
     noise : float
         Standard deviation of each draw of noise, at least 0.
     seed : int

@@ -34,7 +34,7 @@ class _TaskPlan:
     """Table 2's row of one task, and how its customers differ.
 
     ``spread`` scales all latent values: in a task of more uniform customers fewer rows reach the
-    tails in which fraud can be told. ``missing`` is the range of the columns' missing rates.
+    tails in which fraud can be recognised. ``missing`` is the range of the columns' missing rates.
     """
 
     n_negative: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fraud scenes: the law that the rows of each task are drawn from."""
+"""Fraud scenes: the distribution that the rows of each task are drawn from."""
 
 import math
 from collections.abc import Callable
@@ -80,12 +80,12 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
-    """The law of the rows of one task.
+    """Distribution of the rows of one task.
 
     Each column is a curve, set by its kind, of a latent normal value. Latent values follow from a
     general factor, the factor of a block of columns, and noise. A value is hidden where a second
     normal value falls below ``hidden_below``; in columns whose ``tie`` is not 0 this second value
-    follows the factor of the block too, so that absence tells something.
+    follows the factor of the block too, so that absence is informative.
 
     Arrays have one entry per column; ``loadings`` has three rows: general, block, noise.
     """
@@ -160,8 +160,8 @@ def draw_populations(
             cuts = special.ndtri(np.cumsum(shares)[:-1] / shares.sum())
             codes[index] = (_single(cuts), _single(rng.permutation(column.n_categories)))
     can_miss = np.array([KINDS[kind].can_miss for kind in kinds]) & (rng.random(n_columns) < 0.7)
-    tells = rng.random(n_columns) < 0.5
-    tie = np.where(tells, rng.uniform(0.6, 0.9, n_columns), 0.0)
+    is_informative = rng.random(n_columns) < 0.5
+    tie = np.where(is_informative, rng.uniform(0.6, 0.9, n_columns), 0.0)
 
     populations = {}
     for name, task in plan.tasks.items():

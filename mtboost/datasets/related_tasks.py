@@ -27,7 +27,7 @@ _N_PLACES = 20  # random places of which a region takes the one farthest from th
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RelatedTasks:
-    """Rows of tasks with labels of their own, which are related only within regions of the plane.
+    """Rows of tasks with different labels, which are related only within regions of the plane.
 
     Every mapping has the names of the tasks as keys, in the same order. Rows are independent, so
     that any part of a task, such as its first 300 rows, is as good a sample as any other.
@@ -73,22 +73,22 @@ def make_related_tasks(
     label_noise: float = 0.1,
     seed: int = 0,
 ) -> RelatedTasks:
-    """Classification in the plane whose tasks are related only locally, with labels of their own.
+    """Classification in the plane whose tasks are related only locally and have different labels.
 
     Rows lie in regions, along random curves. Each region has a lower and an upper part, and each
-    task one of its labels in either. Where two tasks share a region, what one of them tells of the
-    other differs from region to region: their labels may change together, in either direction, or
+    task one of its labels in either. Where two tasks share a region, the dependence between
+    them differs from region to region: their labels may change together, in either direction, or
     only those of one task.
 
     From the paper are a random Bayesian network for each region, with linear, cubic and exponential
     functions and Beta, Gaussian and Laplacian densities, tasks with different numbers of labels,
-    and the noise. It says neither how many regions there are nor what their parameters are, nor
-    how labels are drawn: its text tells of a class that goes with one class of the other task in
-    the upper part of its density, and with another in the lower. Chosen here: networks of two
-    nodes, the columns, with one edge in either direction; the median of the parent as border of
-    the parts; parts that are dealt to the labels at random, as many to each as can be; the same
-    law of the rows in all tasks (if ``relatedness`` is 1); regions that are equally frequent and
-    lie apart, so far that a tree for each task is nearly as accurate as in the paper's table 1.
+    and the noise. It says neither how many regions there are nor what their parameters are, nor how
+    labels are drawn: its text describes a class that goes with one class of the other task in the
+    upper part of its density, and with another in the lower. Chosen here: networks of two nodes,
+    the columns, with one edge in either direction; the median of the parent as border of the parts;
+    parts that are dealt to the labels at random, as many to each as can be; the same distribution
+    of the rows in all tasks (if ``relatedness`` is 1); regions that are equally frequent and lie
+    apart, so far that a tree for each task is nearly as accurate as in the paper's table 1.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SharedLinear:
-    """Problems with the same informative columns, each with coefficients of its own.
+    """Problems with the same informative columns, each with different coefficients.
 
     Rows are independent, so that any part of those of a problem is as good a sample as any other.
 
@@ -55,8 +55,8 @@ def make_shared_linear(
 ) -> SharedLinear:
     """Regression problems whose labels are sums of the same few columns, in other proportions.
 
-    One problem has too few rows to tell its informative columns from the noise; all together have
-    enough.
+    One problem has too few rows to distinguish its informative columns from noise; all together
+    have enough.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class TaskFamily:
         Columns of each task. Those that all tasks have come first, in the same order.
     group : dict of int
         Tasks of the same group have the same relation to the others; see
-        :func:`make_task_family`. No model is told.
+        :func:`make_task_family`. Models do not get it.
     function : dict of CosineSum
         The signal f of each task. Its variance is 1, and ``f.covariance(g)`` is exact.
     noise : float
@@ -119,7 +119,7 @@ class TaskFamily:
         return table, np.concatenate(list(self.y.values())), task
 
     def _with_rows(self, counts: Mapping[str, int], seed: np.random.SeedSequence) -> TaskFamily:
-        """The same tasks with new rows; each has streams of its own, and does not change others."""
+        """The same tasks with new rows; each task has separate random streams."""
         X: dict[str, npt.NDArray[np.float32]] = {}
         y: dict[str, npt.NDArray[Any]] = {}
         expected_y: dict[str, FloatArray] = {}
@@ -176,7 +176,7 @@ def make_task_family(
 
     Which task is in which group is drawn (``group``: 0 to 3; of "opposite" 1 has -g; of "outlier" 0
     are the related tasks, 1 is the one of -g and 2 that of h; of "same" and "related" all are 0, of
-    "unrelated" each task has a number of its own).
+    "unrelated" each task has a different number).
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def _rows_by_task(n_rows: int, n_tasks: int, sizes: str) -> dict[str, int]:
 
 
 def _draw_groups(kind: Kind, n_tasks: int, rng: np.random.Generator) -> list[int]:
-    """Group of each task; any task may be in any, so that sizes tell nothing."""
+    """Group of each task; any task may be in any, so that sizes carry no information."""
     match kind:
         case "unrelated":
             groups = np.arange(n_tasks)

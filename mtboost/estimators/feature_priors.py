@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other problems tell about the importance of features (eruhimov2007, section 4)."""
+"""Importances of features in other problems, as a prior (eruhimov2007, section 4)."""
 
 from __future__ import annotations
 

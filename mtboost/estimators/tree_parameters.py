@@ -39,7 +39,7 @@ def rows_at_least(value: int | float, n_rows: int, name: str, least: int) -> int
 def features_per_node(
     max_features: MaxFeatures, n_features: int, name: str = "max_features"
 ) -> int:
-    """Features that a node looks at, as scikit-learn's forests count them."""
+    """Number of features that a node considers, as scikit-learn's forests count them."""
     if max_features is None:
         return n_features
     if isinstance(max_features, str):

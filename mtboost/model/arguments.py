@@ -262,7 +262,8 @@ def tree_options(
     fixed = {name for name, value in searched.items() if value is not None}
     score = ("plain" if is_auto else "entropy") if split_score is None else split_score
     if symmetric_trees is None:  # the search tries them, with the user's noise
-        symmetric_trees = is_auto and random_strength is not None and split_score is None
+        is_plain = isinstance(score, str) and score == "plain"
+        symmetric_trees = is_auto and random_strength is not None and is_plain
     price, n_descriptors = task_splits_of(task_splits, objective, data)
     strength = 0.0 if random_strength is None else random_strength
     options = TreeOptions(

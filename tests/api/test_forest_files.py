@@ -174,7 +174,7 @@ def answers(estimator, table, arguments):
 
 
 def assert_same(found, expected):
-    """Equal to the bit, in type as well."""
+    """Bitwise identical, and of the same type."""
     assert type(found) is type(expected)
     if scipy.sparse.issparse(found):
         found, expected = found.toarray(), expected.toarray()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PriorFeatureSampling in XGBoost's own loops: what it leaves behind, and what it refuses.
 
-The law of the draws is the subject of tests/property/test_prior_sampling.py.
+The distribution of the draws is the subject of tests/property/test_prior_sampling.py.
 """
 
 import copy

@@ -208,7 +208,7 @@ def test_unknown_labels_are_as_good_as_rows_that_are_not_there():
     for output, own in enumerate(labels.T):
         is_known = ~np.isnan(own)
         alone = ProjectedBoostingRegressor(**FAST, max_bin=1000).fit(X[is_known], own[is_known])
-        # The bins differ, which does not change which rows of training are told apart.
+        # The bins differ, which does not change which training rows are separated.
         np.testing.assert_array_equal(
             model.predict(X[is_known])[:, output], alone.predict(X[is_known])
         )
@@ -392,7 +392,7 @@ def test_scores_leave_unknown_labels_out():
     assert np.isnan(mean_r2(np.full((3, 1), np.nan, np.float32), np.zeros((3, 1))))
 
 
-def test_callbacks_are_told_every_round_and_may_end_training():
+def test_callbacks_are_called_every_round_and_may_end_training():
     told = []
     model = ProjectedBoostingRegressor(**FAST)
     model.fit(X, OUTPUTS, callbacks=[told.append, lambda round_: round_.number == 7])

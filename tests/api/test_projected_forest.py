@@ -178,7 +178,7 @@ def test_the_identity_as_a_projection_is_none():
 def test_a_shared_projection_is_one_for_all_trees():
     shared = ProjectedForestRegressor(n_components=1, shared=True, bootstrap=False, **FAST)
     own = clone(shared).set_params(shared=False)
-    # Without a bootstrap and with all features only the projection tells trees apart.
+    # Without a bootstrap and with all features trees differ only by the projection.
     everything = {"max_features": 1.0, "n_estimators": 5}
     shared, own = (model.set_params(**everything).fit(X, OUTPUTS) for model in (shared, own))
     assert np.ptp([shared.forest_.tree_arrays(k)["feature"][0] for k in range(5)]) == 0

@@ -186,7 +186,7 @@ def test_an_independent_task_begins_at_its_own_start(library):
     assert np.abs(found - 1000.0).max() < 10.0
 
 
-def test_validation_rows_of_the_user_are_only_looked_at(library):
+def test_validation_rows_of_the_user_are_only_recorded(library):
     X, y, task = tasks_of(SAME)
     rng = np.random.default_rng(1)
     valid = rng.random(len(X)) < 0.25
@@ -310,7 +310,7 @@ def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
 def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
     monkeypatch.setattr("mtboost.model.sharing.plan._MOST_TASKS", 4)
     report = fitted(library, tasks_of(UNRELATED, n_each=250)).report()
-    # Two tasks have no way of their own to look back at, and go the way of the others.
+    # Two tasks are not evaluated separately and follow the others.
     assert report["rmse common"].notna().all()
     assert report["rmse independent"].notna().sum() == 4
     assert (report["sharing"] != "common").all()
@@ -455,7 +455,7 @@ def test_monotone_constraints_go_without_pooling(library):
     assert (np.diff(model.predict({0: X})[0]) >= -1e-6).all()
 
 
-# What is told -------------------------------------------------------------------------------------
+# Reports ------------------------------------------------------------------------------------------
 
 
 def test_histories_are_those_that_the_scores_are_read_from(library, monkeypatch):
@@ -711,7 +711,7 @@ def test_an_estimated_loss_below_zero_is_no_error():
 def test_settings_are_compared_by_the_predictions_of_their_best_round(library, monkeypatch):
     seen = []
 
-    def looked_at(settings, data, valid, *args, **options):
+    def recorded(settings, data, valid, *args, **options):
         common = fit_common(settings, data, valid, *args, **options)
         if common.together is not None:
             margins = followed_margins(settings, common, valid)[:, 0]
@@ -723,7 +723,7 @@ def test_settings_are_compared_by_the_predictions_of_their_best_round(library, m
         return common
 
     fit_common = search_module.fit_common
-    monkeypatch.setattr(search_module, "fit_common", looked_at)
+    monkeypatch.setattr(search_module, "fit_common", recorded)
     X, y, task = tasks_of(UNRELATED)
     fitted(library, (X, y > 0, task), objective=library.own("binary:logistic"))
     assert {True, False} <= set(seen)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from fuzz.protocol import Case
 
-TIME_LIMIT = 600.0  # signals.py has limits of its own
+TIME_LIMIT = 600.0  # signals.py has other limits
 TEST_CALLS = 0  # test_signals.py tries some
 _SIGNALS = 10
 

@@ -26,7 +26,7 @@ from numpy.testing import assert_array_equal
 import mtboost
 
 TEST_CALLS = 0
-MEMORY = 1 << 42  # each case sets a limit of its own
+MEMORY = 1 << 42  # each case sets its limit
 TIME_LIMIT = 30.0
 
 N_ROWS, N_THREADS = 3000, 3

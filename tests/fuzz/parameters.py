@@ -518,7 +518,7 @@ def _is_seeded(options: Mapping[str, Any]) -> bool:
 def _predicted(model: Any, X: np.ndarray, rows: dict[str, Any]) -> Any:
     method = model.predict_proba if hasattr(model, "predict_proba") else model.predict
     found = method(X, **rows)
-    # Tasks may have classes of their own, and several outputs a table each.
+    # Tasks may have different classes, and several outputs a table each.
     parts = found if isinstance(found, list) else [found]
     return np.concatenate([np.asarray(part).ravel() for part in parts])
 

@@ -44,7 +44,7 @@ A subject may also define:
     Seconds after which a case counts as hung; 60 by default. Generous, because the machine may be
     busy: a true hang takes forever.
 ``IS_ISOLATED``
-    True if every case needs a process of its own, because it leaves limits, signal handlers or a
+    True if every case needs a separate process, because it leaves limits, signal handlers or a
     damaged library behind.
 ``MEMORY``
     Bytes of address space that a worker may take beyond what it has at its start; 4 GiB by default.

@@ -598,7 +598,7 @@ class Child:
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str] = queue.Queue()
         self._entry = ""
-        #: Undisturbed, a run of the entry takes so long, and so many lines of Python (0: unknown).
+        #: Duration and lines of Python of an undisturbed run of the entry (0: unknown).
         self.seconds, self.n_lines = 0.0, 0
         #: What children that died or hung, and exceptions, have left on the standard error.
         self.complaints: list[str] = []

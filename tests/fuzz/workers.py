@@ -270,7 +270,7 @@ def run_cases(
     n_jobs: int = 1,
     on_finding: Callable[[Result], Any] = lambda result: None,
 ) -> Tally:
-    """Run the cases from a seed on: so many, or for so long.
+    """Run the cases from a seed on, up to a number of cases or for a time.
 
     All seeds from ``first_seed`` to the ``next_seed`` of the result have been tried.
     """

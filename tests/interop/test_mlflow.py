@@ -13,14 +13,14 @@ mlflow = pytest.importorskip("mlflow", reason="pip install 'mtboost[interop]'")
 pytestmark = [
     # MLflow's tables are defined by what SQLAlchemy 2.1 deprecates.
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),
-    # From the import of mlflow.pyfunc, which says so of its own types; in colour.
+    # From the import of mlflow.pyfunc, which says so about MLflow's types; in colour.
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType:UserWarning"),
 ]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tracking(tmp_path_factory):
-    """An experiment of its own in a new database."""
+    """A separate experiment in a new database."""
     folder = tmp_path_factory.mktemp("mlflow")
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(f"sqlite:///{folder / 'runs.db'}")

@@ -8,7 +8,7 @@ onnxmltools = pytest.importorskip("onnxmltools", reason="pip install 'mtboost[in
 onnxruntime = pytest.importorskip("onnxruntime", reason="pip install 'mtboost[interop]'")
 FloatTensorType = onnxmltools.convert.common.data_types.FloatTensorType
 
-# ONNX Runtime adds float32 leaf values in an order of its own; predictions are of order 1.
+# ONNX Runtime adds float32 leaf values in another order; predictions are of order 1.
 ATOL = 1e-5
 
 

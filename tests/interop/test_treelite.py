@@ -9,7 +9,7 @@ from interop.backends import projected_boosting
 treelite = pytest.importorskip("treelite", reason="pip install 'mtboost[interop]'")
 tl2cgen = pytest.importorskip("tl2cgen", reason="pip install 'mtboost[interop]'")
 
-# Treelite adds float32 leaf values in an order of its own; predictions are of order 1.
+# Treelite adds float32 leaf values in another order; predictions are of order 1.
 ATOL = 1e-5
 
 

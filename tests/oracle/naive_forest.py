@@ -215,7 +215,7 @@ class TreeGrower:
         self.weights = data.all_weights * counts
         self.seen = data.seen
         self.nodes: list[Node] = []
-        self.features = list(range(data.X.shape[1]))  # those constant in the node stand in front
+        self.features = list(range(data.X.shape[1]))  # those constant in the node come first
         self.is_doubtful = False
 
     def grow(self) -> Tree:
@@ -260,9 +260,9 @@ class TreeGrower:
         p, data = self.params, self.data
         own_loss = loss(self.seen[rows], self.weights[rows])
         best: Bools | None = None
-        best_gain, n_tried, n_looked_at = Fraction(-1), 0, 0
+        best_gain, n_tried, n_considered = Fraction(-1), 0, 0
 
-        def look_at(feature: int, x: Floats) -> bool:
+        def consider(feature: int, x: Floats) -> bool:
             nonlocal best, best_gain, n_tried
             for threshold, missing_left in cuts(x, p.splitter, random):
                 left = np.where(np.isnan(x), missing_left, x < threshold)
@@ -284,7 +284,7 @@ class TreeGrower:
         tries_tasks = tries_tasks and random.uniform() < p.task_split_prob
         features = self.features
         n_drawn = n_constant
-        while n_drawn < len(features) and n_looked_at < p.max_features:
+        while n_drawn < len(features) and n_considered < p.max_features:
             other = n_drawn + random.below(len(features) - n_drawn)
             features[n_drawn], features[other] = features[other], features[n_drawn]
             feature = features[n_drawn]
@@ -295,18 +295,18 @@ class TreeGrower:
                 features[last], features[n_constant] = features[n_constant], features[last]
                 n_constant += 1
                 continue
-            n_looked_at += 1
-            if look_at(feature, x) and len(rows) == 2:
+            n_considered += 1
+            if consider(feature, x) and len(rows) == 2:
                 break  # two rows are divided in one way only
         else:
             if tries_tasks:
-                self.look_at_tasks(node, rows, random, look_at)
+                self.consider_tasks(node, rows, random, consider)
         gains_nothing = float(best_gain) <= 1e-12 * float(own_loss)
         self.is_doubtful |= n_tried > 1 and gains_nothing and not data.is_exact
         return best, n_constant
 
-    def look_at_tasks(self, node: Node, rows: Ints, random: RandomStream, look_at) -> None:
-        """The task split: with several outputs φ looks at one, of classes and labels at one there.
+    def consider_tasks(self, node: Node, rows: Ints, random: RandomStream, consider) -> None:
+        """The task split: with several outputs φ uses one, of labels one that is present.
 
         Those are in the order in which the node's rows bring them.
         """
@@ -322,7 +322,7 @@ class TreeGrower:
         x = feature.of_rows(tasks)
         if is_constant(x):
             return
-        look_at(TASKS, x)
+        consider(TASKS, x)
         if node.feature == TASKS:
             threshold = float(node.threshold)
             node.default_left = feature.prior < threshold

@@ -154,7 +154,7 @@ class Group:
     """Features that LightGBM stores together."""
 
     features: list[int]
-    is_multi: bool  # each in a column of its own; otherwise (a bundle) all in one column
+    is_multi: bool  # each in a separate column; otherwise (a bundle) all in one column
 
     def offsets(self, features: Sequence[Feature]) -> list[int]:
         """First entry of each feature in the column of a bundle; entry 0 is "all frequent"."""
@@ -340,7 +340,7 @@ def blocks(n_rows: int, n_threads: int, smallest: int) -> list[slice]:
 
 
 def root_sums(pairs: Doubles, params: Params) -> Doubles:
-    """Sums over all rows; from 1024 rows on each thread adds up every so many runs of 512 rows.
+    """Sums over all rows; from 1024 rows on each thread adds up every n-th run of 512 rows.
 
     The threads' sums are added in the order in which they come in, so with three threads or more
     LightGBM differs from itself. Here they come in by number.
@@ -509,7 +509,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    cuts: list[Cut]  # in the order in which they are looked at
+    cuts: list[Cut]  # in the order of the search
     floor: float  # the leaf's own gain and min_gain_to_split
     l2: float
     any_gains: bool  # any cut above the floor, or without a number for a gain
@@ -557,7 +557,7 @@ def numerical_cuts(
 
     The bins are added up from the right, with missing values on the left; then, if the feature
     has missing values and a third bin, from the left, with missing values on the right. ``only``
-    is the one cut that extra_trees looks at.
+    is the one cut that extra_trees considers.
     """
     whole, n_bins = leaf.whole, feature.n_bins
     l2, direction = params.lambda_l2, params.direction(feature.column)
@@ -646,7 +646,7 @@ def at(side: Side, i: int) -> Side:
 
 
 def are_big_enough(near: Side, far: Side, params: Params) -> Bools:
-    """Cuts with enough on both sides. Beyond the first with too little left none is looked at."""
+    """Cuts with enough on both sides. The search ends at the first with too little left."""
     fewest, lightest = params.fewest_rows, params.min_sum_hessian_in_leaf
     is_near_enough = (near.n_rows >= fewest) & (near.hessian >= lightest)
     is_over = is_near_enough & ((far.n_rows < fewest) | (far.hessian < lightest))
@@ -830,7 +830,7 @@ class Draws:
         return {self._feature_of[column] for column in allowed}
 
     def cut(self, feature: int, n_bins: int) -> int | None:
-        """The one cut of a numerical feature that extra_trees looks at."""
+        """The one cut of a numerical feature that extra_trees considers."""
         if not self._params.extra_trees:
             return None
         return self._cuts[feature].int32(0, n_bins - 2) if n_bins > 2 else 0
@@ -898,7 +898,7 @@ def find_best_split(training: Training, leaf: Leaf, permitted: set[int], draws: 
     """Set split and splittable features of a leaf whose histogram is there.
 
     Every feature of the histogram is scanned, also those the leaf may not use: what is not
-    splittable here will not be looked at below.
+    splittable here will not be considered below.
     """
     params = training.params
     n_tasks = len(np.unique(training.task[leaf.rows]))

@@ -305,7 +305,7 @@ def test_trees_of_more_rows_than_a_block_are_the_twins(kind: str, splitter: str)
     problem = large_problem(
         kind, 5003, 4, n_tasks=300, splitter=splitter, max_depth=5, task_split_prob=1.0
     )
-    if splitter == "best":  # the twin looks at every cut
+    if splitter == "best":  # the twin evaluates every cut
         problem = problem.replace_data(X=np.round(problem.data.X, 1))
         problem = problem.replace_params(min_samples_leaf=400)
     twins = problem.grow_twins()
@@ -320,7 +320,7 @@ def test_trees_of_more_rows_than_a_block_are_the_twins(kind: str, splitter: str)
 def test_trees_of_many_features_are_the_twins(
     n_rows: int, n_features: int, max_features: int
 ) -> None:
-    """If a node looks at an eighth of the features, values are copied; of 8300 up to 16 rows."""
+    """If a node considers an eighth of the features, values are copied; of 8300 up to 16 rows."""
     problem = large_problem("number", n_rows, n_features, max_features=max_features)
     assert_same_forest(problem.grow(), problem.grow_twins(), problem)
 
@@ -444,7 +444,7 @@ def test_one_task_is_never_divided(problem: Problem) -> None:
 def test_row_order_is_irrelevant(problem: Problem, seed: int) -> None:
     """Without a bootstrap, and of classes without task splits.
 
-    Which rows are drawn depends on their places, and which class φ looks at on their order.
+    Which rows are drawn depends on their places, and which class φ uses on their order.
     """
     problem = problem.replace_params(n_bootstrap=0)
     if problem.data.are_labels:
@@ -522,7 +522,7 @@ def test_classes_are_labels_one_a_row(problem: Problem) -> None:
 def test_labels_grow_the_trees_of_their_indicators(problem: Problem) -> None:
     """Half the fall of Gini's index is the fall of the variance, summed over indicators."""
     assume(problem.data.Y.shape[1] > 1)
-    # φ looks at present labels only. Several numbers lose their mean as float32: 32 rows have one
+    # φ uses present labels only. Several numbers lose their mean as float32: 32 rows have one
     # that is exact.
     problem = problem.replace_params(task_split_prob=0.0)
     problem = replace(
@@ -557,7 +557,7 @@ def test_projected_trees_are_cut_by_components_and_labelled_by_outputs(
     projection = _core.ForestProjection(
         *(("rademacher",) if is_drawn else (given,)), **({"n_components": 4} if is_drawn else {})
     )
-    if data.are_labels:  # φ would look at components that are not 0 only
+    if data.are_labels:  # φ would use components that are not 0 only
         problem = problem.replace_params(task_split_prob=0.0)
     forest = problem.empty_forest()
     columns = _core.FeatureColumns(data.X)

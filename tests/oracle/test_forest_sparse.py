@@ -223,7 +223,7 @@ def test_however_a_value_is_stored_the_columns_are_the_same():
 
 
 def test_a_node_of_a_multi_task_tree_finds_the_one_feature_that_varies_there():
-    # 40 000 features, of which each row has one of its own, and the first what matters.
+    # 40 000 features, of which each row has a different one, and the first contains the signal.
     n_rows = 40
     own = scipy.sparse.csr_array(
         (np.ones(n_rows), (np.arange(n_rows), 1000 * np.arange(n_rows) + 7)), shape=(n_rows, 40_000)

@@ -179,7 +179,7 @@ def with_task_column(draw: st.DrawFn) -> tuple[Problem, int]:
 
 
 def matrix_of(problem: Problem) -> _core.BinnedMatrix:
-    """Each feature in a column of its own."""
+    """Each feature in a separate column."""
     features = own_features(problem)
     columns = []
     for i, feature in enumerate(features):

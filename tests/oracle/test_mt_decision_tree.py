@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multi-task decision trees equal their slow twin, and keep the laws that the method promises."""
+"""Multi-task decision trees equal their slow twin, and have the properties of the method."""
 
 import numpy as np
 import pytest

@@ -77,7 +77,7 @@ def test_an_output_that_knows_nothing_stays(name):
     assert not loss.steps(margins, labels, np.zeros_like(direction)).any()
 
 
-def test_a_logistic_step_along_a_line_that_tells_labels_apart_is_limited():
+def test_a_logistic_step_along_a_line_that_separates_labels_is_limited():
     direction = np.array([-0.5, -0.1, 0.2, 0.4], np.float32)
     labels = (direction > 0).astype(np.float32).reshape(4, 1)
     (step,) = OutputLoss("logistic", 1).steps(np.zeros((4, 1), np.float32), labels, direction)

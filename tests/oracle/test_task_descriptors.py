@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells tasks apart: the numbers of the twin, and those that are there to be found."""
+"""Numbers that describe tasks equal those of the twin, and find planted differences."""
 
 import numpy as np
 import pandas as pd
@@ -47,7 +47,7 @@ def test_descriptors_are_the_twins(most, is_weighted, has_classes):
         X, labels, task, weight if is_weighted else np.ones(len(y)), most
     )
     assert found.shape == (N_TASKS + 1, len(expected))
-    # The number of rows, the labels, and of each kind as many as are wanted, if there are so many.
+    # The number of rows, the labels, and of each kind as many as are wanted, if there are enough.
     assert 2 * min(most, 3) < len(expected) <= 1 + len(labels) + 2 * most
     for column, values in zip(found.T, expected, strict=True):
         assert_array_equal(column[:-1], ranks(np.round(values, 12)))

@@ -66,7 +66,7 @@ def fit(X=X, y=Y, *, task=TASK, library=XGBOOST, eval_set=None, **options):
 
 
 def planted_metric(values, *, greater_is_better=False):
-    """A metric with given values round after round; tasks are told apart by their rows."""
+    """A metric with given values round after round; the rows identify the task."""
     left = {n_rows: iter(of_task) for n_rows, of_task in values.items()}
     return Metric(
         "planted", lambda y, prediction, sample_weight: next(left[len(y)]), greater_is_better

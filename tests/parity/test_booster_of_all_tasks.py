@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`booster()` without a task has an output for each, whose margins are those of its own booster.
+"""`booster()` without a task has an output for each, whose margins are those of the task's booster.
 
 Bit for bit, whatever sets the tasks apart: own leaf values, rounds, specific models, nodes that
 divide tasks, columns, no trees at all.
@@ -178,7 +178,7 @@ def test_several_classes_and_several_objectives_are_refused():
         model.booster()
     objectives = dict.fromkeys(range(N_TASKS), "reg:squarederror") | {1: "binary:logistic"}
     mixed = fit(y=np.where(TASK == 1, Y > 0, Y), objective=objectives)
-    with pytest.raises(UnsupportedError, match="an objective of its own"):
+    with pytest.raises(UnsupportedError, match="each of its tasks has an objective"):
         mixed.booster()
     split = TaskSplit(TASK, split_score="plain", pooling=5.0)
     params = PARAMS | {"objective": "multi:softprob", "num_class": 3}

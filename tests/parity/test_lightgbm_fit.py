@@ -242,7 +242,7 @@ def test_the_task_as_a_category_does_not_collide_with_a_column_of_that_name():
     ]
 
 
-# ---- constraints of tasks with columns of their own -----------------------------------------
+# ---- constraints of tasks with additional columns ------------------------------------------
 
 OWN_COLUMNS = {"a": ["p", "q", "r"], "b": ["s", "q", "p"]}  # p and q are common
 
@@ -259,7 +259,7 @@ def fit_own_columns(**params):
 CONSTRAINTS = {
     "monotone": ({"monotone_constraints": [-1, 0]}, {"monotone_constraints": [0, 0, -1]}),
     "monotone, text": ({"monotone_constraints": "-1,0"}, {"monotone_constraints": [0, 0, -1]}),
-    # The column s of its own is free, but only by itself.
+    # The task's additional column s is free, but only by itself.
     "interactions": (
         {"interaction_constraints": [[0], [1]]},
         {"interaction_constraints": [[2], [1], [0]]},

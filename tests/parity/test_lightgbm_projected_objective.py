@@ -356,7 +356,7 @@ def test_a_learning_rate_that_changes_is_that_of_its_round():
 
 
 def test_a_round_without_a_split_changes_nothing():
-    # Half of the rounds look at an output that is constant: LightGBM has no tree for these.
+    # Half of the rounds use an output that is constant: LightGBM has no tree for these.
     y = np.column_stack([REAL[:, 0], np.full(N, 2.0)])
     projected = ProjectedObjective(y, projection="subsample", valid_labels={"valid_0": y})
     history, data = {}, data_of()

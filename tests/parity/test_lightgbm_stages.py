@@ -53,7 +53,7 @@ class SeenScores:
 
 
 def trained_from(common, table, y, params, n_common_rounds, names="auto"):
-    """A specific model, and the scores of its own training rows at its end."""
+    """A specific model, and the scores of its training rows at its end."""
     start = raw(common, table[:, :4], num_iteration=n_common_rounds)
     data = lightgbm.Dataset(table, y, init_score=start, feature_name=names)
     seen = SeenScores()

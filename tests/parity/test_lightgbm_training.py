@@ -3,7 +3,7 @@
 
 With the plain score the whole text of the model and the whole history of metrics equal those of
 stock training to the last bit; with the other scores the finished booster is an ordinary one.
-LightGBM runs with one thread. What cannot be the same stands in docs/limits.md.
+LightGBM runs with one thread. docs/limits.md lists what cannot be the same.
 """
 
 import copy

@@ -5,7 +5,7 @@ Both sides get the same float32 gradients: XGBoost through a custom objective, t
 arrays that objective returned. Compared exactly: structure, default directions, thresholds and leaf
 values, categories, gains, hessians, base weights, and the leaf of every training row.
 
-Not compared: column sampling (XGBoost draws from a generator of its own), and several threads where
+Not compared: column sampling (XGBoost draws from another generator), and several threads where
 float64 must round a sum (each thread adds its own rows, so XGBoost then differs from itself).
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boosters of ProjectedBoostingRegressor and -Classifier are XGBoost's and predict the same.
 
-Margins are the same to the bit: both add the same float32 numbers in the same order. Probabilities
-are not, as XGBoost and SciPy have exponential functions of their own; 2.4e-7 is four roundings of
+Margins are bitwise identical: both add the same float32 numbers in the same order. Probabilities
+are not, as XGBoost and SciPy have different exponential functions; 2.4e-7 is four roundings of
 numbers up to 1. Not compared: SHAP values of vector leaves before XGBoost 3.3, which has none, or
 wrong ones.
 """
@@ -111,7 +111,7 @@ def around_cuts(booster):
 
 
 @each_case
-def test_margins_are_those_of_the_model_to_the_bit(strategy, kind):
+def test_margins_are_bitwise_those_of_the_model(strategy, kind):
     model = fitted(strategy, kind)
     booster = model.booster()
     assert type(booster) is xgboost.Booster

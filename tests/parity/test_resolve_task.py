@@ -138,7 +138,7 @@ def test_a_node_is_as_heavy_as_the_leaves_below_it(library, table):
         cover = dict(zip(nodes["ID"], nodes["Cover"], strict=True))
         inner = nodes[nodes["Feature"] != "Leaf"]
         total = [cover[yes] + cover[no] for yes, no in zip(inner["Yes"], inner["No"], strict=True)]
-        assert_allclose(inner["Cover"], total, rtol=1e-6)  # XGBoost prints so many digits
+        assert_allclose(inner["Cover"], total, rtol=1e-6)  # XGBoost prints this many digits
     else:
         nodes = resolved.trees_to_dataframe()
         count = dict(zip(nodes["node_index"], nodes["count"], strict=True))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Without task splits the forests are scikit-learn's: of one law, or, without chance, equal.
+"""Without task splits the forests equal scikit-learn's, in distribution or exactly.
 
-Random cuts: the trees of ExtraTreesRegressor and ExtraTreesClassifier have the same law. Features
-and thresholds of roots, numbers of nodes, and what trees say at fixed points are compared over 1500
-trees a side, by two-sample tests. Seeds are fixed, so each test is deterministic: it passes always
-or never. Had the seeds been drawn, a test of two equal laws would have failed with probability
-ALPHA, all that are here together with less than 0.2 %. That the samples are large enough is a test
-of its own: laws that differ as little as a mistake by one would make them are told apart.
+Random cuts: the trees of ExtraTreesRegressor and ExtraTreesClassifier have the same distribution.
+Features and thresholds of roots, numbers of nodes, and what trees say at fixed points are compared
+over 1500 trees a side, by two-sample tests. Seeds are fixed, so each test is deterministic: it
+passes always or never. Had the seeds been drawn, a test of two equal distributions would have
+failed with probability ALPHA, all that are here together with less than 0.2 %. Another test shows
+that the samples are large enough: an error by one in a parameter is detected.
 
-Best cuts: trees that look at all features divide the training rows as scikit-learn's do, exactly.
+Best cuts: trees that consider all features split the training rows exactly as scikit-learn's do.
 
 Known to differ, and not compared:
 
@@ -225,7 +225,7 @@ ROOTS = [name for name in SCENES if SCENES[name].missing]
 
 
 @pytest.mark.parametrize("name", [name for name in SCENES if name not in ROOTS])
-def test_random_trees_have_the_law_of_extra_trees(name: str) -> None:
+def test_random_trees_have_the_distribution_of_extra_trees(name: str) -> None:
     found = p_values(our_sample(SCENES[name]), their_sample(name))
     assert len(found) >= 7
     assert min(found.values()) > ALPHA / len(found), found
@@ -242,15 +242,15 @@ def test_random_trees_have_the_law_of_extra_trees(name: str) -> None:
         ("three classes", {"max_features": 3}),
     ],
 )
-def test_other_laws_are_told_apart(name: str, changes: dict[str, Any]) -> None:
-    """What a mistake by one would do to the laws is seen."""
+def test_other_distributions_are_detected(name: str, changes: dict[str, Any]) -> None:
+    """An error by one in a parameter changes the distribution enough."""
     other = replace(SCENES[name], **changes)
     found = p_values(our_sample(other), their_sample(name))
     assert min(found.values()) < ALPHA / len(found) / 10, found
 
 
 @pytest.mark.parametrize("name", ROOTS)
-def test_roots_with_missing_values_have_the_law_of_extra_trees(name: str) -> None:
+def test_roots_with_missing_values_have_the_distribution_of_extra_trees(name: str) -> None:
     ours, theirs = our_sample(SCENES[name]), their_sample(name)
     found = p_values(ours, theirs)
     for feature in range(N_FEATURES):

@@ -70,7 +70,7 @@ def test_any_number_of_threads_gives_the_same_booster(library):
 
 @both_libraries
 def test_many_tasks_are_divided_in_the_middle(library):
-    """Of 200 tasks half have another mean: of so many both libraries try small sets alone."""
+    """Of 200 tasks half have another mean: of this many both libraries try small sets only."""
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(200), 20)
     y = codes % 2 + rng.normal(size=len(codes)) / 10

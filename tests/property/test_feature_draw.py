@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The features of a node follow the law of successive draws without replacement, by weight.
+"""Features of a node follow the distribution of weighted draws without replacement.
 
 That of a few draws from few features is enumerated. Each chi-square test would refuse a right
 sampler with a probability of 1e-6; seeds are given, so that it does so always or never.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fraud scenes: sizes of table 2, the law of the rows, and a Bayes score that is one.
+"""Fraud scenes: sizes of table 2, distribution of the rows, and a Bayes score that is one.
 
 Seeds are fixed, so each test passes or fails for good. Bounds are stated as the number of standard
 errors of a sum of independent draws; ``FEW`` of them are exceeded by a right generator with

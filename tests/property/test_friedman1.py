@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friedman1 families: the law of X, outputs and noise, and what the outputs of each family share.
+"""Friedman1 families: distribution of X, outputs and noise, and dependence of the outputs.
 
 Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors of a sum of
 independent draws are exceeded by a right generator with probability 6e-7 in one comparison (normal
@@ -59,7 +59,7 @@ def test_expected_noise_output_is_the_mean_of_the_function():
     assert data.expected_y[0, 1] == pytest.approx(10 * waves + 20 / 12 + 10 / 2 + 5 / 2, rel=1e-9)
 
 
-# ---- the law ----
+# ---- distribution ----
 
 
 @every_family
@@ -114,7 +114,7 @@ def test_noise_outputs_are_permuted_outputs_that_know_nothing_of_the_row(make):
     np.testing.assert_array_equal(np.sort(data.y[:, 3:], axis=0), np.sort(data.y[:, :2], axis=0))
     correlation = np.corrcoef(data.y.T)
     assert (np.abs(correlation[:3, 3:]) < FEW / np.sqrt(N_ROWS)).all()
-    assert abs(correlation[3, 4]) < FEW / np.sqrt(N_ROWS)  # each has a permutation of its own
+    assert abs(correlation[3, 4]) < FEW / np.sqrt(N_ROWS)  # each has another permutation
 
 
 # ---- sizes and seeds ----

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the best division of tasks gains by chance: the law that task splits are priced by.
+"""Expected gain of the best task split by chance, which task splits are penalised by.
 
 Tasks that are all alike are simulated: G_t is normal with variance σ² H_t, σ = 1. Bounds of a ratio
 lie at least four standard errors of the simulation from what was found, and seeds are fixed; with

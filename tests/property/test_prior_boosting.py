@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of boosting with prior feature sampling (eruhimov2007, sections 2 and 3).
+"""Properties of boosting with prior feature sampling (eruhimov2007, sections 2 and 3).
 
 Statistical tests would refuse a right implementation with a probability of 1e-6 each; seeds are
 given, so that they do so always or never.

@@ -2,7 +2,7 @@
 """Features that XGBoost draws under PriorFeatureSampling follow the prior.
 
 Expected frequencies are exact, by listing all draws. Seeds are fixed; a test fails if the
-chi-square statistic would be exceeded with a probability below 1e-7 under the law.
+chi-square statistic would be exceeded with a probability below 1e-7 if it holds.
 """
 
 from collections import Counter
@@ -116,7 +116,7 @@ def test_columns_that_a_prior_does_not_name_have_their_share():
 
 
 def test_dynamic_weights_follow_the_gains_so_far():
-    """The law of each round given those before it: counts minus expectations are a martingale."""
+    """Given the rounds before, counts minus expectations are a martingale."""
     n_trees, prior_rounds = 1500, 400.0
     found = columns_cut(
         PriorFeatureSampling(PRIOR, dynamic=True, prior_rounds=prior_rounds, floor=0.1),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of boosting many outputs (joly2016, section 22)."""
+"""Properties of boosting many outputs (joly2016, section 22)."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_what_the_table_tells_is_learned(name, relabels):
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 0]])
-def test_rows_told_apart_get_far_but_finite_log_odds(labels):
+def test_separated_rows_get_large_but_finite_log_odds(labels):
     X = np.array([[0], [0], [1], [1]], f32)
     labels = np.repeat(np.array(labels, f32), 2)[:, None]
     boosting = start(

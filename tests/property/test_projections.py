@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random projections have the law that joly2016 asks of them.
+"""Random projections have the distribution that joly2016 requires.
 
 Seeds are fixed, so that a test passes or fails for ever; had they been drawn, each would fail with
 probability 1e-6 at most, which is what five standard errors of a mean mean.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Related tasks: the law of rows, labels and noise, and that tasks are related where it is said.
+"""Related tasks: distribution of rows, labels and noise, and relations of the tasks.
 
 Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors of a sum of
 independent draws are exceeded by a right generator with probability 6e-7 in one comparison (normal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear problems with shared columns: the law of X and coefficients, and the labels.
+"""Linear problems with shared columns: distribution of X and coefficients, and the labels.
 
 Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors of a sum of
 independent draws are exceeded by a right generator with probability 6e-7 in one comparison (normal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signum: the law of X, the formula of y, and what the importances mean.
+"""Signum: distribution of X, the formula of y, and what the importances mean.
 
 Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors of a sum of
 independent draws are exceeded by a right generator with probability 6e-7 in one comparison (normal

@@ -13,7 +13,7 @@ it does to its limits ends with it.
 A script has these functions among its globals:
 
 ``refuse_threads(n_allowed=0)``
-    Let the process start so many more threads, and no further one. Address space is what runs out:
+    Let the process start this many more threads. Address space is what runs out:
     the server is started with stacks of `STACK` bytes for threads, so that threads fail while there
     is plenty of memory for all else. It works for any user, root included.
 ``refuse_processes()``
@@ -114,7 +114,7 @@ class Children:
         )
 
     def run(self, script: str, *, timeout: float = 60.0) -> Outcome:
-        """Run a script in a child, and kill it after so many seconds."""
+        """Run a script in a child, and kill it after this many seconds."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         request = json.dumps({"script": script, "timeout": timeout})

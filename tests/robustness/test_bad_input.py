@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input gets one clear error before any training; odd but legal input trains.
 
-Reading of tables, labels, weights and task labels has tests of its own (test_tables.py,
+Reading of tables, labels, weights and task labels has separate tests (test_tables.py,
 test_task_labels.py); here everything goes through the functions a user calls.
 """
 
@@ -442,7 +442,7 @@ NOT_FINITE = {
     ],
 )
 def test_numbers_that_are_not_finite_are_refused_before_training(name, value):
-    # XGBoost trains with them; the core was to draw so many columns, and crashed.
+    # XGBoost trains with them; the core took them for a number of columns, and crashed.
     library, params = LIBRARIES[name], dict([value])
     changes = {"y": TASK, "objective": "binary:logistic"}
     assert_refused(library, {**changes, "params": params}, ParameterError, "^params: .*")

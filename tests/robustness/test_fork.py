@@ -72,7 +72,7 @@ if __name__ == "__main__":
 def test_fit_works_in_forked_workers_where_openmp_starts_no_threads(library):
     # With more OpenMP threads XGBoost itself hangs in the child of a process that has trained: the
     # GNU OpenMP library cannot be used on both sides of a fork. Ours are started anew by each call.
-    # LightGBM starts as many as it is told to; by default that is what OpenMP may.
+    # LightGBM starts as many as num_threads; by default that is what OpenMP may.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(
         [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", SCRIPT, library.name],

@@ -556,7 +556,7 @@ def test_ctrl_c_before_any_line_of_the_thread_that_waits_ends_the_wait(number):
 
 
 def test_ctrl_c_while_a_file_is_written_is_raised_as_such(tmp_path, monkeypatch):
-    # An open member cannot be closed by zipfile, which raises an error of its own.
+    # An open member cannot be closed by zipfile, which raises another error.
     open_member = zipfile.ZipFile.open
 
     def open_and_press(*arguments, **options):

@@ -2,7 +2,7 @@
 """Training, predicting, saving and reading again and again takes no more memory than once.
 
 Measured is what the allocator of the C library has handed out and not got back, of the main arena
-and of mapped blocks, in a process of its own. Tables of a repetition take some 40 KiB, models some
+and of mapped blocks, in a separate process. Tables of a repetition take some 40 KiB, models some
 tens: what keeps any of them over 200 repetitions is far above the bound.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sampled rows and columns follow XGBoost's law, though not its very draws.
+"""Sampled rows and columns follow XGBoost's distribution, not its actual draws.
 
 Expected frequencies are exact, by listing all draws. A test fails if the chi-square statistic of
-the seeds used here would be exceeded with a probability below 1e-7 under the law.
+the seeds used here would be exceeded with a probability below 1e-7 if it holds.
 """
 
 from collections import Counter
@@ -126,7 +126,7 @@ def test_columns_are_drawn_without_replacement(options, stock):
     assert_follows(found, split_law(**options))
 
 
-def test_the_law_tells_the_kinds_of_draws_apart():
+def test_the_distribution_distinguishes_the_kinds_of_draws():
     one, other = (split_law(**{how: 0.5}) for how in ("bylevel", "bynode"))
     found = Counter(
         columns_of_splits(tree) for tree in grow({"colsample_bynode": 0.5}, n_trees=N_TREES)

@@ -2,7 +2,7 @@
 """Several machines are refused, by whatever is given to the libraries and by what trains itself.
 
 A collective of XGBoost, and LightGBM's network, belong to a thread. Objects may be made before it
-is set up, and are told nothing of it: each must look.
+is set up, without being notified: each must check.
 """
 
 import inspect

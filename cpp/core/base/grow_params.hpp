@@ -75,7 +75,7 @@ struct LightgbmParams : GrowParams {
   double max_delta_step = 0.0;  // 0: no limit
   double path_smooth = 0.0;
   double monotone_penalty = 0.0;
-  int max_cat_to_onehot = 4;  // up to so many bins: one category against the rest
+  int max_cat_to_onehot = 4;  // up to this many bins: one category against the rest
   int max_cat_threshold = 32;
   double cat_smooth = 10.0;
   double cat_l2 = 10.0;

@@ -17,7 +17,7 @@ double ComponentCutSearch::noise(std::span<const double> sums) const noexcept {
 }
 
 MTBOOST_VECTOR_CLONES
-bool ComponentCutSearch::look_at(feature_t feature, std::span<const double> sums, const double* slots,
+bool ComponentCutSearch::improve(feature_t feature, std::span<const double> sums, const double* slots,
                         std::vector<double>& scratch, ComponentCut& best) const {
   const double before = best.gain;
   scratch.resize(3 * components_.width());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cut of one feature that gains most: the fall of Σ w ‖c − mean‖² (forest/split_targets.hpp), from sums by bin; with
-// missing values on either side. Ties: the cut that is looked at first: the lower one, missing values right.
+// missing values on either side. Ties: the lower cut first, missing values right.
 #pragma once
 
 #include <span>
@@ -27,7 +27,7 @@ class ComponentCutSearch {
   double noise(std::span<const double> sums) const noexcept;
 
   // slots: of this feature. Whether a cut gains more than `best`, which it then becomes.
-  bool look_at(feature_t feature, std::span<const double> sums, const double* slots, std::vector<double>& scratch,
+  bool improve(feature_t feature, std::span<const double> sums, const double* slots, std::vector<double>& scratch,
                ComponentCut& best /* IN-OUT */) const;
 
  private:

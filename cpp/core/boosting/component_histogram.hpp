@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of the numbers of rows (components.hpp) by feature and bin, in the slots of BinnedMatrix: of all features of a
-// tree, row by row; or of one feature, from its column, where a node looks at few.
+// tree, row by row; or of one feature, from its column, where a node considers few.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ constexpr std::size_t kBytesOfStep = std::size_t{256} << 20;  // of the histogra
 
 // Few are at most a part 1 / kFew of a tree's features. Measured: a third takes half the time, half of them up to twice.
 constexpr std::size_t kFew = 4;
-constexpr std::size_t kFeaturesPerTask = 16;  // of few, that one thread looks at
+constexpr std::size_t kFeaturesPerTask = 16;  // of few, that one thread considers
 
 // The features of one tree.
 FeatureDraw features_of_tree(feature_t n_features, const ComponentTreeParams& params, std::uint64_t tree) {
@@ -46,8 +46,8 @@ class ComponentTreeGrower::Growth {
         pool_(pool),
         search_(matrix_, components, params.min_samples_leaf),
         draw_(features_of_tree(matrix_.n_features(), params, number)),
-        looks_at_few_(std::size_t{params.max_features} * kFew <= draw_.features().size()) {
-    if (!looks_at_few_) chunks_ = chunks_of(matrix_, draw_.features(), pool.n_threads());
+        considers_few_(std::size_t{params.max_features} * kFew <= draw_.features().size()) {
+    if (!considers_few_) chunks_ = chunks_of(matrix_, draw_.features(), pool.n_threads());
   }
 
   DecisionTree grow(const std::function<void()>& check_interrupt) {
@@ -75,7 +75,7 @@ class ComponentTreeGrower::Growth {
     sums_.push_back(root.sums);
     gains_.push_back(0.0);
     if (!may_go_on(root)) return;
-    if (looks_at_few_) return look_at_few(std::span(&root, 1));
+    if (considers_few_) return search_few(std::span(&root, 1));
     root.histogram = take();
     std::vector<ComponentCut> cuts(chunks_.size());
     const auto is_seen = seen_features(root);
@@ -87,7 +87,7 @@ class ComponentTreeGrower::Growth {
   }
 
   // Nodes to divide in one step: all that wait, as far as memory goes. Their order changes the numbers of the nodes only;
-  // where few features are looked at, and there is no histogram, too, so that numbers do not depend on that.
+  // also where few features are considered and there is no histogram, so that numbers do not depend on that.
   std::vector<Node> next() {
     std::size_t n = 1;
     if (params_.max_leaf_nodes == 0) {
@@ -115,17 +115,17 @@ class ComponentTreeGrower::Growth {
     grower_.others_.split(matrix_, splits, pool_);
     n_leaves_ += nodes.size();
 
-    if (!looks_at_few_) return look_at_all(pairs);
+    if (!considers_few_) return search_all(pairs);
     std::vector<Node> open;
     for (Pair& pair : pairs) {
       if (pair.is_left_open) open.push_back(std::move(pair.left));
       if (pair.is_right_open) open.push_back(std::move(pair.right));
     }
-    look_at_few(open);
+    search_few(open);
   }
 
-  // Opens those of the nodes that have a cut, having summed only the features that each of them looks at.
-  void look_at_few(std::span<Node> nodes /* IN-OUT */) {
+  // Opens those of the nodes that have a cut, having summed only the features that each of them considers.
+  void search_few(std::span<Node> nodes /* IN-OUT */) {
     struct Task {
       std::size_t node;
       std::span<const feature_t> features;
@@ -147,7 +147,7 @@ class ComponentTreeGrower::Growth {
       task.cut.gain = search_.noise(node.sums);
       for (const feature_t feature : task.features) {
         fill_feature(matrix_, feature, grower_.partition_.rows(node.number), components_, slots);
-        if (search_.look_at(feature, node.sums, slots.data(), scratch, task.cut)) std::swap(slots, task.slots);
+        if (search_.improve(feature, node.sums, slots.data(), scratch, task.cut)) std::swap(slots, task.slots);
       }
     });
     for (Task& task : tasks) {
@@ -161,7 +161,7 @@ class ComponentTreeGrower::Growth {
   }
 
   // The same for children, having summed all features of the tree.
-  void look_at_all(std::span<Pair> pairs /* IN-OUT */) {
+  void search_all(std::span<Pair> pairs /* IN-OUT */) {
     std::vector<Pair*> open;
     for (Pair& pair : pairs) {
       if (pair.is_left_open || pair.is_right_open)
@@ -222,7 +222,7 @@ class ComponentTreeGrower::Growth {
   Pair children_of(Node node) {
     const std::size_t width = components_.width();
     const ComponentCut& cut = node.cut;
-    const double* const slots = node.histogram.data() + (looks_at_few_ ? 0 : matrix_.slot_offset(cut.feature) * width);
+    const double* const slots = node.histogram.data() + (considers_few_ ? 0 : matrix_.slot_offset(cut.feature) * width);
     std::vector<double> left(width, 0.0), right = node.sums;
     const auto add_bins = [&](bin_t begin, bin_t end, double sign) {
       for (bin_t bin = begin; bin < end; ++bin)
@@ -291,13 +291,13 @@ class ComponentTreeGrower::Growth {
     for (const feature_t feature : chunk.features) {
       if (!is_seen.empty() && is_seen[feature] == 0) continue;
       const double* const slots = node.histogram.data() + matrix_.slot_offset(feature) * components_.width();
-      has_cut |= search_.look_at(feature, node.sums, slots, scratch, best);
+      has_cut |= search_.improve(feature, node.sums, slots, scratch, best);
     }
     return has_cut ? best : ComponentCut{};
   }
 
   DecisionTree finish() {
-    if (!looks_at_few_)
+    if (!considers_few_)
       for (Node& node : open_) give_back(std::move(node.histogram));
     grower_.leaves_.clear();
     grower_.means_.clear();
@@ -361,8 +361,8 @@ class ComponentTreeGrower::Growth {
   ThreadPool& pool_;
   ComponentCutSearch search_;
   FeatureDraw draw_;
-  bool looks_at_few_;
-  std::vector<FeatureChunk> chunks_;  // of draw_.features(), unless a node looks at few
+  bool considers_few_;
+  std::vector<FeatureChunk> chunks_;  // of draw_.features(), unless a node considers few
   std::vector<Node> open_;
   std::size_t n_leaves_ = 1;
   DecisionTree tree_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grows one tree on components, by the cuts of component_cut.hpp; of equal gains the lower feature. Sums by bin come from
 // histograms of all features of the tree, of which one of two children has its parent's minus the other's. Where a node
-// looks at few features (feature_draw.hpp), only those are summed, for each node anew: sums are exact, so that trees are
+// considers few features (feature_draw.hpp), only those are summed, for each node anew: sums are exact, so that trees are
 // the same. Naive twin: tests/oracle/naive_projected_boosting.py.
 #pragma once
 
@@ -27,7 +27,7 @@ struct ComponentTreeParams {
   std::uint32_t max_depth = 6;
   std::uint32_t max_leaf_nodes = 0;  // 0: no limit; else the node that gains most is divided next
   row_t min_samples_leaf = 1;
-  feature_t max_features = std::numeric_limits<feature_t>::max();  // that a node looks at
+  feature_t max_features = std::numeric_limits<feature_t>::max();  // that a node considers
   std::vector<double> feature_weights{};                           // they are drawn by; empty: equal chances
   double subsample = 1.0;                                          // of the rows
   double colsample = 1.0;                                          // of the features, of each tree

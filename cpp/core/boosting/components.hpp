@@ -69,7 +69,7 @@ class Components {
   // one is not finite.
   void round(std::span<const row_t> rows, ThreadPool& pool);
 
-  // No gain below it is told from what rounding does: Σ over components of (n unit)² / W.
+  // Smaller gains cannot be distinguished from rounding: Σ over components of (n unit)² / W.
   double noise(double n_rows, double weight) const noexcept { return sum_of_squared_units_ * n_rows * n_rows / weight; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which features a node looks at: some of them, without replacement, with equal chances or by weight (eruhimov2007,
+// Draws the features that a node considers, without replacement, with equal probability or by weight (eruhimov2007,
 // section 3): each in turn with a probability proportional to its weight among those that are left. A weight of 0 is
 // never drawn. Naive twin: tests/oracle/naive_projected_boosting.py.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far to go along a line: the t that makes Σ w ℓ(u - t g) smallest, for one output. In a leaf that is relabelled g is
-// 1 and t its value; for a tree of numbers g (gbrt-rpo, joly2016, algorithm 2) t is the output's weight ρ.
+// Step size along a line: the t that minimises Σ w ℓ(u - t g), for one output. In a leaf that is relabelled g is 1 and t
+// its value; for a tree of numbers g (gbrt-rpo, joly2016, algorithm 2) t is the output's weight ρ.
 #pragma once
 
 #include <span>
@@ -30,8 +30,8 @@ double absolute_step(std::span<const LinePoint> points);
 // on a piece, and bisection where a step leaves what is known to hold the root.
 double huber_step(std::span<const LinePoint> points, double delta);
 
-// The logistic loss, by Newton's method and bisection, to a relative precision of 1e-6. Where rows can be told apart
-// along the line the loss falls for ever: |t| is at most `most`.
+// The logistic loss, by Newton's method and bisection, to a relative precision of 1e-6. Where the line
+// separates the rows the loss has no minimum: |t| is at most `most`.
 double logistic_step(std::span<const LinePoint> points, double most);
 
 }  // namespace mtboost

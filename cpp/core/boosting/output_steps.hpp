@@ -12,7 +12,7 @@
 namespace mtboost {
 
 // ρ of each output; 0 where no known label has a direction. margins: (row, output), before the tree. direction: g of each
-// row. Of the logistic loss, ρ g is at most 10: where a tree tells labels apart, the loss falls for ever. Not softmax.
+// row. Of the logistic loss, ρ g is at most 10: where a tree separates labels, the loss has no minimum. Not softmax.
 std::vector<double> output_steps(const OutputLoss& loss, std::span<const float> margins, const LabelledRows& rows,
                                  std::span<const float> direction, ThreadPool& pool);
 

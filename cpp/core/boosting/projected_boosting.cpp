@@ -25,7 +25,7 @@ constexpr std::size_t kOutputsPerTile = 16;   // one cache line of labels, one o
 // by at most -G t + H t² (exp(a) - 1 - a) / a², which is not positive up to exp(a) - 1 - a = a².
 constexpr double kLongestStep = 1.79;
 
-// An output whose rows a tree of numbers tells apart would want an infinite weight: no row moves further than this.
+// An output whose rows a tree separates would get an infinite weight: no row moves further than this.
 constexpr double kMostLogOdds = 10.0;
 
 double newton_step(double residuals, double hessians) noexcept {
@@ -87,13 +87,13 @@ ProjectedBoosting::ProjectedBoosting(const BinnedMatrix& matrix, OutputLoss loss
   }
   residuals_.resize(margins_.size());
   std::vector<double> losses(n_rows());
-  pool.parallel_for(n_rows(), [&](std::size_t row) { losses[row] = look_at(static_cast<row_t>(row)); });
+  pool.parallel_for(n_rows(), [&](std::size_t row) { losses[row] = update_residuals(static_cast<row_t>(row)); });
   loss_sum_ = std::accumulate(losses.begin(), losses.end(), 0.0);
   weigh_rows();
 }
 
-// Residuals of a row at its margins, and its loss.
-double ProjectedBoosting::look_at(row_t row) noexcept {
+// Computes the residuals of a row at its margins; returns its loss.
+double ProjectedBoosting::update_residuals(row_t row) noexcept {
   loss_.residuals(margins_of(row), labels_.labels_of(row), residuals_of(row));
   return loss_.loss_of_row(margins_of(row), labels_, row);
 }
@@ -378,7 +378,7 @@ void ProjectedBoosting::add(std::span<const float> steps, ThreadPool& pool) {
       float* const margins = margins_of(row);
 #pragma omp simd
       for (std::size_t j = 0; j < d; ++j) margins[j] += own[j];
-      losses[run] += look_at(row);
+      losses[run] += update_residuals(row);
     }
   });
   loss_sum_ = std::accumulate(losses.begin(), losses.end(), 0.0);

@@ -79,7 +79,7 @@ class ProjectedBoosting {
   const float* residuals_of(row_t row) const noexcept { return residuals_.data() + row * n_outputs(); }
   float label_weight(row_t row, std::size_t output) const noexcept;
 
-  double look_at(row_t row) noexcept;
+  double update_residuals(row_t row) noexcept;
   void weigh_rows();
   void draw_rows(std::uint64_t tree);
   Directions make_directions(std::uint64_t tree, ThreadPool& pool) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Projections that look at the residuals of their round; the random ones do not (projection/projection.hpp).
+// Projections computed from the residuals of their round, unlike the random ones (projection/projection.hpp).
 #pragma once
 
 #include <cstdint>

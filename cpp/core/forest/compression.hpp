@@ -2,7 +2,7 @@
 // L1-based compression of a forest (joly2016, chapter 7): whether a row visits a node is a feature of a linear model, and
 // incremental forward stagewise regression (hastie2007) finds its coefficients in small steps:
 //   indicators  which rows visit which nodes. Nodes with the same training rows, or with those that the other one lacks,
-//               cannot be told apart by the path: the first of them stands for all
+//               are equivalent for the path, which uses the first of them
 //   walk        a step changes by epsilon the coefficient of the node most correlated with the residual, of those whose
 //               step lowers the training loss. Several outputs share their nodes: the step is a vector of length epsilon
 //               along the correlations
@@ -55,7 +55,7 @@ struct StagewisePath {
   std::vector<double> valid_losses;       // the same of the validation rows
 };
 
-// Walks every path on a thread of its own. A path ends with max_steps, or where no step would lower the training loss.
+// Follows each path on a separate thread. A path ends with max_steps, or where no step would lower the training loss.
 // check_interrupt runs now and then, and may throw.
 std::vector<StagewisePath> walk_stagewise(std::span<const StagewiseData> data, const StagewiseParams& params,
                                           ThreadPool& pool, const std::function<void()>& check_interrupt);

@@ -3,7 +3,7 @@
 //
 // Always holds: x < threshold goes left, both sides have rows, and a missing value goes where the cut says. A random cut
 // sends missing values either way with equal chance. Gains are compared as float: of two features that divide the rows
-// alike, the one looked at first wins, however their sums were rounded.
+// alike, the one considered first wins, however their sums were rounded.
 #pragma once
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 #include "base/random.hpp"
 #include "base/require.hpp"
 #include "forest/split_targets.hpp"
-#include "forest/take_turns.hpp"
+#include "forest/interleaved_walks.hpp"
 #include "forest/zero_paths.hpp"
 
 namespace mtboost {
@@ -171,7 +171,7 @@ void find_leaves(const DecisionTree& tree, const MatrixView<float>& rows, std::s
     walk.node = tree.nodes[static_cast<std::size_t>(walk.at)];
     return false;
   };
-  take_turns(rows.n_rows, start, step);
+  interleave_walks(rows.n_rows, start, step);
 }
 
 // Leaves of some rows of a sparse table, (tree, row). Rows are spread out one after the other.
@@ -196,7 +196,7 @@ std::vector<node_t> find_leaves_of_sparse(std::span<const DecisionTree> trees, c
       walk.node = trees[tree].nodes[static_cast<std::size_t>(walk.at)];
       return false;
     };
-    take_turns(trees.size(), start, step);
+    interleave_walks(trees.size(), start, step);
     for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = table.absent;
   }
   return leaves;

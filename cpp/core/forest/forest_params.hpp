@@ -15,7 +15,7 @@ enum class Splitter : std::uint8_t { random, best };
 struct ForestParams {
   std::uint32_t n_trees = 100;
   Splitter splitter = Splitter::random;
-  feature_t max_features = std::numeric_limits<feature_t>::max();  // K: looked at in each node, of those not constant there
+  feature_t max_features = std::numeric_limits<feature_t>::max();  // K: considered in a node, of those not constant there
   std::uint32_t max_depth = std::numeric_limits<std::uint32_t>::max();
   row_t min_samples_split = 2;
   row_t min_samples_leaf = 1;

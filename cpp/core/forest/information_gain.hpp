@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cut of a node tells about the classes of several tasks (faddoul2012, section 2.3). With sums of row weights W of
+// Information gain of a cut about the classes of several tasks (faddoul2012, section 2.3). With sums of row weights W of
 // task j in the node, W_y of its class y, and L, R of those on either side, the cut gives the rows of the task
 //
 //   I_j = W_j IG_j = f(W_j) − f(L_j) − f(R_j) − Σ_y (f(W_y) − f(L_y) − f(R_y)),    f(x) = x log2 x

@@ -14,7 +14,7 @@
 namespace mtboost {
 namespace {
 
-// Below so many values of a node threads cost more than they save.
+// With fewer values in a node threads cost more than they save.
 constexpr std::size_t kSerialValues = 1 << 15;
 
 std::vector<task_t> tasks_of_classes(std::span<const std::uint32_t> class_starts) {
@@ -419,8 +419,8 @@ void Builder::divide(const Node& node, const Cut& cut, std::vector<Node>& waitin
   waiting.push_back({own.left, node.begin, middle, node.depth + 1, std::move(sides.first)});
 }
 
-// Rows that go first, n_first of them, come first; the order within both parts stays. What is constant in a part is not
-// looked at further down.
+// Moves the n_first rows of the first part to the front; the order within both parts is kept. Features that are constant
+// in a part are not considered below it.
 Builder::Sides Builder::partition(const Node& node, std::size_t n_first) {
   const auto stable = [&](auto part, auto& buffer, auto&& row_of) {
     std::size_t n_before = 0, n_after = 0;

@@ -3,7 +3,7 @@
 // steps:
 //   decide      tasks whose rows share one class, or nearly so: these rows end here
 //   rest        too few rows left, too deep, nothing to cut: all other tasks are decided too
-//   cut         of all features and cuts between their values the one that tells most: forest/information_gain
+//   cut         of all features and cuts between their values the one with the largest gain: forest/information_gain
 //   divide      the rows, and every feature's sorted values; a task without rows on a side is decided there
 // A node costs its rows and their values that are not 0, however many features are 0 or constant there.
 // Naive twin: tests/oracle/naive_mt_decision_tree.py.

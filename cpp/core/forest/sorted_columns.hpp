@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// X as multi-task trees read it while they grow: each feature's values in ascending order, with the rows they stand in.
+// X as multi-task trees read it while they grow: each feature's values in ascending order, with their rows.
 // Sorted once for all trees of an ensemble; a tree works on a copy, whose parts stay sorted as its nodes divide them.
 //
 // Zeros are not kept, whether the table is dense or sparse: rows that a column lacks are 0 there. Memory and time are

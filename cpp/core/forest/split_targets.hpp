@@ -22,7 +22,7 @@ namespace mtboost {
 // Weights of a tree's rows: empty if all are 1.
 using RowWeights = std::span<const double>;
 
-// The rows of one node, in an order of their own: "row i" is the i-th of them.
+// The rows of one node, in the node's order: "row i" is the i-th of them.
 class NodeWeights {
  public:
   explicit NodeWeights(RowWeights weights) : weights_(weights) {}
@@ -55,7 +55,7 @@ class ScalarTarget {
   void move_left(std::size_t i) noexcept;
   double gain_of_scan() const noexcept;
 
-  // What a task split may look at: w y of row i; with several outputs, of one that is chosen.
+  // The values that task splits are found by: w y of row i; with several outputs, of one that is chosen.
   std::size_t n_choices() const noexcept { return 1; }
   double weighted_label(std::size_t i, std::size_t) const noexcept { return own_[i]; }
   double row_weight(std::size_t i) const noexcept { return weights_[i]; }
@@ -106,7 +106,7 @@ class VectorTarget {
   double left_weight_ = 0.0;
 };
 
-// Outputs of which a row has few: one class, or several labels with 1 each, or with values of their own.
+// Outputs of which a row has few: one class, or several labels with the value 1 or with given values.
 struct LabelsView {
   std::span<const std::uint64_t> starts;  // of each row's labels, and their end; empty: one label a row
   std::span<const std::uint32_t> labels;

@@ -234,7 +234,7 @@ Structure TreeBuilder<Target>::build(std::vector<row_t> rows, Target target, std
 template <typename Target>
 typename TreeBuilder<Target>::Found TreeBuilder<Target>::find_cut(std::span<const row_t> rows, Target& target,
                                                                   RandomStream random) {
-  // Where so many draws were in vain, all features that are left are looked at once: children inherit what is found.
+  // After this many draws in vain all remaining features are checked at once: children inherit what is found.
   const std::size_t most_in_vain = std::size_t{2} * params_.max_features + 64;
   const std::size_t numbers_a_feature = params_.splitter == Splitter::random ? 2 : 1;  // with that of its threshold
   bool has_listed = false;

@@ -56,7 +56,7 @@ class NodeFeatures {
   feature_t first_constant_ = 0, n_constant_ = 0, n_drawn_ = 0;
 };
 
-// Values of a feature in the rows of a node. Where most features are looked at, the values of a subtree of few rows are
+// Values of a feature in the rows of a node. Where most features are considered, the values of a subtree of few rows are
 // copied side by side, each column when it is first asked for: everything further down then happens in the cache.
 class NodeValues {
  public:

@@ -5,7 +5,7 @@
 #include <bit>
 #include <utility>
 
-#include "forest/take_turns.hpp"
+#include "forest/interleaved_walks.hpp"
 
 namespace mtboost {
 namespace {
@@ -92,7 +92,7 @@ std::optional<ZeroPaths> ZeroPaths::if_they_pay(std::span<const DecisionTree> tr
   std::size_t n_nodes = 0;
   for (const DecisionTree& tree : trees) n_nodes += tree.nodes.size();
   if (n_nodes > kLeaf / 2 || n_features > kLeaf) return std::nullopt;  // more than there are numbers for
-  // So few rows are down before this has looked at the nodes.
+  // With so few rows the walks end before this loop has read the nodes.
   if (16 * table.n_rows() * trees.size() < n_nodes + n_features) return std::nullopt;
   const auto shares = shares_with_value(table, n_features);
   double n_steps = 0.0, n_left = 0.0;  // of a row: all, and those that remain
@@ -144,7 +144,7 @@ std::vector<node_t> ZeroPaths::find_leaves(const SparseTable& table, std::span<c
       walk.node = nodes_[first_[walk.tree] + static_cast<std::size_t>(walk.at)];
       return false;
     };
-    take_turns(trees_.size(), start, step);
+    interleave_walks(trees_.size(), start, step);
     for (const std::uint32_t place : turns) stops[place / 64] &= ~bit(place);
     for (std::size_t k = first; k < last; ++k) values[table.indices[k]] = table.absent;
     turns.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of gradients and hessians per slot (feature and bin) of one node, and the loop that fills them. Tasks with many
-// rows in the node get a layer of their own beside the pooled sums: rows lie grouped by task, so that it costs no second
+// rows in the node get a separate layer beside the pooled sums: rows lie grouped by task, so that it costs no second
 // pass.
 // Always holds: a slot receives its rows in ascending order, on whichever thread, so that the sums have the same bits
 // for any number of threads, and the bits of XGBoost's histogram. Naive twin: tests/oracle/naive.py.

@@ -20,7 +20,7 @@ bool is_finite(const GradientPair& pair) noexcept {
   return std::isfinite(pair.gradient) && std::isfinite(pair.hessian);
 }
 
-// Without early exit, so that the compiler can look at many pairs at once; a block has just been written to cache.
+// Without early exit, so that the compiler can check many pairs at once; a block has just been written to cache.
 bool all_finite(std::span<const GradientPair> pairs) noexcept {
   bool all = true;
   for (const GradientPair& pair : pairs) all &= is_finite(pair);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An elementwise loss whose second derivative is 0 almost everywhere. The weight stands in for it while the tree grows,
+// An elementwise loss whose second derivative is 0 almost everywhere. The weight replaces it while the tree grows,
 // and the leaves are then set to what minimises the loss: a percentile of the residuals label - margin. Its formula has,
 // besides what ElementwiseLoss needs,
 //   counts(weight)                                     whether a row of this weight takes part

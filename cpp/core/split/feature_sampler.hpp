@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which features a node may use: XGBoost's colsample_bytree, _bylevel and _bynode, each drawn from the one before,
 // optionally with feature weights, narrowed by interaction constraints.
-// The law is XGBoost's (without replacement, max(1, ⌊fraction · n⌋) features); the draws are not: its stream depends on
-// the C++ library it was built with. A draw here depends on (seed, tree, level or node) alone.
+// The distribution is XGBoost's (without replacement, max(1, ⌊fraction · n⌋) features); the draws are not: its stream
+// depends on the C++ library it was built with. A draw here depends on (seed, tree, level or node) alone.
 #pragma once
 
 #include <cstdint>

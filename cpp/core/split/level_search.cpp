@@ -27,7 +27,7 @@ LevelSearch::LevelSearch(const BinnedMatrix& matrix, SplitFinder::MakeScan make_
 std::vector<Split> LevelSearch::find(std::span<const NodeToSplit> nodes, ThreadPool& pool) {
   const auto features = features_of(nodes);
   std::vector<Found> found(features.size());
-  // A few runs for each thread: small ones balance, but each has a scan of its own.
+  // A few runs for each thread: small ones balance the load, but each needs a separate scan.
   const std::size_t n_runs = std::min(features.size(), 4 * static_cast<std::size_t>(pool.n_threads()));
   pool.parallel_for(n_runs, [&](std::size_t run) {
     const auto scan = make_scan_();
@@ -61,15 +61,15 @@ LevelSearch::Found LevelSearch::search(feature_t feature, std::span<const NodeTo
   FeatureScan::Gains gains{std::vector<double>(n_positions), std::vector<double>(n_positions)};
   for (const NodeToSplit& node : nodes)
     if (may_use(node, feature)) scan.add_gains(feature, node.bins(matrix_, feature), node.sums, gains);
-  const auto look_at = [&](double gain, bin_t position, bool default_left) {
+  const auto consider = [&](double gain, bin_t position, bool default_left) {
     if (gain <= 0.0) return;
     const double own = rank(gain, noise.after(position));
     if (own > best.rank) best = {own, gain, position, default_left};
   };
   // In the order of XGBoost's scan, whose first one wins among equals.
-  for (bin_t position = 0; position < n_positions; ++position) look_at(gains.missing_right[position], position, false);
+  for (bin_t position = 0; position < n_positions; ++position) consider(gains.missing_right[position], position, false);
   for (bin_t position = static_cast<bin_t>(n_positions); position-- > 0;)
-    look_at(gains.missing_left[position], position, true);
+    consider(gains.missing_left[position], position, true);
   return best;
 }
 

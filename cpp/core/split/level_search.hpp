@@ -2,8 +2,8 @@
 // The cut that all nodes of a level share in a symmetric tree: the one with the largest gain s, summed over the nodes that
 // admit it. A node that does not, because it would gain nothing or a side would be too small, stays whole.
 // With noise it is the one with the largest sqrt(T + s) + noise, where T is what the levels above have gained and each
-// cut that gains has noise of its own: chance decides among cuts that are nearly as good, and only among these.
-// Of a category, all nodes share the feature only: each divides its values by weights of its own, as its library does.
+// cut that gains has independent noise: chance decides among cuts that are nearly as good, and only among these.
+// Of a category, all nodes share the feature only: each splits its values by its own leaf weights, as the library does.
 #pragma once
 
 #include <cstddef>

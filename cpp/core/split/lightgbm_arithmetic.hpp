@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leaf weight and gain of a side of a cut in the arithmetic of LightGBM: double throughout, hessians that carry an ε, and
-// rows estimated from hessians. docs/lightgbm_arithmetic.md tells the rules; operations may not change their order.
+// rows estimated from hessians. docs/lightgbm_arithmetic.md lists the rules; operations may not change their order.
 // Naive twin: tests/oracle/naive_lightgbm.py.
 #pragma once
 

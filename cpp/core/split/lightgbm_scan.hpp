@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists the cuts of one feature in one node as LightGBM does, with the gain of the pooled sums. docs/lightgbm_arithmetic.md
-// sections 4 and 5 are the rules; slots are told from LightGBM's bins by LightgbmBins.
+// sections 4 and 5 are the rules; LightgbmBins maps slots to LightGBM's bins.
 //   ordered:   bins added up from the right, missing left; then, if there may be missing values, from the left, missing
 //              right
 //   partition: categories sorted by weight, the lowest left; then the highest left

@@ -18,7 +18,7 @@ std::vector<PresentTask> present_tasks(const NodeToSplit& node, const TaskRows& 
 }
 
 // Those with a layer first: they cost least. Then small ones first.
-bool is_looked_at_before(const PresentTask& a, const PresentTask& b) noexcept {
+bool is_known_before(const PresentTask& a, const PresentTask& b) noexcept {
   if (a.layer.empty() != b.layer.empty()) return !a.layer.empty();
   return a.rows.size() < b.rows.size();
 }
@@ -66,7 +66,7 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
   if (score.needs_every_task_gain()) {
     stages_ = {tasks_.size()};
   } else {
-    std::stable_sort(tasks_.begin(), tasks_.end(), is_looked_at_before);
+    std::stable_sort(tasks_.begin(), tasks_.end(), is_known_before);
     stages_ = make_stages(tasks_);
   }
   for (PresentTask& task : tasks_) {
@@ -74,7 +74,7 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
     task.gradients = own_gradients.first(task.rows.size());
     own_gradients = own_gradients.subspan(task.rows.size());
   }
-  look_at(*std::ranges::min_element(by_feature, is_better), gradients, scratch);
+  score_first(*std::ranges::min_element(by_feature, is_better), gradients, scratch);
   for (const Split& split : by_feature)
     if (split.is_found()) put_back({bound(split.gain, {}, 0), split.cut.feature, 0, {}, {}, {}});
 }
@@ -101,7 +101,7 @@ bool ScoreSearch::step(SplitScratch& scratch) {
 
 // The cut with the most gain tends to score high, and the sooner a high score is known, the more cuts can be dropped. It
 // is scored again with the others of its feature, a rounding error apart: hence a little less than its score.
-void ScoreSearch::look_at(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch) {
+void ScoreSearch::score_first(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch) {
   std::vector<Candidate> cuts;
   scratch.scan->list_cuts(split.cut.feature, node_.bins(matrix_, split.cut.feature), node_.sums, cuts);
   const Candidate candidate{split.gain, split.order, split.cut, split.left, split.right, split.n_left};

@@ -83,7 +83,7 @@ class ScoreSearch {
 
   bool take_branch(Branch& branch /* OUT */);
   void put_back(Branch branch);
-  void look_at(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch);
+  void score_first(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch);
   void list_cuts(Branch& branch, SplitScratch& scratch) const;
   void learn_stage(Branch& branch, SplitScratch& scratch) const;
   void drop_cuts(Branch& branch) const;
@@ -99,7 +99,7 @@ class ScoreSearch {
   const BinnedMatrix& matrix_;
   const NodeToSplit& node_;
   const SplitScore& score_;
-  std::vector<PresentTask> tasks_;   // in the order in which they are looked at
+  std::vector<PresentTask> tasks_;   // in the order in which their gains are computed
   std::vector<std::size_t> stages_;  // how many tasks are known after each
 
   mutable std::mutex mutex_;

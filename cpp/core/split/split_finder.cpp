@@ -94,7 +94,7 @@ void SplitFinder::best_by_score(std::span<const NodeToSplit> nodes, std::span<co
                                                    own_gradients, *scratch);
     scratches_->give_back(std::move(scratch));
   });
-  // Each thread begins at nodes of its own and helps with those of the others in the end.
+  // Each thread begins with different nodes and helps with those of the others in the end.
   const auto n_threads = static_cast<std::size_t>(pool.n_threads());
   pool.parallel_for(n_threads, [&](std::size_t thread) {
     auto scratch = scratches_->take();

@@ -3,7 +3,7 @@
 // s is the gain of the pooled sums, s^t the gain of task t's own rows in the node; T counts the tasks present there.
 //
 // To add a score, derive from SplitScore. Most need only sums over tasks (TaskGainSums): override score(), and
-// upper_bound() if S can be bounded before all tasks are looked at, because the finder then skips most of the work.
+// upper_bound() if S can be bounded before all task gains are known, because the finder then skips most of the work.
 // A score of the whole vector overrides needs_every_task_gain() and scores() instead (CallableScore does).
 // Naive twins: tests/oracle/naive.py.
 #pragma once

@@ -3,9 +3,9 @@
 // table has a column of task codes for them, a category. The library's own search of categories sorts the tasks by leaf
 // weight and tries every prefix; what is added here is the price.
 //
-// Of so many divisions the best one gains even if all tasks are alike: then each G_t has the variance σ² H_t, and with T
-// tasks the expected gain is about σ² (1 + (T − 2) 2/π). T = 2 has one contrast, a χ² of one degree of freedom; of
-// many tasks half go each way, and each adds the squared mean 2/π of a half normal. So a task split has
+// Among this many candidate splits the best one gains even if all tasks are alike: then each G_t has the variance σ² H_t,
+// and with T tasks the expected gain is about σ² (1 + (T − 2) 2/π). T = 2 has one contrast, a χ² of one degree of
+// freedom; of many tasks half go each way, and each adds the squared mean 2/π of a half normal. So a task split has
 //   S = s − c σ² (1 + (T − 2) 2/π)
 // and is admitted only if S > 0. Naive twins: tests/oracle/naive_task_splits.py.
 #pragma once

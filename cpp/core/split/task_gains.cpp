@@ -185,7 +185,7 @@ void TaskGains::sum_dense_rows(const PresentTask& task) {
   list_filled();
 }
 
-// So few that their segments are sorted as they come, without a look at all flags.
+// With few rows the segments are sorted as they come, without reading all flags.
 template <typename Bin>
 void TaskGains::list_few_rows(const PresentTask& task) {
   const BinsOfRows<Bin> bins(matrix_.column(feature_));
@@ -251,7 +251,7 @@ void TaskGains::sum_rows(const PresentTask& task) {
 // As sum_rows, but the heavy segment gets what the rows outside of it leave.
 template <typename Bin>
 void TaskGains::sum_light_rows(const PresentTask& task) {
-  constexpr std::size_t kBlock = 16;  // rows looked at together where they are neighbours
+  constexpr std::size_t kBlock = 16;  // rows read together where they are neighbours
   const std::span<const row_t> rows = task.rows;
   const BinsOfRows<Bin> bins(matrix_.column(feature_));
   const auto n_heavy_bins = static_cast<Bin>(heavy_end_ - heavy_begin_);

@@ -35,7 +35,7 @@ class TaskGains {
  public:
   TaskGains(const BinnedMatrix& matrix, const FreeGain& free_gain) : matrix_(matrix), free_gain_(free_gain) {}
 
-  // The first look at a node: gathers the gradients of its tasks, adds them up, and returns the sums over tasks for one
+  // First step of a node: gathers the gradients of its tasks, adds them up, and returns the sums over tasks for one
   // cut, which needs no visit more. gradients: of all stored rows.
   TaskGainSums first_sums(std::span<PresentTask> tasks /* OUT: gradients, sums, gain */,
                           std::span<const GradientPair> gradients, const Candidate& cut,

@@ -405,9 +405,9 @@ class BaseBoosting(TableEstimator):
     def booster(self, output: int | None = None) -> xgboost.Booster:
         """The model as XGBoost's own, which predicts without mtboost.
 
-        Its margins are those of the model to the bit, after each round (``iteration_range``) too,
-        and its predictions those of :meth:`predict`, of a classifier of ``predict_proba``, up to
-        rounding; of two classes, the probability of the second one.
+        Its margins are bitwise identical to those of the model, after each round
+        (``iteration_range``) too, and its predictions those of :meth:`predict`, of a classifier of
+        ``predict_proba``, up to rounding; of two classes, the probability of the second one.
 
         Parameters
         ----------

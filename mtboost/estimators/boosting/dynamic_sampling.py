@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mtboost import _core
-from mtboost.estimators.boosting.rounds import Together
+from mtboost.estimators.boosting.rounds import JointEngine
 from mtboost.estimators.boosting.tree_importances import ImportanceType, as_shares, tree_importances
 from mtboost.trees.feature_weights import FloatArray, read_importances, with_floor
 
@@ -24,7 +24,7 @@ def as_plain(prior: Any) -> dict[str, float] | list[float] | None:
     return numbers.tolist() if names is None else dict(zip(names, numbers.tolist(), strict=True))
 
 
-class DynamicSampling(Together):
+class DynamicSampling(JointEngine):
     """Draws features by the prior and by the importances of the trees so far.
 
     The prior counts as `PRIOR_TREES` trees: after c of them the weights are

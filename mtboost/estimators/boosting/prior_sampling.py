@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boosting whose trees look for cuts where a prior expects them (eruhimov2007)."""
+"""Boosting whose trees search for splits where a prior expects them (eruhimov2007)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mtboost.estimators.boosting.base import BaseBoosting, Floats
 from mtboost.estimators.boosting.classifier import BoostingClassifier
 from mtboost.estimators.boosting.dynamic_sampling import DynamicSampling, as_plain
 from mtboost.estimators.boosting.regressor import BoostingRegressor
-from mtboost.estimators.boosting.rounds import Engine, Margins, Together
+from mtboost.estimators.boosting.rounds import Engine, JointEngine, Margins
 from mtboost.estimators.boosting.tree_importances import (
     ImportanceType,
     as_shares,
@@ -72,7 +72,7 @@ class BasePriorSampling(BaseBoosting):
     ) -> Engine:
         engine = start(loss, labels, weights)
         if not self.dynamic:
-            return Together(engine)
+            return JointEngine(engine)
         return DynamicSampling(engine, self.prior_, float(self.floor), self.importance_type)
 
     @property

@@ -16,7 +16,7 @@ from mtboost.errors import ParameterError
 from mtboost.estimators.boosting.base import BaseBoosting, for_core
 from mtboost.estimators.boosting.classifier import BoostingClassifier
 from mtboost.estimators.boosting.regressor import BoostingRegressor
-from mtboost.estimators.boosting.rounds import Apart, Engine, Margins, Together
+from mtboost.estimators.boosting.rounds import Engine, JointEngine, Margins, SeparateEngines
 from mtboost.estimators.tree_parameters import MaxFeatures, features_per_node
 from mtboost.trees.projections import (
     NComponents,
@@ -87,13 +87,14 @@ class BaseProjectedBoosting(BaseBoosting):
         if self.strategy != "single-target":
             projection = self._projection(loss, labels, weights, n_threads)
             relabels = self.strategy != "gbrt-rpo"
-            return Together(start(loss, labels, weights, relabels=relabels, projection=projection))
+            engine = start(loss, labels, weights, relabels=relabels, projection=projection)
+            return JointEngine(engine)
         counts = _label_counts(labels, weights)
         engines = [
             start(self._loss(1), labels[:, [output]], _column(weights, output), model=output)
             for output in range(loss.n_outputs)
         ]
-        return Apart(engines, counts / counts.sum())
+        return SeparateEngines(engines, counts / counts.sum())
 
     def _projection(
         self, loss: _core.OutputLoss, labels: Margins, weights: Margins | None, n_threads: int
@@ -118,7 +119,7 @@ class BaseProjectedBoosting(BaseBoosting):
         )
 
     def _residual_kind(self) -> str | None:
-        """The core's name of a projection that looks at the residuals of each round."""
+        """The core's name of a projection that is computed from the residuals of each round."""
         return _OF_RESIDUALS.get(self.projection) if isinstance(self.projection, str) else None
 
 

@@ -20,7 +20,7 @@ Margins = npt.NDArray[np.float32]
 
 
 class Engine(Protocol):
-    """What grows trees: for all outputs together, or for each by itself."""
+    """Trainer of trees, for all outputs jointly or for each separately."""
 
     def update(self, *, n_threads: int) -> None: ...
     def mean_loss(self) -> float: ...
@@ -28,7 +28,7 @@ class Engine(Protocol):
     def models(self) -> Sequence[_core.BoostedModel]: ...
 
 
-class Together:
+class JointEngine:
     """One engine for all outputs."""
 
     def __init__(self, engine: _core.ProjectedBoosting) -> None:
@@ -45,14 +45,14 @@ class Together:
         return [self._engine.model]
 
 
-class Apart:
-    """One engine an output, none of which knows the others (binary relevance).
+class SeparateEngines:
+    """One independent engine for each output (binary relevance).
 
     Parameters
     ----------
     engines : sequence of _core.ProjectedBoosting
     shares : ndarray of shape (n_outputs,)
-        The part of the weight of known labels that is each output's.
+        Share of each output in the weight of the known labels.
     """
 
     def __init__(
@@ -93,19 +93,19 @@ def predict_margins(
 
 @dataclass
 class Validation:
-    """Rows that tell how good a round is.
+    """Validation rows, and the score of each round on them.
 
     Attributes
     ----------
     table : what the core reads
     score : callable
-        Takes margins to a number, of which more is better.
+        Function of the margins; greater is better.
     early_stopping_rounds : int, optional
         Rounds without a better score after which training ends.
     scores : list of float
         After each round.
     best_round : int
-        Trees of the best score so far, the first of equal ones.
+        Number of trees at the best score so far, the first of equal ones.
     """
 
     table: CoreTable
@@ -118,8 +118,8 @@ class Validation:
     _margins: list[Margins] | None = None
     _n_seen: int = 0
 
-    def look_at(self, models: Sequence[_core.BoostedModel], *, n_threads: int) -> bool:
-        """Score the newest round; whether training goes on."""
+    def add_round(self, models: Sequence[_core.BoostedModel], *, n_threads: int) -> bool:
+        """Score the newest round; return whether training continues."""
         n_trees = models[0].n_trees
         self._margins = predict_margins(
             models,
@@ -139,7 +139,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Round:
-    """What a callback is told.
+    """Argument of a callback.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class Round:
     train_loss : float
         Mean loss of the known labels of the rows that are trained on.
     validation_score : float or None
-        More is better; of ``"loss"`` it is the negative loss.
+        Greater is better; of ``"loss"`` it is the negative loss.
     """
 
     number: int
@@ -178,14 +178,14 @@ def run_rounds(
             )
         goes_on, score = True, None
         if validation is not None:
-            goes_on = validation.look_at(engine.models, n_threads=n_threads)
+            goes_on = validation.add_round(engine.models, n_threads=n_threads)
             score = validation.scores[-1]
-        told = Round(engine.models[0].n_trees, losses[-1], score)
-        answers = [callback(told) for callback in callbacks]  # all are told
+        current = Round(engine.models[0].n_trees, losses[-1], score)
+        answers = [callback(current) for callback in callbacks]  # call all of them
         goes_on &= not any(answer is True for answer in answers)
         if verbose and (number % verbose == 0 or number == n_rounds or not goes_on):
             shown = "" if score is None else f"\tvalidation score: {score:.5f}"
-            print(f"[{told.number}]\ttraining loss: {told.train_loss:.5f}{shown}")
+            print(f"[{current.number}]\ttraining loss: {current.train_loss:.5f}{shown}")
         if not goes_on:
             break
     return losses

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much each feature tells, by the cuts of the trees (eruhimov2007, eq. 1 and 2)."""
+"""Importance of each feature, from the splits of the trees (eruhimov2007, eq. 1 and 2)."""
 
 from __future__ import annotations
 

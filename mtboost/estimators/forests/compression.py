@@ -83,8 +83,8 @@ def compress(
         Folds, as in :func:`sklearn.model_selection.cross_validate`. A number shuffles the rows, and
         keeps the classes' shares for a classifier of one column.
     max_steps : int >= 1, default=10_000
-        Longest path that cross-validation looks at. A path ends earlier where no step of its length
-        would lower the training error.
+        Longest path that cross-validation evaluates. A path ends earlier where no step of its
+        length would lower the training error.
     random_state : int, RandomState instance or None, default=None
         Shuffles the folds, and seeds their forests if the forest itself has no seed.
     n_jobs : int, optional

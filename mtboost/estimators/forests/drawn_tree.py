@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multi-task decision trees to look at: as lines of text, and as a graph for Graphviz."""
+"""Drawings of multi-task decision trees: lines of text, and graphs for Graphviz."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def feature_names(names: Sequence[Any] | None, n_features: int, task: int | None
 
 
 def importances(tree: _core.MTDecisionTree, n_features: int) -> npt.NDArray[np.float64]:
-    """Part of each feature in the bits that the cuts of a tree tell; zeros if there is no cut."""
+    """Share of each feature in the information gain of a tree; zeros without a split."""
     arrays = tree.arrays()
     cuts = arrays["left"] >= 0
     bits = np.bincount(arrays["feature"][cuts], arrays["gains"][cuts], minlength=n_features)

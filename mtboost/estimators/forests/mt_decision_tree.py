@@ -437,7 +437,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
 
     @property
     def feature_importances_(self) -> Floats:
-        """Part of each column of `X` in the bits that the cuts tell; they sum to 1.
+        """Share of each column of `X` in the information gain of all splits; they sum to 1.
 
         Shape (n_features_in_,). A cut counts with the weight of its rows; all 0 if there is none.
         """

@@ -315,7 +315,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
             encoder = LabelEncoder().fit(y)
             self.classes_ = encoder.classes_
             labels = {"labels": encoder.transform(y).astype(np.uint32)}
-            y = OneHotEncoder().fit_transform(y[:, np.newaxis])  # for projections that look at y
+            y = OneHotEncoder().fit_transform(y[:, np.newaxis])  # for projections computed from y
         n_labels = len(self.classes_)
         return {**labels, "n_labels": n_labels, "projection": self._projection_of(y, n_labels)}
 

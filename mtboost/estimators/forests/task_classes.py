@@ -61,7 +61,7 @@ class TaskClasses:
         return classes, numbers.astype(np.uint32)
 
     def fits(self, n_tasks: int) -> bool:
-        """Whether each of so many tasks has classes, and every class a label."""
+        """Whether each of `n_tasks` tasks has classes, and every class a label."""
         starts, columns = self.starts, self.columns
         return (
             self.union.ndim == columns.ndim == 1

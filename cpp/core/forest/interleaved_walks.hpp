@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several walks from roots to leaves at a time: while one waits for its next node, the others go on.
+// Interleaves several walks from roots to leaves: while one waits for its next node, the others proceed.
 #pragma once
 
 #include <array>
@@ -7,10 +7,10 @@
 
 namespace mtboost {
 
-// Makes walks start(0), ..., start(n - 1), each step by step(walk) until that says true: the walk has ended. It may be
-// called again then, and says so again.
+// Runs the walks start(0), ..., start(n - 1). step(walk) advances a walk and returns true once it has ended.
+// It may be called again for an ended walk and returns true again.
 template <typename Start, typename Step>
-void take_turns(std::size_t n, const Start& start, const Step& step) {
+void interleave_walks(std::size_t n, const Start& start, const Step& step) {
   std::array<decltype(start(n)), 8> walks;
   std::size_t next = 0;
   if (n >= walks.size()) {
