@@ -548,7 +548,7 @@ def test_ctrl_c_before_any_line_of_the_thread_that_waits_ends_the_wait(number):
         finally:
             sys.settrace(None)
 
-    # In a thread of its own, so that a wait that does not end fails this test alone.
+    # In a separate thread, so that an endless wait fails this test alone.
     caller = threading.Thread(target=call, daemon=True)
     caller.start()
     caller.join(timeout=20)
