@@ -3,7 +3,7 @@
 
 LightGBM's model file is text, and a model is assembled around a *frame*: the document of a booster
 that LightGBM itself made (objective, names, ranges, parameters of that very version), whose trees
-are replaced. A model has no start score of its own; LightGBM adds it to the leaves of the first
+are replaced. A model has no separate start score; LightGBM adds it to the leaves of the first
 tree. Rules that LightGBM does not check but relies on: node i is the i-th split, its left child
 keeps the leaf's number, its right child gets the next one, and child -1 - i is leaf i.
 """
@@ -490,7 +490,7 @@ def combined(
 def _union_of_features(
     first: Document, second: Document, categories: Mapping[str, list[Any]] | None
 ) -> tuple[Document, Array]:
-    """Frame over both feature sets, and where each feature of `first` stands in it."""
+    """Frame over both feature sets, and the position of each feature of `first`."""
     names, own_names = feature_names(first), feature_names(second)
     if _are_given(names) != _are_given(own_names):
         raise DataError(
@@ -562,8 +562,8 @@ def _category_labels(document: Document) -> dict[str, list[Any]]:
         max(map(int, codes[name].split(":"))) >= len(categories) for name, categories in pairs
     ):
         raise DataError(
-            f"The {len(labels)} category columns of a training frame cannot be told from its "
-            f"other columns (categorical in the model: {', '.join(codes) or 'none'}): train both "
+            f"The {len(labels)} category columns of a training frame cannot be distinguished from "
+            f"its other columns (categorical in the model: {', '.join(codes) or 'none'}): train both "
             "boosters on the same columns in the same order, or with categories that are neither "
             "ordered nor constant."
         )

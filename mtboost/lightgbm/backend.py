@@ -333,7 +333,7 @@ class LightgbmBackend(Backend):
         stop.order = AFTER_QUITTING  # type: ignore[attr-defined]  # how LightGBM orders callbacks
         return stop
 
-    def nothing(self, table: Table, params: Params) -> lightgbm.Booster:
+    def empty_booster(self, table: Table, params: Params) -> lightgbm.Booster:
         row = dataset(
             table.take(np.zeros(1, np.int64)),
             label=np.ones(1, np.float32),
@@ -529,7 +529,7 @@ def _lists(
 
 
 def _groups(interactions: Any, argument: str) -> list[list[int]]:
-    """Interaction constraints; a text has each group in brackets of its own."""
+    """Interaction constraints; in a text each group is in brackets."""
     try:
         if isinstance(interactions, str):
             texts = re.findall(r"\[([^\[\]]*)\]", interactions)

@@ -606,7 +606,7 @@ def take_over(
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
     growth = Growth(booster, tasks=tasks, options=options, task_column=task_column)
     with uninterrupted():  # two owners of a handle would both free what it refers to
-        # The stock booster lives on as an object of its own with the same state.
+        # The stock booster lives on as a separate object with the same state.
         growth.stock = object.__new__(lightgbm.Booster)
         growth.stock.__dict__.update(booster.__dict__)
         del booster.__dict__["_handle"]

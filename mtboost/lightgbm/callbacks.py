@@ -26,8 +26,8 @@ class TaskSplit(BaseTaskSplit):
 
     The loop, bins, metrics, early stopping and printing stay LightGBM's, and the result is an
     ordinary ``lightgbm.Booster``. With ``split_score="plain"`` it equals that of stock training
-    with one thread bit for bit, bags and sampled columns of trees included (of nodes the law of the
-    draws is LightGBM's, the draws are not).
+    with one thread bit for bit, bags and sampled columns of trees included (of nodes the
+    distribution of the draws is LightGBM's, the draws are not).
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class TaskSplit(BaseTaskSplit):
         Weight of the variance in ``split_score="variance"``.
     pooling : float or "auto", optional
         κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
-        value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
+        task-specific value in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
         goes by how much the tasks differ in the first tree, and without it all tasks have the
         pooled values. The booster of the training then holds the
         pooled values, and :meth:`booster` gives that of a task.
@@ -129,7 +129,7 @@ class TaskSplit(BaseTaskSplit):
         )
         known = [(data, TaskSet.from_labels(labels, len(labels))) for data, labels in pairs]
         super().__init__(task, options, task_column, known)
-        # Before any other callback looks at the booster. lightgbm.train sets what it does not find
+        # Before any other callback reads the booster. lightgbm.train sets what it does not find
         # in the instance.
         self.order = -1_000_000
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What mtboost relies on in the installed LightGBM, in one place.
 
-Every use of an undocumented behaviour stands in this file or says here which file holds it:
+Every use of an undocumented behaviour is in this file or listed here with its file:
 
 * A model text lists all training parameters after LightGBM has resolved aliases and defaults, also
   during training (:func:`read_parameters`), numbers with six digits. All digits are in
@@ -433,7 +433,7 @@ def known_parameters() -> frozenset[str]:
 
 
 def rows_of_subset(data: lightgbm.Dataset, n_rows: int) -> npt.NDArray[np.integer[Any]] | None:
-    """Which of so many rows a subset of a data set has, such as a fold of ``lightgbm.cv``."""
+    """Return the rows of a data set that a subset of it has, such as a fold of ``lightgbm.cv``."""
     used = data.used_indices
     if used is None or data.num_data() == n_rows or max(used) >= n_rows:
         return None

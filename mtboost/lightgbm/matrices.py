@@ -17,7 +17,7 @@ from mtboost.trees.task_column import AddedColumns, names_of_added
 
 # Characters that LightGBM refuses in names, and two that would end the line they are written in.
 _FORBIDDEN = set('[]{}":,\n\r')
-# One thread visits so many pairs of a row and a round in about a millisecond.
+# Pairs of a row and a round that one thread visits in about a millisecond.
 _SERIAL_VISITS = 100_000
 
 

@@ -85,7 +85,7 @@ class ProjectedObjective(BaseProjectedObjective):
         Multiplies the weights of the data set; 0 is as good as an unknown label.
     valid_labels : mapping of str to array-like of shape (n_valid_rows, n_outputs), optional
         Labels of validation sets by their names (LightGBM's default: ``"valid_0"``, ...), for the
-        mean loss over known labels, which stands in for LightGBM's metrics.
+        mean loss over known labels, which replaces LightGBM's metrics.
     projection : str, array-like of shape (1, n_outputs) or None, default="gaussian"
         ``"gaussian"``, ``"rademacher"`` (±1), ``"achlioptas"`` (two thirds zeros), ``"sparse"``
         (a part 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (one of the outputs) or ``"pca"``
@@ -184,7 +184,7 @@ class ProjectedObjective(BaseProjectedObjective):
         }
         self._objective = "regression"
         self._n_trees_after: list[int] = []
-        # Before any other callback looks at the booster, but TaskSplit, to be seen beside it.
+        # Before any other callback reads the booster, except TaskSplit, which is refused beside it.
         # lightgbm.train sets what it does not find in the instance.
         self.order = -999_999
 
@@ -343,7 +343,7 @@ class ProjectedModel:
                 f"output={output} does not exist: outputs are 0 to {self.n_outputs - 1}."
             )
         starts = np.zeros(len(self.rho))
-        starts[0] = self.start[output]  # a model has no start of its own: it is in the first tree
+        starts[0] = self.start[output]  # the start of a model is in its first tree
         texts = [
             assemble.tree_text(
                 replace(

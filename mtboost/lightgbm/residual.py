@@ -98,7 +98,7 @@ def residual_margin(
 def margins_of_rounds(
     booster: lightgbm.Booster, table: Table, rounds: npt.NDArray[np.integer[Any]]
 ) -> npt.NDArray[np.float64]:
-    """Margins of each row after so many rounds, shape (n_rows, n_outputs)."""
+    """Return the margins of each row after its number of rounds, shape (n_rows, n_outputs)."""
     margins = np.zeros((table.n_rows, booster.num_model_per_iteration()))
     for end in np.unique(rounds[rounds > 0]).tolist():
         rows = np.flatnonzero(rounds == end)

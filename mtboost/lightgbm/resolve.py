@@ -23,7 +23,7 @@ def resolve_task(document: Document, code: int | None) -> Document:
         The last column is a category; of a data frame, one whose dtype is ``category``.
     code : int or None
         The task's category; None is a task that is not known, which goes where missing values go:
-        right, as LightGBM sends tasks too rare for a bin of their own.
+        right, as LightGBM sends tasks too rare for a separate bin.
 
     Returns
     -------

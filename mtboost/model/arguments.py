@@ -66,7 +66,7 @@ def common_parameters(
         if starts:
             raise ParameterError(
                 f"params has {starts[0]!r}, but with an objective for each task each starts from a "
-                "constant of its own: leave it out, or give rows their base_margin."
+                "constant: leave it out, or give rows their base_margin."
             )
     if is_multiclass(objective) and "num_class" not in settings:
         settings["num_class"] = _count_classes(labels)
@@ -177,7 +177,7 @@ def task_splits_of(
         if isinstance(objective, Mapping):
             raise ParameterError(
                 "task_splits='descriptors' compares the labels of the tasks, and each task has an "
-                "objective of its own: pass True or a number, or one objective for all."
+                "objective: pass True or a number, or one objective for all."
             )
     else:
         price = check_number(

@@ -40,7 +40,7 @@ class CommonStage:
     task_columns : mapping of task name to Columns
         Columns of each task, which may lack some of the common ones.
     losses : mapping of task name to TaskLoss
-        Start and unit of the tasks, if each has an objective of its own; else empty.
+        Start and unit of the tasks, if each task has its objective; else empty.
     """
 
     trees: CommonTrees

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common model's trees: one booster, and where a task has leaf values of its own."""
+"""The common model's trees: one booster, and task-specific leaf values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mtboost.trees.pooled_leaves import PooledTrees, TaskValues, pool_leaves
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors
 
-# Rows are taken in blocks of so many leaf numbers.
+# Leaf numbers in a block of rows.
 _LEAVES_PER_BLOCK = 8_000_000
 
 
@@ -238,7 +238,7 @@ class CommonTrees:
         rounds: npt.NDArray[np.integer[Any]],
         base_margin: Margins | None,
     ) -> Margins:
-        """Margins of rows, each following the trees of its task up to a round of its own.
+        """Margins of rows, each following the trees of its task up to its round.
 
         Parameters
         ----------

@@ -135,7 +135,7 @@ def fit(
         See :func:`mtboost.make_split_score`.
     pooling : float or "auto", optional
         κ of partially pooled leaves, in units of the hessian (for squared error: rows). In each
-        leaf of the common model a task has a value of its own, H_t/(H_t + κ) of the way from that
+        leaf of the common model a task has its value, H_t/(H_t + κ) of the way from that
         of all tasks to the one that its H_t rows alone would have: 0 shares the structure of the
         trees only, ``"auto"`` goes by how much the tasks differ in the first tree, and infinity
         shares the values too (docs/pooling.md). By default infinity, or ``strategy="auto"``
@@ -163,8 +163,8 @@ def fit(
     early_stopping_rounds : int or None, default=20
         Rounds without improvement of its validation metric after which a task quits the common
         model, and a specific model ends. None leaves nothing to single tasks: all use
-        `num_boost_round` rounds of the common model and `specific_rounds` of their own, numbers to
-        be tuned for all tasks together. Better where a task has few validation rows, whose best
+        `num_boost_round` rounds of the common model and `specific_rounds` specific rounds, numbers
+        to be tuned for all tasks together. Better where a task has few validation rows, whose best
         round is mostly chance. Not with ``strategy="auto"``.
     min_delta : float, default=0.0
         Smaller improvements do not count. Not with ``strategy="auto"``.
@@ -218,7 +218,7 @@ def fit(
         the training, as ``optuna.TrialPruned``. ``strategy="auto"`` tells of the common model that
         it has chosen, on the training rows.
     verbose : bool or int, default=False
-        Print progress every so many rounds.
+        Print progress every `verbose` rounds.
     n_threads : int, optional
         By default the cores this process may use, or one for a small table.
     seed : int, default=0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How important features are to one fitted model, whichever library made it.
 
-Trees are told by what their objects have, so that neither scikit-learn nor LightGBM is imported.
+Models are recognised by their attributes, so that neither scikit-learn nor LightGBM is imported.
 """
 
 from __future__ import annotations

@@ -438,7 +438,7 @@ class MultiTaskModel:
             all would be enormous.
         UnsupportedError
             A booster of all tasks that the library has not: of LightGBM, of several classes, or of
-            tasks with objectives of their own.
+            tasks with different objectives.
         """
         if task is None:
             return self._booster_of_all()
@@ -449,7 +449,7 @@ class MultiTaskModel:
         if self.losses or self._stage.n_outputs > 1:
             why = "its tasks have several classes"
             if self.losses:
-                why = "each of its tasks has an objective of its own"
+                why = "its tasks have different objectives"
             raise UnsupportedError(
                 f"There is no booster of all tasks of this model, since {why}: name one, such as "
                 f"booster({self.tasks[0]!r})."
@@ -595,7 +595,7 @@ class MultiTaskModel:
         Gains, splits and covers are those of the task's :meth:`booster`, as in
         ``xgboost.Booster.get_score``. Gains and covers of common trees are of the rows of all
         tasks: where all tasks have the same trees, they say what matters to all of them. Where a
-        task has leaf values of its own, by pooling or by nodes that divide the tasks, gains are
+        task has its leaf values, by pooling or by nodes that divide the tasks, gains are
         computed from these: by how much its values differ on the two sides of a split. What the
         common rounds gain for all tasks can outweigh what specific rounds gain for one.
 
@@ -699,7 +699,7 @@ class MultiTaskModel:
             Columns ``rows``, ``valid_rows``, ``positives`` (classifiers), ``quit_round``,
             ``specific_rounds``, ``why_no_specific``, and the validation metric of ``common`` and
             ``final``, and of each baseline where ``fit(baselines=True)`` trained them. Where each
-            task has an objective of its own, ``objective`` and ``metric`` name them.
+            task has its objective, ``objective`` and ``metric`` name them.
         """
         try:
             import pandas as pd

@@ -41,7 +41,7 @@ class NewTask:
     columns : Columns
     report : TaskReport
     loss : TaskLoss, optional
-        Its start and unit, if each task has an objective of its own.
+        Its start and unit, if the tasks have different objectives.
     metric : str
     """
 

@@ -52,7 +52,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
     reports: Mapping[TaskName, TaskReport] = model["reports"]
     return {
         "backend": trees.backend.name,
-        # Keys of JSON are texts: what a task has of its own stands in its entry.
+        # Keys of JSON are texts: the values of a task are in its entry.
         "objective": None if losses else model["objective"],
         "metric": None if losses else model["metric"],
         "task_column": model["task_column"],

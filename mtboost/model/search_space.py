@@ -62,7 +62,7 @@ _DEFAULT_SPACE: dict[str, dict[str, Range]] = {
         "specific_max_leaves": (2, 64, "log"),
     },
 }
-# Of these, what strategy="auto" finds itself, or (the learning rate) has a default of its own for.
+# Of these, what strategy="auto" finds itself, or (the learning rate) has a different default for.
 _FOUND_BY_AUTO = {
     *("max_depth", "max_leaves", "learning_rate", "subsample", "split_score"),
     *("specific_max_depth", "specific_max_leaves"),

@@ -201,7 +201,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
-        """Parameters of trees with so many levels; None where `params` say how large trees are."""
+        """Return parameters of trees of this depth; None where `params` say how large trees are."""
 
     @abc.abstractmethod
     def with_sampling(self, params: Params, part: float) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class Backend(abc.ABC):
         """A callback that ends a training after the round in which something holds."""
 
     @abc.abstractmethod
-    def nothing(self, table: Table, params: Params) -> Any:
+    def empty_booster(self, table: Table, params: Params) -> Any:
         """A booster for the columns of a table that adds nothing."""
 
     @abc.abstractmethod
@@ -322,7 +322,7 @@ class Backend(abc.ABC):
         """The names of a booster's own columns."""
 
     def has_columns(self, booster: Any, columns: Columns, n_more: int = 0) -> bool:
-        """Whether a booster has these columns, and so many after them."""
+        """Return whether a booster has these columns, and `n_more` after them."""
         found = self.features_of(booster)
         is_as_wide = len(found) == columns.n + n_more
         return is_as_wide and found[: columns.n] == self.feature_names(columns)

@@ -167,7 +167,7 @@ class TaskGrowth:
         if self.pooled.pooling is not None and any(monotone_constraints):
             raise UnsupportedError(
                 "monotone_constraints hold for the pooled values of leaves only, and pooling gives "
-                "tasks values of their own: use one of the two."
+                "tasks different values: use one of the two."
             )
 
     def _rows_without_gradient(self) -> npt.NDArray[np.int64]:

@@ -59,7 +59,7 @@ class TaskValues:
         return cls(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0), 0.0)
 
     def check(self, n_nodes: int, n_tasks: int) -> None:
-        """Raise ModelFormatError unless they are those of a tree with so many nodes."""
+        """Raise ModelFormatError unless they are those of a tree with `n_nodes` nodes."""
         for name, places, n in (("leaf", self.leaf, n_nodes), ("task", self.task, n_tasks)):
             is_one = places.size == 0 or (places.min() >= 0 and places.max() < n)
             require(bool(is_one), f"task_values have a {name} that does not exist")

@@ -79,7 +79,7 @@ def check_projection(projection: Projection, n_components: NComponents) -> None:
 
 
 def count_components(n_components: NComponents, n_outputs: int) -> int:
-    """Components of so many outputs; some projections cannot have more than outputs."""
+    """Return the number of components; some projections cannot have more than outputs."""
     if isinstance(n_components, str) and n_components == "log":
         return max(1, round(math.log(n_outputs)))
     if is_integer(n_components):

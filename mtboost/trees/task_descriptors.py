@@ -7,7 +7,7 @@ order: tasks that are alike stay together. It is constant within a task, so that
 task needs it no more than a column of tasks.
 
 A task is described by its number of rows, by the means of its labels and its columns (Mundlak,
-1978), and by the covariances of its labels and its columns, which tell tasks apart that use a
+1978), and by the covariances of its labels and its columns, which distinguish tasks that use a
 column in different ways. Each mean or covariance is the mean of one value a row; it is shrunk
 towards the mean of all tasks by its sampling variance, and left out where tasks do not differ by
 more than chance.
@@ -42,7 +42,7 @@ _MOST_COLUMNS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A common column on a scale of its own: mean 0, standard deviation 1, missing values 0."""
+    """Return a common column, standardised: mean 0, standard deviation 1, missing values 0."""
 
     position: int
     mean: float
@@ -101,7 +101,7 @@ class Descriptor:
 class TaskDescriptors:
     """Columns that are constant within each task.
 
-    Trees look at order alone: the columns hold ranks, those of equal tasks equal, of tasks that
+    Trees depend on order only: the columns hold ranks, those of equal tasks equal, of tasks that
     took no part in training the place between two ranks.
 
     Attributes
@@ -110,7 +110,7 @@ class TaskDescriptors:
     values : ndarray of float64, shape (n_tasks + 1, n_descriptors)
         The last row is for tasks that are not known: the mean of the tasks' rows.
     n_trained : int
-        The first so many tasks took part in training.
+        Number of tasks, the first ones, that took part in training.
     """
 
     descriptors: tuple[Descriptor, ...]
@@ -123,7 +123,7 @@ class TaskDescriptors:
         return len(self.descriptors)
 
     def check(self, n_tasks: int) -> None:
-        """Raise ModelFormatError unless they describe so many tasks."""
+        """Raise ModelFormatError unless they describe `n_tasks` tasks."""
         values = self.values
         require(
             self.n > 0
@@ -177,7 +177,7 @@ def describe_tasks(
         Descriptors of each kind, those in which tasks differ most surely: means of columns, and
         covariances. 0 leaves the number of rows and the means of labels.
     has_classes : bool
-        Labels are numbers of classes: each class is a label of its own.
+        Labels are numbers of classes: each class is a separate label.
     """
     rows = _Rows(data.common, data.labels(), data.tasks.codes, data.tasks.n_tasks, data.weight)
     classes = np.unique(data.labels()).tolist() if has_classes else [None]

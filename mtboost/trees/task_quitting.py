@@ -105,7 +105,7 @@ class TaskWatch:
         prediction: npt.NDArray[np.floating],
         weight: npt.NDArray[Any] | None,
     ) -> None:
-        """Take down the metric of each task after so many rounds of the model."""
+        """Record the metric of each task after `n_rounds` rounds of the model."""
         assert self.metric is not None
         assert self._tasks is not None
         value = evaluate_by_task(

@@ -191,7 +191,7 @@ def start_margins(document: Document) -> npt.NDArray[np.float32]:
 def with_first_round(
     document: Document, values: npt.NDArray[np.float32], n_rounds: int
 ) -> xgboost.Booster:
-    """Booster of a round that adds a constant to each output, and so many of the document's."""
+    """Booster of a round with a constant for each output, and the first rounds."""
     n_features, n_outputs = _n_features(document), outputs_of(document)
     constants = [
         tree_document({**_EMPTY_TREE, "value": np.array([value])}, n_features=n_features)

@@ -56,7 +56,7 @@ from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
 
 _IMPORTANCES = ("gain", "total_gain", "weight", "cover", "total_cover")
-# One thread visits so many pairs of a row and a round in about a millisecond.
+# Pairs of a row and a round that one thread visits in about a millisecond.
 _SERIAL_VISITS = 100_000
 
 
@@ -188,7 +188,7 @@ class XgboostBackend(Backend):
         fraction = params.get("colsample_bynode", sampled_fraction(table.n_features))
         if fraction == 1 and table.n_features > 1:
             raise ParameterError(
-                "colsample_bynode=1 looks at all features in every node, so that a feature_prior "
+                "colsample_bynode=1 considers all features in every node, so that a feature_prior "
                 "changes nothing: leave it out for the root of their number, or set it below 1."
             )
         weights = sampling_weights(feature_shares(prior, table.feature_names, table.n_features))
@@ -299,7 +299,7 @@ class XgboostBackend(Backend):
     def stop_if(self, is_over: Callable[[], bool]) -> xgboost.callback.TrainingCallback:
         return _Stop(is_over)
 
-    def nothing(self, table: Table, params: Params) -> xgboost.Booster:
+    def empty_booster(self, table: Table, params: Params) -> xgboost.Booster:
         row = quantile_matrix(table.take(np.zeros(1, np.int64)), label=np.ones(1, np.float32))
         names = ("objective", "num_class", "nthread")
         own = {name: params[name] for name in names if name in params}

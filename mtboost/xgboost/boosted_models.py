@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core's boosting of many outputs as a genuine ``xgboost.Booster``.
 
-Margins keep their bits. The constants F₀ that the core starts from therefore stand in the leaves of
+Margins keep their bits. The constants F₀ that the core starts from are therefore in the leaves of
 the first tree, where 0 + (F₀ + v) is rounded as the core's F₀ + v. In ``base_score`` they would not
 survive: of a logistic objective it is a probability, whose log-odds differ in the last bits, and
 XGBoost 3.0 has one number for all outputs.

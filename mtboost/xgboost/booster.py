@@ -416,7 +416,7 @@ class GrowingBooster(xgboost.Booster):
     """
 
     def __init__(self, growth: Growth) -> None:
-        # Booster.__init__ would create a model of its own; everything lies in `growth`.
+        # Booster.__init__ would create another model; everything is in `growth`.
         self.growth = growth
         self._trained: xgboost.Booster | None = None
 

@@ -26,8 +26,8 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
 
     The loop, bins, gradients, metrics, early stopping and printing stay XGBoost's, and the result
     is an ordinary ``xgboost.Booster``. With ``split_score="plain"`` it equals that of stock
-    training bit for bit, unless rows or columns are sampled (the law of the draws is XGBoost's, the
-    draws are not).
+    training bit for bit, unless rows or columns are sampled (the distribution of the draws is
+    XGBoost's, the draws are not).
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         Weight of the variance in ``split_score="variance"``.
     pooling : float or "auto", optional
         κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
-        value of its own in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
+        task-specific value in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
         goes by how much the tasks differ in the first tree, and without it all tasks have the
         pooled values. The booster of the training then holds the
         pooled values, and :meth:`booster` gives that of a task.

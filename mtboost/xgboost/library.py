@@ -2,7 +2,7 @@
 """What mtboost relies on in the installed XGBoost, in one place.
 
 Every use of an undocumented behaviour (the JSON of a configuration or model, the order of calls in
-``xgboost.train``) stands in this file or says here which file holds it:
+``xgboost.train``) is in this file or listed here with its file:
 
 * ``save_config()`` holds all training parameters after XGBoost has resolved aliases and defaults
   (:func:`read_settings`).
@@ -450,7 +450,7 @@ def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -
     train, gbm = learner["learner_train_param"], learner["gradient_booster"]
     if train["multi_strategy"] != "multi_output_tree":
         raise ParameterError(
-            f"multi_strategy is {train['multi_strategy']!r}, but XGBoost has a gradient of its own "
+            f"multi_strategy is {train['multi_strategy']!r}, but XGBoost has a separate gradient "
             "for splits in vector trees only: set params['multi_strategy'] = 'multi_output_tree'."
         )
     dropped = gbm.get("dart_train_param", {})
@@ -509,7 +509,7 @@ def check_samples_features(
     fraction = float(gbm["tree_train_param"]["colsample_bynode"])
     if fraction == 1:
         raise ParameterError(
-            "colsample_bynode is 1: XGBoost then looks at all features in every node, and draws "
+            "colsample_bynode is 1: XGBoost then considers all features in every node, and draws "
             f"none. Set params['colsample_bynode'] = {sampled_fraction(n_features):.4g} for "
             f"{n_sampled(n_features)} of {n_features} features a node."
         )

@@ -190,6 +190,6 @@ def _infinity_named(table: Table) -> Iterator[None]:
 def _columns(table: Table) -> dict[str, Any]:
     check_readable(table)
     # A name given beside a data frame's own would be checked against it by XGBoost; only arrays
-    # lack names of their own.
+    # lack names.
     named = {} if table.column_types else {"feature_names": table.feature_names}
     return {"enable_categorical": True, **{k: list(v) for k, v in named.items() if v is not None}}

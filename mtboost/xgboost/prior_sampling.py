@@ -32,13 +32,13 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
 
     In each node XGBoost draws a few features without replacement, each with a probability that is
     proportional to its weight among those left, and takes the best cut of these. Where rows are
-    few, a cut of an unimportant feature cannot win by chance if the feature is seldom looked at.
+    few, a cut of an unimportant feature cannot win by chance if the feature is seldom considered.
     Loop, objective, metrics and early stopping stay XGBoost's, and the booster is an ordinary one.
     It works in ``xgboost.cv`` and scikit-learn's wrappers too, and with :class:`TaskSplit` if it
     stands after it in `callbacks`::
 
         prior = mtboost.feature_prior(problems)
-        params = {"colsample_bynode": 0.1, ...}  # the part of the features that a node looks at
+        params = {"colsample_bynode": 0.1, ...}  # fraction of the features per node
         booster = xgboost.train(params, dtrain, 200, callbacks=[PriorFeatureSampling(prior)])
 
     Parameters
@@ -53,7 +53,7 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
         With ``dynamic=True``, the number of rounds whose gains together count as much as the prior.
     floor : float in [0, 1], default=0.05
         The part of the draws in which all features are equal. With 0 a feature of weight 0 is drawn
-        only if there are fewer others than a node looks at.
+        only if there are fewer others than a node considers.
 
     Raises
     ------
@@ -69,8 +69,9 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
 
     Notes
     -----
-    A node looks at max(1, ⌊n_features · colsample_bynode⌋) features. The source takes ⌊√n_features⌋
-    (its PFS), or 1 (PFS₁). ``colsample_bytree`` and ``colsample_bylevel`` draw by the same weights.
+    A node considers max(1, ⌊n_features · colsample_bynode⌋) features. The source takes
+    ⌊√n_features⌋ (its PFS), or 1 (PFS₁). ``colsample_bytree`` and ``colsample_bylevel`` draw by the
+    same weights.
 
     After c rounds the share of a feature is (prior_rounds · p + c · g) / (prior_rounds + c), where
     p and g are its parts of the prior and of all gain so far. The source leaves this rule open.

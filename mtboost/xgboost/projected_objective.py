@@ -153,7 +153,7 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
         self.weight = weight
 
     def __call__(self, *_: Any) -> Any:
-        """Refuse to be ``obj=`` alone: nothing would have looked at the parameters."""
+        """Refuse to be ``obj=`` alone: nothing would have checked the parameters."""
         raise ParameterError(
             "ProjectedObjective is missing among the callbacks: train with callbacks=[projected], "
             "with or without obj=projected."

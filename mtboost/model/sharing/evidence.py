@@ -73,7 +73,7 @@ class Evidence:
         ]
         n_tasks = len(self._tasks)
         self._weights = row_weights(valid)
-        #: Validation rows of each task; of weighted rows so many as they count for.
+        #: Validation rows of each task; weighted rows count by their weight.
         self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
         # Of each way: margins of rows, losses of rows, their means by task, and rounds.
         margins = followed_margins(settings, common, valid)
@@ -123,18 +123,18 @@ class Evidence:
     def add_average(self) -> float:
         """Take down the best average of common and independent margins; the common ones' share.
 
-        Boosters of independent models end at their own best rounds, which flatters them; what the
-        shared rounds lose more is counted as far as they have a share.
+        Boosters of independent models end at their own best rounds, which overfits the validation
+        rows; what the shared rounds lose more is counted as far as they have a share.
         """
         common, alone = self._margins["common"], self._margins["independent"]
-        flattery = self._means["independent"] - self._task_means(self._of_rows["independent"])
-        known = (self._n_rows > 0) & np.isfinite(flattery)
+        optimism = self._means["independent"] - self._task_means(self._of_rows["independent"])
+        known = (self._n_rows > 0) & np.isfinite(optimism)
         of_rows = {
             share: row_losses(self._settings, self._valid, share * common + (1.0 - share) * alone)
             for share in _SHARES
         }
         means = {
-            share: self._task_means(losses) + (1.0 - share) * flattery
+            share: self._task_means(losses) + (1.0 - share) * optimism
             for share, losses in of_rows.items()
         }
         best = min(_SHARES, key=lambda share: (self._n_rows * means[share])[known].sum())
@@ -168,7 +168,7 @@ class Evidence:
         return [way for way in _WAYS if way in self._means]
 
     def _certain_gains(self, way: Sharing, other: Sharing, n_errors: float) -> DoubleArray:
-        """Gains of the tasks, shrunk, less so many standard errors."""
+        """Return the gains of the tasks, shrunk, minus a number of standard errors."""
         shrunk, errors = shrunk_means(*self._gains(way, other))
         return np.where(self._is_possible(way), shrunk - n_errors * errors, -np.inf)
 
@@ -236,7 +236,7 @@ def pays_for_all(
     n_rows: DoubleArray,
     n_errors: float = 1.0,
 ) -> bool:
-    """Whether all rows together gain so many standard errors, whichever task is left out.
+    """Return whether all rows together gain this many standard errors, whichever task is left out.
 
     A task that is far from the others speaks for itself alone.
 
@@ -276,7 +276,7 @@ def _curves(metric: Metric, histories: list[DoubleArray]) -> DoubleArray:
     """Losses by task and round.
 
     A curve that ended early goes on rising as it has risen since its best round. In a mean of tasks
-    a level line would hide that the model has begun to overfit, and flatter it: which curves end
+    a level line would hide that the model has begun to overfit: which curves end
     early is decided by the same rows.
     """
     length = max(1, *(len(history) for history in histories))
@@ -302,7 +302,7 @@ def _slope(curve: DoubleArray) -> float:
 def _shared_rounds(curves: DoubleArray, n_rows: DoubleArray, known: Known) -> npt.NDArray[np.int64]:
     """Rounds of each task by its own curve and, as far as that has few rows, by those of others.
 
-    What a task gains at the rounds that its own curve prefers would flatter it, and where the mean
+    What a task gains at the rounds that its own curve prefers is too optimistic, and where the mean
     curve is flat a little is enough to prefer others: an own curve of n rows counts n²/(n + prior).
     """
     if not known.any():

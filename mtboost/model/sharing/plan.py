@@ -155,7 +155,7 @@ def plan_sharing(settings: Settings, train: Dataset, valid: Dataset) -> SharingP
     """Choose on validation rows; see the module.
 
     `early_stopping_rounds` counts rounds in large steps; in small ones training goes on as much
-    longer. ``on_round`` is told of the chosen common model.
+    longer. ``on_round`` is called for the chosen common model.
     """
     large, small = _in_steps(settings, _SEARCH_LEARNING_RATE), _in_steps(settings, 0.0)
     own = small
@@ -271,7 +271,7 @@ def _without(
     train: Dataset,
     valid: Dataset,
 ) -> SharingPlan:
-    """A few tasks leave the pool, to models with so many rounds, if the others are better off."""
+    """A few tasks leave the pool, to models with the given rounds, if the others are better off."""
     stay = [task for task in plan.pool if task not in leavers]
     if (
         not leavers

@@ -109,7 +109,7 @@ class Search:
         #: Least mean loss of any model.
         self._least = np.inf
 
-    def look_at(self, *settings: Setting) -> None:
+    def try_settings(self, *settings: Setting) -> None:
         """Train by each setting that has not been tried.
 
         A model is kept if it is better than the best so far; if it shares less than a pooled one,
@@ -140,7 +140,7 @@ class Search:
 
 
 def is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: float = 1.0) -> bool:
-    """Whether losses of the same rows are smaller by more than so many standard errors."""
+    """Return whether losses of the same rows are lower by more than `n_errors` standard errors."""
     gains = others - losses
     mean = np.average(gains, weights=weights)
     error = np.sqrt((weights**2 * (gains - mean) ** 2).sum()) / weights.sum()
@@ -161,28 +161,30 @@ def search(settings: Settings, train: Dataset, valid: Dataset) -> Search:
         )
         for size in sizes
     ]
-    search.look_at(*first)
+    search.try_settings(*first)
     if train.tasks.n_tasks > 1:
         poolings = _poolings(settings)
-        search.look_at(*(replace(search.best, pooling=each) for each in poolings))
+        search.try_settings(*(replace(search.best, pooling=each) for each in poolings))
         if (
             "task_splits" not in settings.given
             and options.split_score == "plain"
             and may_split_tasks(train)
         ):
             few, *many = _TASK_SPLITS
-            search.look_at(replace(search.best, task_splits=few))
-            search.look_at(*(replace(each, task_splits=many[0]) for each in first))
-            search.look_at(*(replace(search.best, task_splits=each) for each in many))
-            search.look_at(
+            search.try_settings(replace(search.best, task_splits=few))
+            search.try_settings(*(replace(each, task_splits=many[0]) for each in first))
+            search.try_settings(*(replace(search.best, task_splits=each) for each in many))
+            search.try_settings(
                 *(replace(search.best, pooling=each) for each in (first[0].pooling, *poolings))
             )
-        search.look_at(*(replace(search.best, size=size) for size in sizes))
-    search.look_at(*(replace(search.best, random_strength=each) for each in strengths))
+        search.try_settings(*(replace(search.best, size=size) for size in sizes))
+    search.try_settings(*(replace(search.best, random_strength=each) for each in strengths))
     if strengths[0] is not None and "symmetric_trees" not in settings.given:
-        search.look_at(*(replace(search.best, size=size, random_strength=None) for size in sizes))
+        search.try_settings(
+            *(replace(search.best, size=size, random_strength=None) for size in sizes)
+        )
     if settings.backend.with_sampling(settings.params, _SUBSAMPLES[0]) != settings.params:
-        search.look_at(*(replace(search.best, subsample=part) for part in _SUBSAMPLES))
+        search.try_settings(*(replace(search.best, subsample=part) for part in _SUBSAMPLES))
     return search
 
 

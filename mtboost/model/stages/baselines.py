@@ -24,7 +24,7 @@ def baseline_scores(
     ``pooled``: one model of all rows on the common columns. ``pooled + task``: the same with the
     task as a categorical column. ``independent``: one model per task on all its columns. Each stops
     early by the same metric and early_stopping_rounds as mtboost, the pooled ones on all validation
-    rows. Tasks with losses of their own have the last one only.
+    rows. Tasks with different losses have the last one only.
 
     Returns
     -------

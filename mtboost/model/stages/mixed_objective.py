@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks with losses of their own in one common model: what makes them comparable.
+"""Tasks with different losses in one common model: what makes them comparable.
 
 A leaf of a common tree is one number for all tasks, the Newton step on their gradients. Two numbers
 of each task let it mean something for every loss (docs/mixed_tasks.md):

@@ -200,7 +200,7 @@ def _no_model(
     own, common = data.task_columns(task), data.common
     if (own.feature_names, own.n_features) == (common.feature_names, common.n_features):
         return SpecificModel(None, 0, history, reason)
-    return SpecificModel(settings.backend.nothing(own, settings.params), 0, history, reason)
+    return SpecificModel(settings.backend.empty_booster(own, settings.params), 0, history, reason)
 
 
 def _task_matrix(
