@@ -563,9 +563,9 @@ def _category_labels(document: Document) -> dict[str, list[Any]]:
     ):
         raise DataError(
             f"The {len(labels)} category columns of a training frame cannot be distinguished from "
-            f"its other columns (categorical in the model: {', '.join(codes) or 'none'}): train both "
-            "boosters on the same columns in the same order, or with categories that are neither "
-            "ordered nor constant."
+            f"its other columns (categorical in the model: {', '.join(codes) or 'none'}): train "
+            "both boosters on the same columns in the same order, or with categories that are "
+            "neither ordered nor constant."
         )
     return dict(pairs)
 
