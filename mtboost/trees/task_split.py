@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mtboost.base.checks import check_type
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.trees.document import Document
 from mtboost.trees.pooled_leaves import PooledTrees
@@ -25,6 +26,7 @@ class BaseTaskSplit:
     ) -> None:
         super().__init__()
         self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
+        check_type("options", options, TreeOptions, "None or TreeOptions")
         self.options = options
         check_task_column(task_column)
         self._task_column = task_column

@@ -116,14 +116,15 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     ) -> None:
         check_version()
         price = None if task_column is None else task_splits
-        options = options or TreeOptions(
-            split_score,
-            beta,
-            pooling,
-            price,
-            symmetric_trees=symmetric_trees,
-            random_strength=random_strength,
-        )
+        if options is None:
+            options = TreeOptions(
+                split_score,
+                beta,
+                pooling,
+                price,
+                symmetric_trees=symmetric_trees,
+                random_strength=random_strength,
+            )
         pairs = check_pairs(
             "valid_tasks", valid_tasks, xgboost.DMatrix, "(DMatrix, task of each row)"
         )

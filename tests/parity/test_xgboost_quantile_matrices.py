@@ -66,7 +66,9 @@ def test_tables(name, types):
     assert_margins_are_the_boosters(train, valid)
 
 
-@pytest.mark.parametrize("options", [{"pooling": 5.0}, {"score": "plain", "symmetric_trees": True}])
+@pytest.mark.parametrize(
+    "options", [{"pooling": 5.0}, {"split_score": "plain", "symmetric_trees": True}]
+)
 def test_other_trees(options):
     assert_margins_are_the_boosters(*matrices(MISSING), **options)
 

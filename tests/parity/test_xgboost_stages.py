@@ -85,7 +85,7 @@ def test_what_is_no_booster_or_no_matrix_is_refused():
             combine(booster, booster, rounds)
     with pytest.raises(TypeError, match="matrix must be an xgboost.DMatrix, found array"):
         residual_margin(booster, X, 1)
-    with pytest.raises(TypeError, match="objective must be None, a TaskObjective or a Balanced"):
+    with pytest.raises(TypeError, match="objective must be None or a TaskObjective"):
         TaskQuitting(matrix, TASK, objective=1)
     with pytest.raises(TypeError, match="valid must be an xgboost.DMatrix, found array"):
         TaskQuitting(X, TASK)

@@ -210,10 +210,10 @@ is_over.set()
     ):
         outcome = children.run(limit + use_threads)
         assert (outcome.exit_code, outcome.output) == (0, f"{n_started}\n"), outcome
-    outcome = children.run("limit_memory(2**20); bytearray(2**20)")
+    outcome = children.run("limit_memory(2**20); bytearray(2**26)")
     assert outcome.exit_code == 1
     assert "MemoryError" in outcome.errors
-    assert children.run("limit_memory(2**20); limit_memory(None); bytearray(2**22)").exit_code == 0
+    assert children.run("limit_memory(2**20); limit_memory(None); bytearray(2**26)").exit_code == 0
 
 
 def test_an_end_by_a_signal_and_a_hang_are_reported(children):
