@@ -41,9 +41,9 @@ std::shared_ptr<BinnedMatrix> lightgbm_matrix(
     const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& missing_bins, const Contiguous<bin_t>& frequent_bins,
     const Contiguous<std::uint8_t>& missing_types, const Contiguous<std::uint8_t>& is_categorical,
     const std::vector<Contiguous<std::uint8_t>>& columns, const std::vector<int>& bits,
-    const std::vector<std::optional<Contiguous<std::uint8_t>>>& steps, const std::vector<std::size_t>& column_of_feature,
-    const std::vector<std::uint32_t>& first_entries, row_t n_rows, const Contiguous<row_t>& storage_order, bool is_sparse,
-    int n_threads) {
+    const std::vector<std::optional<Contiguous<std::uint8_t>>>& steps,
+    const std::vector<std::size_t>& column_of_feature, const std::vector<std::uint32_t>& first_entries, row_t n_rows,
+    const Contiguous<row_t>& storage_order, bool is_sparse, int n_threads) {
   Cuts cuts = lightgbm_cuts(n_bins, missing_bins, frequent_bins, missing_types, is_categorical);
   require(bits.size() == columns.size() && steps.size() == columns.size() &&
               column_of_feature.size() == cuts.n_features() && first_entries.size() == cuts.n_features(),
@@ -60,8 +60,8 @@ std::shared_ptr<BinnedMatrix> lightgbm_matrix(
     may_be_missing.push_back(cuts.lightgbm(feature).missing_bin < cuts.lightgbm(feature).n_bins);
   }
   const StoredColumns entries(cuts, n_rows, std::move(stored), std::move(features));
-  BinnedMatrixBuilder builder(std::move(cuts), n_rows, std::move(may_be_missing), as_vector(storage_order, "storage_order"),
-                              is_sparse);
+  BinnedMatrixBuilder builder(std::move(cuts), n_rows, std::move(may_be_missing),
+                              as_vector(storage_order, "storage_order"), is_sparse);
   py::gil_scoped_release release;
   builder.add(entries, n_threads);
   return std::make_shared<BinnedMatrix>(std::move(builder).build());
@@ -110,24 +110,25 @@ void bind_binning(py::module_& module) {
   py::class_<BinnedMatrixBuilder>(module, "BinnedMatrixBuilder", "Fills a BinnedMatrix block by block.")
       .def(py::init(&make_builder), py::kw_only(), py::arg("offsets").noconvert(), py::arg("values").noconvert(),
            py::arg("min_values").noconvert(), py::arg("is_categorical").noconvert(), py::arg("n_rows"),
-           py::arg("may_be_missing").noconvert(), py::arg("storage_order").noconvert(),
-           py::arg("is_sparse") = false, py::arg("outer_bins") = false)
+           py::arg("may_be_missing").noconvert(), py::arg("storage_order").noconvert(), py::arg("is_sparse") = false,
+           py::arg("outer_bins") = false)
       .def("add", &add_dense<float>, py::arg("block").noconvert(), py::kw_only(), py::arg("n_threads"))
       .def("add", &add_dense<double>, py::arg("block").noconvert(), py::kw_only(), py::arg("n_threads"))
       .def("add_csr", &add_csr, py::arg("indptr").noconvert(), py::arg("indices").noconvert(),
            py::arg("values").noconvert(), py::kw_only(), py::arg("n_threads"))
-      .def("build", [](BinnedMatrixBuilder& builder) {
-        return std::make_shared<BinnedMatrix>(std::move(builder).build());
-      });
+      .def("build",
+           [](BinnedMatrixBuilder& builder) { return std::make_shared<BinnedMatrix>(std::move(builder).build()); });
 
   module.def("lightgbm_matrix", &lightgbm_matrix, py::kw_only(), py::arg("n_bins").noconvert(),
              py::arg("missing_bins").noconvert(), py::arg("frequent_bins").noconvert(),
              py::arg("missing_types").noconvert(), py::arg("is_categorical").noconvert(), py::arg("columns"),
-             py::arg("bits"), py::arg("steps"), py::arg("column_of_feature"), py::arg("first_entries"), py::arg("n_rows"),
-             py::arg("storage_order").noconvert(), py::arg("is_sparse"), py::arg("n_threads"));
+             py::arg("bits"), py::arg("steps"), py::arg("column_of_feature"), py::arg("first_entries"),
+             py::arg("n_rows"), py::arg("storage_order").noconvert(), py::arg("is_sparse"), py::arg("n_threads"));
 
-  module.def("columns_with_missing", &missing_columns<float>, py::arg("table").noconvert(), py::kw_only(), py::arg("n_threads"));
-  module.def("columns_with_missing", &missing_columns<double>, py::arg("table").noconvert(), py::kw_only(), py::arg("n_threads"));
+  module.def("columns_with_missing", &missing_columns<float>, py::arg("table").noconvert(), py::kw_only(),
+             py::arg("n_threads"));
+  module.def("columns_with_missing", &missing_columns<double>, py::arg("table").noconvert(), py::kw_only(),
+             py::arg("n_threads"));
 }
 
 }  // namespace mtboost

@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "arrays.hpp"
-#include "bindings.hpp"
 #include "base/random.hpp"
+#include "bindings.hpp"
 #include "boosting/boosted_model.hpp"
 #include "boosting/feature_draw.hpp"
 #include "boosting/output_loss.hpp"
@@ -155,13 +155,15 @@ py::array_t<float> predict_margins(const BoostedModel& model, const Table& table
   require(rows.table.n_columns == model.n_features, "X has other features than the model");
   require(first <= end && end <= model.trees.size(), "there are no such trees");
   Contiguous<float> sums = margins ? *margins : Contiguous<float>({n_rows, d});
-  require(sums.ndim() == 2 && static_cast<std::size_t>(sums.shape(0)) == n_rows && static_cast<std::size_t>(sums.shape(1)) == d,
+  require(sums.ndim() == 2 && static_cast<std::size_t>(sums.shape(0)) == n_rows &&
+              static_cast<std::size_t>(sums.shape(1)) == d,
           "margins must have shape (n_rows, n_outputs)");
   const std::span own(sums.mutable_data(), n_rows * d);
   py::gil_scoped_release release;
   ThreadPool pool(n_threads);
   if (!margins)
-    for (std::size_t row = 0; row < n_rows; ++row) std::ranges::copy(model.initial, own.begin() + static_cast<std::ptrdiff_t>(row * d));
+    for (std::size_t row = 0; row < n_rows; ++row)
+      std::ranges::copy(model.initial, own.begin() + static_cast<std::ptrdiff_t>(row * d));
   add_trees(model, first, end, rows, pool, own);
   return sums;
 }
@@ -174,7 +176,8 @@ py::dict arrays(const BoostedModel& model) {
 
 BoostedModel model_from(feature_t n_features, bool relabels, const Contiguous<float>& initial, const py::dict& arrays,
                         const Contiguous<float>& output_weights) {
-  BoostedModel model{n_features, relabels, as_vector(initial, "initial"), {}, as_vector(output_weights, "output_weights")};
+  BoostedModel model{
+      n_features, relabels, as_vector(initial, "initial"), {}, as_vector(output_weights, "output_weights")};
   const auto n_outputs = static_cast<std::uint32_t>(relabels ? model.n_outputs() : 1);
   for (const py::dict& tree : parted(arrays)) model.trees.push_back(tree_from(tree, n_outputs));
   model.check();
@@ -232,9 +235,8 @@ Contiguous<feature_t> draw_features(const Contiguous<double>& weights, std::size
 ComponentTreeParams tree_params(std::uint32_t max_depth, std::uint32_t max_leaf_nodes, row_t min_samples_leaf,
                                 feature_t max_features, const OptionalDoubles& feature_weights, double subsample,
                                 double colsample, std::uint64_t seed) {
-  return {max_depth,    max_leaf_nodes,           min_samples_leaf,
-          max_features, weights_of(feature_weights), subsample,
-          colsample,    seed};
+  return {max_depth, max_leaf_nodes, min_samples_leaf, max_features, weights_of(feature_weights), subsample, colsample,
+          seed};
 }
 
 using OptionalProjection = std::variant<std::monostate, ForestProjection, ResidualProjection>;
@@ -249,8 +251,8 @@ struct Training {
 
 std::unique_ptr<Training> start(std::shared_ptr<BinnedMatrix> matrix, const OutputLoss& loss, Contiguous<float> labels,
                                 OptionalFloats weights, bool relabels, double learning_rate,
-                                const ComponentTreeParams& tree, OptionalProjection projection, const BoostedModel* model,
-                                const OptionalFloats& margins, int n_threads) {
+                                const ComponentTreeParams& tree, OptionalProjection projection,
+                                const BoostedModel* model, const OptionalFloats& margins, int n_threads) {
   const LabelledRows rows = labelled_rows(loss, labels, weights);
   std::span<const float> own;
   if (margins) own = margins_of(loss, *margins, rows.n_rows);
@@ -259,9 +261,11 @@ std::unique_ptr<Training> start(std::shared_ptr<BinnedMatrix> matrix, const Outp
   ThreadPool pool(n_threads);
   ProjectedBoosting boosting = [&] {
     py::gil_scoped_release release;
-    return ProjectedBoosting(table, loss, rows, {relabels, learning_rate, tree, std::move(projection)}, std::move(begun), own, pool);
+    return ProjectedBoosting(table, loss, rows, {relabels, learning_rate, tree, std::move(projection)},
+                             std::move(begun), own, pool);
   }();
-  return std::unique_ptr<Training>(new Training{std::move(matrix), std::move(labels), std::move(weights), std::move(boosting)});
+  return std::unique_ptr<Training>(
+      new Training{std::move(matrix), std::move(labels), std::move(weights), std::move(boosting)});
 }
 
 void update(Training& training, int n_threads) {
@@ -312,17 +316,19 @@ void bind_boosting(py::module_& module) {
            py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("n_threads") = 1);
 
   py::class_<BoostedModel>(module, "BoostedModel", "Constants, and trees that are added to them.")
-      .def(py::init(&model_from), py::kw_only(), py::arg("n_features"), py::arg("relabels"), py::arg("initial").noconvert(),
-           py::arg("arrays"), py::arg("output_weights").noconvert())
+      .def(py::init(&model_from), py::kw_only(), py::arg("n_features"), py::arg("relabels"),
+           py::arg("initial").noconvert(), py::arg("arrays"), py::arg("output_weights").noconvert())
       .def("predict", &predict_margins, py::arg("X").noconvert(), py::kw_only(), py::arg("first") = 0,
-           py::arg("last") = py::none(), py::arg("margins").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
+           py::arg("last") = py::none(), py::arg("margins").noconvert().none(true) = py::none(),
+           py::arg("n_threads") = 1)
       .def("arrays", &arrays)
-      .def("tree_arrays",
-           [](const BoostedModel& model, std::size_t tree) {
-             require(tree < model.trees.size(), "there is no tree of this number");
-             return arrays_of(model.trees[tree]);
-           },
-           py::arg("tree"))
+      .def(
+          "tree_arrays",
+          [](const BoostedModel& model, std::size_t tree) {
+            require(tree < model.trees.size(), "there is no tree of this number");
+            return arrays_of(model.trees[tree]);
+          },
+          py::arg("tree"))
       .def("first_trees", &first_trees, py::arg("n_trees"))
       .def("importances",
            [](const BoostedModel& model) { return to_array(importances(model.trees, model.n_features)); })
@@ -353,11 +359,11 @@ void bind_boosting(py::module_& module) {
              return ResidualProjection{residual_projection_named(kind), n_components};
            }),
            py::arg("kind"), py::kw_only(), py::arg("n_components"))
-      .def("matrix", &residual_matrix, py::arg("residuals").noconvert(), py::kw_only(), py::arg("seed"), py::arg("tree"),
-           py::arg("n_threads") = 1);
+      .def("matrix", &residual_matrix, py::arg("residuals").noconvert(), py::kw_only(), py::arg("seed"),
+           py::arg("tree"), py::arg("n_threads") = 1);
 
-  module.def("draw_features", &draw_features, py::arg("weights").noconvert(), py::arg("n"), py::kw_only(), py::arg("seed"),
-             py::arg("tree"), py::arg("node"));
+  module.def("draw_features", &draw_features, py::arg("weights").noconvert(), py::arg("n"), py::kw_only(),
+             py::arg("seed"), py::arg("tree"), py::arg("node"));
 
   const ComponentTreeParams defaults;
   py::class_<ComponentTreeParams>(module, "ComponentTreeParams", "How the trees of boosting grow.")
@@ -376,9 +382,10 @@ void bind_boosting(py::module_& module) {
       .def("update", &update, py::kw_only(), py::arg("n_threads") = 1)
       .def("mean_loss", [](const Training& training) { return training.boosting.mean_loss(); })
       .def_property(
-          "feature_weights",
-          [](const Training& training) { return weights_from(training.boosting.feature_weights()); },
-          [](Training& training, const OptionalDoubles& weights) { training.boosting.set_feature_weights(weights_of(weights)); })
+          "feature_weights", [](const Training& training) { return weights_from(training.boosting.feature_weights()); },
+          [](Training& training, const OptionalDoubles& weights) {
+            training.boosting.set_feature_weights(weights_of(weights));
+          })
       .def_property_readonly("margins", &margins)
       .def_property_readonly(
           "model", [](const Training& training) -> const BoostedModel& { return training.boosting.model(); },

@@ -39,9 +39,9 @@ struct StagewiseInput {
     const auto& own = forest.cast<const Forest&>();
     require(!own.trees.empty(), "the forest has no trees");
     StagewiseData result{own.trees, rows_of(own, table, tasks), as_matrix(labels, "y"), {}, {}};
-    require(result.rows.table.n_rows > 0 && result.labels.n_rows == result.rows.table.n_rows &&
-                result.labels.n_columns > 0,
-            "y must have shape (n_rows, n_outputs), and a row at least");
+    require(
+        result.rows.table.n_rows > 0 && result.labels.n_rows == result.rows.table.n_rows && result.labels.n_columns > 0,
+        "y must have shape (n_rows, n_outputs), and a row at least");
     if (!valid_table) return result;
     require(valid_labels.has_value(), "y_valid must be given");
     result.valid_rows = rows_of(own, *valid_table, valid_tasks);
@@ -106,8 +106,7 @@ void bind_compression(py::module_& module) {
              return input;
            }),
            py::arg("forest"), py::arg("X").noconvert(), py::arg("y").noconvert(), py::kw_only(),
-           py::arg("tasks").noconvert().none(true) = py::none(),
-           py::arg("X_valid").noconvert().none(true) = py::none(),
+           py::arg("tasks").noconvert().none(true) = py::none(), py::arg("X_valid").noconvert().none(true) = py::none(),
            py::arg("y_valid").noconvert().none(true) = py::none(),
            py::arg("tasks_valid").noconvert().none(true) = py::none());
   module.def("stagewise_paths", &stagewise_paths, py::arg("inputs"), py::kw_only(), py::arg("epsilon"),

@@ -38,7 +38,8 @@ Contiguous<float> matrix_of(const Projection& projection) {
   for (std::size_t output = 0; output < projection.n_outputs(); ++output) {
     std::ranges::fill(components, 0.0f);
     projection.add(output, 1.0f, components.data());
-    for (std::size_t component = 0; component < q; ++component) matrix.mutable_at(component, output) = components[component];
+    for (std::size_t component = 0; component < q; ++component)
+      matrix.mutable_at(component, output) = components[component];
   }
   return matrix;
 }
@@ -85,7 +86,8 @@ FeatureColumns make_columns(const Table& table, int n_threads) {
   require(rows.table.n_rows < (std::size_t{1} << 31), "X has more than 2^31 - 1 rows");
   require(rows.table.n_columns < kTaskFeature, "X has more than 2^31 - 2 columns");
   py::gil_scoped_release release;
-  require(rows.sparse == nullptr || rows.sparse->absent == 0.0f, "trees of a forest grow where what is not stored is 0");
+  require(rows.sparse == nullptr || rows.sparse->absent == 0.0f,
+          "trees of a forest grow where what is not stored is 0");
   if (rows.sparse != nullptr) return {*rows.sparse, static_cast<feature_t>(rows.table.n_columns)};
   ThreadPool pool(n_threads);
   return {rows.table, pool};
@@ -125,8 +127,8 @@ ForestLabels labels_of(const Optional<double>& y, const Optional<std::uint32_t>&
 
 void grow(Forest& forest, const FeatureColumns& columns, std::uint32_t n_trees, const Optional<double>& y,
           const Optional<std::uint32_t>& labels, const Optional<std::uint64_t>& label_starts,
-          const Optional<double>& label_values, std::uint32_t n_labels, const Optional<task_t>& tasks, const Optional<double>& weights, const ForestProjection* projection,
-          int n_threads) {
+          const Optional<double>& label_values, std::uint32_t n_labels, const Optional<task_t>& tasks,
+          const Optional<double>& weights, const ForestProjection* projection, int n_threads) {
   const std::size_t n_rows = columns.n_rows();
   forest.params.check();
   require(columns.n_features() == forest.n_features, "the table has other features than the forest");
@@ -178,9 +180,11 @@ Contiguous<float> project(const ForestProjection& projection, const Contiguous<f
   const Projection drawn = projection_of_tree(projection, n_outputs, seed, tree);
   require(drawn.n_outputs() == n_outputs, "the projection is of another number of outputs");
   static_assert(sizeof(GradientPair) == 2 * sizeof(float));
-  const std::span from(reinterpret_cast<const GradientPair*>(gradients.data()), static_cast<std::size_t>(gradients.size()) / 2);
+  const std::span from(reinterpret_cast<const GradientPair*>(gradients.data()),
+                       static_cast<std::size_t>(gradients.size()) / 2);
   Contiguous<float> components({static_cast<std::size_t>(gradients.shape(0)), drawn.n_components(), std::size_t{2}});
-  const std::span to(reinterpret_cast<GradientPair*>(components.mutable_data()), static_cast<std::size_t>(components.size()) / 2);
+  const std::span to(reinterpret_cast<GradientPair*>(components.mutable_data()),
+                     static_cast<std::size_t>(components.size()) / 2);
   std::span<const float> row_weights;
   if (weights) row_weights = {weights->data(), static_cast<std::size_t>(weights->size())};
   {
@@ -231,8 +235,7 @@ py::array_t<double> predict_oob(const Forest& forest, const Table& table, const 
   return rows.outputs;
 }
 
-py::array_t<node_t> leaves(const Forest& forest, const Table& table, const Optional<task_t>& tasks,
-                           int n_threads) {
+py::array_t<node_t> leaves(const Forest& forest, const Table& table, const Optional<task_t>& tasks, int n_threads) {
   const Rows rows = rows_of(forest, table, tasks);
   py::array_t<node_t> found({rows.view.table.n_rows, forest.trees.size()});
   const std::span span(found.mutable_data(), static_cast<std::size_t>(found.size()));
@@ -287,7 +290,8 @@ void add_trees(Forest& forest, const py::dict& arrays, std::uint32_t n_outputs) 
 
 // What a pickle holds: the arguments of both constructors, and the trees.
 py::tuple get_state(const Forest& forest) {
-  return py::make_tuple(params_dict(forest.params), forest.n_features, forest.n_tasks, n_outputs_of(forest), arrays(forest));
+  return py::make_tuple(params_dict(forest.params), forest.n_features, forest.n_tasks, n_outputs_of(forest),
+                        arrays(forest));
 }
 
 Forest from_state(const py::tuple& state) {
@@ -336,9 +340,8 @@ void bind_forest(py::module_& module) {
            py::arg("y").noconvert().none(true) = py::none(), py::arg("labels").noconvert().none(true) = py::none(),
            py::arg("label_starts").noconvert().none(true) = py::none(),
            py::arg("label_values").noconvert().none(true) = py::none(), py::arg("n_labels") = 0,
-           py::arg("tasks").noconvert().none(true) = py::none(),
-           py::arg("weights").noconvert().none(true) = py::none(), py::arg("projection").none(true) = py::none(),
-           py::arg("n_threads") = 1)
+           py::arg("tasks").noconvert().none(true) = py::none(), py::arg("weights").noconvert().none(true) = py::none(),
+           py::arg("projection").none(true) = py::none(), py::arg("n_threads") = 1)
       .def("predict", &predict_rows, py::arg("X").noconvert(), py::kw_only(),
            py::arg("tasks").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
       .def("predict_out_of_bag", &predict_oob, py::arg("X").noconvert(), py::kw_only(),

@@ -11,8 +11,8 @@ namespace mtboost {
 namespace {
 
 // What both libraries' parameters have in common.
-void set_limits(GrowParams& params, int max_depth, int max_leaves, double subsample,
-                double colsample_bytree, double colsample_bynode, std::vector<int> monotone_constraints,
+void set_limits(GrowParams& params, int max_depth, int max_leaves, double subsample, double colsample_bytree,
+                double colsample_bynode, std::vector<int> monotone_constraints,
                 std::vector<std::vector<feature_t>> interaction_constraints, std::uint64_t seed) {
   params.max_depth = max_depth;
   params.max_leaves = max_leaves;
@@ -26,8 +26,9 @@ void set_limits(GrowParams& params, int max_depth, int max_leaves, double subsam
 
 XgboostParams xgboost_params(float learning_rate, int max_depth, int max_leaves, bool loss_guided, float min_split_loss,
                              float min_child_weight, float reg_lambda, float reg_alpha, float max_delta_step,
-                             bin_t max_cat_to_onehot, bin_t max_cat_threshold, double subsample, double colsample_bytree,
-                             double colsample_bylevel, double colsample_bynode, std::vector<int> monotone_constraints,
+                             bin_t max_cat_to_onehot, bin_t max_cat_threshold, double subsample,
+                             double colsample_bytree, double colsample_bylevel, double colsample_bynode,
+                             std::vector<int> monotone_constraints,
                              std::vector<std::vector<feature_t>> interaction_constraints, std::uint64_t seed,
                              const std::string& arithmetic) {
   XgboostParams params;
@@ -172,7 +173,8 @@ template <typename Params, typename Rules>
 void bind_grow_with(py::class_<TreeGrower>& grower) {
   grower.def("grow", &grow_with<Params, Rules>, py::arg("params"), py::arg("gradients").noconvert(), py::kw_only(),
              py::arg("tasks").noconvert().none(true) = py::none(), py::arg("rows").noconvert().none(true) = py::none(),
-             py::arg("features").noconvert().none(true) = py::none(), py::arg("tree_number") = 0, py::arg("n_threads") = 1);
+             py::arg("features").noconvert().none(true) = py::none(), py::arg("tree_number") = 0,
+             py::arg("n_threads") = 1);
 }
 
 template <typename Margin>
@@ -241,11 +243,11 @@ void bind_grow(py::module_& module) {
   bind_add_leaf_values<double>(module);
 
   py::class_<TreeGrower> grower(module, "TreeGrower", "Grows trees on one BinnedMatrix.");
-  grower
-      .def(py::init(&make_grower), py::arg("matrix").none(false), py::kw_only(), py::arg("score").none(true) = py::none(),
-           py::arg("first_rows").noconvert().none(true) = py::none(),
-           py::arg("feature_weights").noconvert().none(true) = py::none(), py::arg("task_column") = py::none(),
-           py::arg("task_penalty") = TaskColumn{}.penalty, py::arg("symmetric") = false, py::arg("random_strength") = 0.0);
+  grower.def(py::init(&make_grower), py::arg("matrix").none(false), py::kw_only(),
+             py::arg("score").none(true) = py::none(), py::arg("first_rows").noconvert().none(true) = py::none(),
+             py::arg("feature_weights").noconvert().none(true) = py::none(), py::arg("task_column") = py::none(),
+             py::arg("task_penalty") = TaskColumn{}.penalty, py::arg("symmetric") = false,
+             py::arg("random_strength") = 0.0);
   bind_grow_with<XgboostParams, XgboostRules>(grower);
   bind_grow_with<LightgbmParams, LightgbmRules>(grower);
 

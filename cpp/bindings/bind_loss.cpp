@@ -17,8 +17,9 @@ using OptionalWeights = std::optional<Contiguous<float>>;
 std::unique_ptr<XgboostLoss> make_xgboost(const std::string& name, std::size_t n_outputs, float scale_pos_weight,
                                           float huber_slope, float max_delta_step, float tweedie_variance_power,
                                           const std::string& arithmetic) {
-  return make_loss(name, n_outputs,
-                   {scale_pos_weight, huber_slope, max_delta_step, tweedie_variance_power, arithmetic_named(arithmetic)});
+  return make_loss(
+      name, n_outputs,
+      {scale_pos_weight, huber_slope, max_delta_step, tweedie_variance_power, arithmetic_named(arithmetic)});
 }
 
 std::unique_ptr<LightgbmLoss> make_lightgbm(const std::string& name, std::size_t n_outputs, double alpha, double fair_c,

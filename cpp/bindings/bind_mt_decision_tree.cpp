@@ -39,9 +39,9 @@ SortedColumns make_columns(const Table& table, int n_threads) {
   return {rows.table, pool};
 }
 
-MTDecisionTree grow(const SortedColumns& columns, const MTTreeParams& params, const Contiguous<std::uint32_t>& class_starts,
-               const Contiguous<std::uint32_t>& labels, const std::optional<Contiguous<double>>& weights,
-               std::uint64_t tree, int n_threads) {
+MTDecisionTree grow(const SortedColumns& columns, const MTTreeParams& params,
+                    const Contiguous<std::uint32_t>& class_starts, const Contiguous<std::uint32_t>& labels,
+                    const std::optional<Contiguous<double>>& weights, std::uint64_t tree, int n_threads) {
   TaskLabels own{as_span(class_starts, "class_starts"), as_span(labels, "labels"), {}};
   require(own.class_starts.size() > 1 && own.class_starts.front() == 0 &&
               std::ranges::adjacent_find(own.class_starts, std::ranges::greater_equal{}) == own.class_starts.end(),
@@ -101,7 +101,8 @@ py::array_t<std::uint32_t> of_rows(const MTDecisionTree& tree, const Table& tabl
 
 py::array_t<std::uint32_t> decisions(const MTDecisionTree& tree, const Table& table, const Contiguous<task_t>& tasks,
                                      int n_threads) {
-  return of_rows(tree, table, tasks, n_threads, [](std::size_t decision) { return static_cast<std::uint32_t>(decision); });
+  return of_rows(tree, table, tasks, n_threads,
+                 [](std::size_t decision) { return static_cast<std::uint32_t>(decision); });
 }
 
 py::array_t<std::uint32_t> classes(const MTDecisionTree& tree, const Table& table, const Contiguous<task_t>& tasks,
@@ -174,7 +175,8 @@ void bind_mt_decision_tree(py::module_& module) {
       .def("classes", &classes, py::arg("X").noconvert(), py::arg("tasks").noconvert(), py::kw_only(),
            py::arg("n_threads") = 1)
       .def("arrays", &arrays)
-      .def(py::pickle([](const MTDecisionTree& tree) { return py::make_tuple(tree.n_features, arrays(tree)); }, &from_state));
+      .def(py::pickle([](const MTDecisionTree& tree) { return py::make_tuple(tree.n_features, arrays(tree)); },
+                      &from_state));
 
   module.def("mt_tree_arrays", &arrays_of_trees, py::arg("trees"));
   module.def("mt_trees_from_arrays", &trees_from_arrays, py::arg("arrays"), py::kw_only(), py::arg("n_features"));

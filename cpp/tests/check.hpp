@@ -43,7 +43,7 @@ void check_throws(const std::string& words, const Body& body,
 
 }  // namespace mtboost::test
 
-#define TEST(claim)                                                           \
-  static void claim();                                                        \
+#define TEST(claim)                                                             \
+  static void claim();                                                          \
   static const bool claim##_is_listed = mtboost::test::add_test(#claim, claim); \
   static void claim()

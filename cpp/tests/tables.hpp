@@ -67,8 +67,8 @@ inline BinnedMatrixBuilder make_builder(const Table& table, std::vector<row_t> s
                                         bool is_sparse = false, bool outer_bins = false) {
   std::vector<std::uint8_t> may_be_missing;
   for (const Feature& feature : table.features) may_be_missing.push_back(feature.missing_share > 0.0);
-  return {make_cuts(table.features), table.n_rows, std::move(may_be_missing), std::move(storage_order),
-          is_sparse, outer_bins};
+  return {make_cuts(table.features), table.n_rows, std::move(may_be_missing),
+          std::move(storage_order),  is_sparse,    outer_bins};
 }
 
 inline std::shared_ptr<const BinnedMatrix> make_matrix(const Table& table, std::vector<row_t> storage_order = {},
@@ -103,8 +103,9 @@ inline LightgbmTable random_table(row_t n_rows, std::vector<LightgbmBins> featur
 }
 
 // Each feature in a separate column, in two bytes an entry.
-inline std::shared_ptr<const BinnedMatrix> make_matrix(const LightgbmTable& table, std::vector<row_t> storage_order = {},
-                                                       int n_threads = 1, bool is_sparse = false) {
+inline std::shared_ptr<const BinnedMatrix> make_matrix(const LightgbmTable& table,
+                                                       std::vector<row_t> storage_order = {}, int n_threads = 1,
+                                                       bool is_sparse = false) {
   std::vector<std::vector<std::uint8_t>> bytes(table.features.size());
   std::vector<StoredColumn> columns;
   std::vector<StoredFeature> places;
@@ -123,7 +124,8 @@ inline std::shared_ptr<const BinnedMatrix> make_matrix(const LightgbmTable& tabl
   }
   Cuts cuts(table.features);
   const StoredColumns stored(cuts, table.n_rows, std::move(columns), std::move(places));
-  BinnedMatrixBuilder builder(std::move(cuts), table.n_rows, std::move(may_be_missing), std::move(storage_order), is_sparse);
+  BinnedMatrixBuilder builder(std::move(cuts), table.n_rows, std::move(may_be_missing), std::move(storage_order),
+                              is_sparse);
   builder.add(stored, n_threads);
   return std::make_shared<const BinnedMatrix>(std::move(builder).build());
 }

@@ -194,7 +194,8 @@ TEST(a_multi_task_tree_reports_that_memory_ran_out) {
   const auto tasks = tasks_of_rows();
   auto stream = test_stream(4);
   for (const task_t task : tasks)
-    labels.push_back(class_starts[task] + static_cast<std::uint32_t>(stream.below(class_starts[task + 1] - class_starts[task])));
+    labels.push_back(class_starts[task] +
+                     static_cast<std::uint32_t>(stream.below(class_starts[task + 1] - class_starts[task])));
   for (const TaskCriterion criterion : {TaskCriterion::joint, TaskCriterion::max, TaskCriterion::concat}) {
     MTTreeParams params;
     params.criterion = criterion;

@@ -39,7 +39,8 @@ Table mixed_table(row_t n_rows) {
 TEST(a_cut_belongs_to_the_bin_above_it) {
   const Table table{{{3}}, 6, {-7.0f, 0.999f, 1.0f, 2.5f, 3.0f, 1e30f}};  // cuts at 1, 2, 3
   const auto matrix = make_matrix(table);
-  for (row_t row = 0; row < table.n_rows; ++row) check(matrix->bin(row, 0) == std::vector<bin_t>{0, 0, 1, 2, 2, 2}[row]);
+  for (row_t row = 0; row < table.n_rows; ++row)
+    check(matrix->bin(row, 0) == std::vector<bin_t>{0, 0, 1, 2, 2, 2}[row]);
 }
 
 TEST(rows_to_predict_reach_the_leaves_of_their_raw_values) {
@@ -121,7 +122,8 @@ TEST(values_of_some_rows_are_found_however_the_two_lists_of_rows_lie) {
       if (is_in_column) column_rows.push_back(row), bins.push_back(static_cast<std::uint16_t>(row % 7));
       if (is_in_rows) rows.push_back(row);
     }
-    for_each_value({column_rows, bins}, rows, [&](std::size_t position, bin_t bin) { found.emplace_back(position, bin); });
+    for_each_value({column_rows, bins}, rows,
+                   [&](std::size_t position, bin_t bin) { found.emplace_back(position, bin); });
     check(found == expected);
   }
 }
@@ -168,7 +170,8 @@ TEST(the_form_of_the_table_does_not_matter) {
       turned[column * table.n_rows + (table.n_rows - 1 - row)] = static_cast<double>(table.view()(row, column));
   auto from_turned = make_builder(table);
   from_turned.add(MatrixView<double>{turned.data() + table.n_rows - 1, table.n_rows, n_columns, -1,
-                                     static_cast<std::ptrdiff_t>(table.n_rows)}, 2);
+                                     static_cast<std::ptrdiff_t>(table.n_rows)},
+                  2);
   check(have_same_bytes(std::move(from_turned).build(), *matrix));
 
   // Sparse, without the missing values, in two blocks, for either layout.
@@ -191,7 +194,8 @@ TEST(the_form_of_the_table_does_not_matter) {
   check(have_same_bytes(std::move(from_sparse).build(), *matrix));
   const auto sparse = std::move(to_sparse).build();
   for (row_t row = 0; row < table.n_rows; ++row)
-    for (feature_t feature = 0; feature < n_columns; ++feature) check(sparse.bin(row, feature) == matrix->bin(row, feature));
+    for (feature_t feature = 0; feature < n_columns; ++feature)
+      check(sparse.bin(row, feature) == matrix->bin(row, feature));
 }
 
 TEST(columns_with_missing_values_are_found_by_any_number_of_threads) {
@@ -216,9 +220,8 @@ TEST(wrong_tables_are_refused) {
     builder.add(table.view(), 1);
     builder.add(table.view(), 1);
   });
-  check_throws<Error>("the block has 1 columns, the cuts 2", [&] {
-    make_builder(table).add(MatrixView<float>{table.values.data(), 4, 1, 2, 1}, 1);
-  });
+  check_throws<Error>("the block has 1 columns, the cuts 2",
+                      [&] { make_builder(table).add(MatrixView<float>{table.values.data(), 4, 1, 2, 1}, 1); });
   for (const std::int32_t column : {-1, 2})
     check_throws<Error>("is out of range", [&] {
       const std::vector<std::int64_t> indptr{0, 2};

@@ -12,18 +12,21 @@ namespace {
 
 using Slots = std::vector<GradientSums>;
 
-Slots naive_histogram(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients) {
+Slots naive_histogram(const BinnedMatrix& matrix, std::span<const row_t> rows,
+                      std::span<const GradientPair> gradients) {
   Slots slots(matrix.n_slots());
   for (const row_t row : rows)
     for (feature_t feature = 0; feature < matrix.n_features(); ++feature)
-      slots[matrix.slot_offset(feature) + matrix.bin(row, feature)] += {gradients[row].gradient, gradients[row].hessian};
+      slots[matrix.slot_offset(feature) + matrix.bin(row, feature)] +=
+          {gradients[row].gradient, gradients[row].hessian};
   return slots;
 }
 
 std::vector<GradientPair> fractional_gradients(row_t n_rows) {
   auto stream = test_stream(3);
   std::vector<GradientPair> pairs(n_rows);
-  for (GradientPair& pair : pairs) pair = {static_cast<float>(stream.uniform() - 0.5), static_cast<float>(stream.uniform())};
+  for (GradientPair& pair : pairs)
+    pair = {static_cast<float>(stream.uniform() - 0.5), static_cast<float>(stream.uniform())};
   return pairs;
 }
 

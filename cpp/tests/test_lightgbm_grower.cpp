@@ -23,7 +23,7 @@ const std::vector<row_t> kFirstRows{0, 9000, 9003, 15000, 18000, kRows};
 LightgbmTable mixed_table() {
   std::vector<LightgbmBins> features(12, LightgbmBins{20, 20, 0, Missing::none, false});
   features[1] = {20, 19, 0, Missing::nan, false};
-  features[2] = {3, 0, 1, Missing::nan, true};   // one against the rest
+  features[2] = {3, 0, 1, Missing::nan, true};  // one against the rest
   features[4] = {20, 7, 3, Missing::zero, false};
   features[5] = {40, 0, 0, Missing::none, true};
   features[7] = {2, 1, 1, Missing::nan, false};
@@ -97,7 +97,8 @@ TEST(lightgbm_trees_do_not_depend_on_the_layout_of_the_table) {
     for (const LightgbmParams& params : {params_of(31), constrained()}) {
       TreeGrower dense = make_grower(score), sparse = make_grower(score, true);
       check(sparse.matrix()->is_sparse());
-      check(are_equal({grow<LightgbmRules>(sparse, params, pairs, {}, 2)}, {grow<LightgbmRules>(dense, params, pairs, {}, 2)}));
+      check(are_equal({grow<LightgbmRules>(sparse, params, pairs, {}, 2)},
+                      {grow<LightgbmRules>(dense, params, pairs, {}, 2)}));
     }
 }
 

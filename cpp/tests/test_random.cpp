@@ -20,9 +20,7 @@ std::vector<std::uint64_t> draws(RandomStream stream, int n = 4) {
 
 }  // namespace
 
-TEST(the_same_key_gives_the_same_draws) {
-  check(draws({Purpose::rows, 7, 3, 2}) == draws({Purpose::rows, 7, 3, 2}));
-}
+TEST(the_same_key_gives_the_same_draws) { check(draws({Purpose::rows, 7, 3, 2}) == draws({Purpose::rows, 7, 3, 2})); }
 
 TEST(each_part_of_the_key_gives_other_draws) {
   std::set<std::uint64_t> numbers;

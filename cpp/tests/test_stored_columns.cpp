@@ -52,12 +52,12 @@ BinnedMatrix build(const std::vector<LightgbmBins>& features, row_t n_rows, cons
 }
 
 // A bundle of two features and a feature alone.
-const std::vector<LightgbmBins> kFeatures{{4, 3, 0, Missing::nan, false},
-                                          {3, 0, 2, Missing::nan, true},
-                                          {5, 5, 1, Missing::none, false}};
+const std::vector<LightgbmBins> kFeatures{
+    {4, 3, 0, Missing::nan, false}, {3, 0, 2, Missing::nan, true}, {5, 5, 1, Missing::none, false}};
 const std::vector<StoredFeature> kPlaces{{0, 1}, {0, 4}, {1, 1}};
 // Bins in LightGBM's numbers, by row. Of the two features of the bundle one at most is not in its frequent bin.
-const std::vector<std::vector<bin_t>> kBins{{0, 2, 1}, {1, 2, 0}, {3, 2, 4}, {0, 0, 1}, {0, 1, 2}, {2, 2, 1}, {0, 2, 3}};
+const std::vector<std::vector<bin_t>> kBins{{0, 2, 1}, {1, 2, 0}, {3, 2, 4}, {0, 0, 1},
+                                            {0, 1, 2}, {2, 2, 1}, {0, 2, 3}};
 // Entries 1, 2, 3: bins 1, 2, 3 of the first; 4, 5: bins 0, 1 of the second. Alone: entry b + 1 is bin b.
 const std::vector<std::uint32_t> kBundle{0, 1, 3, 4, 5, 2, 0}, kAlone{0, 1, 5, 0, 3, 0, 4};
 constexpr row_t kRows = 7;
@@ -66,7 +66,8 @@ constexpr row_t kRows = 7;
 
 TEST(every_stored_value_lies_in_its_bin) {
   std::vector<std::vector<OwnedColumn>> forms;
-  for (const int bits : {4, 8, 16, 32}) forms.push_back({{as_bytes(kBundle, bits), bits}, {as_bytes(kAlone, bits), bits}});
+  for (const int bits : {4, 8, 16, 32})
+    forms.push_back({{as_bytes(kBundle, bits), bits}, {as_bytes(kAlone, bits), bits}});
   // Only the rows that have an entry: 1, 2, 3, 4, 5; and 1, 2, 4, 6, with an entry 0 at row 5 that says nothing.
   for (const int bits : {8, 16, 32})
     forms.push_back({{as_bytes({1, 3, 4, 5, 2}, bits), bits, Bytes{1, 1, 1, 1, 1}},
@@ -75,7 +76,8 @@ TEST(every_stored_value_lies_in_its_bin) {
   for (const auto& columns : forms)
     for (const bool is_sparse : {false, true})
       for (const bool is_sorted : {false, true}) {
-        const auto matrix = build(kFeatures, kRows, columns, kPlaces, is_sparse, is_sorted ? order : std::vector<row_t>{});
+        const auto matrix =
+            build(kFeatures, kRows, columns, kPlaces, is_sparse, is_sorted ? order : std::vector<row_t>{});
         check(matrix.is_sparse() == is_sparse);
         for (row_t row = 0; row < kRows; ++row)
           for (feature_t feature = 0; feature < 3; ++feature)
@@ -102,7 +104,8 @@ TEST(wrong_columns_are_refused) {
   using Error = std::invalid_argument;
   const OwnedColumn bundle{as_bytes(kBundle, 8), 8}, alone{as_bytes(kAlone, 8), 8};
   for (const bool is_sparse : {false, true}) {
-    const auto refused = [&](const char* words, const std::vector<OwnedColumn>& columns, std::vector<StoredFeature> places) {
+    const auto refused = [&](const char* words, const std::vector<OwnedColumn>& columns,
+                             std::vector<StoredFeature> places) {
       check_throws<Error>(words, [&] { build(kFeatures, kRows, columns, std::move(places), is_sparse); });
     };
     refused("too few bytes", {bundle, {Bytes(3), 4}}, kPlaces);
@@ -117,8 +120,9 @@ TEST(wrong_columns_are_refused) {
     refused("belongs to two features", {bundle, alone}, {{0, 1}, {0, 3}, {1, 1}});
     refused("one entry per feature", {bundle, alone}, {{0, 1}, {0, 4}});
   }
-  for (const LightgbmBins& bins : {LightgbmBins{0, 0, 0, Missing::none, false}, LightgbmBins{3, 4, 0, Missing::nan, false},
-                                   LightgbmBins{3, 3, 3, Missing::none, false}})
+  for (const LightgbmBins& bins :
+       {LightgbmBins{0, 0, 0, Missing::none, false}, LightgbmBins{3, 4, 0, Missing::nan, false},
+        LightgbmBins{3, 3, 3, Missing::none, false}})
     check_throws<Error>("must be bins", [&] { Cuts(std::vector{bins}); });
 }
 

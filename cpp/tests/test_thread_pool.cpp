@@ -31,7 +31,8 @@ TEST(results_of_one_call_are_seen_by_the_next) {
     ThreadPool pool(n_threads);
     std::vector<std::size_t> values(kBlocks, 0);
     for (std::size_t call = 0; call < 500; ++call)  // each block reads its neighbour of the call before
-      pool.parallel_for(kBlocks, [&, before = values](std::size_t block) { values[block] = before[(block + 1) % kBlocks] + 1; });
+      pool.parallel_for(kBlocks,
+                        [&, before = values](std::size_t block) { values[block] = before[(block + 1) % kBlocks] + 1; });
     check(values == std::vector<std::size_t>(kBlocks, 500));
   }
 }
@@ -59,9 +60,8 @@ TEST(an_exception_comes_home_and_the_pool_works_on) {
 
 TEST(one_of_many_exceptions_comes_home) {
   ThreadPool pool(4);
-  check_throws<std::runtime_error>("all", [&] {
-    pool.parallel_for(100, [](std::size_t) { throw std::runtime_error("all"); });
-  });
+  check_throws<std::runtime_error>(
+      "all", [&] { pool.parallel_for(100, [](std::size_t) { throw std::runtime_error("all"); }); });
 }
 
 namespace {
@@ -78,7 +78,9 @@ ThreadPool::StartThread at_most(int n, Failure failure) {
 void check_fewer_threads(const auto& failure) {
   for (int n_threads = 1; n_threads <= 6; ++n_threads)
     for (int n_started = 0; n_started < n_threads; ++n_started) {
-      { ThreadPool unused(n_threads, at_most(n_started, failure)); }
+      {
+        ThreadPool unused(n_threads, at_most(n_started, failure));
+      }
       ThreadPool pool(n_threads, at_most(n_started, failure));
       check(pool.n_threads() == n_started + 1);
       std::vector<int> n_runs(100, 0);

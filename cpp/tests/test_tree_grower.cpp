@@ -169,8 +169,8 @@ TEST(one_bin_makes_one_leaf) {
 
 TEST(missing_values_alone_make_one_leaf) {
   for (const bin_t n_bins : {0, 1, 3})
-    check(only_leaf({{{n_bins, 1.0}}, 3, {kMissing, kMissing, kMissing}}, {{2.0f, 1.0f}, {-4.0f, 1.0f}, {3.0f, 1.0f}}, {}) ==
-          -1.0f / (3.0f + 1.0f) * 0.3f);
+    check(only_leaf({{{n_bins, 1.0}}, 3, {kMissing, kMissing, kMissing}}, {{2.0f, 1.0f}, {-4.0f, 1.0f}, {3.0f, 1.0f}},
+                    {}) == -1.0f / (3.0f + 1.0f) * 0.3f);
 }
 
 TEST(zero_hessians_make_one_leaf_of_value_zero) {

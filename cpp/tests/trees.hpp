@@ -34,7 +34,8 @@ TreeGrower::Grown grow(TreeGrower& grower, const Params& params, std::span<const
 inline std::vector<GradientPair> random_gradients(row_t n_rows) {
   auto stream = test_stream(6);
   std::vector<GradientPair> pairs(n_rows);
-  for (GradientPair& pair : pairs) pair = {static_cast<float>(stream.uniform() - 0.5), static_cast<float>(stream.uniform())};
+  for (GradientPair& pair : pairs)
+    pair = {static_cast<float>(stream.uniform() - 0.5), static_cast<float>(stream.uniform())};
   return pairs;
 }
 

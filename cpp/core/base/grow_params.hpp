@@ -97,7 +97,8 @@ struct LightgbmParams : GrowParams {
     require_not_negative("cat_smooth", cat_smooth);
     require_not_negative("cat_l2", cat_l2);
     require_at_least("min_data_per_group", min_data_per_group, 0);
-    require(feature_contri.empty() || feature_contri.size() == n_features, "feature_contri needs one factor per feature");
+    require(feature_contri.empty() || feature_contri.size() == n_features,
+            "feature_contri needs one factor per feature");
     for (const double factor : feature_contri) require_finite("feature_contri", factor);
   }
 };

@@ -32,7 +32,9 @@ inline void require_rate(const char* name, double value) {
   require_number(value >= 0.0 && std::isfinite(value), name, value, "a finite number >= 0");
 }
 // Of penalties and least weights, infinity forbids.
-inline void require_not_negative(const char* name, double value) { require_number(value >= 0.0, name, value, "at least 0"); }
+inline void require_not_negative(const char* name, double value) {
+  require_number(value >= 0.0, name, value, "at least 0");
+}
 inline void require_at_least(const char* name, double value, int least) {
   require_number(value >= least, name, value, ("at least " + std::to_string(least)).c_str());
 }

@@ -51,7 +51,8 @@ void find_bins(std::span<const float> edges, std::span<const float> values, bin_
   }
   const auto n_bins = static_cast<bin_t>(edges.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const bin_t bin = std::min(bins[i] + lies_below(bins[i], values[i]), n_bins - 1);  // above the last cut: the last bin
+    const bin_t bin =
+        std::min(bins[i] + lies_below(bins[i], values[i]), n_bins - 1);  // above the last cut: the last bin
     bins[i] = std::isnan(values[i]) ? n_bins : bin;
   }
 }
@@ -101,7 +102,7 @@ BinnedMatrix::BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> ma
       const std::size_t n_bins = cuts_.n_bins(feature);
       const std::size_t n_slots = n_bins + (outer_bins ? 3u : may_be_missing_[feature] != 0 ? 1u : 0u);
       require(n_slots <= kMostBins, "feature " + std::to_string(feature) + " has " + std::to_string(n_bins) +
-                                    " bins; at most 65535 are supported: lower max_bin or merge categories");
+                                        " bins; at most 65535 are supported: lower max_bin or merge categories");
       if (n_slots > 256) group.bytes_per_bin = 2;
       slot_offsets_.push_back(slot_offsets_.back() + n_slots);
     }
@@ -147,7 +148,9 @@ void BinnedMatrixBuilder::store_bins(feature_t feature, std::span<const bin_t> b
   const BinnedMatrix::Group& group = matrix_.groups_[feature / kGroupSize];
   std::uint8_t* rows = matrix_.data_.data() + group.offset + (feature - group.first_feature) * sizeof(Bin);
   std::uint8_t* column = matrix_.columns_.data() + matrix_.column_offsets_[feature];
-  const auto write_row = [&](std::size_t row, Bin bin) { std::memcpy(rows + row * matrix_.row_bytes_, &bin, sizeof bin); };
+  const auto write_row = [&](std::size_t row, Bin bin) {
+    std::memcpy(rows + row * matrix_.row_bytes_, &bin, sizeof bin);
+  };
   Bin narrow[kRowsPerBlock];
   std::copy(bins.begin(), bins.end(), narrow);
   const std::size_t first = n_added_ + first_row_in_block;
@@ -182,8 +185,8 @@ void BinnedMatrixBuilder::store(feature_t feature, std::span<const bin_t> bins, 
 void BinnedMatrixBuilder::start_block(std::size_t n_rows, std::size_t n_columns) const {
   require(!is_built_, "the matrix has been built");
   require(n_added_ + n_rows <= matrix_.n_rows(), "more rows were added than the matrix was made for");
-  require(n_columns == matrix_.n_features(), "the block has " + std::to_string(n_columns) + " columns, the cuts " +
-                                                 std::to_string(matrix_.n_features()));
+  require(n_columns == matrix_.n_features(),
+          "the block has " + std::to_string(n_columns) + " columns, the cuts " + std::to_string(matrix_.n_features()));
 }
 
 template <typename ForEachValue>
@@ -285,7 +288,8 @@ void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads
             [&] { return "column index " + std::to_string(feature) + " is out of range"; });
   if (matrix_.is_sparse()) {
     const auto for_each_value = [&](std::size_t row, const auto& visit) {
-      for (auto i = static_cast<std::size_t>(block.indptr[row]); i < static_cast<std::size_t>(block.indptr[row + 1]); ++i)
+      for (auto i = static_cast<std::size_t>(block.indptr[row]); i < static_cast<std::size_t>(block.indptr[row + 1]);
+           ++i)
         visit(static_cast<feature_t>(block.indices[i]), block.values[i]);
     };
     return append_sparse(block.n_rows(), for_each_value, n_threads);
@@ -351,8 +355,8 @@ void BinnedMatrixBuilder::append_sparse(const StoredColumns& stored, int n_threa
 
 BinnedMatrix BinnedMatrixBuilder::build() && {
   require(!is_built_, "the matrix has been built");
-  require(n_added_ == matrix_.n_rows(), "the matrix was made for " + std::to_string(matrix_.n_rows()) +
-                                            " rows, but " + std::to_string(n_added_) + " were added");
+  require(n_added_ == matrix_.n_rows(), "the matrix was made for " + std::to_string(matrix_.n_rows()) + " rows, but " +
+                                            std::to_string(n_added_) + " were added");
   if (matrix_.is_sparse()) {
     sort_by_storage_order();
     make_columns();

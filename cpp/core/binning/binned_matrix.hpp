@@ -64,7 +64,9 @@ class BinnedMatrix {
   struct Column {
     const std::uint8_t* bytes;
     std::uint32_t bytes_per_bin;
-    bin_t operator[](row_t row) const noexcept { return load_bin(bytes + std::size_t{row} * bytes_per_bin, bytes_per_bin); }
+    bin_t operator[](row_t row) const noexcept {
+      return load_bin(bytes + std::size_t{row} * bytes_per_bin, bytes_per_bin);
+    }
   };
   Column column(feature_t feature) const noexcept {
     return {columns_.data() + column_offsets_[feature], groups_[feature / kGroupSize].bytes_per_bin};

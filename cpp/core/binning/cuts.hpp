@@ -61,7 +61,8 @@ class Cuts {
         return "a feature has " + std::to_string(feature.n_bins) +
                " bins; at most 65535 are supported: lower max_bin or merge categories";
       });
-      for (bin_t slot = 0; slot < feature.n_present(); ++slot) values_.push_back(static_cast<float>(feature.number(slot)));
+      for (bin_t slot = 0; slot < feature.n_present(); ++slot)
+        values_.push_back(static_cast<float>(feature.number(slot)));
       offsets_.push_back(static_cast<std::uint32_t>(values_.size()));
       min_values_.push_back(0.0f);
       is_categorical_.push_back(feature.is_categorical);

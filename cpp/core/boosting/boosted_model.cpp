@@ -10,7 +10,8 @@ namespace mtboost {
 namespace {
 
 constexpr std::size_t kRowsPerBlock = 256;
-constexpr std::size_t kOutputsPerTile = 128;  // of the margins of a block and the leaves of a tree: they stay in the cache
+constexpr std::size_t kOutputsPerTile =
+    128;  // of the margins of a block and the leaves of a tree: they stay in the cache
 constexpr std::size_t kLeavesAtOnce = std::size_t{1} << 23;
 
 RowsView rows_from(const RowsView& rows, std::size_t begin, std::size_t end, SparseTable& part) {
@@ -66,7 +67,8 @@ void BoostedModel::check() const {
 void add_trees(const BoostedModel& model, std::size_t first, std::size_t last, const RowsView& rows, ThreadPool& pool,
                std::span<float> margins) {
   if (first >= last || rows.table.n_rows == 0) return;
-  const std::size_t d = model.n_outputs(), n_trees = last - first, n_tiles = (d + kOutputsPerTile - 1) / kOutputsPerTile;
+  const std::size_t d = model.n_outputs(), n_trees = last - first,
+                    n_tiles = (d + kOutputsPerTile - 1) / kOutputsPerTile;
   const std::size_t n_at_once = std::max<std::size_t>(kLeavesAtOnce / n_trees, kRowsPerBlock);
   std::vector<node_t> leaves;
   for (std::size_t begin = 0; begin < rows.table.n_rows; begin += n_at_once) {

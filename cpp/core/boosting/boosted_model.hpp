@@ -15,8 +15,8 @@ namespace mtboost {
 
 struct BoostedModel {
   feature_t n_features = 0;
-  bool relabels = true;         // a leaf holds all outputs; else one number, and each tree a weight of every output
-  std::vector<float> initial;   // F₀
+  bool relabels = true;        // a leaf holds all outputs; else one number, and each tree a weight of every output
+  std::vector<float> initial;  // F₀
   std::vector<DecisionTree> trees;
   std::vector<float> output_weights;  // (tree, output), learning rate included; empty if leaves are relabelled
 

@@ -18,7 +18,7 @@ double ComponentCutSearch::noise(std::span<const double> sums) const noexcept {
 
 MTBOOST_VECTOR_CLONES
 bool ComponentCutSearch::improve(feature_t feature, std::span<const double> sums, const double* slots,
-                        std::vector<double>& scratch, ComponentCut& best) const {
+                                 std::vector<double>& scratch, ComponentCut& best) const {
   const double before = best.gain;
   scratch.resize(3 * components_.width());
   switch (components_.width()) {
@@ -33,7 +33,7 @@ bool ComponentCutSearch::improve(feature_t feature, std::span<const double> sums
 // Width: numbers of a row; 0: known at run time only.
 template <std::size_t Width>
 void ComponentCutSearch::scan(feature_t feature, const double* sums, const double* slots, double* scratch,
-                     ComponentCut& best) const noexcept {
+                              ComponentCut& best) const noexcept {
   const std::size_t width = Width > 0 ? Width : components_.width();
   const std::size_t count_at = components_.count_at(), weight_at = components_.weight_at();
   const bin_t n_bins = matrix_.cuts().n_bins(feature);

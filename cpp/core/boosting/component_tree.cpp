@@ -25,7 +25,8 @@ FeatureDraw features_of_tree(feature_t n_features, const ComponentTreeParams& pa
   if (params.colsample < 1.0) {
     const auto n = static_cast<std::size_t>(params.colsample * static_cast<double>(features.size()) + 0.5);
     features = FeatureDraw(std::move(features), {})
-                   .draw(std::max<std::size_t>(n, 1), RandomStream(RandomStream::Purpose::features_of_tree, params.seed, tree));
+                   .draw(std::max<std::size_t>(n, 1),
+                         RandomStream(RandomStream::Purpose::features_of_tree, params.seed, tree));
     std::ranges::sort(features);
   }
   return {std::move(features), params.feature_weights};
@@ -269,8 +270,8 @@ class ComponentTreeGrower::Growth {
 
   // Ascending.
   std::vector<feature_t> features_of(const Node& node) const {
-    auto features =
-        draw_.draw(params_.max_features, RandomStream(RandomStream::Purpose::features_of_node, params_.seed, number_, node.path));
+    auto features = draw_.draw(params_.max_features,
+                               RandomStream(RandomStream::Purpose::features_of_node, params_.seed, number_, node.path));
     std::ranges::sort(features);
     return features;
   }

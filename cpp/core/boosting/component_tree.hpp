@@ -73,7 +73,8 @@ class ComponentTreeGrower {
   class Growth;
 
   const BinnedMatrix& matrix_;
-  std::vector<std::vector<double>> free_histograms_;  // of earlier nodes and trees: new memory costs more than to fill it
+  std::vector<std::vector<double>>
+      free_histograms_;  // of earlier nodes and trees: new memory costs more than to fill it
   RowPartition partition_, others_;
   std::vector<node_t> leaves_;
   std::vector<double> means_;

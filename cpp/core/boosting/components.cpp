@@ -39,7 +39,8 @@ Directions::Directions(const Projection& projection)
     std::ranges::fill(column, 0.0f);
     projection.add(output, 1.0f, column.data());
     for (std::size_t k = 0; k < q; ++k)
-      if (column[k] != 0.0f) entries_.push_back({static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(output), column[k]});
+      if (column[k] != 0.0f)
+        entries_.push_back({static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(output), column[k]});
   }
   constexpr std::size_t kWidest = 16;  // further components would not stay in registers
   if (q > kWidest || 4 * entries_.size() < q * n_outputs_) return;
@@ -59,7 +60,8 @@ MTBOOST_VECTOR_CLONES
 void Directions::project(std::span<const float* const> residuals, std::span<float* const> components) const noexcept {
   const auto project_dense_rows = [&]<std::size_t Width>(std::integral_constant<std::size_t, Width>) {
     if (residuals.size() == kRows)
-      return project_dense<Width, kRows>(residuals.data(), n_outputs_, matrix_.data(), n_components_, components.data());
+      return project_dense<Width, kRows>(residuals.data(), n_outputs_, matrix_.data(), n_components_,
+                                         components.data());
     for (std::size_t row = 0; row < residuals.size(); ++row)
       project_dense<Width, 1>(&residuals[row], n_outputs_, matrix_.data(), n_components_, &components[row]);
   };

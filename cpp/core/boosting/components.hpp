@@ -48,9 +48,9 @@ class Directions {
 
   std::size_t n_components_, n_outputs_;
   bool is_identity_ = false;
-  std::size_t width_ = 0;         // components of an output in `matrix_`, padded; 0: entries
-  std::vector<float> matrix_;     // (output, component)
-  std::vector<Entry> entries_;    // ascending outputs
+  std::size_t width_ = 0;       // components of an output in `matrix_`, padded; 0: entries
+  std::vector<float> matrix_;   // (output, component)
+  std::vector<Entry> entries_;  // ascending outputs
 };
 
 class Components {

@@ -11,7 +11,7 @@
 namespace mtboost {
 namespace {
 
-constexpr int kMostSteps = 100;  // bisection alone ends before
+constexpr int kMostSteps = 100;      // bisection alone ends before
 constexpr double kPrecision = 1e-6;  // of a step whose margins are floats
 
 // u / g, weighted by w |g|: where each point's derivative changes sign.
@@ -29,7 +29,7 @@ std::vector<WeightedValue> ratios(std::span<const LinePoint> points) {
 }
 
 struct Slope {
-  double slope = 0.0;      // of the loss along the line, with opposite sign
+  double slope = 0.0;  // of the loss along the line, with opposite sign
   double curvature = 0.0;
 };
 

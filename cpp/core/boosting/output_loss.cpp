@@ -41,7 +41,8 @@ double sum_of_squared_losses(const float* margins, const float* labels, std::siz
   constexpr std::size_t kLanes = 8;
   double sums[kLanes] = {};
   const auto add = [&](std::size_t lane, std::size_t j) {
-    const double difference = double{labels[j]} - double{margins[j]}, known = difference == difference ? difference : 0.0;
+    const double difference = double{labels[j]} - double{margins[j]},
+                 known = difference == difference ? difference : 0.0;
     sums[lane] += known * known;
   };
   std::size_t j = 0;
@@ -115,16 +116,14 @@ void OutputLoss::check(const LabelledRows& rows) const {
 
 std::vector<float> OutputLoss::initial(const LabelledRows& rows, ThreadPool& pool) const {
   switch (kind_) {
-    case OutputLossKind::softmax:
-      return log_priors(rows);
+    case OutputLossKind::softmax: return log_priors(rows);
     case OutputLossKind::absolute:
     case OutputLossKind::huber: {
       std::vector<float> constants(n_outputs_);
       pool.parallel_for(n_outputs_, [&](std::size_t output) { constants[output] = centre(rows, output); });
       return constants;
     }
-    default:
-      return means(rows, pool);
+    default: return means(rows, pool);
   }
 }
 
@@ -263,8 +262,8 @@ double OutputLoss::loss_of_row(const float* margins, const LabelledRows& rows, s
   for (std::size_t j = 0; j < n_outputs_; ++j) {
     const double label = labels[j], margin = margins[j], size = std::abs(label - margin), delta = huber_delta_;
     if (std::isnan(label)) continue;
-    const double loss = kind_ == OutputLossKind::logistic   ? softplus(margin) - label * margin
-                        : kind_ == OutputLossKind::absolute ? size
+    const double loss = kind_ == OutputLossKind::logistic                   ? softplus(margin) - label * margin
+                        : kind_ == OutputLossKind::absolute                 ? size
                         : kind_ == OutputLossKind::squared || size <= delta ? 0.5 * size * size
                                                                             : delta * (size - 0.5 * delta);
     total += rows.weight(row, j) * loss;

@@ -29,7 +29,7 @@ struct LabelledRows {
   std::span<const float> labels;   // (row, label)
   std::span<const float> weights;  // (row,) or (row, label); empty: 1 each
   std::size_t n_rows;
-  std::size_t n_labels;            // of a row
+  std::size_t n_labels;  // of a row
 
   bool has_weight_per_label() const noexcept { return weights.size() > n_rows; }
   float weight(std::size_t row, std::size_t label) const noexcept {

@@ -29,7 +29,8 @@ std::vector<double> output_steps(const OutputLoss& loss, std::span<const float> 
   const OutputLossKind kind = loss.kind();
   const std::size_t d = loss.n_outputs();
   require(kind != OutputLossKind::softmax, "line searches per output are not defined for softmax");
-  require(margins.size() == rows.n_rows * d && direction.size() == rows.n_rows, "margins and direction must fit the labels");
+  require(margins.size() == rows.n_rows * d && direction.size() == rows.n_rows,
+          "margins and direction must fit the labels");
   double largest = 0.0;
   for (const float g : direction) largest = std::max(largest, std::abs(double{g}));
   std::vector<double> steps(d, 0.0);

@@ -16,8 +16,8 @@ namespace mtboost {
 namespace {
 
 constexpr std::size_t kRowsPerRun = 512;
-constexpr std::size_t kMostRuns = 256;        // but for those that leaves begin
-constexpr std::size_t kOutputsPerTile = 16;   // one cache line of labels, one of margins
+constexpr std::size_t kMostRuns = 256;       // but for those that leaves begin
+constexpr std::size_t kOutputsPerTile = 16;  // one cache line of labels, one of margins
 
 // The longest step of Newton's method, in log-odds, that cannot raise the loss. Along a line of length a in the
 // log-odds of each row |third derivative| <= |second| holds for the logistic loss, and with a the largest difference of
@@ -48,7 +48,8 @@ void BoostingParams::check(feature_t n_features, std::size_t n_outputs) const {
   tree.check(n_features);
   check_components(n_components(n_outputs));
   if (const auto* random = std::get_if<ForestProjection>(&projection)) {
-    require(!random->given || random->given->n_outputs() == n_outputs, "the projection is of another number of outputs");
+    require(!random->given || random->given->n_outputs() == n_outputs,
+            "the projection is of another number of outputs");
     require(random->given || random->n_components <= most_components(random->kind, n_outputs),
             "there are more components than this projection can have");
   }
@@ -64,8 +65,14 @@ std::size_t BoostingParams::n_components(std::size_t n_outputs) const noexcept {
 ProjectedBoosting::ProjectedBoosting(const BinnedMatrix& matrix, OutputLoss loss, const LabelledRows& labels,
                                      BoostingParams params, BoostedModel model, std::span<const float> start,
                                      ThreadPool& pool)
-    : matrix_(matrix), loss_(loss), labels_(labels), params_(std::move(params)), model_(std::move(model)), grower_(matrix) {
-  require(labels.n_rows > 0 && labels.n_rows == matrix.n_rows(), "labels and table must have the same rows, at least one");
+    : matrix_(matrix),
+      loss_(loss),
+      labels_(labels),
+      params_(std::move(params)),
+      model_(std::move(model)),
+      grower_(matrix) {
+  require(labels.n_rows > 0 && labels.n_rows == matrix.n_rows(),
+          "labels and table must have the same rows, at least one");
   require(matrix.n_features() > 0, "the table has no features");
   loss_.check(labels);
   params_.check(matrix.n_features(), n_outputs());
@@ -134,7 +141,8 @@ void ProjectedBoosting::draw_rows(std::uint64_t tree) {
 
 void ProjectedBoosting::weighted_residuals(row_t row, float* out) const noexcept {
   const float* const own = residuals_of(row);
-  for (std::size_t j = 0; j < n_outputs(); ++j) out[j] = labels_.weights.empty() ? own[j] : label_weight(row, j) * own[j];
+  for (std::size_t j = 0; j < n_outputs(); ++j)
+    out[j] = labels_.weights.empty() ? own[j] : label_weight(row, j) * own[j];
 }
 
 Directions ProjectedBoosting::make_directions(std::uint64_t tree, ThreadPool& pool) const {
@@ -145,11 +153,13 @@ Directions ProjectedBoosting::make_directions(std::uint64_t tree, ThreadPool& po
   std::vector<float> weighted;
   if (!labels_.weights.empty()) {
     weighted.resize(residuals_.size());
-    pool.parallel_for(rows_.size(), [&](std::size_t i) { weighted_residuals(rows_[i], &weighted[rows_[i] * n_outputs()]); });
+    pool.parallel_for(rows_.size(),
+                      [&](std::size_t i) { weighted_residuals(rows_[i], &weighted[rows_[i] * n_outputs()]); });
   }
   const RandomStream stream(RandomStream::Purpose::projection_of_tree, params_.tree.seed, tree);
   return Directions(make_residual_projection(residual->kind, residual->n_components,
-                                             {weighted.empty() ? residuals_ : weighted, rows_, n_outputs()}, stream, pool));
+                                             {weighted.empty() ? residuals_ : weighted, rows_, n_outputs()}, stream,
+                                             pool));
 }
 
 Components ProjectedBoosting::project(const Directions& directions, ThreadPool& pool) const {
@@ -197,13 +207,16 @@ void ProjectedBoosting::update(ThreadPool& pool, const std::function<void()>& ch
     steps.resize(n_leaves * d);
     if (params_.relabels) {
       const auto values = leaf_values(pool);
-      std::ranges::transform(values, steps.begin(), [&](double value) { return static_cast<float>(params_.learning_rate * value); });
+      std::ranges::transform(values, steps.begin(),
+                             [&](double value) { return static_cast<float>(params_.learning_rate * value); });
       std::ranges::copy(steps, tree.leaves.values.begin());
     } else {
       std::vector<float> numbers(n_leaves);
-      for (std::size_t leaf = 0; leaf < n_leaves; ++leaf) numbers[leaf] = static_cast<float>(grower_.mean_of_first(leaf));
+      for (std::size_t leaf = 0; leaf < n_leaves; ++leaf)
+        numbers[leaf] = static_cast<float>(grower_.mean_of_first(leaf));
       const auto along = output_weights(numbers, pool);
-      std::ranges::transform(along, weights.begin(), [&](double value) { return static_cast<float>(params_.learning_rate * value); });
+      std::ranges::transform(along, weights.begin(),
+                             [&](double value) { return static_cast<float>(params_.learning_rate * value); });
       std::ranges::copy(numbers, tree.leaves.values.begin());
       for (std::size_t leaf = 0; leaf < n_leaves; ++leaf)
         for (std::size_t j = 0; j < d; ++j) steps[leaf * d + j] = numbers[leaf] * weights[j];
@@ -238,7 +251,8 @@ std::vector<ProjectedBoosting::Run> ProjectedBoosting::runs_of_leaves(bool with_
 ProjectedBoosting::LeafSums ProjectedBoosting::leaf_sums(ThreadPool& pool) const {
   const std::size_t d = n_outputs();
   // Then the sum of hessians is the weight of the leaf, for all outputs.
-  const bool are_hessians_1 = loss_.kind() == OutputLossKind::squared && are_all_known_ && !labels_.has_weight_per_label();
+  const bool are_hessians_1 =
+      loss_.kind() == OutputLossKind::squared && are_all_known_ && !labels_.has_weight_per_label();
   const auto runs = runs_of_leaves(false);
   std::vector<LeafSums> of_runs(runs.size());
   pool.parallel_for(runs.size(), [&](std::size_t run) {
@@ -283,7 +297,9 @@ std::vector<double> ProjectedBoosting::leaf_values(ThreadPool& pool) const {
   std::vector<double> values(sums.residuals.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double residuals = sums.residuals[i], hessians = sums.hessians[i];
-    values[i] = kind != OutputLossKind::squared ? newton_step(residuals, hessians) : hessians > 0.0 ? residuals / hessians : 0.0;
+    values[i] = kind != OutputLossKind::squared ? newton_step(residuals, hessians)
+                : hessians > 0.0                ? residuals / hessians
+                                                : 0.0;
   }
   if (kind == OutputLossKind::softmax)
     for (std::size_t leaf = 0; leaf < grower_.n_leaves(); ++leaf)

@@ -103,7 +103,7 @@ class ProjectedBoosting {
   double known_weight_ = 0.0;               // of all labels that are known
   std::vector<float> row_weights_;          // mean over the outputs, unknown ones counted as 0; empty: all 1
   bool are_all_known_ = true;
-  std::vector<row_t> rows_, others_;        // those the next tree grows on, and the rest
+  std::vector<row_t> rows_, others_;  // those the next tree grows on, and the rest
   ComponentTreeGrower grower_;
 };
 

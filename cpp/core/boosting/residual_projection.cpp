@@ -101,8 +101,8 @@ ResidualProjectionKind residual_projection_named(const std::string& name) {
   return ResidualProjectionKind::singular;
 }
 
-Projection make_residual_projection(ResidualProjectionKind kind, std::size_t n_components, const ResidualRows& residuals,
-                                    RandomStream random, ThreadPool& pool) {
+Projection make_residual_projection(ResidualProjectionKind kind, std::size_t n_components,
+                                    const ResidualRows& residuals, RandomStream random, ThreadPool& pool) {
   return kind == ResidualProjectionKind::variance ? draw_outputs(n_components, residuals, random, pool)
                                                   : singular_directions(n_components, residuals, random, pool);
 }

@@ -31,7 +31,7 @@ struct ResidualRows {
   const float* of(row_t row) const noexcept { return values.data() + row * n_outputs; }
 };
 
-Projection make_residual_projection(ResidualProjectionKind kind, std::size_t n_components, const ResidualRows& residuals,
-                                    RandomStream random, ThreadPool& pool);
+Projection make_residual_projection(ResidualProjectionKind kind, std::size_t n_components,
+                                    const ResidualRows& residuals, RandomStream random, ThreadPool& pool);
 
 }  // namespace mtboost

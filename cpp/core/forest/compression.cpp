@@ -264,15 +264,15 @@ class Walk {
   std::size_t n_outputs_;
   double n_rows_;
   Indicators indicators_;
-  std::vector<double> feature_rows_;    // number of rows of each feature
-  std::vector<double> feature_squares_; // Σ of its squares, when it is centred
-  std::vector<double> label_sums_;      // (output, feature), over its rows
-  std::vector<double> moved_;           // (output, feature): Σ over steps of unit times rows shared with the step's feature
-  std::vector<std::int32_t> counts_;    // rows shared with the feature of this step; 0 between steps
-  std::vector<double> scores_;          // squared length of the correlations; 0 where a step would not help
+  std::vector<double> feature_rows_;     // number of rows of each feature
+  std::vector<double> feature_squares_;  // Σ of its squares, when it is centred
+  std::vector<double> label_sums_;       // (output, feature), over its rows
+  std::vector<double> moved_;  // (output, feature): Σ over steps of unit times rows shared with the step's feature
+  std::vector<std::int32_t> counts_;  // rows shared with the feature of this step; 0 between steps
+  std::vector<double> scores_;        // squared length of the correlations; 0 where a step would not help
   std::vector<double> intercept_;
-  Lists valid_rows_;                    // of each feature
-  std::vector<double> valid_residuals_; // (row, output), without the intercept
+  Lists valid_rows_;                     // of each feature
+  std::vector<double> valid_residuals_;  // (row, output), without the intercept
   StagewisePath path_;
 };
 
@@ -296,7 +296,7 @@ DecisionTree cut_off_tree(const DecisionTree& tree, std::uint32_t first_node, st
 
   DecisionTree result;
   result.leaves.n_outputs = static_cast<std::uint32_t>(n_outputs);
-  std::vector<std::size_t> from{0};  // node of the whole tree
+  std::vector<std::size_t> from{0};          // node of the whole tree
   std::vector<double> sums(n_outputs, 0.0);  // (node, output), along the path
   for (std::size_t at = 0; at < from.size(); ++at) {
     const std::size_t node = from[at];
@@ -319,7 +319,8 @@ DecisionTree cut_off_tree(const DecisionTree& tree, std::uint32_t first_node, st
     } else {
       copy = {};
       copy.feature = static_cast<std::uint32_t>(result.leaves.n_vectors()) & kTaskFeature;
-      result.leaves.values.insert(result.leaves.values.end(), sums.begin() + static_cast<std::ptrdiff_t>(at * n_outputs),
+      result.leaves.values.insert(result.leaves.values.end(),
+                                  sums.begin() + static_cast<std::ptrdiff_t>(at * n_outputs),
                                   sums.begin() + static_cast<std::ptrdiff_t>((at + 1) * n_outputs));
     }
     result.nodes.push_back(copy);
@@ -356,7 +357,8 @@ std::vector<DecisionTree> cut_off(std::span<const DecisionTree> trees, std::span
   const auto first = first_nodes(trees);
   std::vector<DecisionTree> kept;
   for (std::size_t tree = 0; tree < trees.size(); ++tree) {
-    const auto begin = std::ranges::lower_bound(nodes, first[tree]), end = std::ranges::lower_bound(nodes, first[tree + 1]);
+    const auto begin = std::ranges::lower_bound(nodes, first[tree]),
+               end = std::ranges::lower_bound(nodes, first[tree + 1]);
     if (begin == end) continue;
     const std::size_t offset = static_cast<std::size_t>(begin - nodes.begin());
     kept.push_back(cut_off_tree(trees[tree], first[tree], std::span(begin, end), offset, coefficients));

@@ -48,11 +48,11 @@ struct StagewiseData {
 
 // Nodes are numbered through all trees, as they come.
 struct StagewisePath {
-  std::vector<std::uint32_t> nodes;       // of each step
-  std::vector<double> changes;            // (step, output): of the node's coefficients
-  std::vector<double> intercepts;         // (step + 1, output): before the first step and after each
-  std::vector<double> losses;             // squared error a row, summed over outputs: before the first step and after each
-  std::vector<double> valid_losses;       // the same of the validation rows
+  std::vector<std::uint32_t> nodes;  // of each step
+  std::vector<double> changes;       // (step, output): of the node's coefficients
+  std::vector<double> intercepts;    // (step + 1, output): before the first step and after each
+  std::vector<double> losses;        // squared error a row, summed over outputs: before the first step and after each
+  std::vector<double> valid_losses;  // the same of the validation rows
 };
 
 // Follows each path on a separate thread. A path ends with max_steps, or where no step would lower the training loss.

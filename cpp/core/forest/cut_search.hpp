@@ -178,7 +178,8 @@ class CutSearch {
       target.move_left(sorted_[place].i);
       const bool is_first = place == first_above;
       if (is_first && !has_zeros) break;  // the cut below it was tried above
-      try_cut(is_first ? 0.0f : sorted_[place - 1].value, sorted_[place].value, sorted_.size() - place, best_above, true);
+      try_cut(is_first ? 0.0f : sorted_[place - 1].value, sorted_[place].value, sorted_.size() - place, best_above,
+              true);
     }
     target.begin_scan();
     return best_above.gain > best.gain ? best_above : best;

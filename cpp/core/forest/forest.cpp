@@ -12,8 +12,8 @@
 
 #include "base/random.hpp"
 #include "base/require.hpp"
-#include "forest/split_targets.hpp"
 #include "forest/interleaved_walks.hpp"
+#include "forest/split_targets.hpp"
 #include "forest/zero_paths.hpp"
 
 namespace mtboost {
@@ -23,7 +23,8 @@ namespace {
 // the trees pass; of sparse rows, which are few values but have leaves of all trees at a time, smaller. Every thread gets
 // some.
 std::size_t rows_per_block(const RowsView& rows, const ThreadPool& pool) {
-  const std::size_t n_values = rows.sparse != nullptr ? 1 << 16 : 1 << 19, n_most = rows.sparse != nullptr ? 1 << 11 : 1 << 16;
+  const std::size_t n_values = rows.sparse != nullptr ? 1 << 16 : 1 << 19,
+                    n_most = rows.sparse != nullptr ? 1 << 11 : 1 << 16;
   const std::size_t n_fair = rows.table.n_rows / (4 * static_cast<std::size_t>(pool.n_threads())) + 1;
   const std::size_t n_rows = std::min({n_values / std::max<std::size_t>(rows.table.n_columns, 1), n_most, n_fair});
   return std::max<std::size_t>(n_rows, 64);
@@ -142,8 +143,8 @@ std::vector<DecisionTree> grow(const ForestData& data, const ForestParams& param
     const std::uint64_t tree = first_tree + i;
     Bag bag = make_bag(data, params, tree);
     std::vector<float> components;
-    trees[i] = with_leaf_outputs(
-        builder->build(std::move(bag.rows), make_target(tree, bag.weights, components), tree), data.labels, bag.weights);
+    trees[i] = with_leaf_outputs(builder->build(std::move(bag.rows), make_target(tree, bag.weights, components), tree),
+                                 data.labels, bag.weights);
     for (double& impurity : trees[i].impurity) impurity *= unit * unit;
     std::lock_guard lock(mutex);
     free_builders.push_back(std::move(builder));
@@ -191,8 +192,8 @@ std::vector<node_t> find_leaves_of_sparse(std::span<const DecisionTree> trees, c
         leaves[tree * n + i] = at;
         return true;
       }
-      walk.at = node.divides_tasks() ? trees[tree].child(node, rows.tasks[begin + i])
-                                     : node.child(values[node.feature]);
+      walk.at =
+          node.divides_tasks() ? trees[tree].child(node, rows.tasks[begin + i]) : node.child(values[node.feature]);
       walk.node = trees[tree].nodes[static_cast<std::size_t>(walk.at)];
       return false;
     };
@@ -233,8 +234,8 @@ void for_each_block(std::span<const DecisionTree> trees, const RowsView& rows, T
   pool.parallel_for((table.n_rows + n_block - 1) / n_block, [&](std::size_t number) {
     const std::size_t begin = number * n_block, n = std::min(begin + n_block, table.n_rows) - begin;
     if (sparse != nullptr) {
-      const std::vector<node_t> leaves = paths ? paths->find_leaves(*sparse, tasks, begin, n)
-                                               : find_leaves_of_sparse(trees, rows, begin, n);
+      const std::vector<node_t> leaves =
+          paths ? paths->find_leaves(*sparse, tasks, begin, n) : find_leaves_of_sparse(trees, rows, begin, n);
       return body(begin, n, [&](std::size_t tree) { return std::span(leaves).subspan(tree * n, n); });
     }
     const Block block(table, begin, n, trees.size());
@@ -276,7 +277,8 @@ std::vector<DecisionTree> grow_trees(const ForestData& data, const ForestParams&
     return grow_on_components(labels.unit(), [&](const Projection& own) { return projected(labels, table, own); });
   if (table.n_columns == 1) {
     const auto y = labels.values<double>();
-    return grow_on(labels.unit(), [&](std::uint64_t, RowWeights weights, Components&) { return ScalarTarget(y, weights); });
+    return grow_on(labels.unit(),
+                   [&](std::uint64_t, RowWeights weights, Components&) { return ScalarTarget(y, weights); });
   }
   const auto y = labels.values<float>();
   return grow_on(labels.unit(), [&](std::uint64_t, RowWeights weights, Components&) {

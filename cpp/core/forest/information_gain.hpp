@@ -44,7 +44,8 @@ class ClassTotals {
   explicit ClassTotals(std::uint32_t n_classes) : weights_(n_classes, 0.0) {}
 
   // task_of_class: of every class.
-  void enter(std::span<const row_t> node_rows, std::span<const LabelledRow> rows, std::span<const task_t> task_of_class);
+  void enter(std::span<const row_t> node_rows, std::span<const LabelledRow> rows,
+             std::span<const task_t> task_of_class);
 
   double weight(std::uint32_t label) const noexcept { return weights_[label]; }
   std::span<const std::uint32_t> classes() const noexcept { return classes_; }  // present; ascending

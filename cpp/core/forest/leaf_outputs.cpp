@@ -106,7 +106,7 @@ void share_pure_leaves(DecisionTree& tree) {
 
 std::size_t n_outputs(const ForestLabels& labels) noexcept {
   const auto* numbers = std::get_if<MatrixView<double>>(&labels);
-  return numbers != nullptr ? numbers->n_columns : std::get<LabelsView>(labels).n_labels;
+  return numbers != nullptr ? numbers->n_columns : std::get_if<LabelsView>(&labels)->n_labels;
 }
 
 DecisionTree with_leaf_outputs(Structure structure, const ForestLabels& labels, RowWeights weights) {

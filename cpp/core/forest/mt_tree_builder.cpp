@@ -35,7 +35,8 @@ struct Cut {
   // tried does not matter.
   bool is_better_than(const Cut& other) const noexcept {
     if (gain != other.gain) return gain > other.gain;
-    return std::tuple(feature, missing_left, threshold) < std::tuple(other.feature, other.missing_left, other.threshold);
+    return std::tuple(feature, missing_left, threshold) <
+           std::tuple(other.feature, other.missing_left, other.threshold);
   }
 };
 
@@ -125,10 +126,10 @@ class Builder {
   std::uint64_t tree_number_;
   ThreadPool& pool_;
   std::vector<task_t> task_of_class_;
-  std::vector<LabelledRow> rows_;   // all of the table
-  std::vector<row_t> node_rows_;    // of the tree; those of a node lie side by side and ascend
-  std::vector<SortedValue> values_;  // of all columns, each where it begins in the table's
-  NodeColumns drawn_;                // of the node at hand
+  std::vector<LabelledRow> rows_;         // all of the table
+  std::vector<row_t> node_rows_;          // of the tree; those of a node lie side by side and ascend
+  std::vector<SortedValue> values_;       // of all columns, each where it begins in the table's
+  NodeColumns drawn_;                     // of the node at hand
   std::vector<std::uint8_t> goes_first_;  // of each row, in a partition
   std::vector<row_t> n_first_;            // of each column of the node at hand, in a partition
   ClassTotals totals_;
@@ -314,7 +315,8 @@ std::span<const NodeColumn> Builder::draw_columns(const Node& node) {
   drawn_ = node.columns;
   RandomStream random(RandomStream::Purpose::features_of_node, params_.seed, tree_number_,
                       static_cast<std::uint64_t>(node.number));
-  for (feature_t i = 0; i < params_.max_features; ++i) std::swap(drawn_[i], drawn_[i + random.below(drawn_.size() - i)]);
+  for (feature_t i = 0; i < params_.max_features; ++i)
+    std::swap(drawn_[i], drawn_[i + random.below(drawn_.size() - i)]);
   return std::span(drawn_).first(params_.max_features);
 }
 

@@ -195,13 +195,14 @@ double LabelTarget::impurity() const noexcept {
 
 double LabelTarget::gain(double left_weight, double left_squares, double left_products) const noexcept {
   const double right_squares = sum_of_squares_ - 2.0 * left_products + left_squares;
-  const double gain = left_squares / left_weight + right_squares / (weight() - left_weight) - sum_of_squares_ / weight();
+  const double gain =
+      left_squares / left_weight + right_squares / (weight() - left_weight) - sum_of_squares_ / weight();
   return std::max(0.0, gain);
 }
 
 double LabelTarget::gain(std::span<const float> values, float threshold, row_t& n_left) {
-  const double left_weight = has_one_each() ? sum_left_of_one_each(values, threshold, n_left)
-                                            : sum_left(values, threshold, n_left);
+  const double left_weight =
+      has_one_each() ? sum_left_of_one_each(values, threshold, n_left) : sum_left(values, threshold, n_left);
   double squares = 0.0, products = 0.0;
   for (const std::uint32_t label : present_) {
     const double left = left_[label];

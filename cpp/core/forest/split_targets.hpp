@@ -111,7 +111,7 @@ struct LabelsView {
   std::span<const std::uint64_t> starts;  // of each row's labels, and their end; empty: one label a row
   std::span<const std::uint32_t> labels;
   std::uint32_t n_labels;
-  std::span<const double> values{};       // of each of `labels`; empty: all 1
+  std::span<const double> values{};  // of each of `labels`; empty: all 1
 
   std::size_t n_rows() const noexcept { return starts.empty() ? labels.size() : starts.size() - 1; }
   std::span<const std::uint32_t> of_row(std::size_t row) const noexcept {
@@ -178,12 +178,12 @@ class LabelTarget {
 
   LabelsView y_;
   NodeWeights weights_;
-  std::vector<std::uint32_t> own_, own_starts_;  // labels of row i; starts only if it may have several
-  std::vector<double> own_weighted_;             // w y of each of them; only then, too
-  std::vector<std::uint8_t> is_present_;         // by label
-  std::vector<double> sums_, left_;              // by label; 0 for labels that the node lacks
-  std::vector<double> lanes_;                    // (label, lane); all 0 between calls
-  std::vector<std::uint32_t> present_;           // labels that the node has, in order of appearance
+  std::vector<std::uint32_t> own_, own_starts_;                // labels of row i; starts only if it may have several
+  std::vector<double> own_weighted_;                           // w y of each of them; only then, too
+  std::vector<std::uint8_t> is_present_;                       // by label
+  std::vector<double> sums_, left_;                            // by label; 0 for labels that the node lacks
+  std::vector<double> lanes_;                                  // (label, lane); all 0 between calls
+  std::vector<std::uint32_t> present_;                         // labels that the node has, in order of appearance
   double sum_of_squares_ = 0.0, sum_of_values_squared_ = 0.0;  // Σ S², Σ w y²
   bool is_pure_ = false;
   double left_weight_ = 0.0, left_squares_ = 0.0, left_products_ = 0.0;  // W_L, Σ S_L², Σ S_L S

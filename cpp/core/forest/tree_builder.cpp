@@ -132,7 +132,8 @@ std::span<const StoredValue> NodeValues::stored(feature_t feature) {
 void NodeValues::mark() {
   std::ranges::fill(marks_, std::uint64_t{0});
   for (const row_t row : rows_)
-    for (const feature_t feature : columns_.features_of_row(row)) marks_[feature / 64] |= std::uint64_t{1} << feature % 64;
+    for (const feature_t feature : columns_.features_of_row(row))
+      marks_[feature / 64] |= std::uint64_t{1} << feature % 64;
   has_marks_ = true;
 }
 
@@ -213,8 +214,9 @@ Structure TreeBuilder<Target>::build(std::vector<row_t> rows, Target target, std
     if (own_rows.size() >= params_.min_samples_split && node.depth < params_.max_depth && !target.is_pure()) {
       features_.enter(node.n_constant);
       values_.enter(own_rows, node.begin);
-      found = find_cut(own_rows, target,
-                       {RandomStream::Purpose::cuts_of_node, params_.seed, tree_number, static_cast<std::uint64_t>(at)});
+      found =
+          find_cut(own_rows, target,
+                   {RandomStream::Purpose::cuts_of_node, params_.seed, tree_number, static_cast<std::uint64_t>(at)});
     }
     if (!found.cut.is_found()) {
       tree.nodes[at].feature = static_cast<std::uint32_t>(grown.leaf_starts.size() - 1) & kTaskFeature;
@@ -301,7 +303,8 @@ std::size_t TreeBuilder<Target>::divide(Structure& grown, const Node& node, cons
   DecisionNode& own = grown.tree.nodes[static_cast<std::size_t>(node.number)];
   own.feature = found.feature & kTaskFeature;
   own.threshold = cut.threshold;
-  const std::span<const float> values = found.feature == kTaskFeature ? task_values_ : values_.of_feature(found.feature);
+  const std::span<const float> values =
+      found.feature == kTaskFeature ? task_values_ : values_.of_feature(found.feature);
   std::size_t n_left = 0, n_right = 0, n_missing = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const bool is_missing = std::isnan(values[i]);
@@ -327,7 +330,8 @@ void TreeBuilder<Target>::list_tasks(DecisionTree& tree, DecisionNode& node, flo
   node.default_left = task_feature_.prior_goes_left(threshold);
   const auto begin = static_cast<std::ptrdiff_t>(tree.listed_tasks.size());
   for (const task_t task : task_feature_.present())
-    if ((task_feature_.phi(task) < threshold) != static_cast<bool>(node.default_left)) tree.listed_tasks.push_back(task);
+    if ((task_feature_.phi(task) < threshold) != static_cast<bool>(node.default_left))
+      tree.listed_tasks.push_back(task);
   std::sort(tree.listed_tasks.begin() + begin, tree.listed_tasks.end());
   node.threshold = std::bit_cast<float>(static_cast<std::uint32_t>(tree.task_list_starts.size() - 1));
   tree.task_list_starts.push_back(static_cast<std::uint32_t>(tree.listed_tasks.size()));

@@ -94,10 +94,10 @@ class NodeValues {
   std::size_t begin_ = 0;
   std::size_t copy_begin_ = 0, copy_end_ = 0;  // of the subtree that is copied
   std::vector<row_t> copied_rows_;
-  std::vector<std::uint32_t> place_;           // of each of the tree's rows among those copied
+  std::vector<std::uint32_t> place_;  // of each of the tree's rows among those copied
   std::vector<std::uint32_t> place_buffer_;
-  std::vector<float> copy_;                    // (feature, place)
-  std::vector<std::uint32_t> copied_in_;       // by feature: the copy that holds it
+  std::vector<float> copy_;               // (feature, place)
+  std::vector<std::uint32_t> copied_in_;  // by feature: the copy that holds it
   std::uint32_t n_copies_ = 0;
   std::vector<float> values_;
   std::vector<StoredValue> stored_;
@@ -138,7 +138,8 @@ class TreeBuilder {
   };
 
   Found find_cut(std::span<const row_t> rows, Target& target, RandomStream random);
-  FeatureCut cut_of(feature_t feature, std::size_t n_rows, Target& target, RandomStream& random, bool& is_constant /* OUT */);
+  FeatureCut cut_of(feature_t feature, std::size_t n_rows, Target& target, RandomStream& random,
+                    bool& is_constant /* OUT */);
   FeatureCut cut_of(std::span<float> values, const ValueRange& range, Target& target, RandomStream& random);
   std::size_t divide(Structure& grown, const Node& node, const Found& found);
   void list_tasks(DecisionTree& tree, DecisionNode& node, float threshold) const;

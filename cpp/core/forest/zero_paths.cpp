@@ -117,8 +117,8 @@ std::vector<node_t> ZeroPaths::find_leaves(const SparseTable& table, std::span<c
   };
   std::vector<node_t> leaves(trees_.size() * n);
   std::vector<float> values(starts_.size() - 1, table.absent);  // of a row, by feature
-  std::vector<std::uint32_t> turns;                     // places where it does not go the way of 0
-  std::vector<std::uint64_t> stops = ends_;             // and those
+  std::vector<std::uint32_t> turns;                             // places where it does not go the way of 0
+  std::vector<std::uint64_t> stops = ends_;                     // and those
   for (std::size_t i = 0; i < n; ++i) {
     const auto first = static_cast<std::size_t>(table.indptr[begin + i]);
     const auto last = static_cast<std::size_t>(table.indptr[begin + i + 1]);

@@ -16,7 +16,9 @@ LightgbmRules::LightgbmRules(const BinnedMatrix& matrix, const LightgbmParams& p
   params.check(matrix.n_features());
 }
 
-std::unique_ptr<FeatureScan> LightgbmRules::make_scan() const { return std::make_unique<LightgbmScan>(matrix_, params_); }
+std::unique_ptr<FeatureScan> LightgbmRules::make_scan() const {
+  return std::make_unique<LightgbmScan>(matrix_, params_);
+}
 
 std::unique_ptr<FeatureScan> LightgbmRules::make_task_scan() const {
   LightgbmParams params = params_;

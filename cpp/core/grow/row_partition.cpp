@@ -28,8 +28,8 @@ std::size_t divide(const std::uint8_t* column, const std::uint8_t* goes_left, st
 }
 
 // Rows whose value is not stored go together; only the others are looked up.
-std::size_t divide(const BinnedMatrix::SparseColumn& column, std::span<const std::uint8_t> goes_left, bin_t unstored_bin,
-                   std::span<const row_t> rows, row_t* left, row_t* right) noexcept {
+std::size_t divide(const BinnedMatrix::SparseColumn& column, std::span<const std::uint8_t> goes_left,
+                   bin_t unstored_bin, std::span<const row_t> rows, row_t* left, row_t* right) noexcept {
   std::size_t n_left = 0, n_right = 0, next = 0;
   const auto move_to = [&](bool is_left, std::size_t begin, std::size_t end) {
     for (std::size_t position = begin; position < end; ++position)
@@ -82,7 +82,8 @@ void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> 
     const Slice slice = slices_[static_cast<std::size_t>(splits[split].node)];
     std::size_t middle = slice.begin;
     std::size_t last_block = first_block;
-    for (; last_block < blocks.size() && blocks[last_block].split == split; ++last_block) middle += blocks[last_block].n_left;
+    for (; last_block < blocks.size() && blocks[last_block].split == split; ++last_block)
+      middle += blocks[last_block].n_left;
     std::size_t left = slice.begin, right = middle;
     for (; first_block < last_block; ++first_block) {
       Block& block = blocks[first_block];

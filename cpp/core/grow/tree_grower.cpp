@@ -178,7 +178,8 @@ class TreeGrower::Growth {
     if (interactions_.is_active()) {
       leaf.used = parent.used;
       const auto place = std::lower_bound(leaf.used.begin(), leaf.used.end(), parent.split.cut.feature);
-      if (place == leaf.used.end() || *place != parent.split.cut.feature) leaf.used.insert(place, parent.split.cut.feature);
+      if (place == leaf.used.end() || *place != parent.split.cut.feature)
+        leaf.used.insert(place, parent.split.cut.feature);
     }
     return leaf;
   }
@@ -235,7 +236,9 @@ class TreeGrower::Growth {
   };
   void sum_gradients(const Sums& sums, std::size_t first_group, std::size_t last_group) {
     const SlotRange range = slots_of_groups(matrix_, first_group, last_group);
-    const auto in_range = [&](std::span<GradientSums> slots) { return slots.subspan(range.begin, range.end - range.begin); };
+    const auto in_range = [&](std::span<GradientSums> slots) {
+      return slots.subspan(range.begin, range.end - range.begin);
+    };
     const auto add_to = [&](std::span<GradientSums> slots, std::span<const row_t> rows) {
       add_rows(matrix_, rows, gradients_, first_group, last_group, slots);
     };
@@ -265,7 +268,8 @@ class TreeGrower::Growth {
   // Layers of all nodes together take no more memory than the matrix: 16 bytes a slot, for 16 rows or more of its bin.
   // In the sparse layout they would be mostly empty, and rows are found fast without them.
   bool is_worth_layers(std::size_t n_rows, std::size_t n_layers) const noexcept {
-    return score_ != nullptr && !matrix_.is_sparse() && n_rows * matrix_.n_features() >= 16 * matrix_.n_slots() * n_layers;
+    return score_ != nullptr && !matrix_.is_sparse() &&
+           n_rows * matrix_.n_features() >= 16 * matrix_.n_slots() * n_layers;
   }
   std::vector<task_t> tasks_worth_a_layer(std::span<const row_t> rows) const {
     std::vector<task_t> layered;
@@ -463,7 +467,8 @@ std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, cons
   if (params.subsample < 1.0) {
     // Each row on its own, as XGBoost does; keyed by row, so that a task that quits does not change the others' draws.
     std::erase_if(rows, [&](row_t row) {
-      return RandomStream(RandomStream::Purpose::rows, params.seed, sample.tree_number, row).uniform() >= params.subsample;
+      return RandomStream(RandomStream::Purpose::rows, params.seed, sample.tree_number, row).uniform() >=
+             params.subsample;
     });
   }
   return rows;
@@ -475,7 +480,8 @@ std::span<const GradientPair> TreeGrower::in_stored_order(std::span<const Gradie
   stored_gradients_.resize(gradients.size());
   pool.parallel_for((gradients.size() + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
     const std::size_t end = std::min((block + 1) * kRowsPerBlock, gradients.size());
-    for (std::size_t row = block * kRowsPerBlock; row < end; ++row) stored_gradients_[row] = gradients[caller_rows[row]];
+    for (std::size_t row = block * kRowsPerBlock; row < end; ++row)
+      stored_gradients_[row] = gradients[caller_rows[row]];
   });
   return stored_gradients_;
 }
@@ -487,7 +493,8 @@ std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::span<c
   const auto caller_row = [&](row_t row) { return caller_rows.empty() ? row : caller_rows[row]; };
   pool.parallel_for(static_cast<std::size_t>(tree.n_nodes()), [&](std::size_t node) {
     if (!tree.is_leaf(static_cast<node_t>(node))) return;
-    for (const row_t row : partition_.rows(static_cast<node_t>(node))) leaves[caller_row(row)] = static_cast<node_t>(node);
+    for (const row_t row : partition_.rows(static_cast<node_t>(node)))
+      leaves[caller_row(row)] = static_cast<node_t>(node);
   });
   if (participating.size() == leaves.size()) return leaves;
   pool.parallel_for((leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
@@ -506,8 +513,8 @@ TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const Gradi
                                    const Sample& sample, int n_threads, const std::function<void()>& check_interrupt) {
   const GrowParams& params = rules.params();
   require(!is_symmetric_ || params.max_depth > 0, "symmetric trees need max_depth > 0");
-  require(gradients.size() == matrix_->n_rows(), "gradients have " + std::to_string(gradients.size()) + " rows, the data " +
-                                                     std::to_string(matrix_->n_rows()));
+  require(gradients.size() == matrix_->n_rows(), "gradients have " + std::to_string(gradients.size()) +
+                                                     " rows, the data " + std::to_string(matrix_->n_rows()));
   require(std::ranges::adjacent_find(sample.features, std::ranges::greater_equal{}) == sample.features.end() &&
               (sample.features.empty() || sample.features.back() < matrix_->n_features()),
           "features must ascend, and be below the number of features");
@@ -522,7 +529,8 @@ TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const Gradi
 template <typename Margin>
 void add_leaf_values(std::span<const double> values, std::span<const node_t> leaves, std::size_t n_outputs,
                      std::size_t output, std::span<Margin> margins, ThreadPool& pool) {
-  require(margins.size() == leaves.size() * n_outputs && output < n_outputs, "margins must have shape (n_rows, n_outputs)");
+  require(margins.size() == leaves.size() * n_outputs && output < n_outputs,
+          "margins must have shape (n_rows, n_outputs)");
   const auto n_nodes = static_cast<node_t>(values.size());
   pool.parallel_for((leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
     const std::size_t end = std::min((block + 1) * kRowsPerBlock, leaves.size());
@@ -534,8 +542,8 @@ void add_leaf_values(std::span<const double> values, std::span<const node_t> lea
   });
 }
 
-template void add_leaf_values(std::span<const double>, std::span<const node_t>, std::size_t, std::size_t, std::span<float>,
-                              ThreadPool&);
+template void add_leaf_values(std::span<const double>, std::span<const node_t>, std::size_t, std::size_t,
+                              std::span<float>, ThreadPool&);
 template void add_leaf_values(std::span<const double>, std::span<const node_t>, std::size_t, std::size_t,
                               std::span<double>, ThreadPool&);
 

@@ -47,10 +47,10 @@ class TreeGrower {
 
   // What of the data a tree may see. Draws by the parameters' fractions come on top.
   struct Sample {
-    std::uint64_t tree_number = 0;            // key of the random draws
-    std::span<const std::uint8_t> tasks{};    // one flag per task; empty: all
-    std::span<const std::uint8_t> rows{};     // one flag per row in the caller's order; empty: all
-    std::span<const feature_t> features{};    // ascending; empty: all
+    std::uint64_t tree_number = 0;          // key of the random draws
+    std::span<const std::uint8_t> tasks{};  // one flag per task; empty: all
+    std::span<const std::uint8_t> rows{};   // one flag per row in the caller's order; empty: all
+    std::span<const feature_t> features{};  // ascending; empty: all
   };
 
   // gradients: one pair per row in the caller's order. check_interrupt runs between the steps and may throw.
@@ -65,7 +65,8 @@ class TreeGrower {
   void check_task_column() const;
   std::vector<row_t> participating_rows(const GrowParams& params, const Sample& sample) const;
   std::span<const GradientPair> in_stored_order(std::span<const GradientPair> gradients, ThreadPool& pool);
-  std::vector<node_t> leaves_of_all_rows(const Tree& tree, std::span<const row_t> participating, ThreadPool& pool) const;
+  std::vector<node_t> leaves_of_all_rows(const Tree& tree, std::span<const row_t> participating,
+                                         ThreadPool& pool) const;
 
   std::shared_ptr<const BinnedMatrix> matrix_;
   std::shared_ptr<const SplitScore> score_;

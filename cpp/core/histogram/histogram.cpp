@@ -107,7 +107,8 @@ void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span
 SlotRange slots_of_groups(const BinnedMatrix& matrix, std::size_t first_group, std::size_t last_group) noexcept {
   const auto groups = matrix.groups();
   const BinnedMatrix::Group& last = groups[last_group - 1];
-  return {matrix.slot_offset(groups[first_group].first_feature), matrix.slot_offset(last.first_feature + last.n_features)};
+  return {matrix.slot_offset(groups[first_group].first_feature),
+          matrix.slot_offset(last.first_feature + last.n_features)};
 }
 
 void add(std::span<const GradientSums> addend, std::span<GradientSums> target) noexcept {

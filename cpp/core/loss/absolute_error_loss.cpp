@@ -22,9 +22,8 @@ float weighted_median(std::span<Residual<float>> residuals) {
   std::stable_sort(residuals.begin(), residuals.end(), kIsSmaller);
   float sum_weight = 0.0f;
   for (Residual<float>& residual : residuals) residual.weight = sum_weight += residual.weight;
-  const auto half = std::find_if(residuals.begin(), residuals.end(), [&](const Residual<float>& residual) {
-    return residual.weight >= 0.5f * sum_weight;
-  });
+  const auto half = std::find_if(residuals.begin(), residuals.end(),
+                                 [&](const Residual<float>& residual) { return residual.weight >= 0.5f * sum_weight; });
   return half->value;
 }
 

@@ -64,18 +64,10 @@ std::vector<float> draw(ProjectionKind kind, std::size_t q, std::size_t d, Rando
         matrix[component * d + outputs[component]] = static_cast<float>(std::sqrt(static_cast<double>(d)));
       break;
     }
-    case ProjectionKind::gaussian:
-      draw_entries([&] { return normal(random); });
-      break;
-    case ProjectionKind::rademacher:
-      draw_entries([&] { return random.uniform() < 0.5 ? 1.0f : -1.0f; });
-      break;
-    case ProjectionKind::achlioptas:
-      draw_sparse_rows(3.0);
-      break;
-    case ProjectionKind::sparse:
-      draw_sparse_rows(std::sqrt(static_cast<double>(d)));
-      break;
+    case ProjectionKind::gaussian: draw_entries([&] { return normal(random); }); break;
+    case ProjectionKind::rademacher: draw_entries([&] { return random.uniform() < 0.5 ? 1.0f : -1.0f; }); break;
+    case ProjectionKind::achlioptas: draw_sparse_rows(3.0); break;
+    case ProjectionKind::sparse: draw_sparse_rows(std::sqrt(static_cast<double>(d))); break;
     case ProjectionKind::hadamard: {
       const std::size_t order = std::bit_ceil(d);
       const auto rows = draw_without_replacement(q, order, random);
@@ -139,12 +131,13 @@ Projection Projection::shares() const {
   return result;
 }
 
-void project_gradients(const Projection& projection, std::span<const GradientPair> pairs, std::span<const float> weights,
-                       ThreadPool& pool, std::span<GradientPair> components) {
+void project_gradients(const Projection& projection, std::span<const GradientPair> pairs,
+                       std::span<const float> weights, ThreadPool& pool, std::span<GradientPair> components) {
   constexpr std::size_t kRowsPerBlock = 1024;
   constexpr float kUnseen = 1e-30f;
   const std::size_t d = projection.n_outputs(), q = projection.n_components(), n_rows = pairs.size() / d;
-  require(pairs.size() == n_rows * d && components.size() == n_rows * q, "gradients must have shape (n_rows, n_outputs)");
+  require(pairs.size() == n_rows * d && components.size() == n_rows * q,
+          "gradients must have shape (n_rows, n_outputs)");
   const bool are_of_outputs = weights.size() != n_rows;
   require(weights.empty() || !are_of_outputs || weights.size() == n_rows * d,
           "weights must have shape (n_rows,) or (n_rows, n_outputs)");

@@ -70,7 +70,7 @@ class Projection {
 //   weights    of rows, or (row, output) where 0 is an unknown label; empty: 1 each
 // A row that has any weight has some in every component, too small to be seen in a sum: XGBoost takes rows that have
 // none for rows left out of the sample.
-void project_gradients(const Projection& projection, std::span<const GradientPair> pairs, std::span<const float> weights,
-                       ThreadPool& pool, std::span<GradientPair> components /* OUT */);
+void project_gradients(const Projection& projection, std::span<const GradientPair> pairs,
+                       std::span<const float> weights, ThreadPool& pool, std::span<GradientPair> components /* OUT */);
 
 }  // namespace mtboost

@@ -11,16 +11,18 @@ namespace mtboost {
 FeatureSampler::FeatureSampler(const GrowParams& params, const std::vector<feature_t>& features,
                                std::span<const float> weights, std::uint64_t tree)
     : params_(params), weights_(weights), tree_(tree) {
-  of_tree_ = draw(features, params.colsample_bytree,
-                  RandomStream(RandomStream::Purpose::features_of_tree, params.seed, tree));
+  of_tree_ =
+      draw(features, params.colsample_bytree, RandomStream(RandomStream::Purpose::features_of_tree, params.seed, tree));
 }
 
 std::vector<feature_t> FeatureSampler::features(int depth, node_t node) {
   while (of_level_.size() <= static_cast<std::size_t>(depth))
-    of_level_.push_back(draw(of_tree_, params_.colsample_bylevel,
-                             RandomStream(RandomStream::Purpose::features_of_level, params_.seed, tree_, of_level_.size())));
-  return draw(of_level_[static_cast<std::size_t>(depth)], params_.colsample_bynode,
-              RandomStream(RandomStream::Purpose::features_of_node, params_.seed, tree_, static_cast<std::uint64_t>(node)));
+    of_level_.push_back(
+        draw(of_tree_, params_.colsample_bylevel,
+             RandomStream(RandomStream::Purpose::features_of_level, params_.seed, tree_, of_level_.size())));
+  return draw(
+      of_level_[static_cast<std::size_t>(depth)], params_.colsample_bynode,
+      RandomStream(RandomStream::Purpose::features_of_node, params_.seed, tree_, static_cast<std::uint64_t>(node)));
 }
 
 std::vector<feature_t> FeatureSampler::draw(const std::vector<feature_t>& from, double fraction,

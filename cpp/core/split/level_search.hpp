@@ -25,8 +25,8 @@ namespace mtboost {
 class LevelSearch {
  public:
   struct Noise {
-    double deviation = 0.0;   // 0: none
-    std::uint64_t seed = 0;   // the keys of the draws
+    double deviation = 0.0;  // 0: none
+    std::uint64_t seed = 0;  // the keys of the draws
     std::uint64_t tree = 0;
   };
 

@@ -34,20 +34,21 @@ Split LightgbmScan::best_cut(feature_t feature, std::span<const GradientSums> bi
   const Candidate& chosen = best[is_second ? 1 : 0];
   if (chosen.gain == kNone) return {};
   const double gain = scaled(chosen.gain - node.floor, node);
-  return {gain,         gain,          chosen.cut, chosen.order, chosen.left,
-          chosen.right, chosen.n_left, listed_bins(chosen.cut, category_order_)};
+  return {gain,        gain,         chosen.cut,    chosen.order,
+          chosen.left, chosen.right, chosen.n_left, listed_bins(chosen.cut, category_order_)};
 }
 
 void LightgbmScan::list_cuts(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums,
                              std::vector<Candidate>& cuts) {
   const std::size_t first = cuts.size();
-  const Node node = for_each_cut(feature, bins, sums,
-                                 [&](int, const Candidate& candidate) { cuts.push_back(candidate); });
+  const Node node =
+      for_each_cut(feature, bins, sums, [&](int, const Candidate& candidate) { cuts.push_back(candidate); });
   for (std::size_t i = first; i < cuts.size(); ++i) cuts[i].gain = scaled(cuts[i].gain - node.floor, node);
   std::erase_if(cuts, [](const Candidate& candidate) { return !(candidate.gain > 0.0); });
 }
 
-void LightgbmScan::add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums, Gains& gains) {
+void LightgbmScan::add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums,
+                             Gains& gains) {
   cuts_.clear();
   list_cuts(feature, bins, sums, cuts_);
   for (const Candidate& candidate : cuts_)
@@ -92,8 +93,13 @@ LightgbmScan::Node LightgbmScan::for_each_cut(feature_t feature, std::span<const
   order_ = 0;
   has_seen_gain_ = false;
   const LightgbmBins& of_feature = matrix_.cuts().lightgbm(feature);
-  Node node{feature, &sums, {sums.sums.gradient, sums.sums.hessian + 2 * kLightgbmEpsilon, sums.n_rows}, 0.0,
-            params_.lambda_l2, 0, 0.0};
+  Node node{feature,
+            &sums,
+            {sums.sums.gradient, sums.sums.hessian + 2 * kLightgbmEpsilon, sums.n_rows},
+            0.0,
+            params_.lambda_l2,
+            0,
+            0.0};
   node.rows_per_hessian = static_cast<double>(sums.n_rows) / node.whole.hessian;
   if (of_feature.is_categorical) {
     node.floor = arithmetic_.is_smoothed() ? arithmetic_.gain_of_weight(node.whole, sums.weight, node.l2)
@@ -129,7 +135,8 @@ bool LightgbmScan::consider(const Node& node, int scan, const Side& near, bool i
                             Visit&& visit) {
   const double lightest = params_.min_sum_hessian_in_leaf;
   if (near.n_rows < fewest_rows_ || near.hessian < lightest) return true;
-  const Side far{node.whole.gradient - near.gradient, node.whole.hessian - near.hessian, node.whole.n_rows - near.n_rows};
+  const Side far{node.whole.gradient - near.gradient, node.whole.hessian - near.hessian,
+                 node.whole.n_rows - near.n_rows};
   if (far.n_rows < fewest_rows_ || far.hessian < lightest) return false;
   const Side& left = is_near_left ? near : far;
   const Side& right = is_near_left ? far : near;
@@ -199,7 +206,8 @@ template <typename Visit>
 void LightgbmScan::scan_partition(const Node& node, std::span<const GradientSums> bins, Visit&& visit) {
   category_order_.clear();
   for (bin_t slot = 0; slot < matrix_.cuts().lightgbm(node.feature).n_present(); ++slot)
-    if (static_cast<double>(estimated_rows(bins[slot].hessian, node)) >= params_.cat_smooth) category_order_.push_back(slot);
+    if (static_cast<double>(estimated_rows(bins[slot].hessian, node)) >= params_.cat_smooth)
+      category_order_.push_back(slot);
   const auto weight = [&](bin_t slot) { return bins[slot].gradient / (bins[slot].hessian + params_.cat_smooth); };
   std::stable_sort(category_order_.begin(), category_order_.end(),
                    [&](bin_t a, bin_t b) { return weight(a) < weight(b); });
@@ -216,7 +224,8 @@ void LightgbmScan::scan_partition(const Node& node, std::span<const GradientSums
       const Side right{node.whole.gradient - left.gradient, node.whole.hessian - left.hessian,
                        node.whole.n_rows - left.n_rows};
       if (left.n_rows < fewest_rows_ || left.hessian < lightest) continue;
-      if (right.n_rows < std::max<std::int64_t>(fewest_rows_, params_.min_data_per_group) || right.hessian < lightest) break;
+      if (right.n_rows < std::max<std::int64_t>(fewest_rows_, params_.min_data_per_group) || right.hessian < lightest)
+        break;
       if (n_group < params_.min_data_per_group) continue;
       n_group = 0;
       const Cut cut{node.feature, CutKind::partition, from_lowest ? i + 1 : n_used - 1 - i, false, from_lowest};

@@ -91,7 +91,9 @@ class ScoreSearch {
   static Split best_of(const Branch& branch, std::span<const double> scores, const FeatureScan& scan);
   double bound(double pooled_gain, const TaskGainSums& known, std::size_t n_known) const;
   double score_to_beat() const;
-  double best_score() const noexcept { return best_.is_found() ? std::max(best_.score, score_reached_) : score_reached_; }
+  double best_score() const noexcept {
+    return best_.is_found() ? std::max(best_.score, score_reached_) : score_reached_;
+  }
   std::size_t n_known(const Branch& branch) const noexcept {
     return branch.n_stages == 0 ? 0 : stages_[branch.n_stages - 1];
   }

@@ -10,7 +10,8 @@ namespace mtboost {
 // Threads come and go with the pool; scratches stay.
 class SplitFinder::ScratchPool {
  public:
-  explicit ScratchPool(const BinnedMatrix& matrix, MakeScan make_scan) : matrix_(matrix), make_scan_(std::move(make_scan)) {}
+  explicit ScratchPool(const BinnedMatrix& matrix, MakeScan make_scan)
+      : matrix_(matrix), make_scan_(std::move(make_scan)) {}
 
   std::unique_ptr<SplitScratch> take() {
     std::lock_guard lock(mutex_);

@@ -30,7 +30,8 @@ class SplitFinder {
     Split best;
     std::vector<feature_t> with_gain;  // features that have a cut that gains, admitted or not; ascending
   };
-  std::vector<Found> find(std::span<const NodeToSplit> nodes, std::span<const GradientPair> gradients, ThreadPool& pool);
+  std::vector<Found> find(std::span<const NodeToSplit> nodes, std::span<const GradientPair> gradients,
+                          ThreadPool& pool);
 
  private:
   class ScratchPool;

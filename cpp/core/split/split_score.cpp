@@ -29,21 +29,21 @@ double EntropyScore::score(double pooled_gain, const TaskGainSums& tasks, task_t
 
 // Whatever the unknown tasks gain: the entropy of all is at most ln(exp(entropy of the known) + number of unknown), which
 // it reaches if each unknown task gains as much as a known one typically does.
-double EntropyScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+double EntropyScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known,
+                                 task_t n_present) const {
   const double n_unknown = n_present - n_known;
   return pooled_gain * std::log((known.n_positive > 0 ? std::exp(entropy(known)) : 0.0) + n_unknown);
 }
 
-VarianceScore::VarianceScore(double beta) : beta_(beta) {
-  require_rate("beta", beta);
-}
+VarianceScore::VarianceScore(double beta) : beta_(beta) { require_rate("beta", beta); }
 
 double VarianceScore::score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const {
   return pooled_gain - beta_ * sum_of_deviations(tasks, n_present) / (n_present - 1.0);
 }
 
 // The squared deviations of some tasks from their own mean add up to no more than those of all from the mean of all.
-double VarianceScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+double VarianceScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known,
+                                  task_t n_present) const {
   return pooled_gain - beta_ * sum_of_deviations(known, n_known) / (n_present - 1.0);
 }
 
@@ -51,7 +51,8 @@ double DeviationScore::score(double pooled_gain, const TaskGainSums& tasks, task
   return pooled_gain - std::sqrt(n_present * sum_of_deviations(tasks, n_present) / (n_present - 1.0));
 }
 
-double DeviationScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
+double DeviationScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known,
+                                   task_t n_present) const {
   return pooled_gain - std::sqrt(n_present * sum_of_deviations(known, n_known) / (n_present - 1.0));
 }
 
@@ -62,7 +63,8 @@ double CallableScore::score(double, const TaskGainSums&, task_t) const {
 void CallableScore::scores(std::span<const float> pooled_gains, const MatrixView<float>& task_gains,
                            std::span<double> scores) const {
   function_(pooled_gains, task_gains, scores);
-  for (const double score : scores) require(std::isfinite(score), "the split score returned a number that is not finite");
+  for (const double score : scores)
+    require(std::isfinite(score), "the split score returned a number that is not finite");
 }
 
 }  // namespace mtboost

@@ -70,13 +70,14 @@ void TaskColumnScan::list_cuts(feature_t, std::span<const GradientSums>, const N
   ensure(false, "a score over tasks was asked to rank task splits");
 }
 
-void TaskColumnScan::add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Gains& gains) {
+void TaskColumnScan::add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                               Gains& gains) {
   ensure(feature != column_, "a category was scanned as an ordered feature");
   of_others_->add_gains(feature, bins, node, gains);
 }
 
-Split TaskColumnScan::cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bin_t position,
-                             bool default_left) {
+Split TaskColumnScan::cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                             bin_t position, bool default_left) {
   ensure(feature != column_, "a category was scanned as an ordered feature");
   return of_others_->cut_at(feature, bins, node, position, default_left);
 }

@@ -49,8 +49,7 @@ void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin
   segment_of_bin_.assign(n_bins + 1, n_cuts_);
   segment_of_bin_[n_bins] = n_cuts_ + 1;
   if (kind_ == CutKind::one_hot) {
-    for (std::uint32_t cut = 0; cut < n_cuts_; ++cut)
-      segment_of_bin_[positions[cut]] = cut;
+    for (std::uint32_t cut = 0; cut < n_cuts_; ++cut) segment_of_bin_[positions[cut]] = cut;
   } else {
     std::uint32_t segment = 0;
     // Categories that are not in the order go where missing values go.
@@ -232,7 +231,9 @@ void TaskGains::sum_layer(std::span<const GradientSums> slots, const GradientSum
 template <typename Bin>
 void TaskGains::sum_rows(const PresentTask& task) {
   const BinsOfRows<Bin> bins(matrix_.column(feature_));
-  const auto sums_of = [&](std::size_t i) { return GradientSums{task.gradients[i].gradient, task.gradients[i].hessian}; };
+  const auto sums_of = [&](std::size_t i) {
+    return GradientSums{task.gradients[i].gradient, task.gradients[i].hessian};
+  };
   const std::size_t n_rows = task.rows.size(), n_slots = segment_of_bin_.size();
   if (n_rows < n_slots) {
     for (std::size_t i = 0; i < n_rows; ++i) fill(segment_of_bin_[bins[task.rows[i]]], sums_of(i));
@@ -315,9 +316,8 @@ void TaskGains::emit(const PresentTask& task, std::uint32_t task_index, Sink&& s
 }
 
 template <typename Sink>
-void TaskGains::emit_direction(const PresentTask& task, std::uint32_t task_index,
-                               std::span<const std::uint32_t> filled, std::uint32_t direction,
-                               const GradientSums& missing, Sink&& sink) {
+void TaskGains::emit_direction(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> filled,
+                               std::uint32_t direction, const GradientSums& missing, Sink&& sink) {
   const bool a_has_missing = direction == 2;
   const bool b_has_missing = direction == 1;
   const GradientSums empty_a = a_has_missing ? missing : GradientSums{};
@@ -326,12 +326,15 @@ void TaskGains::emit_direction(const PresentTask& task, std::uint32_t task_index
     const bool b_always_has_rows = b_has_missing || filled.size() > 1;
     std::uint32_t next = 0;
     for (const std::uint32_t segment : filled) {
-      if (a_has_missing && segment > next && !filled.empty()) push(task, {next, std::min(segment, n_cuts_), task_index, direction}, empty_a, sink);
+      if (a_has_missing && segment > next && !filled.empty())
+        push(task, {next, std::min(segment, n_cuts_), task_index, direction}, empty_a, sink);
       if (segment == n_cuts_) return;
-      if (b_always_has_rows) push(task, {segment, segment + 1, task_index, direction}, empty_a + segments_[segment], sink);
+      if (b_always_has_rows)
+        push(task, {segment, segment + 1, task_index, direction}, empty_a + segments_[segment], sink);
       next = segment + 1;
     }
-    if (a_has_missing && next < n_cuts_ && !filled.empty()) push(task, {next, n_cuts_, task_index, direction}, empty_a, sink);
+    if (a_has_missing && next < n_cuts_ && !filled.empty())
+      push(task, {next, n_cuts_, task_index, direction}, empty_a, sink);
     return;
   }
   GradientSums a = empty_a;

@@ -111,17 +111,17 @@ class TaskGains {
   feature_t feature_ = 0;
   CutKind kind_ = CutKind::ordered;
   bool any_missing_in_a_ = false, any_missing_in_b_ = false;
-  std::uint32_t n_cuts_ = 0;                    // distinct positions
+  std::uint32_t n_cuts_ = 0;  // distinct positions
   std::vector<std::uint32_t> cut_of_candidate_;
   std::vector<std::uint32_t> segment_of_bin_;
-  std::vector<double> is_in_a_;                 // by bin: 1 on side A of the only cut, else 0
-  std::uint32_t heavy_segment_ = 0;             // most rows of the node fall into it; n_cuts_ + 2: no such segment
-  bin_t heavy_begin_ = 0, heavy_end_ = 0;       // its bins, if they are neighbours; else empty
-  std::vector<GradientSums> bins_;              // of the current task, if it is large; all zero between tasks
-  std::vector<GradientSums> segments_;          // of the current task; all zero between tasks
-  std::vector<std::uint8_t> is_filled_;         // bytes, whole words of eight: a bit would wait for the one before
+  std::vector<double> is_in_a_;            // by bin: 1 on side A of the only cut, else 0
+  std::uint32_t heavy_segment_ = 0;        // most rows of the node fall into it; n_cuts_ + 2: no such segment
+  bin_t heavy_begin_ = 0, heavy_end_ = 0;  // its bins, if they are neighbours; else empty
+  std::vector<GradientSums> bins_;         // of the current task, if it is large; all zero between tasks
+  std::vector<GradientSums> segments_;     // of the current task; all zero between tasks
+  std::vector<std::uint8_t> is_filled_;    // bytes, whole words of eight: a bit would wait for the one before
   std::vector<std::uint32_t> filled_;
-  std::vector<Moments> moments_[3];             // by Piece::direction
+  std::vector<Moments> moments_[3];  // by Piece::direction
   std::vector<Positives> positives_[3];
   std::vector<TaskGainSums> sums_;
   std::vector<float> every_gain_;

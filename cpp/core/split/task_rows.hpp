@@ -20,8 +20,9 @@ class TaskRows {
  public:
   // first_rows[t] is the first stored row of task t; one more entry ends the last task.
   explicit TaskRows(std::vector<row_t> first_rows) : first_rows_(std::move(first_rows)) {
-    require(first_rows_.size() >= 2 && first_rows_.front() == 0 && std::is_sorted(first_rows_.begin(), first_rows_.end()),
-            "first rows of the tasks must ascend from 0");
+    require(
+        first_rows_.size() >= 2 && first_rows_.front() == 0 && std::is_sorted(first_rows_.begin(), first_rows_.end()),
+        "first rows of the tasks must ascend from 0");
   }
   task_t n_tasks() const noexcept { return static_cast<task_t>(first_rows_.size() - 1); }
   row_t begin(task_t task) const noexcept { return first_rows_[task]; }

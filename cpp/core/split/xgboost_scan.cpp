@@ -32,16 +32,17 @@ Split XgboostScan::best_cut(feature_t feature, std::span<const GradientSums> bin
     if (candidate.gain > best.gain) best = candidate;
   });
   if (best.gain == 0.0) return {};
-  return {best.gain,  best.gain, best.cut, best.order, best.left,
-          best.right, 0,         listed_bins(best.cut, category_order_)};
+  return {best.gain, best.gain, best.cut, best.order, best.left, best.right, 0, listed_bins(best.cut, category_order_)};
 }
 
 void XgboostScan::list_cuts(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
                             std::vector<Candidate>& cuts) {
-  for_each_cut(feature, bins, node, /* repeats: */ true, [&](const Candidate& candidate) { cuts.push_back(candidate); });
+  for_each_cut(feature, bins, node, /* repeats: */ true,
+               [&](const Candidate& candidate) { cuts.push_back(candidate); });
 }
 
-void XgboostScan::add_gains(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node, Gains& gains) {
+void XgboostScan::add_gains(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node,
+                            Gains& gains) {
   const auto bins = slots.first(matrix_.cuts().n_bins(feature));
   const auto gain_of = [&](const GradientSums& left, const GradientSums& right) {
     const float gain = admissible_gain(left, right, feature, node);
@@ -95,8 +96,8 @@ CutKind XgboostScan::kind(feature_t feature) const noexcept {
 }
 
 template <typename Visit>
-void XgboostScan::for_each_cut(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node, bool repeats,
-                               Visit&& visit) {
+void XgboostScan::for_each_cut(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node,
+                               bool repeats, Visit&& visit) {
   const auto bins = slots.first(matrix_.cuts().n_bins(feature));
   order_ = 0;
   switch (kind(feature)) {
@@ -110,7 +111,8 @@ float XgboostScan::admissible_gain(const GradientSums& left, const GradientSums&
                                    const NodeSums& node) const noexcept {
   constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
   if (!arithmetic_.may_split(left, right)) return kNone;
-  const float gain = arithmetic_.split_gain(left, right, node.bounds, monotone_signs_[feature], static_cast<float>(node.gain));
+  const float gain =
+      arithmetic_.split_gain(left, right, node.bounds, monotone_signs_[feature], static_cast<float>(node.gain));
   // Written so that NaN (λ = 0 and a side without hessian) is refused.
   if (!(gain > kMinGain) || gain < min_gain_ || gain == std::numeric_limits<float>::infinity()) return kNone;
   return gain;
@@ -125,8 +127,8 @@ void XgboostScan::consider(const GradientSums& left, const GradientSums& right, 
 }
 
 template <typename Visit>
-void XgboostScan::scan_ordered(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bool repeats,
-                               Visit&& visit) {
+void XgboostScan::scan_ordered(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                               bool repeats, Visit&& visit) {
   const auto n_bins = static_cast<bin_t>(bins.size());
   // In small nodes most bins are empty.
   const auto is_repeat = [&](bin_t bin) { return !repeats && is_empty(bins[bin]); };

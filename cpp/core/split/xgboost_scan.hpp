@@ -49,7 +49,8 @@ class XgboostScan final : public FeatureScan {
   template <typename Visit>
   void scan_one_hot(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Visit&& visit);
   template <typename Visit>
-  void consider(const GradientSums& left, const GradientSums& right, const Cut& cut, const NodeSums& node, Visit&& visit);
+  void consider(const GradientSums& left, const GradientSums& right, const Cut& cut, const NodeSums& node,
+                Visit&& visit);
 
   const BinnedMatrix& matrix_;
   XgboostArithmetic arithmetic_;

@@ -39,7 +39,8 @@ void MTDecisionTree::check() const {
         continue;
       }
       require(task < n_tasks() && !is_decided[task], "a tree decides a task twice, or one that there is none of");
-      require(i == decision_starts[step.node] || decided_tasks[i - 1] < task, "the tasks decided in a node do not ascend");
+      require(i == decision_starts[step.node] || decided_tasks[i - 1] < task,
+              "the tasks decided in a node do not ascend");
       require(class_starts[task] <= decided_classes[i] && decided_classes[i] < class_starts[task + 1],
               "a decision has a class of another task");
       is_decided[task] = 1;

@@ -25,7 +25,7 @@ struct MTDecisionTree {
   std::vector<std::uint32_t> decision_starts;  // of each node, and their end
   std::vector<task_t> decided_tasks;           // ascending in each node
   std::vector<std::uint32_t> decided_classes;  // the one with the greatest share
-  std::vector<float> decided_weights;          // of the task's rows in the node; 0: none, shares are those of its parent
+  std::vector<float> decided_weights;  // of the task's rows in the node; 0: none, shares are those of its parent
 
   task_t n_tasks() const noexcept { return static_cast<task_t>(class_starts.size() - 1); }
   std::uint32_t n_classes() const noexcept { return class_starts.back(); }
@@ -34,7 +34,8 @@ struct MTDecisionTree {
   template <typename ValueOf>
   std::size_t decision(task_t task, const ValueOf& value_of) const noexcept {
     for (std::size_t at = 0;;) {
-      const auto begin = decided_tasks.begin() + decision_starts[at], end = decided_tasks.begin() + decision_starts[at + 1];
+      const auto begin = decided_tasks.begin() + decision_starts[at],
+                 end = decided_tasks.begin() + decision_starts[at + 1];
       const auto found = std::lower_bound(begin, end, task);
       if (found != end && *found == task) return static_cast<std::size_t>(found - decided_tasks.begin());
       const DecisionNode& node = tree.nodes[at];

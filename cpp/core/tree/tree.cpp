@@ -73,7 +73,8 @@ std::vector<node_t> find_leaves(const Tree& tree, const BinnedMatrix& matrix, Th
     std::iota(rows.begin(), rows.end(), static_cast<row_t>(block * kRowsPerBlock));
     std::vector<node_t> found(rows.size());
     find_leaves(tree, matrix, rows, found);
-    for (std::size_t i = 0; i < rows.size(); ++i) leaves[caller_rows.empty() ? rows[i] : caller_rows[rows[i]]] = found[i];
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      leaves[caller_rows.empty() ? rows[i] : caller_rows[rows[i]]] = found[i];
   });
   return leaves;
 }

@@ -24,12 +24,12 @@ struct Tree {
   std::vector<feature_t> feature;
   std::vector<bin_t> position;
   std::vector<std::uint8_t> default_left;
-  std::vector<double> gain;         // s of the node's split
-  std::vector<double> score;        // S of the node's split
-  std::vector<double> hessian;      // Σ h of the node's rows
-  std::vector<row_t> n_rows;        // that took part in growing
-  std::vector<double> base_weight;  // leaf weight of every node, without learning rate
-  std::vector<double> value;        // leaves only
+  std::vector<double> gain;                     // s of the node's split
+  std::vector<double> score;                    // S of the node's split
+  std::vector<double> hessian;                  // Σ h of the node's rows
+  std::vector<row_t> n_rows;                    // that took part in growing
+  std::vector<double> base_weight;              // leaf weight of every node, without learning rate
+  std::vector<double> value;                    // leaves only
   std::vector<std::vector<bin_t>> listed_bins;  // categorical nodes
   bool listed_go_left = false;
 
