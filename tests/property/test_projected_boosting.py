@@ -29,7 +29,9 @@ def bin_table(X):
     cuts = []
     for column in X.T:
         values = column[np.isfinite(column)]
-        edges = np.unique(np.quantile(values, np.arange(1, 8) / 8, method="inverted_cdf"))
+        edges = []  # of a column that is missing in all rows
+        if len(values):
+            edges = np.unique(np.quantile(values, np.arange(1, 8) / 8, method="inverted_cdf"))
         cuts.append(np.append(edges, 1e5).astype(f32))
     builder = _core.BinnedMatrixBuilder(
         offsets=np.cumsum([0, *map(len, cuts)]).astype(np.uint32),
