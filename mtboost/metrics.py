@@ -10,19 +10,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import did_you_mean
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
 
 __all__ = ["Metric", "default_metric", "get_metric"]
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _TINY = 1e-16  # XGBoost's bound of a probability before its logarithm is taken
 _GAMMA_SHIFT = 1e-6  # XGBoost adds it to label and prediction before it divides
@@ -33,16 +33,16 @@ class _TaskRows(NamedTuple):
 
     codes: npt.NDArray[np.integer[Any]]
     n_tasks: int
-    weight: FloatArray | None
+    weight: Float64Array | None
 
-    def weigh(self, values: FloatArray) -> FloatArray:
+    def weigh(self, values: Float64Array) -> Float64Array:
         return values if self.weight is None else values * self.weight
 
-    def sum(self, values: FloatArray) -> FloatArray:
+    def sum(self, values: Float64Array) -> Float64Array:
         sums = np.bincount(self.codes, values, minlength=self.n_tasks)
         return sums.astype(np.float64, copy=False)  # integer if there are no rows at all
 
-    def mean(self, values: FloatArray) -> FloatArray:
+    def mean(self, values: Float64Array) -> Float64Array:
         """Weighted mean of each task; NaN for a task whose weights sum to zero."""
         if self.weight is None:
             return self.sum(values) / np.bincount(self.codes, minlength=self.n_tasks)
@@ -77,7 +77,7 @@ class Metric:
     function: Callable[..., Any]
     greater_is_better: bool
 
-    def gains(self, value: FloatArray, than: FloatArray | float) -> FloatArray:
+    def gains(self, value: Float64Array, than: Float64Array | float) -> Float64Array:
         """Compute by how much the value of each task is better.
 
         Parameters
@@ -109,7 +109,7 @@ class Metric:
         """
         return self.name
 
-    def _by_task(self, y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    def _by_task(self, y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
         takes_weights = _takes_weights(self.function)
         if rows.weight is not None and not takes_weights:
             raise ParameterError(
@@ -154,7 +154,7 @@ class _BuiltIn(Metric):
         """Whether a prediction is a probability for each class, and not one number."""
         return self.name in ("merror", "mlogloss")
 
-    def _by_task(self, y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+    def _by_task(self, y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
         n_axes = 2 if self.is_of_classes else 1
         if prediction.ndim != n_axes:
             shape = "(n_rows, n_classes)" if n_axes == 2 else "(n_rows,)"
@@ -164,7 +164,7 @@ class _BuiltIn(Metric):
         # A task without rows is 0/0; a prediction of 0 may make a likelihood infinite, as in
         # XGBoost.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            result: FloatArray = self.function(y, prediction, rows)
+            result: Float64Array = self.function(y, prediction, rows)
         is_nan = np.isnan(prediction)
         result[rows.codes[is_nan if n_axes == 1 else is_nan.any(axis=1)]] = np.nan
         return result
@@ -177,7 +177,7 @@ def evaluate_by_task(
     codes: npt.NDArray[np.integer[Any]],
     n_tasks: int,
     weight: npt.ArrayLike | None = None,
-) -> FloatArray:
+) -> Float64Array:
     """Value of a metric on the rows of each task.
 
     Parameters
@@ -226,25 +226,27 @@ def scores_by_task(
     return list(zip(names, values.tolist(), strict=True))
 
 
-def _rmse(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+def _rmse(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     return np.sqrt(rows.mean(np.square(prediction - y)))
 
 
-def _mae(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+def _mae(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     return rows.mean(np.abs(prediction - y))
 
 
-def _mphe(y: FloatArray, prediction: FloatArray, rows: _TaskRows, slope: float = 1.0) -> FloatArray:
+def _mphe(
+    y: Float64Array, prediction: Float64Array, rows: _TaskRows, slope: float = 1.0
+) -> Float64Array:
     return rows.mean(slope**2 * (np.hypot(1.0, (prediction - y) / slope) - 1.0))
 
 
 def _error(
-    y: FloatArray, prediction: FloatArray, rows: _TaskRows, threshold: float = 0.5
-) -> FloatArray:
+    y: Float64Array, prediction: Float64Array, rows: _TaskRows, threshold: float = 0.5
+) -> Float64Array:
     return rows.mean(np.where(prediction > threshold, 1.0 - y, y))
 
 
-def _logloss(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+def _logloss(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     # Not np.clip(p, tiny, 1 - tiny): 1 - 1e-16 is the float64 below 1, off by a tenth of 1e-16.
     is_one = y == 1.0
     if (is_one | (y == 0.0)).all():  # one logarithm a row instead of two
@@ -255,28 +257,28 @@ def _logloss(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArr
     return rows.mean(-(y * log_p + (1.0 - y) * log_q))
 
 
-def _merror(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+def _merror(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     return rows.mean((prediction.argmax(axis=1) != y).astype(np.float64))
 
 
-def _mlogloss(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+def _mlogloss(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     of_label = np.take_along_axis(prediction, y.astype(np.intp)[:, None], axis=1)[:, 0]
     return rows.mean(-np.log(np.maximum(of_label, _TINY)))
 
 
-def _poisson_nloglik(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+def _poisson_nloglik(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     mean = np.maximum(prediction, _TINY)
     return rows.mean(gammaln(y + 1.0) + mean - y * np.log(mean))
 
 
 def _tweedie_nloglik(
-    y: FloatArray, prediction: FloatArray, rows: _TaskRows, power: float
-) -> FloatArray:
+    y: Float64Array, prediction: Float64Array, rows: _TaskRows, power: float
+) -> Float64Array:
     score = prediction ** (2.0 - power) / (2.0 - power)
     return rows.mean(score - y * prediction ** (1.0 - power) / (1.0 - power))
 
 
-def _gamma_deviance(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+def _gamma_deviance(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     ratio = (y + _GAMMA_SHIFT) / (prediction + _GAMMA_SHIFT)
     return rows.mean(2.0 * (ratio - 1.0 - np.log(ratio)))
 
@@ -284,13 +286,13 @@ def _gamma_deviance(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> F
 class _Counts(NamedTuple):
     """Positives (or negatives) in weight. A threshold is one distinct (task, prediction)."""
 
-    at: FloatArray  # of each threshold
-    above: FloatArray  # of each threshold: at higher predictions of the same task
-    total: FloatArray  # of each task
+    at: Float64Array  # of each threshold
+    above: Float64Array  # of each threshold: at higher predictions of the same task
+    total: Float64Array  # of each task
 
 
 def _counts(
-    y: FloatArray, prediction: FloatArray, rows: _TaskRows
+    y: Float64Array, prediction: Float64Array, rows: _TaskRows
 ) -> tuple[_TaskRows, _Counts, _Counts]:
     """The task of each threshold, its positives and its negatives.
 
@@ -305,7 +307,7 @@ def _counts(
 
     next_task = np.flatnonzero(np.diff(thresholds.codes)) + 1
 
-    def count(members: FloatArray) -> _Counts:
+    def count(members: Float64Array) -> _Counts:
         at = np.add.reduceat(rows.weigh(members)[order], first)
         total = thresholds.sum(at)
         # One running sum over all tasks. Taking off the total of a finished task, added up in the
@@ -317,14 +319,14 @@ def _counts(
     return thresholds, count(y), count(1.0 - y)
 
 
-def _auc(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+def _auc(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     """Area under the receiver operating characteristic; a tie of two classes counts one half."""
     thresholds, positive, negative = _counts(y, prediction, rows)
     ranked = thresholds.sum(negative.at * (positive.above + 0.5 * positive.at))
     return ranked / (positive.total * negative.total)
 
 
-def _aucpr(y: FloatArray, prediction: FloatArray, rows: _TaskRows) -> FloatArray:
+def _aucpr(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     """Area under the precision-recall curve, on which counts, not precisions, are interpolated.
 
     This is XGBoost's continuous curve (Keilwagen, Grosse and Grau, 2014, PLoS ONE 9(3)).

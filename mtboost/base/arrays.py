@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of any library as NumPy arrays."""
+"""Types of arrays, and columns of any library as arrays."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from mtboost.errors import DataError
+
+Float32Array: TypeAlias = npt.NDArray[np.float32]
+Float64Array: TypeAlias = npt.NDArray[np.float64]
+FloatArray: TypeAlias = npt.NDArray[np.floating]
+Int32Array: TypeAlias = npt.NDArray[np.int32]
 
 
 def as_array(values: Any) -> npt.NDArray[Any]:

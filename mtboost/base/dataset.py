@@ -9,8 +9,8 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import as_array
-from mtboost.base.labels import FloatArray, as_base_margin, as_labels, as_weights
+from mtboost.base.arrays import FloatArray, as_array
+from mtboost.base.labels import as_base_margin, as_labels, as_weights
 from mtboost.base.missing_columns import align_some, columns_with_nan, lacking
 from mtboost.base.tables import Columns, Table, as_table, concat
 from mtboost.base.task_tables import (

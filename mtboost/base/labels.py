@@ -4,16 +4,14 @@
 import decimal
 import numbers
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import as_array
+from mtboost.base.arrays import FloatArray, as_array
 from mtboost.base.checks import as_float, shown
 from mtboost.errors import DataError
-
-FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
 
 
 def as_labels(

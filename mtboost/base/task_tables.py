@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import did_you_mean, listed, refuse
-from mtboost.base.labels import FloatArray, as_base_margin, as_labels, as_nonnegative, not_all_zero
+from mtboost.base.labels import as_base_margin, as_labels, as_nonnegative, not_all_zero
 from mtboost.base.missing_columns import stack_union
 from mtboost.base.tables import Table, as_table, concat, unify_categories
 from mtboost.base.tasks import TaskName, check_digits

@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_number, refuse
-from mtboost.base.labels import FloatArray, as_stored
+from mtboost.base.labels import as_stored
 from mtboost.base.task_tables import check_task_keys
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float64Array
 from mtboost.errors import DataError
 
-FloatArray = npt.NDArray[np.float64]
 # Columns of a product, each with its number of half waves on [0, 1]: 1 falls, 2 is a U.
 Term: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -32,7 +32,7 @@ class CosineSum:
 
     weights: Mapping[Term, float]
 
-    def __call__(self, X: npt.ArrayLike, feature_names: Sequence[str]) -> FloatArray:
+    def __call__(self, X: npt.ArrayLike, feature_names: Sequence[str]) -> Float64Array:
         """Values of rows.
 
         Parameters

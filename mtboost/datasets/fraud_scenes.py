@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, check_number, check_seed
-from mtboost.datasets.patterns import FloatArray, FraudConcept, draw_patterns, intercept_for
+from mtboost.datasets.patterns import FraudConcept, draw_patterns, intercept_for
 from mtboost.datasets.plans import SCENES, plan_rates, plan_rows
-from mtboost.datasets.populations import MAX_MISSING, Rows, Table, draw_populations
+from mtboost.datasets.populations import MAX_MISSING, RowNumbers, Table, draw_populations
 from mtboost.errors import MissingDependencyError, ParameterError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class FraudScenes:
 
     X: dict[str, Table]
     y: dict[str, Labels]
-    bayes_score: dict[str, FloatArray]
+    bayes_score: dict[str, Float64Array]
     feature_names: dict[str, tuple[str, ...]]
     categorical: dict[str, int]
     concept: dict[str, FraudConcept]
@@ -146,7 +147,7 @@ class FraudScenes:
                 "what they leave of 1 is the test part."
             )
         rng = np.random.default_rng(check_seed(seed))
-        parts: list[dict[str, Rows]] = [{}, {}, {}]
+        parts: list[dict[str, RowNumbers]] = [{}, {}, {}]
         for task, y in self.y.items():
             part_of_row = np.empty(len(y), dtype=np.int8)
             for label in (0, 1):
@@ -159,7 +160,7 @@ class FraudScenes:
         train_part, valid_part, test_part = (self._take(rows) for rows in parts)
         return train_part, valid_part, test_part
 
-    def _take(self, rows: Mapping[str, Rows]) -> FraudScenes:
+    def _take(self, rows: Mapping[str, RowNumbers]) -> FraudScenes:
         """Copy of the given rows of each task."""
         return replace(
             self,

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import LARGEST_SCALE, check_count, check_number, check_seed
 from mtboost.errors import ParameterError
-
-FloatArray = npt.NDArray[np.float64]
 
 _N_COLUMNS = 5  # of one value of the function
 # Its mean: 10 times the integral of sin(πst) over the unit square, 20/12, 10/2 and 5/2.
@@ -46,8 +45,8 @@ class ManyOutputs:
     """
 
     X: npt.NDArray[np.float32]
-    y: FloatArray
-    expected_y: FloatArray
+    y: Float64Array
+    expected_y: Float64Array
 
     def __repr__(self) -> str:
         n_rows, n_features = self.X.shape
@@ -231,7 +230,7 @@ def make_friedman1_ind(
 
 def _draw(
     n_samples: int, n_blocks: int, n_outputs: int, n_noise_outputs: int, noise: float, seed: int
-) -> tuple[npt.NDArray[np.float32], FloatArray, npt.NDArray[np.intp]]:
+) -> tuple[npt.NDArray[np.float32], Float64Array, npt.NDArray[np.intp]]:
     """X, noise of shape (n_samples, n_outputs), and the rows that each noise output is taken from.
 
     One stream for each of them, so that they do not change each other.
@@ -255,18 +254,18 @@ def _draw(
     )
 
 
-def _friedman1(X: npt.NDArray[np.float32]) -> FloatArray:
+def _friedman1(X: npt.NDArray[np.float32]) -> Float64Array:
     """f of each five columns, shape (n_rows, n_columns / 5)."""
     blocks = X.astype(np.float64).reshape(len(X), -1, _N_COLUMNS)
     a, b, c, d, e = np.moveaxis(blocks, -1, 0)
-    values: FloatArray = 10 * np.sin(np.pi * a * b) + 20 * (c - 0.5) ** 2 + 10 * d + 5 * e
+    values: Float64Array = 10 * np.sin(np.pi * a * b) + 20 * (c - 0.5) ** 2 + 10 * d + 5 * e
     return values
 
 
 def _with_noise_outputs(
     X: npt.NDArray[np.float32],
-    expected_y: FloatArray,
-    deviations: FloatArray,
+    expected_y: Float64Array,
+    deviations: Float64Array,
     order: npt.NDArray[np.intp],
 ) -> ManyOutputs:
     y = expected_y + deviations

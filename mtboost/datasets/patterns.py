@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from mtboost.datasets.populations import BLOCK, KINDS, Population, Rows, Table
+from mtboost.base.arrays import Float64Array
+from mtboost.datasets.populations import BLOCK, KINDS, Population, RowNumbers, Table
 from mtboost.errors import DataError
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,14 +38,14 @@ class FraudPattern:
         Log-odds per standard deviation.
     """
 
-    formula: Callable[[FloatArray, FloatArray], FloatArray]
+    formula: Callable[[Float64Array, Float64Array], Float64Array]
     columns: tuple[int, ...]
-    parameters: FloatArray
+    parameters: Float64Array
     mean: float = 0.0
     sd: float = 1.0
     weight: float = 1.0
 
-    def log_odds(self, X: Table) -> FloatArray:
+    def log_odds(self, X: Table) -> Float64Array:
         """Compute the effect on the log-odds of each row.
 
         Parameters
@@ -80,7 +79,7 @@ class FraudConcept:
     intercept: float
     patterns: tuple[FraudPattern, ...]
 
-    def log_odds(self, X: npt.ArrayLike) -> FloatArray:
+    def log_odds(self, X: npt.ArrayLike) -> Float64Array:
         """Log-odds of P(y = 1 | row) for any rows, also those of another task.
 
         Parameters
@@ -114,75 +113,75 @@ class FraudConcept:
         return log_odds + self.intercept
 
 
-def _burst_on_new_device(columns: FloatArray, parameters: FloatArray) -> FloatArray:
+def _burst_on_new_device(columns: Float64Array, parameters: Float64Array) -> Float64Array:
     """Many transactions (a threshold) while the device is new (a smooth decay)."""
     count, days = columns
     many, half_life = parameters
-    risk: FloatArray = np.heaviside(count - many, 1.0) * np.exp2(-days / half_life)
+    risk: Float64Array = np.heaviside(count - many, 1.0) * np.exp2(-days / half_life)
     return risk
 
 
-def _far_above_usual(columns: FloatArray, parameters: FloatArray) -> FloatArray:
+def _far_above_usual(columns: Float64Array, parameters: Float64Array) -> Float64Array:
     """The ratio of an amount to the usual one: flat up to a point, then growing."""
     amount, usual_amount = columns
     (start,) = parameters
-    risk: FloatArray = -special.log_expit(-3.0 * (np.log(amount / usual_amount) - start))
+    risk: Float64Array = -special.log_expit(-3.0 * (np.log(amount / usual_amount) - start))
     return risk
 
 
-def _place_at_late_hour(columns: FloatArray, parameters: FloatArray) -> FloatArray:
+def _place_at_late_hour(columns: Float64Array, parameters: Float64Array) -> Float64Array:
     """An effect of each code that fades in and out around a late hour."""
     code, hour = columns
     peak, effects = parameters[0], parameters[1:]
-    late: FloatArray = np.cos((hour - peak) * (np.pi / 24.0)) ** 6  # period 24, 0 half a day off
+    late: Float64Array = np.cos((hour - peak) * (np.pi / 24.0)) ** 6  # period 24, 0 half a day off
     return _look_up(effects, code) * late
 
 
-def _place_above_share(columns: FloatArray, parameters: FloatArray) -> FloatArray:
+def _place_above_share(columns: Float64Array, parameters: Float64Array) -> Float64Array:
     """An effect of each code that counts from a threshold of a share on."""
     code, share = columns
     threshold, effects = parameters[0], parameters[1:]
-    above: FloatArray = np.heaviside(share - threshold, 1.0)
+    above: Float64Array = np.heaviside(share - threshold, 1.0)
     return _look_up(effects, code) * above
 
 
-def _look_up(effects: FloatArray, code: FloatArray) -> FloatArray:
+def _look_up(effects: Float64Array, code: Float64Array) -> Float64Array:
     """The effect of each code; NaN stays NaN."""
     return np.where(np.isnan(code), np.nan, effects[np.nan_to_num(code).astype(np.intp)])
 
 
-def _ratio_of_counts(columns: FloatArray, parameters: FloatArray) -> FloatArray:
+def _ratio_of_counts(columns: Float64Array, parameters: Float64Array) -> Float64Array:
     """A smooth step in the ratio of two counts."""
     count, other_count = columns
     (middle,) = parameters
-    step: FloatArray = special.expit(3.0 * (np.log1p(count) - np.log1p(other_count) - middle))
+    step: Float64Array = special.expit(3.0 * (np.log1p(count) - np.log1p(other_count) - middle))
     return step
 
 
-def _bump(columns: FloatArray, parameters: FloatArray) -> FloatArray:
+def _bump(columns: Float64Array, parameters: Float64Array) -> Float64Array:
     """A bump: the same value further up or down has no effect."""
     (behaviour,) = columns
     center, width = parameters
-    bump: FloatArray = np.exp(-0.5 * ((behaviour - center) / width) ** 2)
+    bump: Float64Array = np.exp(-0.5 * ((behaviour - center) / width) ** 2)
     return bump
 
 
-def _both_or_neither(columns: FloatArray, parameters: FloatArray) -> FloatArray:
+def _both_or_neither(columns: Float64Array, parameters: Float64Array) -> Float64Array:
     """The product of two smooth steps: neither column has much of an effect alone."""
     first, second = np.tanh(1.5 * (columns - parameters[:, np.newaxis]))
-    product: FloatArray = first * second
+    product: Float64Array = first * second
     return product
 
 
-def _direction(columns: FloatArray, parameters: FloatArray) -> FloatArray:
+def _direction(columns: Float64Array, parameters: Float64Array) -> Float64Array:
     """A weighted sum of several columns, levelling off: steep across the axes, not along them."""
-    level: FloatArray = np.tanh((parameters[:, np.newaxis] * columns).sum(axis=0))
+    level: Float64Array = np.tanh((parameters[:, np.newaxis] * columns).sum(axis=0))
     return level
 
 
-def _left_blank(columns: FloatArray, parameters: FloatArray) -> FloatArray:
+def _left_blank(columns: Float64Array, parameters: Float64Array) -> Float64Array:
     """The absence of a value."""
-    blank: FloatArray = np.isnan(columns[0]).astype(np.float64)
+    blank: Float64Array = np.isnan(columns[0]).astype(np.float64)
     return blank
 
 
@@ -193,9 +192,9 @@ class _Recipe:
     ``parameters`` takes the columns of the reference rows and the generator.
     """
 
-    formula: Callable[[FloatArray, FloatArray], FloatArray]
+    formula: Callable[[Float64Array, Float64Array], Float64Array]
     kinds: tuple[str, ...]
-    parameters: Callable[[FloatArray, np.random.Generator], list[float]]
+    parameters: Callable[[Float64Array, np.random.Generator], list[float]]
     always_raises: bool = False
 
 
@@ -338,7 +337,7 @@ def _draw_concept(
 
 def _draw_columns(
     kinds: Sequence[str],
-    pools: Mapping[str, Rows],
+    pools: Mapping[str, RowNumbers],
     taken: Sequence[int],
     rng: np.random.Generator,
 ) -> list[int]:
@@ -354,7 +353,7 @@ def _draw_columns(
     return [int(shuffled[kind].pop()) for kind in kinds if shuffled[kind]]
 
 
-def _sum(patterns: Sequence[FraudPattern], rows: Table) -> FloatArray:
+def _sum(patterns: Sequence[FraudPattern], rows: Table) -> Float64Array:
     return FraudConcept(0.0, tuple(patterns)).log_odds(rows)
 
 
@@ -365,7 +364,7 @@ def _weighted(patterns: Sequence[FraudPattern], factor: float) -> tuple[FraudPat
     return tuple(replace(pattern, weight=factor * pattern.weight) for pattern in patterns)
 
 
-def intercept_for(signal: FloatArray, rate: float) -> float:
+def intercept_for(signal: Float64Array, rate: float) -> float:
     """The intercept with which the rows expect the given share of positives."""
     intercept: float = optimize.brentq(
         lambda intercept: float(special.expit(signal + intercept).mean()) - rate,

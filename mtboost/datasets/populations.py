@@ -12,7 +12,7 @@ from scipy import special
 from mtboost.datasets.plans import ScenePlan
 
 Table = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.intp]
+RowNumbers = npt.NDArray[np.intp]
 
 BLOCK = 1 << 14  # rows made or scored at a time: the work arrays stay small whatever the scene
 MAX_MISSING = 1.5  # beyond, reference rows that have all the columns of a pattern run out
@@ -91,7 +91,7 @@ class Population:
     """
 
     kinds: npt.NDArray[np.str_]
-    block: Rows
+    block: RowNumbers
     loadings: Table
     location: Table
     tail: Table

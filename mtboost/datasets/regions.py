@@ -13,22 +13,22 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
+from mtboost.base.arrays import Float64Array
 from mtboost.errors import DataError
 
-FloatArray = npt.NDArray[np.float64]
 LabelArray = npt.NDArray[np.int64]
 
 
-def _linear(values: FloatArray) -> FloatArray:
+def _linear(values: Float64Array) -> Float64Array:
     return values
 
 
-def _cubic(values: FloatArray) -> FloatArray:
+def _cubic(values: Float64Array) -> Float64Array:
     return values**3
 
 
-def _exponential(values: FloatArray) -> FloatArray:
-    exponential: FloatArray = np.expm1(values)
+def _exponential(values: Float64Array) -> Float64Array:
+    exponential: Float64Array = np.expm1(values)
     return exponential
 
 
@@ -58,13 +58,13 @@ class Region:
     """
 
     parent: int
-    center: FloatArray
-    curve: Callable[[FloatArray], FloatArray]
+    center: Float64Array
+    curve: Callable[[Float64Array], Float64Array]
     slope: float
     parent_law: Any
     child_law: Any
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> FloatArray:
+    def draw(self, n_rows: int, rng: np.random.Generator) -> Float64Array:
         """Draw independent rows.
 
         Parameters
@@ -85,7 +85,7 @@ class Region:
         columns = (along, child) if self.parent == 0 else (child, along)
         return np.column_stack(columns) + self.center
 
-    def log_density(self, X: FloatArray) -> FloatArray:
+    def log_density(self, X: Float64Array) -> Float64Array:
         """Compute the logarithm of the density of the region's rows at each row.
 
         Parameters
@@ -100,10 +100,10 @@ class Region:
         """
         along, child = (X - self.center).T[[self.parent, 1 - self.parent]]
         off = child - self.slope * self.curve(along)
-        log_density: FloatArray = self.parent_law.logpdf(along) + self.child_law.logpdf(off)
+        log_density: Float64Array = self.parent_law.logpdf(along) + self.child_law.logpdf(off)
         return log_density
 
-    def is_upper(self, X: FloatArray) -> npt.NDArray[np.bool_]:
+    def is_upper(self, X: Float64Array) -> npt.NDArray[np.bool_]:
         """Return whether the parent is above its median, for each row.
 
         Parameters
@@ -122,7 +122,7 @@ class Region:
         return upper
 
 
-def draw_region(center: FloatArray, rng: np.random.Generator) -> Region:
+def draw_region(center: Float64Array, rng: np.random.Generator) -> Region:
     """A region whose direction, curve, densities and their parameters are random."""
     return Region(
         parent=int(rng.integers(2)),
@@ -165,7 +165,7 @@ class RegionalConcept:
     n_labels: int
     label_noise: float
 
-    def probability(self, X: npt.ArrayLike) -> FloatArray:
+    def probability(self, X: npt.ArrayLike) -> Float64Array:
         """P(label | row) of any rows, also those of another task.
 
         Parameters
@@ -193,10 +193,10 @@ class RegionalConcept:
             [(from_region * (label == code)).sum(axis=0) for code in range(self.n_labels)]
         )
         other = self.label_noise / (self.n_labels - 1)
-        probability: FloatArray = other + (1.0 - self.label_noise - other) * clean
+        probability: Float64Array = other + (1.0 - self.label_noise - other) * clean
         return probability
 
-    def label_by_region(self, X: FloatArray) -> LabelArray:
+    def label_by_region(self, X: Float64Array) -> LabelArray:
         """Return the label, before noise, that each row would have in each region.
 
         Parameters

@@ -11,14 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_number, check_seed
-from mtboost.datasets.regions import (
-    FloatArray,
-    LabelArray,
-    Region,
-    RegionalConcept,
-    draw_region,
-)
+from mtboost.datasets.regions import LabelArray, Region, RegionalConcept, draw_region
 from mtboost.errors import ParameterError
 
 _SPACING = 3.0  # side of the square that a region has to itself on average; see the docstring
@@ -53,7 +48,7 @@ class RelatedTasks:
     y: dict[str, LabelArray]
     clean_y: dict[str, LabelArray]
     region: dict[str, LabelArray]
-    bayes_probability: dict[str, FloatArray]
+    bayes_probability: dict[str, Float64Array]
     concept: dict[str, RegionalConcept]
 
     def __repr__(self) -> str:

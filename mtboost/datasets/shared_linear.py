@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_seed
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -30,11 +29,11 @@ class SharedLinear:
     """
 
     X: npt.NDArray[np.float32]
-    y: FloatArray
-    coefficients: FloatArray
+    y: Float64Array
+    coefficients: Float64Array
 
     @property
-    def problems(self) -> list[tuple[npt.NDArray[np.float32], FloatArray]]:
+    def problems(self) -> list[tuple[npt.NDArray[np.float32], Float64Array]]:
         """X and y of each problem, as :func:`mtboost.feature_prior` takes them."""
         return list(zip(self.X, self.y, strict=True))
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import LARGEST_SCALE, check_count, check_number, check_seed
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -31,8 +30,8 @@ class Signum:
     """
 
     X: npt.NDArray[np.float32]
-    y: FloatArray
-    importance: FloatArray
+    y: Float64Array
+    importance: Float64Array
 
     def __repr__(self) -> str:
         n_rows, n_features = self.X.shape
@@ -107,5 +106,5 @@ def make_signum(
     return Signum(X=X, y=gamma * (_sign(votes) @ c), importance=np.repeat(c**2, group_size))
 
 
-def _sign(values: npt.NDArray[np.floating]) -> FloatArray:
+def _sign(values: npt.NDArray[np.floating]) -> Float64Array:
     return np.where(values > 0, 1.0, -1.0)

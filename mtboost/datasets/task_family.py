@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import LARGEST_SCALE, check_choice, check_count, check_number, check_seed
-from mtboost.datasets.cosine_sums import CosineSum, FloatArray, draw_cosine_sum, mix
+from mtboost.datasets.cosine_sums import CosineSum, draw_cosine_sum, mix
 from mtboost.errors import ParameterError
 
 Kind: TypeAlias = Literal[
@@ -56,7 +57,7 @@ class TaskFamily:
 
     X: dict[str, npt.NDArray[np.float32]]
     y: dict[str, npt.NDArray[Any]]
-    expected_y: dict[str, FloatArray]
+    expected_y: dict[str, Float64Array]
     feature_names: dict[str, tuple[str, ...]]
     group: dict[str, int]
     function: dict[str, CosineSum]
@@ -122,7 +123,7 @@ class TaskFamily:
         """The same tasks with new rows; each task has separate random streams."""
         X: dict[str, npt.NDArray[np.float32]] = {}
         y: dict[str, npt.NDArray[Any]] = {}
-        expected_y: dict[str, FloatArray] = {}
+        expected_y: dict[str, Float64Array] = {}
         for (task, count), stream in zip(counts.items(), seed.spawn(len(counts)), strict=True):
             for_X, for_noise = map(np.random.default_rng, stream.spawn(2))
             names = self.feature_names[task]

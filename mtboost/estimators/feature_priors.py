@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 
-from mtboost.base.arrays import as_array
+from mtboost.base.arrays import Float64Array, as_array
 from mtboost.base.checks import check_choice, check_count, did_you_mean, listed
 from mtboost.base.labels import as_labels
 from mtboost.base.tables import Table, as_table
@@ -22,7 +22,6 @@ from mtboost.trees.feature_weights import read_importances
 from mtboost.xgboost.matrices import quantile_matrix
 from mtboost.xgboost.plain import train_plain
 
-FloatArray = npt.NDArray[np.float64]
 Labels: TypeAlias = Literal["auto", "classes", "numbers"]
 
 #: The model of a pair (X, y): the source's 200 rounds of 0.1, trees of depth 3.
@@ -38,7 +37,7 @@ def feature_prior(
     labels: Labels = "auto",
     series_length: int | None = None,
     n_threads: int | None = None,
-) -> dict[str, float] | FloatArray:
+) -> dict[str, float] | Float64Array:
     """Mean importance of each feature over several problems, as a prior for another one.
 
     Features are matched by name, or by position if the problems have no names.
@@ -120,7 +119,7 @@ def feature_prior(
         check_choice(name, value, get_args(kind))
     if series_length is not None:
         series_length = check_count("series_length", series_length, low=1)
-    found: dict[str, tuple[Names, FloatArray]] = {}
+    found: dict[str, tuple[Names, Float64Array]] = {}
     for key, problem in _others(problems, leave_out).items():
         argument = f"problems[{key!r}]"
         if isinstance(problem, tuple) and len(problem) == 2:
@@ -140,10 +139,10 @@ def feature_prior(
     return _mean(found)
 
 
-def _stretched(series: npt.NDArray[Any], length: int) -> FloatArray:
+def _stretched(series: npt.NDArray[Any], length: int) -> Float64Array:
     """Series along the last axis, interpolated linearly at another number of points."""
     old, new = np.linspace(0, 1, series.shape[-1]), np.linspace(0, 1, length)
-    found: FloatArray = np.apply_along_axis(lambda own: np.interp(new, old, own), -1, series)
+    found: Float64Array = np.apply_along_axis(lambda own: np.interp(new, old, own), -1, series)
     return found
 
 
@@ -175,7 +174,7 @@ def _holds_importances(problem: Any) -> bool:
     return isinstance(problem, Mapping | list | np.ndarray) or is_series
 
 
-def _mean(found: dict[str, tuple[Names, FloatArray]]) -> dict[str, float] | FloatArray:
+def _mean(found: dict[str, tuple[Names, Float64Array]]) -> dict[str, float] | Float64Array:
     """Mean of the shares of each problem that has any."""
     kinds = {names is not None: argument for argument, (names, _) in found.items()}
     if len(kinds) == 2:
@@ -194,7 +193,7 @@ def _mean(found: dict[str, tuple[Names, FloatArray]]) -> dict[str, float] | Floa
                 f"{first} has {one} features, {second} has {other}: without names they must have "
                 "equally many. Time series can be stretched: series_length=."
             )
-        mean: FloatArray = np.mean([own for _, own in shares], axis=0)
+        mean: Float64Array = np.mean([own for _, own in shares], axis=0)
         return mean
     by_name = {name: 0.0 for names, _ in found.values() for name in names or ()}
     for names, own in shares:

@@ -21,7 +21,7 @@ from mtboost.base.threads import default_n_threads, threads_of_jobs
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.files import SavedEstimator
 
-Rows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
+TableRows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
 CoreTable: TypeAlias = npt.NDArray[np.float32] | _core.SparseRows
 
 
@@ -43,11 +43,11 @@ class TableEstimator(SavedEstimator):
         "_task_place": int | None,
     }
 
-    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, TaskSet]:
+    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[TableRows, TaskSet]:
         table, labels = self._split(X, task, reset=reset)
         return table, TaskSet.from_labels(labels, table.shape[0])
 
-    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[Rows, Any]:
+    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[TableRows, Any]:
         """Features as floats, and the labels of the tasks."""
         if task is not None and self.task is not None:
             raise ParameterError(
@@ -116,7 +116,7 @@ class TableEstimator(SavedEstimator):
         return tags
 
 
-def _as_floats(table: Table) -> Rows:
+def _as_floats(table: Table) -> TableRows:
     if table.categorical_features:
         raise DataError(
             f"X holds categories in {listed(table.categorical_features, 'column')}, which trees of "
@@ -144,7 +144,7 @@ def _without_sparse_columns(table: Table) -> Any:
     return table.native.astype(dense)
 
 
-def as_rows(table: Any) -> Rows:
+def as_rows(table: Any) -> TableRows:
     """A dense table as it is; of a sparse one each value once, in the order of its row."""
     if not scipy.sparse.issparse(table):
         dense: npt.NDArray[np.float32] = table
@@ -156,7 +156,7 @@ def as_rows(table: Any) -> Rows:
     return rows
 
 
-def core_table(rows: Rows, *, absent: float = 0.0) -> CoreTable:
+def core_table(rows: TableRows, *, absent: float = 0.0) -> CoreTable:
     """Rows as the core reads them; `absent` is what a sparse matrix does not store, 0 or NaN."""
     if isinstance(rows, np.ndarray):
         return rows

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.base.labels import FloatArray
+from mtboost.base.arrays import FloatArray
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError, UnsupportedError

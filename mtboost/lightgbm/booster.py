@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.base.arrays import Float32Array, Float64Array
 from mtboost.base.interrupts import uninterrupted
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, UnsupportedError
@@ -42,8 +43,6 @@ from mtboost.trees.losses import check_labels, is_multiclass, leaf_refit, make_l
 from mtboost.trees.pooled_leaves import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 
-DoubleArray = npt.NDArray[np.float64]
-FloatArray = npt.NDArray[np.float32]
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
 _Grown = tuple[_core.Tree, dict[str, npt.NDArray[Any]], npt.NDArray[np.int32]]
 _NEXT_TO_ZERO = float(np.float32(1e-35))  # LightGBM stores 0 for values up to this size
@@ -54,7 +53,7 @@ _ONLY_FINISHED = (
 _EPSILON = float(np.float32(1e-15))  # a start score up to this size is none
 
 
-class Growth(TaskGrowth):
+class LightgbmGrowth(TaskGrowth):
     """Trees grown so far, and the margins they give to every data set in use.
 
     Parameters
@@ -85,7 +84,7 @@ class Growth(TaskGrowth):
         self._texts = list(assemble.read_document(stock).trees)
         self.pooled.values.extend(TaskValues.none() for _ in self._texts)
         # A tree with its values, or what a tree of one leaf adds to the margins.
-        self._trees: list[tuple[_core.Tree, DoubleArray, TaskValues] | float] = []
+        self._trees: list[tuple[_core.Tree, Float64Array, TaskValues] | float] = []
         self._start_scores = np.zeros(self._n_outputs)
         self._loss: _core.LightgbmLoss | None = None
         self._objective: Objective | None = None
@@ -93,7 +92,7 @@ class Growth(TaskGrowth):
         self._matrices: weakref.WeakKeyDictionary[lightgbm.Dataset, _core.BinnedMatrix] = (
             weakref.WeakKeyDictionary()
         )
-        self._margins: weakref.WeakKeyDictionary[lightgbm.Dataset, tuple[int, DoubleArray]] = (
+        self._margins: weakref.WeakKeyDictionary[lightgbm.Dataset, tuple[int, Float64Array]] = (
             weakref.WeakKeyDictionary()
         )
         data = stock.train_set
@@ -213,7 +212,7 @@ class Growth(TaskGrowth):
         self._iteration += any(has_split)
         return not any(has_split)
 
-    def _grow(self, gradients: FloatArray) -> list[_Grown | None]:
+    def _grow(self, gradients: Float32Array) -> list[_Grown | None]:
         """A tree for each output; None if it has no split."""
         left_out = self._rows_without_gradient()
         gradients[left_out] = 0.0
@@ -245,8 +244,8 @@ class Growth(TaskGrowth):
         return rows
 
     def _gradients(
-        self, data: lightgbm.Dataset, margins: DoubleArray, objective: Objective | None
-    ) -> FloatArray:
+        self, data: lightgbm.Dataset, margins: Float64Array, objective: Objective | None
+    ) -> Float32Array:
         """Gradient pairs of shape (n_rows, n_outputs, 2)."""
         if objective is None:
             assert self._loss is not None
@@ -267,7 +266,7 @@ class Growth(TaskGrowth):
 
     # ---- margins and metrics ----------------------------------------------------------------
 
-    def margins(self, data: lightgbm.Dataset) -> DoubleArray:
+    def margins(self, data: lightgbm.Dataset) -> Float64Array:
         """Raw scores of all rows, shape (n_rows, n_outputs): float64 sums in tree order."""
         if data in self._margins:
             n_done, margins = self._margins[data]
@@ -294,7 +293,7 @@ class Growth(TaskGrowth):
         self._margins[data] = (len(self._trees), margins)
         return margins
 
-    def start_margins(self, data: lightgbm.Dataset) -> DoubleArray:
+    def start_margins(self, data: lightgbm.Dataset) -> Float64Array:
         """Raw scores before the first tree of this training, shape (n_rows, n_outputs)."""
         own = data.get_field("init_score")
         margins = np.zeros((data.num_data(), self._n_outputs))
@@ -424,7 +423,7 @@ class Growth(TaskGrowth):
             self._start_scores = start_score(self.stock)
             self._margins.clear()
 
-    def _late_start_scores(self) -> DoubleArray:
+    def _late_start_scores(self) -> Float64Array:
         """What LightGBM adds to outputs whose first tree has no split, shape (n_outputs,)."""
         has_own = self._objective is not None or self._has_start
         if has_own or self.settings.boosts_from_average:
@@ -441,7 +440,7 @@ class Growth(TaskGrowth):
 
 
 def _are_two_classes(
-    objective: str, labels: FloatArray, weights: FloatArray | None, n_outputs: int
+    objective: str, labels: Float32Array, weights: Float32Array | None, n_outputs: int
 ) -> list[bool]:
     """Whether there are rows in and outside the class of each output: else it gets no trees."""
     if objective == "binary":
@@ -481,7 +480,7 @@ def _in_leaf_order(
     )
 
 
-def _stored(values: DoubleArray) -> DoubleArray:
+def _stored(values: Float64Array) -> Float64Array:
     """Values as LightGBM keeps them."""
     return np.where(np.isnan(values) | (np.abs(values) <= _NEXT_TO_ZERO), 0.0, values)
 
@@ -493,7 +492,7 @@ class GrowingBooster(lightgbm.Booster):
     booster of the trees so far.
     """
 
-    growth: Growth
+    growth: LightgbmGrowth
     _trained: lightgbm.Booster | None
 
     def __del__(self) -> None:
@@ -602,9 +601,9 @@ def take_over(
     tasks: TaskSet | None,
     options: TreeOptions,
     task_column: int | str | None = None,
-) -> Growth:
+) -> LightgbmGrowth:
     """Make a growing booster of a stock one, in place: ``lightgbm.train`` holds the object."""
-    growth = Growth(booster, tasks=tasks, options=options, task_column=task_column)
+    growth = LightgbmGrowth(booster, tasks=tasks, options=options, task_column=task_column)
     with uninterrupted():  # two owners of a handle would both free what it refers to
         # The stock booster lives on as a separate object with the same state.
         growth.stock = object.__new__(lightgbm.Booster)

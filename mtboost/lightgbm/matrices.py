@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from mtboost.base.labels import FloatArray
+from mtboost.base.arrays import FloatArray
 from mtboost.base.tables import Table
 from mtboost.errors import DataError, MissingDependencyError
 from mtboost.trees.task_column import AddedColumns, names_of_added

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.base.arrays import Float32Array, Float64Array
 from mtboost.base.checks import check_type
 from mtboost.base.labels import as_known_labels, as_label_weights
 from mtboost.base.sparse_tables import checked_sparse
@@ -32,9 +32,7 @@ from mtboost.trees.losses import inverse_link, main_name
 from mtboost.trees.projected_objective import BaseProjectedObjective
 from mtboost.trees.projections import Projection
 
-FloatArray = npt.NDArray[np.float32]
-DoubleArray = npt.NDArray[np.float64]
-Pair = tuple[FloatArray, FloatArray]
+Pair = tuple[Float32Array, Float32Array]
 # LightGBM's objectives, the losses of the core, and how a model of one output names its link.
 _LOSSES = {
     "regression": ("squared", "regression"),
@@ -152,8 +150,8 @@ class ProjectedObjective(BaseProjectedObjective):
 
     before_iteration = True
 
-    start: FloatArray
-    rho: DoubleArray
+    start: Float32Array
+    rho: Float64Array
 
     def __init__(
         self,
@@ -268,7 +266,7 @@ class ProjectedModel:
     """
 
     def __init__(
-        self, trees: lightgbm.Booster, start: FloatArray, rho: DoubleArray, objective: str
+        self, trees: lightgbm.Booster, start: Float32Array, rho: Float64Array, objective: str
     ) -> None:
         self.trees = trees
         self.start = start
@@ -280,7 +278,7 @@ class ProjectedModel:
         """Number of outputs."""
         return len(self.start)
 
-    def predict_margin(self, X: Any) -> DoubleArray:
+    def predict_margin(self, X: Any) -> Float64Array:
         """Compute the margins of all outputs.
 
         Parameters
@@ -305,7 +303,7 @@ class ProjectedModel:
             margins[rows] += np.stack(found, axis=1) @ self.rho
         return margins
 
-    def predict(self, X: Any) -> DoubleArray:
+    def predict(self, X: Any) -> Float64Array:
         """Predict all outputs.
 
         Parameters
@@ -422,7 +420,7 @@ class _ProjectedBooster(lightgbm.Booster):
         pairs = zip(self.valid_sets, self.name_valid_sets, strict=True)
         return [result for data, name in pairs for result in self.eval(data, name, feval)]
 
-    def scores(self, data: lightgbm.Dataset) -> DoubleArray:
+    def scores(self, data: lightgbm.Dataset) -> Float64Array:
         """Sum of the trees so far for a data set of the training."""
         return scores_in_training(super(), data)  # type: ignore[arg-type]  # not of our metrics
 
@@ -563,8 +561,12 @@ class _Outputs:
         return results
 
     def _read(
-        self, data: lightgbm.Dataset, labels: FloatArray, weight: FloatArray | None, argument: str
-    ) -> _Rows:
+        self,
+        data: lightgbm.Dataset,
+        labels: Float32Array,
+        weight: Float32Array | None,
+        argument: str,
+    ) -> _DatasetRows:
         if len(labels) != data.num_data() or labels.shape[1] != self._loss.n_outputs:
             raise DataError(
                 f"{argument} has shape {labels.shape}, but must have ({data.num_data()}, "
@@ -589,29 +591,29 @@ class _Outputs:
         if not is_known.all():
             ones = np.float32(1.0) if weights is None else weights.reshape(len(labels), -1)
             counts = np.ascontiguousarray(is_known * ones, np.float32)
-        return _Rows(data, labels, weights, counts)
+        return _DatasetRows(data, labels, weights, counts)
 
 
 @dataclass(slots=True)
-class _Rows:
+class _DatasetRows:
     """A data set: what is known of its rows, and how far the model is."""
 
     data: lightgbm.Dataset
-    labels: FloatArray  # (n_rows, n_outputs)
-    weights: FloatArray | None  # (n_rows,) or (n_rows, n_outputs)
-    counts: FloatArray | None  # the same, 0 where labels are unknown
-    margins: FloatArray = field(init=False)  # (n_rows, n_outputs)
-    scores: DoubleArray = field(init=False)  # sum of the trees, (n_rows,)
+    labels: Float32Array  # (n_rows, n_outputs)
+    weights: Float32Array | None  # (n_rows,) or (n_rows, n_outputs)
+    counts: Float32Array | None  # the same, 0 where labels are unknown
+    margins: Float32Array = field(init=False)  # (n_rows, n_outputs)
+    scores: Float64Array = field(init=False)  # sum of the trees, (n_rows,)
 
-    def begin(self, start: FloatArray) -> None:
+    def begin(self, start: Float32Array) -> None:
         self.margins = np.tile(start, (len(self.labels), 1))
         self.scores = np.zeros(len(self.labels))
 
-    def grow(self, scores: DoubleArray) -> FloatArray:
+    def grow(self, scores: Float64Array) -> Float32Array:
         """What the last tree adds to a sum of trees, shape (n_rows,)."""
         direction = (scores - self.scores).astype(np.float32)
         self.scores = scores.copy()
         return direction
 
-    def add(self, direction: FloatArray, steps: DoubleArray) -> None:
+    def add(self, direction: Float32Array, steps: Float64Array) -> None:
         self.margins += np.multiply.outer(direction, steps.astype(np.float32))

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_type, did_you_mean, listed
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet
@@ -26,8 +26,6 @@ from mtboost.metrics import Metric, default_metric
 from mtboost.trees.losses import inverse_link, main_name
 from mtboost.trees.task_quitting import TaskWatch
 
-FloatArray = npt.NDArray[np.float64]
-
 # After LightGBM's log_evaluation and record_evaluation. Before its early_stopping, at 30, which
 # ends the round for all callbacks after it, the last round always.
 _ORDER = 25
@@ -39,7 +37,7 @@ AFTER_QUITTING = _ORDER + 1
 _OPTIONS = {"reg_sqrt": "0", "sigmoid": 1.0, "tweedie_variance_power": 1.5}
 
 
-class Growth(Protocol):
+class GrowsTrees(Protocol):
     """What a booster that grows our trees knows: its attribute ``growth``."""
 
     @property
@@ -48,7 +46,7 @@ class Growth(Protocol):
     def objective(self) -> object: ...
     def know_tasks(self, data: lightgbm.Dataset, tasks: TaskSet) -> None: ...
     def quit(self, task: int) -> None: ...
-    def margins(self, data: lightgbm.Dataset) -> FloatArray: ...
+    def margins(self, data: lightgbm.Dataset) -> Float64Array: ...
 
 
 class TaskQuitting(TaskWatch):
@@ -243,7 +241,7 @@ class TaskQuitting(TaskWatch):
         self._watch(tasks, valid_tasks)
         self._evaluate(n_rounds, self._link(_start_margins(model, self._data)))
 
-    def _predictions_of(self, model: lightgbm.Booster) -> FloatArray:
+    def _predictions_of(self, model: lightgbm.Booster) -> Float64Array:
         """Predictions for the validation rows, on the scale of their labels."""
         growth = _growth(model)
         if growth is not None:
@@ -251,7 +249,7 @@ class TaskQuitting(TaskWatch):
         scores = scores_in_training(model, self._data)
         return scores if self._task_objective is None else self._link(scores)
 
-    def _evaluate(self, n_rounds: int, predictions: FloatArray) -> None:
+    def _evaluate(self, n_rounds: int, predictions: Float64Array) -> None:
         labels, weights = labels_and_weights(self._data)
         self._record(n_rounds, labels, predictions, weights)
 
@@ -262,9 +260,9 @@ class TaskQuitting(TaskWatch):
         self._has_quit = False
 
 
-def _growth(model: lightgbm.Booster) -> Growth | None:
+def _growth(model: lightgbm.Booster) -> GrowsTrees | None:
     """What grows our trees inside the booster; None if LightGBM grows its own."""
-    growth: Growth | None = getattr(model, "growth", None)
+    growth: GrowsTrees | None = getattr(model, "growth", None)
     return growth
 
 
@@ -287,14 +285,16 @@ def _data_of(model: lightgbm.Booster, valid: lightgbm.Dataset | str) -> lightgbm
     return valid
 
 
-def _start_margins(model: lightgbm.Booster, data: lightgbm.Dataset) -> FloatArray:
+def _start_margins(model: lightgbm.Booster, data: lightgbm.Dataset) -> Float64Array:
     """Margins before the first round; those of a model that is continued are its ``init_score``."""
     start = data.get_init_score()
     shape = (data.num_data(), model.num_model_per_iteration())
     return np.zeros(shape) if start is None else np.asarray(start).reshape(shape)
 
 
-def _response(objective: object, parameters: Mapping[str, Any], margins: FloatArray) -> FloatArray:
+def _response(
+    objective: object, parameters: Mapping[str, Any], margins: Float64Array
+) -> Float64Array:
     """Margins on the scale of the labels, as LightGBM would predict."""
     if margins.ndim == 2 and margins.shape[1] == 1:
         margins = margins[:, 0]

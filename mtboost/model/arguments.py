@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_number, check_seed, listed, refuse
 from mtboost.base.dataset import Dataset
-from mtboost.base.labels import FloatArray
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, ParameterTypeError

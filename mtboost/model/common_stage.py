@@ -21,7 +21,7 @@ from mtboost.trees.losses import TaskLoss
 
 _Codes = npt.NDArray[np.int32]
 _Start = npt.NDArray[np.floating]
-_Rows = npt.NDArray[np.int64]
+_RowNumbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +118,7 @@ class CommonStage:
         assert margins is not None
         return margins
 
-    def _common_tables(self, table: Table, codes: _Codes) -> Iterator[tuple[Table, _Rows]]:
+    def _common_tables(self, table: Table, codes: _Codes) -> Iterator[tuple[Table, _RowNumbers]]:
         """The common columns of rows whose tasks have the same ones, and these rows.
 
         What a task lacks is missing, whatever the table has there.
@@ -152,7 +152,7 @@ class CommonStage:
         assert margins is not None
         return margins
 
-    def _boosters(self, codes: _Codes) -> Iterator[tuple[Any, _Rows]]:
+    def _boosters(self, codes: _Codes) -> Iterator[tuple[Any, _RowNumbers]]:
         """Boosters, each with the rows that follow it."""
         if self.losses:
             for code in np.unique(codes):
@@ -162,7 +162,7 @@ class CommonStage:
         for n_rounds in np.unique(rounds):
             yield self._first_rounds(int(n_rounds)), np.flatnonzero(rounds == n_rounds)
 
-    def _rounds_of(self, codes: _Codes) -> _Rows:
+    def _rounds_of(self, codes: _Codes) -> _RowNumbers:
         rounds = [*self.quit_round.values(), max(self.quit_round.values())]  # the last: unknown
         return np.array(rounds)[codes]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.archive import require
-from mtboost.base.labels import FloatArray
+from mtboost.base.arrays import FloatArray
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
 from mtboost.trees.backend import Backend, Margins

@@ -10,21 +10,20 @@ import json
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import xgboost
 
+from mtboost.base.arrays import Float64Array
 from mtboost.errors import UnsupportedError
 from mtboost.trees.feature_weights import read_importances
 from mtboost.xgboost import assemble
 
-FloatArray = npt.NDArray[np.float64]
 Names: TypeAlias = tuple[str, ...] | None
 ImportanceType: TypeAlias = Literal["gain", "impurity"]
 
 
 def importances_of(
     model: Any, importance_type: ImportanceType, argument: str
-) -> tuple[Names, FloatArray]:
+) -> tuple[Names, Float64Array]:
     """Names of a model's features, if it knows any, and the importance of each.
 
     ``"gain"`` adds up what the splits of a feature gain, ``"impurity"`` how far they lower the
@@ -63,7 +62,7 @@ def _is_of_lightgbm(model: object) -> bool:
 
 def _of_xgboost(
     booster: xgboost.Booster, importance_type: ImportanceType, argument: str
-) -> tuple[Names, FloatArray]:
+) -> tuple[Names, Float64Array]:
     if json.loads(booster.save_config())["learner"]["learner_train_param"]["booster"] == "gblinear":
         raise UnsupportedError(f"{argument} is linear: its features have no gains.")
     importance = np.zeros(booster.num_features())
@@ -85,7 +84,7 @@ def _of_xgboost(
 # ---- LightGBM --------------------------------------------------------------------------------
 
 
-def _of_lightgbm(booster: Any, importance_type: ImportanceType) -> tuple[Names, FloatArray]:
+def _of_lightgbm(booster: Any, importance_type: ImportanceType) -> tuple[Names, Float64Array]:
     names = tuple(booster.feature_name())
     if names == tuple(f"Column_{feature}" for feature in range(len(names))):
         own_names = None  # an array, whose columns LightGBM has named
@@ -99,7 +98,7 @@ def _of_lightgbm(booster: Any, importance_type: ImportanceType) -> tuple[Names, 
     return own_names, importance
 
 
-def _add_drops(node: dict[str, Any], importance: FloatArray) -> float:
+def _add_drops(node: dict[str, Any], importance: Float64Array) -> float:
     """Add what the splits below a node gain by their weight, which is returned."""
     if "split_feature" not in node:
         return float(node.get("leaf_weight", 0.0))  # a tree without a split has none
@@ -113,7 +112,7 @@ def _add_drops(node: dict[str, Any], importance: FloatArray) -> float:
 
 def _of_sklearn(
     model: Any, importance_type: ImportanceType, argument: str
-) -> tuple[Names, FloatArray]:
+) -> tuple[Names, Float64Array]:
     names = getattr(model, "feature_names_in_", None)
     own_names = None if names is None else tuple(map(str, names))
     if importance_type == "gain":

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_number, did_you_mean, refuse
 from mtboost.base.dataset import Dataset
-from mtboost.base.labels import FloatArray
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_number, did_you_mean, listed
 from mtboost.errors import DataError
 
-FloatArray = npt.NDArray[np.float64]
 #: Importances by name, or one a feature in the order of the columns; a pandas Series is either.
 FeaturePrior: TypeAlias = Mapping[str, float] | npt.ArrayLike
 #: The same, or the common model's importances, or none.
@@ -25,7 +25,7 @@ FLOOR = 0.05
 
 def read_importances(
     values: Any, argument: str = "prior"
-) -> tuple[tuple[str, ...] | None, FloatArray]:
+) -> tuple[tuple[str, ...] | None, Float64Array]:
     """Names, if any, and numbers of a mapping, a pandas Series or a vector.
 
     Raises
@@ -64,7 +64,7 @@ def read_importances(
 
 def feature_shares(
     prior: FeaturePrior | None, feature_names: Sequence[str] | None, n_features: int
-) -> FloatArray:
+) -> Float64Array:
     """The part of the draws that each column of a table deserves.
 
     A prior with names says nothing about a column that it does not name, whose share is then
@@ -112,12 +112,12 @@ def feature_shares(
     return np.where(is_known, values / values.sum() * is_known.mean(), 1 / n_features)
 
 
-def with_floor(shares: FloatArray, floor: float) -> FloatArray:
+def with_floor(shares: Float64Array, floor: float) -> Float64Array:
     """A part `floor` of the draws is spread evenly."""
     return (1 - floor) * shares + floor / len(shares)
 
 
-def sampling_weights(shares: FloatArray, floor: float = FLOOR) -> npt.NDArray[np.float32]:
+def sampling_weights(shares: Float64Array, floor: float = FLOOR) -> npt.NDArray[np.float32]:
     """Weights of the draws, the part `floor` of which is uniform; the largest is 1.
 
     XGBoost lifts weights to 1e-6 and so would draw evenly among smaller ones: hence the scale.

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
@@ -25,8 +26,6 @@ from mtboost.trees.pooled_leaves import (
 )
 from mtboost.trees.task_column import place_of_task_column
 from mtboost.trees.tree_options import TreeOptions
-
-FloatArray = npt.NDArray[np.float32]
 
 
 @contextmanager
@@ -75,9 +74,9 @@ class TaskGrowth:
             weakref.WeakKeyDictionary()
         )
         self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
-        self._weights: FloatArray | None = None
+        self._weights: Float32Array | None = None
         # Gradients of the last round: new memory each round would take longer than to fill it.
-        self._pairs: FloatArray | None = None
+        self._pairs: Float32Array | None = None
 
     def quit(self, task: int) -> None:
         """Leave the rows of a task out of all later trees."""
@@ -102,7 +101,7 @@ class TaskGrowth:
         self,
         newton: npt.NDArray[np.float64],
         leaves: npt.NDArray[np.int32],
-        pairs: FloatArray,
+        pairs: Float32Array,
         learning_rate: float,
         refit: LeafRefit | None,
     ) -> tuple[npt.NDArray[np.float64], TaskValues]:
@@ -148,7 +147,7 @@ class TaskGrowth:
     def _active_tasks(self) -> npt.NDArray[np.uint8] | None:
         return None if not self._knows_tasks or self._is_active.all() else self._is_active
 
-    def _weights_of_active_tasks(self) -> FloatArray | None:
+    def _weights_of_active_tasks(self) -> Float32Array | None:
         """Weights of the rows, 0 if their task has quit: a loss may sum over all rows."""
         if self.tasks is None or self._is_active.all():
             return self._weights
@@ -201,7 +200,7 @@ class TaskGrowth:
         gradient_and_hessian: tuple[npt.ArrayLike, npt.ArrayLike],
         margins: npt.NDArray[Any],
         iteration: int,
-    ) -> FloatArray:
+    ) -> Float32Array:
         """What a user's objective returned, as pairs of shape (n_rows, n_outputs, 2)."""
         gradients = np.empty((*margins.shape, 2), np.float32)
         shape = margins.shape[:1] if margins.shape[1] == 1 else margins.shape

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import scipy.special
 
 from mtboost import _core
+from mtboost.base.arrays import FloatArray
 from mtboost.errors import DataError, UnsupportedError
 
-FloatArray = npt.NDArray[np.floating]
 Loss = _core.Loss | _core.LightgbmLoss
 LeafRefit = Callable[[npt.NDArray[np.float64], npt.NDArray[np.int32]], npt.NDArray[np.float64]]
 

@@ -21,11 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.archive import array_from_bytes, array_to_bytes, require
+from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.checks import as_float, check_number, is_number
-
-DoubleArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int32]
-
 
 Pooling: TypeAlias = "float | EstimatedPooling | RelativePooling | None"
 PoolingOption: TypeAlias = "float | Literal['auto'] | None"
@@ -47,9 +44,9 @@ class TaskValues:
         Part of all values, pooled ones too, that is a start score: LightGBM's first trees have it.
     """
 
-    leaf: IntArray
-    task: IntArray
-    value: DoubleArray
+    leaf: Int32Array
+    task: Int32Array
+    value: Float64Array
     learning_rate: float
     start: float = 0.0
 
@@ -66,7 +63,7 @@ class TaskValues:
         numbers = np.array([self.learning_rate, self.start, *self.value])
         require(bool(np.isfinite(numbers).all()), "task_values are not finite")
 
-    def table(self, pooled: DoubleArray, n_tasks: int) -> DoubleArray:
+    def table(self, pooled: Float64Array, n_tasks: int) -> Float64Array:
         """Value of each leaf for each task; the last column is for tasks that are not known.
 
         Parameters
@@ -89,7 +86,7 @@ class TaskValues:
         values[self.leaf[is_own]] = self.value[is_own]
         return values
 
-    def with_task(self, code: int, leaf: IntArray, value: DoubleArray) -> TaskValues:
+    def with_task(self, code: int, leaf: Int32Array, value: Float64Array) -> TaskValues:
         """These and the values of one more task."""
         leaves = np.concatenate([self.leaf, leaf])
         tasks = np.concatenate([self.task, np.full(len(leaf), code, np.int32)])
@@ -98,7 +95,7 @@ class TaskValues:
         return replace(self, leaf=leaves[order], task=tasks[order], value=values[order])
 
 
-def pair_numbers(leaves: IntArray, codes: IntArray, n_tasks: int) -> npt.NDArray[np.int32]:
+def pair_numbers(leaves: Int32Array, codes: Int32Array, n_tasks: int) -> npt.NDArray[np.int32]:
     """Place of each row's leaf and task in a table of shape (n_nodes, n_tasks + 1).
 
     Negative leaves (rows that took no part in growing) count as their complement; a code of -1 is a
@@ -109,15 +106,15 @@ def pair_numbers(leaves: IntArray, codes: IntArray, n_tasks: int) -> npt.NDArray
 
 
 def pool_leaves(
-    pooled: DoubleArray,
-    leaves: IntArray,
-    codes: IntArray,
+    pooled: Float64Array,
+    leaves: Int32Array,
+    codes: Int32Array,
     pairs: npt.NDArray[np.float32],
     *,
     n_tasks: int,
     pooling: float,
     learning_rate: float,
-    refit: Callable[[DoubleArray, IntArray], DoubleArray] | None = None,
+    refit: Callable[[Float64Array, Int32Array], Float64Array] | None = None,
 ) -> TaskValues:
     """Values of the tasks in the leaves of a tree just grown.
 
@@ -159,9 +156,9 @@ def pool_leaves(
 
 
 def between_task_pooling(
-    pooled: DoubleArray,
-    leaves: IntArray,
-    codes: IntArray,
+    pooled: Float64Array,
+    leaves: Int32Array,
+    codes: Int32Array,
     pairs: npt.NDArray[np.float32],
     *,
     n_tasks: int,
@@ -202,7 +199,7 @@ def between_task_pooling(
     return float(noise * spread / effect) if effect > 0.0 else np.inf
 
 
-def _ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> DoubleArray:
+def _ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Float64Array:
     """Quotients, 0 where the denominator is."""
     quotients = np.zeros(numerator.shape)
     np.divide(numerator, denominator, out=quotients, where=denominator > 0.0)
@@ -249,9 +246,9 @@ class PooledTrees:
 
     def settled_pooling(
         self,
-        pooled: DoubleArray,
-        leaves: IntArray,
-        codes: IntArray,
+        pooled: Float64Array,
+        leaves: Int32Array,
+        codes: Int32Array,
         pairs: npt.NDArray[np.float32],
         *,
         n_tasks: int,

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import check_seed, check_switch
 from mtboost.trees.projections import (
     NComponents,
@@ -16,8 +16,6 @@ from mtboost.trees.projections import (
     check_projection,
     make_projection,
 )
-
-FloatArray = npt.NDArray[np.float32]
 
 
 class BaseProjectedObjective:
@@ -40,7 +38,7 @@ class BaseProjectedObjective:
         self.n_threads = n_threads
 
     def draw(
-        self, n_outputs: int, residuals: Callable[[], FloatArray], *, tree: int, n_threads: int
+        self, n_outputs: int, residuals: Callable[[], Float32Array], *, tree: int, n_threads: int
     ) -> _core.ForestProjection | None:
         """Return the projection of a round; None if the outputs themselves are meant.
 
@@ -54,7 +52,7 @@ class BaseProjectedObjective:
             Number of the round.
         """
 
-        def principal_components(n_components: int) -> FloatArray:
+        def principal_components(n_components: int) -> Float32Array:
             found = _core.ResidualProjection("singular", n_components=n_components)
             return found.matrix(
                 np.ascontiguousarray(residuals()), seed=self.seed, tree=tree, n_threads=n_threads

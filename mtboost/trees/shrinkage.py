@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-DoubleArray = npt.NDArray[np.float64]
+from mtboost.base.arrays import Float64Array
+
 Known = npt.NDArray[np.bool_]
 
 _LEAST_VARIANCE = 1e-100  # of values that are certain
@@ -31,20 +32,20 @@ class Population:
     spread: float
     variance: float
 
-    def shrunk(self, values: DoubleArray, variances: DoubleArray) -> DoubleArray:
+    def shrunk(self, values: Float64Array, variances: Float64Array) -> Float64Array:
         """Values with sampling variances, as far from the mean as they are not chance."""
         return self.mean + self._own(variances) * (values - self.mean)
 
-    def errors(self, variances: DoubleArray) -> DoubleArray:
+    def errors(self, variances: Float64Array) -> Float64Array:
         """Standard deviations of shrunk values by sampling."""
         own = self._own(variances)
         return np.asarray(np.sqrt(own**2 * variances + (1.0 - own) ** 2 * self.variance))
 
-    def _own(self, variances: DoubleArray) -> DoubleArray:
+    def _own(self, variances: Float64Array) -> Float64Array:
         return np.asarray(self.spread / (variances + self.spread))
 
 
-def estimate_population(values: DoubleArray, variances: DoubleArray) -> Population:
+def estimate_population(values: Float64Array, variances: Float64Array) -> Population:
     """Mean and spread of values with sampling variances, by moments (DerSimonian and Laird, 1986).
 
     Parameters
@@ -62,8 +63,8 @@ def estimate_population(values: DoubleArray, variances: DoubleArray) -> Populati
 
 
 def shrunk_means(
-    values: DoubleArray, variances: DoubleArray, known: Known
-) -> tuple[DoubleArray, DoubleArray]:
+    values: Float64Array, variances: Float64Array, known: Known
+) -> tuple[Float64Array, Float64Array]:
     """Values that vary about a common mean, shrunk towards it by how much of that is chance.
 
     A value that is not known is the common mean.
@@ -90,7 +91,7 @@ def shrunk_means(
     return shrunk, errors
 
 
-def excess_spread(values: DoubleArray, variances: DoubleArray) -> float:
+def excess_spread(values: Float64Array, variances: Float64Array) -> float:
     """How much more the values differ than by chance, in standard deviations of Cochran's Q.
 
     With equal true values Q is about χ² with n - 1 degrees of freedom.
@@ -102,6 +103,6 @@ def excess_spread(values: DoubleArray, variances: DoubleArray) -> float:
     return float((q - n_free) / np.sqrt(2.0 * n_free))
 
 
-def _q(values: DoubleArray, weights: DoubleArray) -> float:
+def _q(values: Float64Array, weights: Float64Array) -> float:
     """Cochran's Q: weighted squares about the weighted mean."""
     return float((weights * (values - np.average(values, weights=weights)) ** 2).sum())

@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.archive import require
+from mtboost.base.arrays import Float64Array, FloatArray
 from mtboost.base.dataset import Dataset
-from mtboost.base.labels import FloatArray
 from mtboost.base.tables import Table
-from mtboost.trees.shrinkage import DoubleArray, Population, estimate_population, excess_spread
+from mtboost.trees.shrinkage import Population, estimate_population, excess_spread
 
 #: Standard deviations of Cochran's Q by which tasks must differ in a descriptor.
 _LEAST_EXCESS = 2.0
@@ -48,7 +48,7 @@ class Column:
     mean: float
     scale: float
 
-    def of(self, table: Table) -> DoubleArray:
+    def of(self, table: Table) -> Float64Array:
         return (_numbers(table, self.position, self.mean) - self.mean) / self.scale
 
 
@@ -77,7 +77,7 @@ class Descriptor:
     population: Population | None = None
     noise: float = 0.0
 
-    def of_rows(self, rows: _Rows) -> DoubleArray:
+    def of_rows(self, rows: _RowsOfTask) -> Float64Array:
         """Values of rows, whose mean is the descriptor of their task."""
         if not self.has_label:
             assert self.column is not None
@@ -87,7 +87,7 @@ class Descriptor:
             return labels
         return rows.centred(rows.column(self.column)) * rows.centred(labels)
 
-    def of_tasks(self, rows: _Rows) -> DoubleArray:
+    def of_tasks(self, rows: _RowsOfTask) -> Float64Array:
         """Shrunk values of tasks."""
         if self.population is None:
             return rows.n_rows
@@ -114,7 +114,7 @@ class TaskDescriptors:
     """
 
     descriptors: tuple[Descriptor, ...]
-    values: DoubleArray
+    values: Float64Array
     n_trained: int
 
     @property
@@ -158,7 +158,7 @@ class TaskDescriptors:
         self, table: Table, labels: FloatArray, weight: FloatArray | None
     ) -> TaskDescriptors:
         """These, and one more task by its rows."""
-        rows = _Rows(table, labels, np.zeros(table.n_rows, np.int64), 1, weight)
+        rows = _RowsOfTask(table, labels, np.zeros(table.n_rows, np.int64), 1, weight)
         own = np.concatenate([each.of_tasks(rows) for each in self.descriptors])
         values = np.concatenate([self.values[:-1], own[None], self.values[-1:]])
         return replace(self, values=values)
@@ -179,7 +179,9 @@ def describe_tasks(
     has_classes : bool
         Labels are numbers of classes: each class is a separate label.
     """
-    rows = _Rows(data.common, data.labels(), data.tasks.codes, data.tasks.n_tasks, data.weight)
+    rows = _RowsOfTask(
+        data.common, data.labels(), data.tasks.codes, data.tasks.n_tasks, data.weight
+    )
     classes = np.unique(data.labels()).tolist() if has_classes else [None]
     labels = [Descriptor(has_label=True, label=each) for each in classes]
     found = [Descriptor(), *(each for _, each in rows.different(labels))]
@@ -197,7 +199,7 @@ def describe_tasks(
     return TaskDescriptors(tuple(found), np.vstack([values, mean]), len(values))
 
 
-class _Rows:
+class _RowsOfTask:
     """Rows of tasks, and means over the rows of each."""
 
     def __init__(
@@ -214,22 +216,22 @@ class _Rows:
         self._weight = np.ones(len(codes)) if weight is None else weight.astype(np.float64)
         self.n_rows = self._sums(np.ones(len(codes)))
         self._known = self.n_rows > 0.0
-        self._last: tuple[Column, DoubleArray] | None = None
+        self._last: tuple[Column, Float64Array] | None = None
 
-    def column(self, column: Column) -> DoubleArray:
+    def column(self, column: Column) -> Float64Array:
         """Its values; several descriptors of one column come one after another."""
         if self._last is None or self._last[0] != column:
             self._last = column, column.of(self._table)
         return self._last[1]
 
-    def _sums(self, values: DoubleArray) -> DoubleArray:
+    def _sums(self, values: Float64Array) -> Float64Array:
         return np.asarray(np.bincount(self._codes, self._weight * values, self.n_tasks))
 
-    def means(self, values: DoubleArray) -> DoubleArray:
+    def means(self, values: Float64Array) -> Float64Array:
         """By task; 0 without rows."""
         return self._sums(values) / np.where(self._known, self.n_rows, 1.0)
 
-    def centred(self, values: DoubleArray) -> DoubleArray:
+    def centred(self, values: Float64Array) -> Float64Array:
         """Less the mean of the row's task."""
         return np.asarray(values - self.means(values)[self._codes])
 
@@ -265,7 +267,7 @@ def _columns(table: Table) -> list[Column]:
     return found
 
 
-def _numbers(table: Table, position: int, missing: float = np.nan) -> DoubleArray:
+def _numbers(table: Table, position: int, missing: float = np.nan) -> Float64Array:
     name = table.feature_names[position] if table.feature_names else position
     values = table.column(name).astype(np.float64)
     return np.where(np.isfinite(values), values, missing)
@@ -276,7 +278,7 @@ def _by_columns(table: Table) -> Table:
     return replace(table, native=table.native.tocsc()) if table.library == "scipy" else table
 
 
-def _places(trained: DoubleArray, values: DoubleArray) -> DoubleArray:
+def _places(trained: Float64Array, values: Float64Array) -> Float64Array:
     """Ranks among different values of trained tasks; between two of them for other values."""
     different = np.unique(trained)
     place = np.searchsorted(different, values)

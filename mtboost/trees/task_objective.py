@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import check_type
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet
@@ -19,7 +20,6 @@ from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.losses import Loss, check_labels, is_multiclass
 
-FloatArray = npt.NDArray[np.float32]
 Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
@@ -57,7 +57,7 @@ class BaseTaskObjective(ABC):
         self._task_weight = task_weight
         self._is_active = np.ones(self.tasks.n_tasks, bool)
         self._loss: Loss | None = None
-        self._rows: weakref.WeakKeyDictionary[Matrix, _Rows] = weakref.WeakKeyDictionary()
+        self._rows: weakref.WeakKeyDictionary[Matrix, _MatrixRows] = weakref.WeakKeyDictionary()
         if isinstance(objective, str):
             loss = self._make_loss(objective, 2 if is_multiclass(objective) else 1)  # any will do
             if loss.refits_leaves:
@@ -121,7 +121,7 @@ class BaseTaskObjective(ABC):
             self._rows.clear()  # labels are checked against the loss when they are read
         return self._loss
 
-    def _rows_of(self, data: Matrix | tuple[Any, Any], n_rows: int) -> _Rows:
+    def _rows_of(self, data: Matrix | tuple[Any, Any], n_rows: int) -> _MatrixRows:
         if isinstance(data, tuple):
             return self._read(self._tasks_of(None, n_rows), *data)
         if data not in self._rows:
@@ -138,7 +138,7 @@ class BaseTaskObjective(ABC):
             )
         return self.tasks
 
-    def _read(self, tasks: TaskSet, labels: Any, weights: Any) -> _Rows:
+    def _read(self, tasks: TaskSet, labels: Any, weights: Any) -> _MatrixRows:
         labels = np.ascontiguousarray(labels, np.float32).reshape(tasks.n_rows, -1)
         if self._loss is not None:
             check_labels(self._loss, labels)
@@ -148,19 +148,21 @@ class BaseTaskObjective(ABC):
         weights = weights_with_tasks(tasks, weights, self._task_weight)
         weights = None if weights is None else weights.astype(np.float32)
         n_outputs = 1 if self._loss is None else self._loss.n_outputs
-        return _Rows(tasks, labels, weights, np.empty((tasks.n_rows, n_outputs, 2), np.float32))
+        return _MatrixRows(
+            tasks, labels, weights, np.empty((tasks.n_rows, n_outputs, 2), np.float32)
+        )
 
-    def _weighted(self, pair: Pair, rows: _Rows) -> FloatArray:
+    def _weighted(self, pair: Pair, rows: _MatrixRows) -> Float32Array:
         parts = [np.asarray(part, np.float32).reshape(rows.tasks.n_rows, -1) for part in pair]
         gradients = np.stack(parts, axis=-1)
         return gradients if rows.weights is None else gradients * rows.weights[:, None, None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _MatrixRows:
     """What training rows bring along: read once for each matrix."""
 
     tasks: TaskSet
-    labels: FloatArray
-    weights: FloatArray | None  # the rows' own times their tasks'
-    pairs: FloatArray  # gradients of the last round: new memory each round would take longer
+    labels: Float32Array
+    weights: Float32Array | None  # the rows' own times their tasks'
+    pairs: Float32Array  # gradients of the last round: new memory each round would take longer

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
+from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_choice
-from mtboost.base.labels import FloatArray
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import openmp_threads

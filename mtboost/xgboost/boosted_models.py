@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 import xgboost
 
 from mtboost import _core
+from mtboost.base.arrays import Float32Array
 from mtboost.xgboost.assemble import (
     Document,
     Tree,
@@ -26,8 +26,6 @@ from mtboost.xgboost.assemble import (
     with_trees,
 )
 from mtboost.xgboost.vector_leaves import with_vector_leaves
-
-FloatArray = npt.NDArray[np.float32]
 
 # By the core's name of the loss. Of Huber's the margins are the predictions, as of squared error.
 _OBJECTIVES = {
@@ -116,7 +114,7 @@ def _trees(model: _core.BoostedModel, outputs: slice) -> Iterator[Document]:
         yield tree if leaves.shape[1] == 1 else with_vector_leaves(tree, leaves)
 
 
-def _nodes(arrays: Tree, values: FloatArray) -> Tree:
+def _nodes(arrays: Tree, values: Float32Array) -> Tree:
     """A tree as the plug-ins have it, whose leaves have these values; there is one a node."""
     left = arrays["left"]
     is_leaf = left < 0

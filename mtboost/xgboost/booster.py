@@ -22,6 +22,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
+from mtboost.base.arrays import Float32Array
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError
 from mtboost.trees.growth import TaskGrowth, naming_the_round
@@ -34,15 +35,13 @@ from mtboost.xgboost.library import Settings, arithmetic, call_objective, read_s
 from mtboost.xgboost.matrices import ValidationMatrix, starting_from
 from mtboost.xgboost.ubjson import encode
 
-DoubleArray = npt.NDArray[np.float64]
-FloatArray = npt.NDArray[np.float32]
 _SERIAL_ROWS = 20_000
 # Values of a validation matrix that are read back, at 12 bytes each, to be binned.
 _MOST_VALUES = 20_000_000
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
 
 
-class Growth(TaskGrowth):
+class XgboostGrowth(TaskGrowth):
     """Trees grown so far, and the margins they give to every matrix in use.
 
     Parameters
@@ -84,10 +83,10 @@ class Growth(TaskGrowth):
         self._binned: weakref.WeakKeyDictionary[xgboost.DMatrix, _core.BinnedMatrix | None] = (
             weakref.WeakKeyDictionary()
         )
-        self._labels: FloatArray = np.empty((0, 1), np.float32)
+        self._labels: Float32Array = np.empty((0, 1), np.float32)
         self._objective: Objective | None = None
         self._n_outputs = 1
-        self._margins: weakref.WeakKeyDictionary[xgboost.DMatrix, tuple[int, FloatArray]] = (
+        self._margins: weakref.WeakKeyDictionary[xgboost.DMatrix, tuple[int, Float32Array]] = (
             weakref.WeakKeyDictionary()
         )
         if stock.num_boosted_rounds() > 0:
@@ -165,10 +164,10 @@ class Growth(TaskGrowth):
     def _gradients(
         self,
         matrix: xgboost.DMatrix,
-        margins: FloatArray,
+        margins: Float32Array,
         iteration: int,
         objective: Objective | None,
-    ) -> FloatArray:
+    ) -> Float32Array:
         """Gradient pairs of shape (n_rows, n_outputs, 2)."""
         if objective is None:
             assert self._loss is not None
@@ -187,7 +186,7 @@ class Growth(TaskGrowth):
 
     # ---- margins and metrics ----------------------------------------------------------------
 
-    def margins(self, matrix: xgboost.DMatrix) -> FloatArray:
+    def margins(self, matrix: xgboost.DMatrix) -> Float32Array:
         """Margins of all rows, shape (n_rows, n_outputs): float32 sums in tree order."""
         if matrix in self._margins:
             n_done, margins = self._margins[matrix]
@@ -263,20 +262,22 @@ class Growth(TaskGrowth):
         return found[:, number % self._n_outputs].astype(np.int32)
 
     def _with_trees(
-        self, trees: list[assemble.Document], matrix: xgboost.DMatrix, margins: FloatArray
-    ) -> FloatArray:
+        self, trees: list[assemble.Document], matrix: xgboost.DMatrix, margins: Float32Array
+    ) -> Float32Array:
         new = assemble.load_document(self._document(trees))
         new.set_param({"nthread": self._threads_for(matrix)})
         # XGBoost adds trees to a base margin one after another, as it would to earlier trees.
         with starting_from(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
-            found: FloatArray = new.predict(matrix, output_margin=True)
+            found: Float32Array = new.predict(matrix, output_margin=True)
         return found.reshape(margins.shape)
 
-    def start_margins(self, matrix: xgboost.DMatrix) -> FloatArray:
+    def start_margins(self, matrix: xgboost.DMatrix) -> Float32Array:
         """Margins before the first tree, shape (n_rows, n_outputs)."""
         own = matrix.get_base_margin()
         if own.size:
-            return cast(FloatArray, own.reshape(matrix.num_row(), -1).astype(np.float32, copy=True))
+            return cast(
+                Float32Array, own.reshape(matrix.num_row(), -1).astype(np.float32, copy=True)
+            )
         row = xgboost.DMatrix(scipy.sparse.csr_array((1, matrix.num_col()), dtype=np.float32))
         start = self._without_trees.predict(row, output_margin=True, validate_features=False)
         return np.tile(start.reshape(1, -1), (matrix.num_row(), 1))
@@ -287,7 +288,7 @@ class Growth(TaskGrowth):
         booster.set_param({"nthread": self.settings.n_threads})
         return booster
 
-    def predict(self, matrix: xgboost.DMatrix, *, output_margin: bool) -> FloatArray:
+    def predict(self, matrix: xgboost.DMatrix, *, output_margin: bool) -> Float32Array:
         margins = self.margins(matrix)
         flat = margins[:, 0].copy() if self._n_outputs == 1 else margins.copy()
         if output_margin:
@@ -296,7 +297,7 @@ class Growth(TaskGrowth):
         # own for the inverse link, without values.
         values = scipy.sparse.csr_array((len(flat), matrix.num_col()), dtype=np.float32)
         rows = xgboost.DMatrix(values, base_margin=flat)
-        return cast(FloatArray, self._without_trees.predict(rows, validate_features=False))
+        return cast(Float32Array, self._without_trees.predict(rows, validate_features=False))
 
     def evaluate(
         self,
@@ -415,7 +416,7 @@ class GrowingBooster(xgboost.Booster):
     Any method not defined here works on :attr:`handle`, a genuine booster of the trees so far.
     """
 
-    def __init__(self, growth: Growth) -> None:
+    def __init__(self, growth: XgboostGrowth) -> None:
         # Booster.__init__ would create another model; everything is in `growth`.
         self.growth = growth
         self._trained: xgboost.Booster | None = None
@@ -465,7 +466,7 @@ class GrowingBooster(xgboost.Booster):
     ) -> npt.NDArray[np.float32]:
         if kwargs:
             options = {"output_margin": output_margin, "training": training, **kwargs}
-            return cast(FloatArray, self.trained().predict(data, **options))
+            return cast(Float32Array, self.trained().predict(data, **options))
         return self.growth.predict(data, output_margin=output_margin)
 
     def num_boosted_rounds(self) -> int:

@@ -16,7 +16,7 @@ from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_split import BaseTaskSplit
 from mtboost.trees.tree_options import TreeOptions
-from mtboost.xgboost.booster import GrowingBooster, Growth
+from mtboost.xgboost.booster import GrowingBooster, XgboostGrowth
 from mtboost.xgboost.document import XgboostDocument, stacked
 from mtboost.xgboost.library import check_version
 
@@ -140,7 +140,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
             )
         if isinstance(model, GrowingBooster):
             raise UnsupportedError("Give xgboost.train one TaskSplit, not two.")
-        growth = Growth(
+        growth = XgboostGrowth(
             model,
             tasks=self.tasks,
             options=self.options,

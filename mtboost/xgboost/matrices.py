@@ -12,8 +12,8 @@ import numpy.typing as npt
 import scipy.sparse
 import xgboost
 
+from mtboost.base.arrays import FloatArray
 from mtboost.base.interrupts import restored, uninterrupted
-from mtboost.base.labels import FloatArray
 from mtboost.base.tables import Table
 from mtboost.errors import DataError
 from mtboost.trees.task_column import AddedColumns, names_of_added

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
+from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import listed
 from mtboost.base.labels import as_known_labels, as_label_weights
 from mtboost.base.threads import default_n_threads
@@ -37,8 +37,7 @@ elif hasattr(xgboost, "objective"):
 else:  # before XGBoost 3.2, where ProjectedObjective refuses to be made
     TreeObjective = object
 
-FloatArray = npt.NDArray[np.float32]
-Pair = tuple[FloatArray, FloatArray]
+Pair = tuple[Float32Array, Float32Array]
 _INSTEAD = "mtboost.ProjectedBoostingRegressor"
 
 
@@ -214,7 +213,7 @@ class _ProjectedGradients(TreeObjective):
         self._given = given
         self._settings = read_objective(model)
         self._function: Callable[..., Any] | None = None
-        self._rows: _Rows | None = None
+        self._rows: _MatrixRows | None = None
         self._round = 0
         self._shared: Any = None
 
@@ -280,7 +279,7 @@ class _ProjectedGradients(TreeObjective):
             )
         return components[..., 0], components[..., 1]
 
-    def _read(self, matrix: xgboost.DMatrix) -> _Rows:
+    def _read(self, matrix: xgboost.DMatrix) -> _MatrixRows:
         given = self._given
         check_vector_categories(matrix, instead="mtboost.lightgbm.ProjectedObjective")
         n_rows = matrix.num_row()
@@ -310,7 +309,7 @@ class _ProjectedGradients(TreeObjective):
         if factors is not None:
             counts = factors if weights is None else factors * weights[:, np.newaxis]
             counts = counts.reshape(n_rows) if counts.shape[1] == 1 else counts
-        return _Rows(
+        return _MatrixRows(
             weakref.ref(matrix),
             loss,
             labels,
@@ -334,20 +333,20 @@ class _ProjectedGradients(TreeObjective):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _MatrixRows:
     """What the training rows bring along, read once, and their gradients."""
 
     matrix: weakref.ref[xgboost.DMatrix]
     loss: _core.Loss
-    labels: FloatArray  # (n_rows, n_labels)
-    weights: FloatArray | None  # the matrix's, (n_rows,)
-    factors: FloatArray | None  # on gradients, (n_rows, n_labels) or (n_rows, 1); 0 where unknown
-    counts: FloatArray | None  # weights times factors, (n_rows, n_labels) or (n_rows,)
+    labels: Float32Array  # (n_rows, n_labels)
+    weights: Float32Array | None  # the matrix's, (n_rows,)
+    factors: Float32Array | None  # on gradients, (n_rows, n_labels) or (n_rows, 1); 0 where unknown
+    counts: Float32Array | None  # weights times factors, (n_rows, n_labels) or (n_rows,)
     n_threads: int
-    pairs: FloatArray  # (n_rows, n_outputs, 2); of the last round
+    pairs: Float32Array  # (n_rows, n_outputs, 2); of the last round
 
 
-def _check_known(factors: FloatArray) -> None:
+def _check_known(factors: Float32Array) -> None:
     is_known = factors.any(axis=0)
     if not is_known.all():
         missing = [str(output) for output in np.flatnonzero(~is_known)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
 from mtboost.base.archive import require
+from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_count, check_number, check_switch, check_verbose
 from mtboost.base.labels import as_label_weights
 from mtboost.base.sklearn_input import reading_numbers
@@ -34,7 +35,7 @@ from mtboost.estimators.boosting.rounds import (
     run_rounds,
 )
 from mtboost.estimators.boosting.scoring import make_score
-from mtboost.estimators.table_estimator import Rows, TableEstimator, core_table
+from mtboost.estimators.table_estimator import TableEstimator, TableRows, core_table
 from mtboost.estimators.tree_parameters import (
     checked_depth,
     rows_at_least,
@@ -43,9 +44,6 @@ from mtboost.estimators.tree_parameters import (
 from mtboost.xgboost.bins import bin_matrix
 from mtboost.xgboost.boosted_models import booster_of
 from mtboost.xgboost.matrices import quantile_matrix
-
-Floats: TypeAlias = npt.NDArray[np.floating[Any]]
-
 
 # cpp/core/binning/binned_matrix.cpp
 _MOST_BINS = 65_535
@@ -196,7 +194,7 @@ class BaseBoosting(TableEstimator):
         )
         return found
 
-    def _read_eval_set(self, eval_set: Any) -> tuple[Rows, Margins]:
+    def _read_eval_set(self, eval_set: Any) -> tuple[TableRows, Margins]:
         if not (isinstance(eval_set, tuple) and len(eval_set) == 2):
             raise DataError("eval_set must be a tuple (X, y).")
         labels = self._read_labels(eval_set[1], reset=False)
@@ -206,7 +204,7 @@ class BaseBoosting(TableEstimator):
 
     def _engine(
         self,
-        rows: Rows,
+        rows: TableRows,
         loss: _core.OutputLoss,
         labels: Margins,
         weights: Margins | None,
@@ -392,7 +390,7 @@ class BaseBoosting(TableEstimator):
         return self.models_[0].n_trees
 
     @property
-    def feature_importances_(self) -> Floats:
+    def feature_importances_(self) -> FloatArray:
         """How much of what the trees explain of the components is due to each column of `X`.
 
         Shape (n_features_in_,). Averaged over the trees; they sum to 1.
@@ -493,7 +491,7 @@ class BaseBoosting(TableEstimator):
 # ---- rows and labels as the core reads them -----------------------------------------------------
 
 
-def _core_rows(rows: Rows) -> Any:
+def _core_rows(rows: TableRows) -> Any:
     """What is not stored is missing, as in XGBoost, whose bins these are."""
     return core_table(rows, absent=np.nan)
 
@@ -504,8 +502,8 @@ def for_core(labels: Margins) -> Margins:
 
 
 def _that_count(
-    rows: Rows, labels: Margins, weights: Margins | None
-) -> tuple[Rows, Margins, Margins | None]:
+    rows: TableRows, labels: Margins, weights: Margins | None
+) -> tuple[TableRows, Margins, Margins | None]:
     """Rows with a known label whose weight is not 0."""
     counts = ~np.isnan(labels)
     if weights is not None:

@@ -15,9 +15,10 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import column_or_1d
 
 from mtboost import _core
+from mtboost.base.arrays import FloatArray
 from mtboost.base.sklearn_input import accuracy, check_classes
 from mtboost.errors import DataError
-from mtboost.estimators.boosting.base import BaseBoosting, Floats
+from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
 
 
@@ -34,7 +35,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         "_is_sparse": bool,
     }
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> FloatArray:
         """Compute the margins: log-odds of the second class, or a margin for each class or label.
 
         Parameters
@@ -54,7 +55,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         """
         return self._decision_function_margins(self._margins(X))
 
-    def staged_decision_function(self, X: Any) -> Iterator[Floats]:
+    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Compute :meth:`decision_function` after each tree.
 
         Parameters
@@ -75,7 +76,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         for margins in self._staged_margins(X):
             yield self._decision_function_margins(margins)
 
-    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
+    def staged_predict_proba(self, X: Any) -> Iterator[FloatArray]:
         """Compute :meth:`predict_proba` after each tree.
 
         Parameters
@@ -96,7 +97,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         for margins in self._staged_margins(X):
             yield self._predict_proba_margins(margins)
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each class or label.
 
         Parameters
@@ -155,10 +156,10 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         """
         return accuracy(y, self.predict(X), sample_weight)
 
-    def _decision_function_margins(self, margins: Margins) -> Floats:
+    def _decision_function_margins(self, margins: Margins) -> FloatArray:
         return margins[:, 0] if self._is_binary() else margins
 
-    def _predict_proba_margins(self, margins: Margins) -> Floats:
+    def _predict_proba_margins(self, margins: Margins) -> FloatArray:
         log_odds = margins.astype(np.float64)
         if self._has_indicators:
             return np.asarray(expit(log_odds))

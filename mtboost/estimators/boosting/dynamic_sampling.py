@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mtboost import _core
+from mtboost.base.arrays import Float64Array
 from mtboost.estimators.boosting.rounds import JointEngine
 from mtboost.estimators.boosting.tree_importances import ImportanceType, as_shares, tree_importances
-from mtboost.trees.feature_weights import FloatArray, read_importances, with_floor
+from mtboost.trees.feature_weights import read_importances, with_floor
 
 #: Trees that the prior counts as, beside those that have grown.
 PRIOR_TREES = 10
@@ -33,7 +34,11 @@ class DynamicSampling(JointEngine):
     """
 
     def __init__(
-        self, engine: _core.ProjectedBoosting, prior: FloatArray, floor: float, kind: ImportanceType
+        self,
+        engine: _core.ProjectedBoosting,
+        prior: Float64Array,
+        floor: float,
+        kind: ImportanceType,
     ) -> None:
         super().__init__(engine)
         self._prior, self._floor, self._kind = prior, floor, kind
@@ -49,7 +54,7 @@ class DynamicSampling(JointEngine):
         self._engine.feature_weights = with_floor(self._shares(), self._floor)
         super().update(n_threads=n_threads)
 
-    def _shares(self) -> FloatArray:
+    def _shares(self) -> Float64Array:
         if not self._importances.any():  # no tree has a cut
             return self._prior
         own = self._n_trees / (PRIOR_TREES + self._n_trees)

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
 from mtboost.base.archive import require
+from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_choice, check_switch
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
-from mtboost.estimators.boosting.base import BaseBoosting, Floats
+from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.classifier import BoostingClassifier
 from mtboost.estimators.boosting.dynamic_sampling import DynamicSampling, as_plain
 from mtboost.estimators.boosting.regressor import BoostingRegressor
@@ -76,7 +77,7 @@ class BasePriorSampling(BaseBoosting):
         return DynamicSampling(engine, self.prior_, float(self.floor), self.importance_type)
 
     @property
-    def feature_importances_(self) -> Floats:
+    def feature_importances_(self) -> FloatArray:
         """Importance of each column of `X`, of shape (n_features_in_,); they sum to 1.
 
         Mean over the trees (eruhimov2007, eq. 1 and 2, or as `importance_type` says).

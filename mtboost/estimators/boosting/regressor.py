@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mtboost import _core
+from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_choice, check_number
 from mtboost.base.labels import check_magnitude
 from mtboost.base.sklearn_input import r2
 from mtboost.errors import DataError
-from mtboost.estimators.boosting.base import BaseBoosting, Floats
+from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
 
 # Differences of two labels fit in float32.
@@ -33,7 +34,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
 
     _saved: ClassVar = BaseBoosting._saved | {"_n_outputs": int, "_is_vector": bool}
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> FloatArray:
         """Predict on the scale of the labels: the start plus the sum of the leaf values.
 
         Parameters
@@ -72,7 +73,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
         """
         return r2(y, self.predict(X), sample_weight)
 
-    def _predict_margins(self, margins: Margins) -> Floats:
+    def _predict_margins(self, margins: Margins) -> FloatArray:
         outputs = margins.astype(np.float64)
         return outputs[:, 0] if self._is_vector else outputs
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
 from mtboost.base.archive import require
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_number, check_switch, is_integer, listed
 from mtboost.base.labels import as_float64_weights
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.forests.forest_file import forest_from_file, forest_to_file
-from mtboost.estimators.table_estimator import Rows, TableEstimator, core_codes, core_table
+from mtboost.estimators.table_estimator import TableEstimator, TableRows, core_codes, core_table
 from mtboost.estimators.tree_parameters import (
     MaxFeatures,
     checked_depth,
@@ -28,7 +29,6 @@ from mtboost.estimators.tree_parameters import (
     seed_of,
 )
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 #: Sums of squares of as many labels as memory holds fit in float64.
 LARGEST_LABEL = 1e140
 
@@ -96,7 +96,7 @@ class BaseForest(TableEstimator):
             self._score_out_of_bag(found, y)
         return self
 
-    def _begin(self, table: Rows, tasks: TaskSet) -> int:
+    def _begin(self, table: TableRows, tasks: TaskSet) -> int:
         """Make an empty forest, or go on with the one there is; the number of trees to grow."""
         n_trees = check_count("n_estimators", self.n_estimators, low=1)
         for name in ("bootstrap", "oob_score", "warm_start"):
@@ -145,7 +145,7 @@ class BaseForest(TableEstimator):
         """Labels, and what else depends on them, as arguments of ``_core.Forest.grow``."""
 
     @abc.abstractmethod
-    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
         """Set ``oob_score_`` and what it was computed from."""
 
     def _n_drawn(self, n_rows: int) -> int:
@@ -159,7 +159,7 @@ class BaseForest(TableEstimator):
 
     # ---- predictions ------------------------------------------------------------------------
 
-    def _outputs(self, X: Any, task: Any) -> Floats:
+    def _outputs(self, X: Any, task: Any) -> Float64Array:
         """Mean of the leaves' outputs, of shape (n_rows, n_outputs)."""
         check_is_fitted(self, "forest_")
         table, codes, n_threads = self._read_known(X, task)
@@ -196,7 +196,7 @@ class BaseForest(TableEstimator):
     # ---- the trees --------------------------------------------------------------------------
 
     @property
-    def feature_importances_(self) -> Floats:
+    def feature_importances_(self) -> Float64Array:
         """How much of the fall of impurity is due to each column of `X`.
 
         Shape (n_features_in_,). Averaged over the trees; a task column has the part of the task
@@ -212,6 +212,6 @@ class BaseForest(TableEstimator):
         """The part of the fall of impurity that is due to task splits."""
         return float(self._importances()[-1])
 
-    def _importances(self) -> Floats:
+    def _importances(self) -> Float64Array:
         check_is_fitted(self, "forest_")
         return self.forest_.importances()

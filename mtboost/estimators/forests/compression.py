@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtboost import _core
 from mtboost.base.archive import require
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_number, check_seed, is_integer, is_number
 from mtboost.base.labels import check_magnitude
 from mtboost.base.sklearn_input import accuracy, check_classes, r2, reading_numbers
@@ -27,7 +28,7 @@ from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.tables import as_table
 from mtboost.base.threads import default_n_threads, threads_of_jobs
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.estimators.forests.base import LARGEST_LABEL, BaseForest, Floats
+from mtboost.estimators.forests.base import LARGEST_LABEL, BaseForest
 from mtboost.estimators.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.estimators.forests.sklearn_forests import FORESTS, as_core_forest, is_sklearn_forest
 from mtboost.estimators.table_estimator import TableEstimator, as_rows, core_table
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 #: A table as the core reads it, and the codes of its tasks.
-Rows: TypeAlias = tuple[npt.NDArray[np.float32] | _core.SparseRows, npt.NDArray[np.uint32] | None]
+_LabelledRows: TypeAlias = tuple[
+    npt.NDArray[np.float32] | _core.SparseRows, npt.NDArray[np.uint32] | None
+]
 
 
 def compress(
@@ -197,11 +200,11 @@ class CvCurve:
         Of that mean. NaN for a single fold.
     """
 
-    loss: Floats
-    standard_error: Floats
+    loss: Float64Array
+    standard_error: Float64Array
 
     @classmethod
-    def of(cls, losses: list[Floats]) -> Self:
+    def of(cls, losses: list[Float64Array]) -> Self:
         """From each fold's losses; a path that ends stays where it is."""
         length = max(map(len, losses))
         table = np.array([np.pad(own, (0, length - len(own)), mode="edge") for own in losses])
@@ -321,7 +324,7 @@ class _CompressedForest(TableEstimator):
         curve = self.cv_curve_
         return plot_cv_curve(curve.steps, curve.loss, curve.standard_error, curve.best, ax=ax)
 
-    def _outputs(self, X: Any, task: Any) -> Floats:
+    def _outputs(self, X: Any, task: Any) -> Float64Array:
         self._check_is_made()
         if not hasattr(self, "tasks_"):
             _check_no_task(task)
@@ -391,7 +394,7 @@ class CompressedForestRegressor(RegressorMixin, _CompressedForest):  # type: ign
         Those of the forest.
     """
 
-    def predict(self, X: Any, *, task: Any = None) -> Floats:
+    def predict(self, X: Any, *, task: Any = None) -> Float64Array:
         """Predict the labels of rows.
 
         Parameters
@@ -503,7 +506,7 @@ class _LabelColumns:
             and (not self.is_matrix or all(len(own) == 2 for own in self.classes))
         )
 
-    def shares(self, outputs: Floats) -> list[Floats]:
+    def shares(self, outputs: Float64Array) -> list[Float64Array]:
         """Probabilities of the classes of each column."""
         found = []
         end = 0
@@ -534,9 +537,9 @@ class _Labels:
     that are equally correlated the first wins on every machine.
     """
 
-    values: Floats  # (n_rows, n_outputs)
-    center: Floats  # (n_outputs,)
-    scale: Floats
+    values: Float64Array  # (n_rows, n_outputs)
+    center: Float64Array  # (n_outputs,)
+    scale: Float64Array
     columns: _LabelColumns
 
     @classmethod
@@ -575,7 +578,7 @@ class _Labels:
 # ---- forests ------------------------------------------------------------------------------------
 
 
-def _read(forest: Any, X: Any, task: Any) -> Rows:
+def _read(forest: Any, X: Any, task: Any) -> _LabelledRows:
     """A user's table as the forest reads it."""
     if isinstance(forest, BaseForest):
         table, codes, _ = forest._read_known(X, task)

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
 from mtboost.base.archive import require
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_verbose
 from mtboost.base.docstrings import shares_docstring_of
-from mtboost.estimators.forests.base import Floats
 from mtboost.estimators.forests.drawn_tree import importances
 from mtboost.estimators.forests.mt_decision_tree import (
     Criterion,
@@ -86,8 +86,8 @@ class MTAdaBoostClassifier(MTTreeEstimator):
     """
 
     trees_: list[_core.MTDecisionTree]
-    estimator_errors_: Floats
-    estimator_weights_: Floats
+    estimator_errors_: Float64Array
+    estimator_weights_: Float64Array
 
     _saved: ClassVar = MTTreeEstimator._saved | {
         "estimator_errors_": np.ndarray,
@@ -214,7 +214,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         labels: npt.NDArray[Any] = self.classes_[most]
         return labels
 
-    def predict_proba(self, X: Any, *, task: Any = None) -> Floats:
+    def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Share of each class in the votes of the trees.
 
         Parameters
@@ -263,7 +263,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         for shares in self.staged_predict_proba(X, task=task):
             yield self.classes_[shares.argmax(axis=1)]
 
-    def staged_predict_proba(self, X: Any, *, task: Any = None) -> Iterator[Floats]:
+    def staged_predict_proba(self, X: Any, *, task: Any = None) -> Iterator[Float64Array]:
         """Compute the shares of the votes after the first tree, the first two, and so on.
 
         Parameters
@@ -295,7 +295,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
             yield votes / total
 
     @property
-    def feature_importances_(self) -> Floats:
+    def feature_importances_(self) -> Float64Array:
         """Mean over the trees, weighted by their votes, of the importances of each.
 
         Shape (n_features_in_,); see :attr:`MTDecisionTreeClassifier.feature_importances_`.

@@ -17,13 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost import _core
 from mtboost.base.archive import require
-from mtboost.base.arrays import as_array
+from mtboost.base.arrays import Float64Array, as_array
 from mtboost.base.checks import check_choice, check_number, did_you_mean, listed
 from mtboost.base.labels import as_float64_weights
 from mtboost.base.sklearn_input import checked_labels, reading_numbers
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError
-from mtboost.estimators.forests.base import Floats
 from mtboost.estimators.forests.drawn_tree import DrawnTree, feature_names, importances
 from mtboost.estimators.forests.task_classes import TaskClasses
 from mtboost.estimators.table_estimator import CoreTable, TableEstimator, core_codes, core_table
@@ -39,13 +38,13 @@ Criterion = Literal["joint", "sum", "max", "concat"]
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _TrainingRows:
     """What trees grow on."""
 
     table: CoreTable
     tasks: npt.NDArray[np.uint32]
     labels: npt.NDArray[np.uint32]
-    weights: Floats
+    weights: Float64Array
     params: _core.MTTreeParams
     n_threads: int
 
@@ -69,7 +68,7 @@ class MTTreeEstimator(
     task_classes_: dict[TaskName, npt.NDArray[Any]]
     _task_classes: TaskClasses
 
-    def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _Rows:
+    def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _TrainingRows:
         """Check everything, and remember names; what trees need to grow."""
         y = checked_labels(self, y)
         table, tasks = self._read(X, task, reset=True)
@@ -90,7 +89,7 @@ class MTTreeEstimator(
         self.tasks_ = tasks.names
         classes, labels = TaskClasses.of(y, tasks)
         self._set_classes(classes)
-        return _Rows(
+        return _TrainingRows(
             core_table(table),
             core_codes(tasks.codes),
             labels,
@@ -104,7 +103,7 @@ class MTTreeEstimator(
         self.task_classes_ = dict(classes.by_task(self.tasks_))
 
     def _grow(
-        self, columns: _core.SortedColumns, rows: _Rows, weights: Floats, tree: int
+        self, columns: _core.SortedColumns, rows: _TrainingRows, weights: Float64Array, tree: int
     ) -> _core.MTDecisionTree:
         return _core.MTDecisionTree(
             columns,
@@ -185,7 +184,7 @@ class MTTreeEstimator(
         weights = as_float64_weights(sample_weight, len(predicted), argument="sample_weight")
         return float(np.average(is_right, weights=weights))
 
-    def _place_importances(self, own: Floats) -> Floats:
+    def _place_importances(self, own: Float64Array) -> Float64Array:
         """Those of the features as those of the columns of X."""
         return own if self.task is None else np.insert(own, self._task_place, 0.0)
 
@@ -372,7 +371,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         table, codes, n_threads = self._read_known(X, task)
         return self._labels_of(self.tree_.classes(table, codes, n_threads=n_threads))
 
-    def predict_proba(self, X: Any, *, task: Any = None) -> Floats:
+    def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Share of each class among the rows of the task where the tree decides it.
 
         Parameters
@@ -404,7 +403,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
             (arrays["leaf_values"], columns, arrays["leaf_starts"].astype(np.int64)),
             shape=(n_decisions, len(self.classes_)),
         )
-        probabilities: Floats = shares[found].toarray()
+        probabilities: Float64Array = shares[found].toarray()
         return probabilities
 
     def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.intp]:
@@ -436,7 +435,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         return nodes
 
     @property
-    def feature_importances_(self) -> Floats:
+    def feature_importances_(self) -> Float64Array:
         """Share of each column of `X` in the information gain of all splits; they sum to 1.
 
         Shape (n_features_in_,). A cut counts with the weight of its rows; all 0 if there is none.

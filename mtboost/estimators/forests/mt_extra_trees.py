@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, check_number
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import check_magnitude
@@ -20,7 +21,6 @@ from mtboost.estimators.forests.base import (
     LARGEST_LABEL,
     REGRESSOR_ATTRIBUTES,
     BaseForest,
-    Floats,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
 
@@ -218,7 +218,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def predict_proba(self, X: Any, *, task: Any = None) -> Floats:
+    def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Probability of each class: the mean over trees of its share in the row's leaf.
 
         Parameters
@@ -302,14 +302,14 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         n_classes = len(self.classes_)
         return n_classes if n_classes > 2 else min(n_classes, 1)
 
-    def _probabilities(self, outputs: Floats) -> Floats:
+    def _probabilities(self, outputs: Float64Array) -> Float64Array:
         if len(self.classes_) > 2:
             return outputs
         if len(self.classes_) == 1:
             return np.ones_like(outputs)
         return np.hstack([1.0 - outputs, outputs])
 
-    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
         self.oob_decision_function_ = self._probabilities(outputs)
         is_known = ~np.isnan(outputs[:, 0])
         found = self.classes_[self.oob_decision_function_[is_known].argmax(axis=1)]
@@ -392,7 +392,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def predict(self, X: Any, *, task: Any = None) -> Floats:
+    def predict(self, X: Any, *, task: Any = None) -> Float64Array:
         """Mean over trees of the mean label of the row's leaf.
 
         Parameters
@@ -444,7 +444,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
     def _n_outputs(self) -> int:
         return 1
 
-    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
         self.oob_prediction_ = outputs[:, 0]
         is_known = ~np.isnan(self.oob_prediction_)
         self.oob_score_ = float(r2_score(np.asarray(y)[is_known], self.oob_prediction_[is_known]))

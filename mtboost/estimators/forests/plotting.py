@@ -8,13 +8,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from mtboost.base.arrays import Float64Array
 
 
 def plot_cv_curve(
     steps: npt.NDArray[np.int64],
-    loss: FloatArray,
-    standard_error: FloatArray,
+    loss: Float64Array,
+    standard_error: Float64Array,
     best: int,
     *,
     ax: matplotlib.axes.Axes | None = None,

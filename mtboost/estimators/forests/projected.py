@@ -17,6 +17,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
 from mtboost import _core
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, check_switch
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import check_magnitude
@@ -28,7 +29,6 @@ from mtboost.estimators.forests.base import (
     LARGEST_LABEL,
     REGRESSOR_ATTRIBUTES,
     BaseForest,
-    Floats,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
 from mtboost.trees.projections import NComponents, Projection, make_projection
@@ -228,7 +228,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         BaseForest._saved | CLASSIFIER_ATTRIBUTES | {"_has_indicators": bool, "_is_sparse": bool}
     )
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Float64Array:
         """Probability of each class or label: the mean over trees of its share in the row's leaf.
 
         Parameters
@@ -287,7 +287,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         """
         return accuracy(y, self.predict(X), sample_weight)
 
-    def _decide(self, probabilities: Floats) -> Any:
+    def _decide(self, probabilities: Float64Array) -> Any:
         if not self._has_indicators:
             return self.classes_[probabilities.argmax(axis=1)]
         indicators = (probabilities > 0.5).astype(np.int64)
@@ -322,7 +322,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
     def _n_outputs(self) -> int:
         return len(self.classes_)
 
-    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
         self.oob_decision_function_ = outputs
         is_known = ~np.isnan(outputs[:, 0])
         y = y if scipy.sparse.issparse(y) else np.asarray(y)
@@ -368,7 +368,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
 
     _saved: ClassVar = BaseForest._saved | REGRESSOR_ATTRIBUTES | {"_is_vector": bool}
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> Float64Array:
         """Mean over trees of the mean output of the row's leaf.
 
         Parameters
@@ -407,7 +407,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
         """
         return r2(y, self.predict(X), sample_weight)
 
-    def _shaped(self, outputs: Floats) -> Floats:
+    def _shaped(self, outputs: Float64Array) -> Float64Array:
         return outputs[:, 0] if self._is_vector else outputs
 
     def _read_labels(self, y: Any) -> dict[str, Any]:
@@ -430,7 +430,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
     def _n_outputs(self) -> int | None:
         return 1 if self._is_vector else None
 
-    def _score_out_of_bag(self, outputs: Floats, y: Any) -> None:
+    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
         self.oob_prediction_ = self._shaped(outputs)
         is_known = ~np.isnan(outputs[:, 0])
         y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)

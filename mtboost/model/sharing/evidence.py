@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.metrics import Metric, evaluate_by_task
@@ -24,7 +25,7 @@ from mtboost.model.stages.common import CommonModel, followed_margins
 from mtboost.model.stages.mean_watch import as_losses, from_loss
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel
-from mtboost.trees.shrinkage import DoubleArray, Known, shrunk_means
+from mtboost.trees.shrinkage import Known, shrunk_means
 
 Sharing = Literal["common", "common + specific", "averaged", "independent"]
 
@@ -39,20 +40,22 @@ _PRIOR_ROWS = 1000.0
 _OWN_WAY = 2.0
 
 
-def row_weights(valid: Dataset) -> DoubleArray:
+def row_weights(valid: Dataset) -> Float64Array:
     """Weight of each row, 1 on average."""
     if valid.weight is None or not valid.weight.any():
         return np.ones(valid.n_rows)
     return np.asarray(valid.weight / valid.weight.mean(), np.float64)
 
 
-def row_losses(settings: Settings, valid: Dataset, margins: npt.NDArray[Any]) -> DoubleArray:
+def row_losses(settings: Settings, valid: Dataset, margins: npt.NDArray[Any]) -> Float64Array:
     """Loss of each row: the metric of the row alone."""
     predictions = settings.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
     return losses_of(predictions, valid, settings.metric)
 
 
-def losses_of(predictions: npt.NDArray[np.floating], valid: Dataset, metric: Metric) -> DoubleArray:
+def losses_of(
+    predictions: npt.NDArray[np.floating], valid: Dataset, metric: Metric
+) -> Float64Array:
     """Loss of each row that is predicted so, on the scale of the labels."""
     alone = np.arange(valid.n_rows)
     values = evaluate_by_task(metric, valid.labels(), predictions, alone, valid.n_rows)
@@ -79,12 +82,12 @@ class Evidence:
         margins = followed_margins(settings, common, valid)
         of_rows = row_losses(settings, valid, margins)
         self._margins: dict[Sharing, npt.NDArray[Any]] = {"common": margins}
-        self._of_rows: dict[Sharing, DoubleArray] = {"common": of_rows}
-        self._means: dict[Sharing, DoubleArray] = {"common": self._task_means(of_rows)}
+        self._of_rows: dict[Sharing, Float64Array] = {"common": of_rows}
+        self._means: dict[Sharing, Float64Array] = {"common": self._task_means(of_rows)}
         self._rounds: dict[Sharing, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
-        self._histories: dict[Sharing, dict[TaskName, DoubleArray]] = {}
+        self._histories: dict[Sharing, dict[TaskName, Float64Array]] = {}
 
-    def _task_means(self, losses: DoubleArray) -> DoubleArray:
+    def _task_means(self, losses: Float64Array) -> Float64Array:
         sums = np.bincount(self._codes, self._weights * losses, len(self._tasks))
         with np.errstate(invalid="ignore"):
             return np.asarray(sums / self._n_rows)  # NaN without rows
@@ -98,7 +101,7 @@ class Evidence:
 
     def _read(
         self, models: Mapping[TaskName, SpecificModel], way: Sharing
-    ) -> tuple[DoubleArray, npt.NDArray[np.int64], Known]:
+    ) -> tuple[Float64Array, npt.NDArray[np.int64], Known]:
         """Loss of each task at the rounds it gets, these rounds, and whether they are known."""
         histories = [
             models[task].history if task in models else np.empty(0) for task in self._tasks
@@ -142,11 +145,11 @@ class Evidence:
         self._rounds["averaged"] = self._rounds["independent"]
         return best
 
-    def losses_of_rows(self, way: Sharing) -> DoubleArray:
+    def losses_of_rows(self, way: Sharing) -> Float64Array:
         """Loss of each validation row."""
         return self._of_rows[way]
 
-    def _gains(self, way: Sharing, other: Sharing) -> tuple[DoubleArray, DoubleArray, Known]:
+    def _gains(self, way: Sharing, other: Sharing) -> tuple[Float64Array, Float64Array, Known]:
         """Gain of each task by `way` on another, its sampling variance, and whether it is known."""
         gains = self._means[other] - self._means[way]
         differences = self._of_rows[other] - self._of_rows[way]
@@ -167,7 +170,7 @@ class Evidence:
         """The ways, from more sharing to less."""
         return [way for way in _WAYS if way in self._means]
 
-    def _certain_gains(self, way: Sharing, other: Sharing, n_errors: float) -> DoubleArray:
+    def _certain_gains(self, way: Sharing, other: Sharing, n_errors: float) -> Float64Array:
         """Return the gains of the tasks, shrunk, minus a number of standard errors."""
         shrunk, errors = shrunk_means(*self._gains(way, other))
         return np.where(self._is_possible(way), shrunk - n_errors * errors, -np.inf)
@@ -205,7 +208,7 @@ class Evidence:
             most = np.maximum(gains, most)
         return dict(zip(self._tasks, best.tolist(), strict=True))
 
-    def histories(self, way: Sharing) -> dict[TaskName, DoubleArray]:
+    def histories(self, way: Sharing) -> dict[TaskName, Float64Array]:
         """Validation curves of the tasks' own models; empty where there is none."""
         return {task: self._histories[way].get(task, np.empty(0)) for task in self._tasks}
 
@@ -230,10 +233,10 @@ class Evidence:
 
 
 def pays_for_all(
-    gains: DoubleArray,
-    variances: DoubleArray,
+    gains: Float64Array,
+    variances: Float64Array,
     known: Known,
-    n_rows: DoubleArray,
+    n_rows: Float64Array,
     n_errors: float = 1.0,
 ) -> bool:
     """Return whether all rows together gain this many standard errors, whichever task is left out.
@@ -255,11 +258,11 @@ def pays_for_all(
 
 
 def _variance_of_means(
-    values: DoubleArray,
-    weights: DoubleArray,
+    values: Float64Array,
+    weights: Float64Array,
     codes: npt.NDArray[np.integer[Any]],
-    n_rows: DoubleArray,
-) -> DoubleArray:
+    n_rows: Float64Array,
+) -> Float64Array:
     """Variance of each task's mean, from the variance of rows within all tasks.
 
     Not from a task's own rows: where two models hardly differ the gain is small, its variance too,
@@ -272,7 +275,7 @@ def _variance_of_means(
     return np.asarray(squares / n_free / np.maximum(n_rows, 1e-9))
 
 
-def _curves(metric: Metric, histories: list[DoubleArray]) -> DoubleArray:
+def _curves(metric: Metric, histories: list[Float64Array]) -> Float64Array:
     """Losses by task and round.
 
     A curve that ended early goes on rising as it has risen since its best round. In a mean of tasks
@@ -291,7 +294,7 @@ def _curves(metric: Metric, histories: list[DoubleArray]) -> DoubleArray:
     return curves
 
 
-def _slope(curve: DoubleArray) -> float:
+def _slope(curve: Float64Array) -> float:
     """Rise by round, at least 0. Of two halves: the first value alone is low by chance."""
     half = len(curve) // 2
     if half == 0:
@@ -299,7 +302,9 @@ def _slope(curve: DoubleArray) -> float:
     return max(0.0, float(curve[half:].mean() - curve[:half].mean()) / (len(curve) / 2))
 
 
-def _shared_rounds(curves: DoubleArray, n_rows: DoubleArray, known: Known) -> npt.NDArray[np.int64]:
+def _shared_rounds(
+    curves: Float64Array, n_rows: Float64Array, known: Known
+) -> npt.NDArray[np.int64]:
     """Rounds of each task by its own curve and, as far as that has few rows, by those of others.
 
     What a task gains at the rounds that its own curve prefers is too optimistic, and where the mean

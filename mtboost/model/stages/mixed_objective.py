@@ -21,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
@@ -37,7 +38,6 @@ from mtboost.trees.losses import (
     start_scores,
 )
 
-FloatArray = npt.NDArray[np.float64]
 Gradients = Callable[[Margins, Any], tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]
 
 
@@ -155,7 +155,7 @@ def _measure(
     return replace(found, unit=unit, dispersion=dispersion)
 
 
-def _dispersion(pairs: FloatArray, weights: FloatArray) -> float:
+def _dispersion(pairs: Float64Array, weights: Float64Array) -> float:
     """Σ g² / Σ h of rows at the start.
 
     With gradients and hessians divided by it, a cut that tells nothing gains 1 on each side on
@@ -240,26 +240,26 @@ class MetricByTask(Metric):
 
     metrics: tuple[Metric, ...]
 
-    def gains(self, value: FloatArray, than: FloatArray | float) -> FloatArray:
+    def gains(self, value: Float64Array, than: Float64Array | float) -> Float64Array:
         greater = np.array([metric.greater_is_better for metric in self.metrics])
         return np.where(greater, value - than, than - value)
 
     def name_of(self, task: int) -> str:
         return self.metrics[task].name
 
-    def _by_task(self, y: FloatArray, prediction: FloatArray, rows: Any) -> FloatArray:
-        values: FloatArray = self.function(y, prediction, rows.codes, rows.weight)
+    def _by_task(self, y: Float64Array, prediction: Float64Array, rows: Any) -> Float64Array:
+        values: Float64Array = self.function(y, prediction, rows.codes, rows.weight)
         return values
 
 
 def _evaluate(
     losses: list[TaskLoss],
     metrics: list[Metric],
-    y: FloatArray,
-    margins: FloatArray,
+    y: Float64Array,
+    margins: Float64Array,
     codes: npt.NDArray[np.integer[Any]],
-    weight: FloatArray | None,
-) -> FloatArray:
+    weight: Float64Array | None,
+) -> Float64Array:
     values = np.full(len(losses), np.nan)
     units = np.array([loss.unit for loss in losses])
     # Tasks of one objective and metric at once.
@@ -290,7 +290,7 @@ def _rows_by_objective(
         yield slice(None) if members.all() else np.flatnonzero(members[codes]), loss
 
 
-def _of_rows(of_task: Any, tasks: TaskSet) -> FloatArray:
+def _of_rows(of_task: Any, tasks: TaskSet) -> Float64Array:
     """Values of tasks, in their order, for each row."""
-    values: FloatArray = np.array(of_task, np.float64)[tasks.codes]
+    values: Float64Array = np.array(of_task, np.float64)[tasks.codes]
     return values

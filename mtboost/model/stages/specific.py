@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float32Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName
@@ -18,8 +19,6 @@ from mtboost.model.stages.common import CommonModel, followed_margins
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Backend, Margins, UntrainableError
 from mtboost.trees.feature_weights import FeaturePrior
-
-FloatArray = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def _fit_task(
     continued: _Continued,
     task: TaskName,
     n_rounds: int | None,
-    left_start: FloatArray | None,
+    left_start: Float32Array | None,
 ) -> SpecificModel:
     """Train one model; `left_start` is the start score of a common model that it does not use."""
     backend, data, n_threads = settings.backend, continued.data, continued.n_threads
@@ -169,7 +168,7 @@ def _best_rounds(
     task: TaskName,
     booster: Any,
     quitting: Any,
-    left_start: FloatArray | None,
+    left_start: Float32Array | None,
 ) -> SpecificModel:
     """Return the rounds up to the best on the validation rows."""
     ((_, history),) = quitting.history.items()
