@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all others use: tables, labels, tasks; checks of arguments, threads, signals, files."""
+"""Common parts: tables, labels, tasks; checks of arguments, threads, signals, files."""

@@ -120,7 +120,7 @@ class Members(Mapping[str, bytes]):
 
 
 def read_model(path: PathName, make: Callable[[dict[str, Any], Members], Model]) -> Model:
-    """What `make` makes of metadata and members by name; raises what ``load_model`` does."""
+    """Return the result of `make` for metadata and members; raises as ``load_model`` does."""
     name = os.fsdecode(path)
     with open(name, "rb") as file:
         raw = file.read()
@@ -195,7 +195,7 @@ def _check_list(listed: Any, infos: Mapping[str, zipfile.ZipInfo]) -> None:
 
 
 def _oversized(infos: Mapping[str, zipfile.ZipInfo], n_bytes: int) -> str:
-    """What unpacks to more than any model does, or nothing."""
+    """Return a message for what unpacks to more than any model; empty if nothing does."""
     metadata = infos[_METADATA]
     parts = {
         _METADATA: (metadata.file_size, min(metadata.compress_size, n_bytes)),

@@ -178,7 +178,7 @@ def as_float(value: Any) -> float:
 
 
 def shown(value: object) -> str:
-    """What was found, in few characters on one line."""
+    """Return a value as text, in few characters on one line."""
     try:
         text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
     except Exception:  # a number of more digits than Python prints, or a faulty class

@@ -145,7 +145,7 @@ class Dataset:
 
     @property
     def tables(self) -> list[Table]:
-        """What the user gave: one table, or one a task."""
+        """The user's data: one table, or one per task."""
         return [self._table] if self._table is not None else list((self._tables or {}).values())
 
     def task_table(self, task: TaskName) -> Table:

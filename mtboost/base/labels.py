@@ -64,7 +64,7 @@ def as_float64_weights(weight: Any, n_rows: int, *, argument: str) -> npt.NDArra
 
 
 def as_nonnegative(weight: Any, n_rows: int, *, argument: str) -> FloatArray:
-    """What :func:`as_weights` gives, but also where every weight is 0."""
+    """Return weights as :func:`as_weights` does, also where every weight is 0."""
     return as_stored(_nonnegative(weight, n_rows, argument))
 
 

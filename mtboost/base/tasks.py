@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rows belong to which task.
+"""Tasks of rows.
 
 A task is known by its name, the label its rows carry. Names keep the type the user gave them (int,
 str or bool) and are sorted; inside mtboost a task is its position in that order, its *code*.

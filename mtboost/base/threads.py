@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many threads to use, how many a library below may use, and work in threads of Python."""
+"""Number of threads, limits for the libraries below, and calls in threads of Python."""
 
 from __future__ import annotations
 

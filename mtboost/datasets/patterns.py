@@ -65,7 +65,7 @@ class FraudPattern:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FraudConcept:
-    """How the log-odds of fraud follow from the observed columns of one task.
+    """Log-odds of fraud as a function of the observed columns of one task.
 
     Attributes
     ----------

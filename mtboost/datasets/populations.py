@@ -58,7 +58,7 @@ def _exponential(latent: Table) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How a kind of column looks; ``location`` and ``tail`` are drawn from their ranges."""
+    """Distribution of a kind of column; ``location`` and ``tail`` are drawn from their ranges."""
 
     curve: Callable[[Table, Table, Table], Table]
     location: tuple[float, float]
@@ -141,7 +141,7 @@ class Population:
 def draw_populations(
     plan: ScenePlan, missing: float, rng: np.random.Generator
 ) -> dict[str, Population]:
-    """What the columns are like in all tasks, and what is different in each."""
+    """Distributions of the columns: common to all tasks, and different in each."""
     kinds = np.array([column.kind for column in plan.columns])
     n_columns = len(kinds)
 

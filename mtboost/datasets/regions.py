@@ -146,7 +146,7 @@ def _draw_law(sd: float, rng: np.random.Generator) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegionalConcept:
-    """How the labels of one task follow from the two columns.
+    """Labels of one task as a function of the two columns.
 
     Attributes
     ----------

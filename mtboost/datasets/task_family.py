@@ -260,7 +260,7 @@ def make_task_family(
 
 
 def _rows_by_task(n_rows: int, n_tasks: int, sizes: str) -> dict[str, int]:
-    """How many rows each task gets of all."""
+    """Return the number of rows of each task."""
     check_choice("sizes", sizes, get_args(Sizes))
     total = check_count("n_rows", n_rows, low=n_tasks)
     number = np.arange(1, n_tasks + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the file of an estimator holds: plain values and arrays (docs/model_file.md)."""
+"""Files of estimators: plain values and arrays (docs/model_file.md)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
                 ) from None
 
     def _to_file(self) -> dict[str, Any]:
-        """What was fitted, as dicts, lists, plain values and arrays; subclasses add their trees."""
+        """Return the fitted attributes as plain values and arrays; subclasses add their trees."""
         attributes = {_key(name): getattr(self, name, None) for name in self._saved}
         return {"attributes": attributes}
 

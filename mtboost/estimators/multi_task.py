@@ -313,7 +313,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         return checked_table(self, X, task_column=self.task, reset=reset)
 
     def _remember_columns(self, table: Table | None) -> None:
-        """Where in X each feature of the model stands; None is a mapping of tables."""
+        """Store the position in X of each feature of the model; None is a mapping of tables."""
         columns = list(self.model_.task_columns.values())
         self._tables_differ = len(set(columns)) > 1
         names: tuple[str, ...] | None

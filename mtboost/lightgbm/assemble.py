@@ -325,7 +325,7 @@ def _numbers(values: Array, digits: str) -> str:
 
 
 def _bitsets(starts: Array, categories: Array) -> tuple[Array, Array]:
-    """Where the set of each node begins, and all sets: bit c % 32 of word c // 32 is category c."""
+    """Return the starts of the nodes' sets, and all: bit c % 32 of word c // 32 is category c."""
     n_words = np.maximum.reduceat(categories, starts[:-1]) // 32 + 1
     first_words = np.concatenate([[0], np.cumsum(n_words)])
     words = np.zeros(first_words[-1], np.uint32)
@@ -638,7 +638,7 @@ def _with_entry(tree: str, name: str, change: Callable[[str], str]) -> str:
 
 
 def _place_of(tree: str, name: str) -> tuple[int, int]:
-    """Where in a tree's text an entry begins and ends, without its name."""
+    """Return the start and end of an entry in a tree's text, without its name."""
     begin = tree.index(f"{name}=") + len(f"{name}=")
     return begin, tree.index("\n", begin)
 

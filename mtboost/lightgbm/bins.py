@@ -88,7 +88,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """What LightGBM knows of a data set: features by column, and where their entries are."""
+    """Features of a LightGBM data set by column, and the positions of their entries."""
 
     n_rows: int
     features: list[Feature]  # one per column of the data

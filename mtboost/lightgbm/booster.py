@@ -424,7 +424,7 @@ class LightgbmGrowth(TaskGrowth):
             self._margins.clear()
 
     def _late_start_scores(self) -> Float64Array:
-        """What LightGBM adds to outputs whose first tree has no split, shape (n_outputs,)."""
+        """Return the constants of outputs whose first tree has no split, shape (n_outputs,)."""
         has_own = self._objective is not None or self._has_start
         if has_own or self.settings.boosts_from_average:
             return np.zeros(self._n_outputs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mtboost relies on in the installed LightGBM, in one place.
+"""Assumptions about the installed LightGBM, in one place.
 
 Every use of an undocumented behaviour is in this file or listed here with its file:
 
@@ -328,7 +328,7 @@ def _number(text: str) -> float:
 
 @cache
 def objective_lines(name: str, options: tuple[tuple[str, Any], ...]) -> tuple[str, dict[str, str]]:
-    """What a model text says of an objective: in its header, and among its parameters."""
+    """Return the lines of a model text for an objective: of its header, and its parameters."""
     row = lightgbm.Dataset(np.zeros((1, 1)), label=[1.0])
     with quiet():
         booster = lightgbm.Booster({**_ON_THE_SIDE, "objective": name, **dict(options)}, row)
@@ -339,7 +339,7 @@ def objective_lines(name: str, options: tuple[tuple[str, Any], ...]) -> tuple[st
 
 
 def start_score(booster: lightgbm.Booster) -> npt.NDArray[np.float64]:
-    """What LightGBM adds to all margins before the first tree, shape (n_outputs,).
+    """Return LightGBM's start scores, which precede the first tree, shape (n_outputs,).
 
     Its own estimate, taken from a booster that may not split: its trees are constants.
     """

@@ -116,7 +116,7 @@ def check_names(table: Table) -> None:
 
 
 def own_name(name: str) -> str:
-    """What LightGBM calls a column: its files separate names by spaces."""
+    """Return LightGBM's name of a column: its files separate names by spaces."""
     return name.replace(" ", "_")
 
 

@@ -221,7 +221,7 @@ class ProjectedObjective(BaseProjectedObjective):
         cast(_ProjectedBooster, env.model).outputs = outputs
 
     def model(self, booster: lightgbm.Booster) -> ProjectedModel:
-        """What was trained: LightGBM's trees with the outputs' multiples of them.
+        """Return the trained model: LightGBM's trees with the outputs' multiples of them.
 
         Parameters
         ----------
@@ -610,7 +610,7 @@ class _DatasetRows:
         self.scores = np.zeros(len(self.labels))
 
     def grow(self, scores: Float64Array) -> Float32Array:
-        """What the last tree adds to a sum of trees, shape (n_rows,)."""
+        """Return the contribution of the last tree to a sum of trees, shape (n_rows,)."""
         direction = (scores - self.scores).astype(np.float32)
         self.scores = scores.copy()
         return direction

@@ -158,7 +158,7 @@ def _renumbered(tree: Tree, inner: list[int], children: dict[int, tuple[int, int
 
 
 def _added_up(of_leaves: Array, left_child: Array, right_child: Array) -> Array:
-    """What the leaves below each node have, added up."""
+    """Return the sums over the leaves below each node."""
     sums = np.zeros(len(left_child), of_leaves.dtype)
     for node in range(len(sums) - 1, -1, -1):  # children come after their parents
         for child in (left_child[node], right_child[node]):

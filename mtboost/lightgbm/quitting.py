@@ -38,7 +38,7 @@ _OPTIONS = {"reg_sqrt": "0", "sigmoid": 1.0, "tweedie_variance_power": 1.5}
 
 
 class GrowsTrees(Protocol):
-    """What a booster that grows our trees knows: its attribute ``growth``."""
+    """Attribute ``growth`` of a booster that grows our trees."""
 
     @property
     def tasks(self) -> TaskSet | None: ...
@@ -261,7 +261,7 @@ class TaskQuitting(TaskWatch):
 
 
 def _growth(model: lightgbm.Booster) -> GrowsTrees | None:
-    """What grows our trees inside the booster; None if LightGBM grows its own."""
+    """Return what grows our trees inside the booster; None if LightGBM grows its own."""
     growth: GrowsTrees | None = getattr(model, "growth", None)
     return growth
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the specific models start (zhang2019, section 3.4)."""
+"""Start margins of the specific models (zhang2019, section 3.4)."""
 
 from __future__ import annotations
 

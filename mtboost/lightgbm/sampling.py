@@ -67,7 +67,7 @@ class FeatureFraction:
         self.reset(fraction, seed)  # what making a booster does
 
     def reset(self, fraction: float, seed: int) -> None:
-        """What a reset of LightGBM's parameters does: one draw more, from a new stream at best."""
+        """Reset as LightGBM's parameters are: one draw more, from a new stream if there is one."""
         if seed != self._seed:
             self._seed, self._state = seed, seed % 2**32
         self._fraction = fraction

@@ -193,7 +193,7 @@ class CommonStage:
         return document.combined(specific, n_rounds, columns)
 
     def without_rounds(self, task: TaskName | None) -> Any:
-        """What knows the link of a task, or of all if they have one objective."""
+        """Return a booster without rounds, which has the link of a task, or of all."""
         if task is None or not self.losses:
             return self._first_rounds(0)
         return self._own_rounds(0, task)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What most users call: :func:`fit`, both stages of zhang2019.
+""":func:`fit`: both stages of zhang2019.
 
 Stage one grows the common model in ``xgboost.train`` on the common columns of all tasks; tasks quit
 when it stops helping them. Stage two continues it for each task with stock XGBoost, on the task's
@@ -498,7 +498,7 @@ def _check_auto(early_stopping_rounds: object, min_delta: object) -> None:
 
 
 def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
-    """What to do about it."""
+    """Return the error for a hold-out without rows, with its remedy."""
     if not fraction:
         return ParameterError(
             "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "

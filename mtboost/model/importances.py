@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How important features are to one fitted model, whichever library made it.
+"""Feature importances of one fitted model, whichever library made it.
 
 Models are recognised by their attributes, so that neither scikit-learn nor LightGBM is imported.
 """

@@ -363,7 +363,7 @@ class MultiTaskModel:
         margins: Any,
         codes: npt.NDArray[np.int32],
     ) -> Any:
-        """What `response` makes of the margins of rows with one objective, and a task that has it.
+        """Apply `response` to the margins of rows with one objective, and a task that has it.
 
         Margins and codes as from :meth:`_margins`.
         """

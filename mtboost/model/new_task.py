@@ -28,7 +28,7 @@ Objective = str | dict[TaskName, str] | Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewTask:
-    """What a model learns of a new task.
+    """Parts of a model for a new task.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ def objective_of_new_task(
     data: Dataset,
     library: Backend,
 ) -> Objective:
-    """What the new task is trained for, beside the objectives of the others."""
+    """Return the objective of the new task."""
     if isinstance(known, str):
         if isinstance(given, str):
             raise ParameterError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to each task during a fit."""
+"""Reports of the tasks of a fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mtboost.trees.losses import is_classification, is_multiclass
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """What happened to one task during fit."""
+    """Report of one task."""
 
     n_rows: int
     n_valid_rows: int
@@ -66,7 +66,7 @@ def task_reports(
     objective: str | Mapping[TaskName, str],
     sharing: Mapping[TaskName, str] | None = None,
 ) -> dict[TaskName, TaskReport]:
-    """What :meth:`mtboost.MultiTaskModel.report` tells of each task."""
+    """Return the reports of all tasks (:meth:`mtboost.MultiTaskModel.report`)."""
     labels = data.labels()
     reports = {}
     for name in data.tasks:

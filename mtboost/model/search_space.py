@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which settings :func:`mtboost.tune` tries: ranges by name, or a function of the trial."""
+"""Settings that :func:`mtboost.tune` tries: ranges by name, or a function of the trial."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ _LIBRARY_DEFAULTS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class SearchSpace:
-    """What a trial may set, made by :func:`make_space`.
+    """Settings that a trial may choose, made by :func:`make_space`.
 
     A name is that of an argument of :func:`mtboost.fit`, of a parameter of the library, or with
     ``specific_`` before it of a parameter of the specific models.
@@ -168,7 +168,7 @@ class SearchSpace:
         return "params", self._main_name(name, "space")
 
     def start(self) -> dict[str, Any]:
-        """What fit() does if nothing is said, of all settings for which this is in the range."""
+        """Return the defaults of fit() for all settings whose default is in the range."""
         if callable(self.ranges):
             return {}
         known, given, found = _LIBRARY_DEFAULTS[self.library.name], self.given(), {}
@@ -186,7 +186,7 @@ class SearchSpace:
         return found
 
     def learning_rate(self, arguments: Mapping[str, Any]) -> float:
-        """What each round of the common model is multiplied by."""
+        """Return the learning rate of the common model."""
         params = self.library.parameters(arguments["params"])
         default = _LIBRARY_DEFAULTS[self.library.name]["learning_rate"]
         if arguments.get("strategy") == "auto":
@@ -194,7 +194,7 @@ class SearchSpace:
         return float(params.get("learning_rate", default))
 
     def given(self) -> dict[tuple[str, str], Any]:
-        """What all trials have, by its place."""
+        """Return the settings of all trials, by their place."""
         given = {("", name): value for name, value in self.fixed.items()}
         for part in ("params", "specific_params"):
             own = self.library.parameters(self.fixed.get(part) or {}, part)

@@ -35,7 +35,7 @@ _TRIALS_BEFORE_PRUNING = 5
 
 @dataclass(frozen=True, slots=True)
 class TuningResult:
-    """What :func:`tune` found.
+    """Result of :func:`tune`.
 
     Attributes
     ----------

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trees of several tasks are grown from: losses, split scores, leaf values, quitting."""
+"""Trees of several tasks: losses, split scores, leaf values, quitting."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mtboost asks of the library whose boosters it makes, told in the order in which fit() asks.
+"""Interface of a boosting library, in the order in which fit() uses it.
 
 XGBoost answers in xgboost/backend.py, LightGBM in lightgbm/backend.py. Margins are arrays of shape
 (n_rows, n_outputs), float32 for XGBoost and float64 for LightGBM. A *booster* is the library's own,
@@ -315,7 +315,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def feature_names(self, columns: Columns) -> list[str]:
-        """What a booster calls columns."""
+        """Return the names that a booster gives to columns."""
 
     @abc.abstractmethod
     def features_of(self, booster: Any) -> list[str]:
@@ -359,7 +359,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def response(self, no_rounds: Any, columns: Columns, margins: Margins) -> Margins:
-        """What the booster would predict for these margins; `no_rounds` has none of its rounds."""
+        """Return the prediction for these margins; `no_rounds` is a booster without rounds."""
 
     @abc.abstractmethod
     def probabilities(self, no_rounds: Any, objective: str, margins: Margins) -> Margins:

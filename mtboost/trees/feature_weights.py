@@ -137,5 +137,5 @@ def n_sampled(n_features: int) -> int:
 
 
 def sampled_fraction(n_features: int) -> float:
-    """What XGBoost's ``colsample_bynode`` must be for ⌊√M⌋ features a node: it rounds down."""
+    """Return XGBoost's ``colsample_bynode`` for ⌊√M⌋ features per node: it rounds down."""
     return min(1.0, (n_sampled(n_features) + 0.5) / n_features)

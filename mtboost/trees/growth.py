@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What growing trees with tasks has in common in both libraries."""
+"""Growing trees with tasks: the common part of both libraries."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class TaskGrowth:
         margins: npt.NDArray[Any],
         iteration: int,
     ) -> Float32Array:
-        """What a user's objective returned, as pairs of shape (n_rows, n_outputs, 2)."""
+        """Return the result of a user's objective as pairs of shape (n_rows, n_outputs, 2)."""
         gradients = np.empty((*margins.shape, 2), np.float32)
         shape = margins.shape[:1] if margins.shape[1] == 1 else margins.shape
         for part, values in enumerate(map(np.asarray, gradient_and_hessian)):

@@ -229,7 +229,7 @@ class RelativePooling:
 
 @dataclass(eq=False)
 class PooledTrees:
-    """What the leaves of a model's trees hold of single tasks.
+    """Leaf values of single tasks, for all trees of a model.
 
     Attributes
     ----------
@@ -265,7 +265,7 @@ class PooledTrees:
 
 
 def check_pooling(pooling: object) -> Pooling:
-    """What `pooling` of the user means: κ, its estimate, or None for pooled leaves."""
+    """Return κ, its estimate, or None for pooled leaves."""
     if pooling is None or isinstance(pooling, EstimatedPooling | RelativePooling):
         return pooling
     if isinstance(pooling, str) and pooling == "auto":
@@ -307,7 +307,7 @@ def write_task_values(values: Sequence[TaskValues]) -> dict[str, bytes]:
 
 
 def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
-    """What :func:`write_task_values` wrote; nothing in files without it."""
+    """Read the members of :func:`write_task_values`; empty for files without them."""
     if not any(f"task_values/{name}.npy" in members for name in _MEMBERS):
         return []
     starts, rates, scores, leaf, task, value = (

@@ -36,7 +36,7 @@ def make_projection(
     is_shared: bool,
     principal_components: Callable[[int], npt.NDArray[np.float32]] | None = None,
 ) -> _core.ForestProjection | None:
-    """What cuts are found on; None are the outputs themselves.
+    """Return the projection that splits are found on; None stands for the outputs themselves.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def shrunk_means(
 
 
 def excess_spread(values: Float64Array, variances: Float64Array) -> float:
-    """How much more the values differ than by chance, in standard deviations of Cochran's Q.
+    """Return the excess of Cochran's Q over its mean by chance, in its standard deviations.
 
     With equal true values Q is about χ² with n - 1 degrees of freedom.
     """

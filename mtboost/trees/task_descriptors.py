@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sets a task apart, as numbers by which nodes of the common model may divide tasks.
+"""Descriptors of tasks: numbers by which nodes of the common model may split tasks.
 
 A category of the task lets a node choose among all divisions of its tasks, 2^(T-1) of them, by the
 few rows it has. A number that describes the task has T - 1 divisions, and all rows speak for its

@@ -24,7 +24,7 @@ Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
 class Matrix(Protocol):
-    """What is asked of a library's training matrix."""
+    """Interface of a library's training matrix."""
 
     def get_label(self) -> Any:
         """Labels of the rows."""
@@ -34,7 +34,7 @@ class Matrix(Protocol):
 
 
 class BaseTaskObjective(ABC):
-    """What the objectives for XGBoost and for LightGBM share; their docstrings have the rest."""
+    """Common part of the objectives for XGBoost and LightGBM, whose docstrings have the rest."""
 
     _margin_type: ClassVar[type[np.floating[Any]]]
     _refusal: ClassVar[str]  # end of a message: what to use for a loss that refits leaves
@@ -160,7 +160,7 @@ class BaseTaskObjective(ABC):
 
 @dataclass(frozen=True, slots=True)
 class _MatrixRows:
-    """What training rows bring along: read once for each matrix."""
+    """Labels, weights and tasks of training rows, read once per matrix."""
 
     tasks: TaskSet
     labels: Float32Array

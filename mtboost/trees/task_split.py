@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ``TaskSplit`` of both libraries share."""
+"""Common part of the ``TaskSplit`` of both libraries."""
 
 from __future__ import annotations
 

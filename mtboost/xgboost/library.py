@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mtboost relies on in the installed XGBoost, in one place.
+"""Assumptions about the installed XGBoost, in one place.
 
 Every use of an undocumented behaviour (the JSON of a configuration or model, the order of calls in
 ``xgboost.train``) is in this file or listed here with its file:
@@ -294,7 +294,7 @@ def objective_name(booster: xgboost.Booster) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveSettings:
-    """What a booster is trained for."""
+    """Objective of a booster."""
 
     name: str
     options: dict[str, float]
@@ -325,7 +325,7 @@ def _read_objective(learner: dict[str, Any]) -> tuple[str, dict[str, float]]:
 
 @cache
 def objective_document(name: str, options: tuple[tuple[str, float], ...]) -> dict[str, Any]:
-    """What a model document says of an objective with these parameters."""
+    """Return the entry of a model document for an objective with these parameters."""
     matrix = xgboost.DMatrix(np.zeros((1, 1)), label=[1])
     params = {"objective": name, **dict(options), "verbosity": 0}
     booster = xgboost.Booster(params, cache=[matrix])

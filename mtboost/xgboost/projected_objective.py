@@ -207,7 +207,7 @@ class _ProjectedBooster(xgboost.Booster):
 
 
 class _ProjectedGradients(TreeObjective):
-    """What XGBoost asks for in a round: gradients of all outputs, and those that find the cuts."""
+    """Gradients of a round: of all outputs, and those that find the splits."""
 
     def __init__(self, given: ProjectedObjective, model: xgboost.Booster) -> None:
         self._given = given
@@ -334,7 +334,7 @@ class _ProjectedGradients(TreeObjective):
 
 @dataclass(frozen=True, slots=True)
 class _MatrixRows:
-    """What the training rows bring along, read once, and their gradients."""
+    """Labels and weights of the training rows, read once, and their gradients."""
 
     matrix: weakref.ref[xgboost.DMatrix]
     loss: _core.Loss

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all boosting of the core's shares: rounds, predictions, files."""
+"""Common part of the core's boosting: rounds, predictions, files."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class BaseBoosting(TableEstimator):
         check_switch("warm_start", self.warm_start)
 
     def _forget(self) -> None:
-        """What an earlier fit left, so that one that is interrupted leaves nothing half-made."""
+        """Return the attributes of an earlier fit, to restore them if this one is interrupted."""
         for name in ("models_", "train_losses_", "validation_scores_"):
             self.__dict__.pop(name, None)
 
@@ -268,7 +268,7 @@ class BaseBoosting(TableEstimator):
         weights: Margins | None,
         n_threads: int,
     ) -> Engine:
-        """What trains; ``start(loss, labels, weights, model=0, ...)`` makes a part of it.
+        """Return what trains; ``start(loss, labels, weights, model=0, ...)`` makes a part of it.
 
         `model` is the part's place in ``models_``, further arguments are the core's.
         """
@@ -324,7 +324,7 @@ class BaseBoosting(TableEstimator):
             yield np.hstack(margins)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """What :meth:`predict` says after each tree.
+        """Yield the predictions after each tree.
 
         Parameters
         ----------
@@ -391,7 +391,7 @@ class BaseBoosting(TableEstimator):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """How much of what the trees explain of the components is due to each column of `X`.
+        """Return the share of each column of `X` in what the trees explain of the components.
 
         Shape (n_features_in_,). Averaged over the trees; they sum to 1.
         """
@@ -492,7 +492,7 @@ class BaseBoosting(TableEstimator):
 
 
 def _core_rows(rows: TableRows) -> Any:
-    """What is not stored is missing, as in XGBoost, whose bins these are."""
+    """Return the table with unstored entries missing, as in XGBoost, whose bins these are."""
     return core_table(rows, absent=np.nan)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good margins are, by name or by a scorer of scikit-learn's; unknown labels are left out."""
+"""Scores of margins, by name or by a scorer of scikit-learn; unknown labels are left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_score(
     *,
     n_threads: int,
 ) -> Score:
-    """What takes the margins of some rows to a number, of which more is better.
+    """Return the function from margins of rows to a score, of which more is better.
 
     Parameters
     ----------

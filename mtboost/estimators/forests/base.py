@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all forests share: growing, predicting, files."""
+"""Common part of all forests: growing, predicting, files."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class BaseForest(TableEstimator):
 
     @property
     def feature_importances_(self) -> Float64Array:
-        """How much of the fall of impurity is due to each column of `X`.
+        """Return the share of the decrease of impurity due to each column of `X`.
 
         Shape (n_features_in_,). Averaged over the trees; a task column has the part of the task
         splits, otherwise that is :attr:`task_importance_`, and both together sum to 1.

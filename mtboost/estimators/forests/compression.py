@@ -189,7 +189,7 @@ def compress(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CvCurve:
-    """What cross-validation says of each number of steps.
+    """Cross-validated loss for each number of steps.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class CvCurve:
 
 
 class _CompressedForest(TableEstimator):
-    """What regressor and classifier share; described at :class:`CompressedForestRegressor`."""
+    """Common part of regressor and classifier; described at :class:`CompressedForestRegressor`."""
 
     n_jobs = None
 

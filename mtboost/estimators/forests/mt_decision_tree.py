@@ -39,7 +39,7 @@ Criterion = Literal["joint", "sum", "max", "concat"]
 
 @dataclass(frozen=True, eq=False)
 class _TrainingRows:
-    """What trees grow on."""
+    """Rows that trees grow on."""
 
     table: CoreTable
     tasks: npt.NDArray[np.uint32]
@@ -54,7 +54,7 @@ class MTTreeEstimator(
     TableEstimator,
     metaclass=abc.ABCMeta,
 ):
-    """What one tree and boosted trees share; described at :class:`MTDecisionTreeClassifier`."""
+    """Common part of one tree and boosted trees, see :class:`MTDecisionTreeClassifier`."""
 
     criterion: Criterion
     purity: float

@@ -39,7 +39,7 @@ _ROUNDING = 1e-12
 
 
 class _ProjectedForest(BaseForest):
-    """What classifier and regressor share; described at :class:`ProjectedForestClassifier`."""
+    """Common part of classifier and regressor; see :class:`ProjectedForestClassifier`."""
 
     splitter: Literal["random", "best"]
     projection: Projection
@@ -133,7 +133,7 @@ class _ProjectedForest(BaseForest):
         return {"splitter": self.splitter}
 
     def _projection_of(self, y: Any, n_outputs: int) -> _core.ForestProjection | None:
-        """What cuts are found on; None are the outputs themselves."""
+        """Return the projection that splits are found on; None stands for the outputs."""
         return make_projection(
             self.projection,
             self.n_components,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much each task shares: ``strategy="auto"``."""
+"""Search for how much each task shares: ``strategy="auto"``."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What validation rows say of how much each task should share.
+"""Evidence of validation rows for how much each task should share.
 
 One way is chosen for all tasks: that with less sharing only where it pays by more than one standard
 error over all rows. A task takes another way where that pays by more than two. What its own

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much each task shares, found on validation rows: ``fit(strategy="auto")``.
+"""Choice of how much each task shares, on validation rows: ``fit(strategy="auto")``.
 
 The order of the search:
 
@@ -54,7 +54,7 @@ _STUMP_LEARNING_RATE = 0.15
 
 @dataclass(frozen=True, slots=True)
 class SharingPlan:
-    """What was chosen, and what it was chosen by.
+    """Chosen settings, and the scores they were chosen by.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ _SUBSAMPLES = (0.7, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How the common model is trained."""
+    """Settings of a common model."""
 
     size: str
     #: A multiple of what a task has on average, or what the user has fixed.

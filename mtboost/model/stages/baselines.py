@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one would do without mtboost, for comparison: the plain library, pooled or task by task."""
+"""Baselines without mtboost: the plain library, pooled or task by task."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tasks are trained for: one objective of all, or one of each."""
+"""Objectives of the tasks: one of all, or one of each."""
 
 from __future__ import annotations
 
