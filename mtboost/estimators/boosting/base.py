@@ -177,7 +177,7 @@ class BaseBoosting(TableEstimator):
         check_switch("warm_start", self.warm_start)
 
     def _forget(self) -> None:
-        """Return the attributes of an earlier fit, to restore them if this one is interrupted."""
+        """Remove the results of an earlier fit: an interrupted one leaves no half of them."""
         for name in ("models_", "train_losses_", "validation_scores_"):
             self.__dict__.pop(name, None)
 
