@@ -177,12 +177,17 @@ def test_a_new_task_draws_its_features_by_the_common_model():
         (np.ones(3), {}, DataError, "prior has 3 values, but there are 16 features"),
         ({"x1": 1.0}, {}, DataError, "prior has names, but the columns have none"),
         ([-1.0] * 16, {}, DataError, "must be finite and not negative"),
-        ("auto", {"params": {"colsample_bynode": 1}}, ParameterError, "colsample_bynode=1 looks"),
+        (
+            "auto",
+            {"params": {"colsample_bynode": 1}},
+            ParameterError,
+            "colsample_bynode=1 considers",
+        ),
         (
             np.ones(16),
             {"specific_params": {"colsample_bynode": 1.0}},
             ParameterError,
-            "colsample_bynode=1 looks",
+            "colsample_bynode=1 considers",
         ),
     ],
 )

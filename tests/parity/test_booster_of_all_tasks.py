@@ -178,7 +178,7 @@ def test_several_classes_and_several_objectives_are_refused():
         model.booster()
     objectives = dict.fromkeys(range(N_TASKS), "reg:squarederror") | {1: "binary:logistic"}
     mixed = fit(y=np.where(TASK == 1, Y > 0, Y), objective=objectives)
-    with pytest.raises(UnsupportedError, match="each of its tasks has an objective"):
+    with pytest.raises(UnsupportedError, match="its tasks have different objectives"):
         mixed.booster()
     split = TaskSplit(TASK, split_score="plain", pooling=5.0)
     params = PARAMS | {"objective": "multi:softprob", "num_class": 3}

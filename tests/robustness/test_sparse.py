@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_entry_refuses_damaged_matrices(group):
-    paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
+    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]  # "" is this folder
     found = subprocess.run(
         [sys.executable, TESTS / "robustness" / "hostile_matrices.py", group],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
