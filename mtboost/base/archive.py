@@ -102,7 +102,7 @@ class Members(Mapping[str, bytes]):
 
     def __getitem__(self, name: str) -> bytes:
         if name not in self._contents:
-            raise KeyError(f"there is no member {name}")
+            raise KeyError(f"the member {name} is missing")
         self._unread.discard(name)
         return self._contents[name]
 
@@ -136,7 +136,9 @@ def read_model(path: PathName, make: Callable[[dict[str, Any], Members], Model])
     except Exception as error:  # of whatever kind: the content is to blame
         if "bad_alloc" in str(error):  # how XGBoost and LightGBM report it
             raise MemoryError(str(error)) from error
-        raise ModelFormatError(f"{name} is no mtboost model, or is damaged ({error}).") from error
+        raise ModelFormatError(
+            f"{name} is not an mtboost model, or is damaged ({error})."
+        ) from error
     raise ModelFormatError(
         f"{name} has format {metadata['format']}; this mtboost reads up to {FORMAT}: upgrade "
         f"mtboost."
@@ -154,7 +156,7 @@ def _read_archive(archive: zipfile.ZipFile, n_bytes: int) -> tuple[dict[str, Any
             continue
         require(info.filename not in infos, f"there are two members {info.filename}")
         infos[info.filename] = info
-    require(_METADATA in infos, f"there is no member {_METADATA}")
+    require(_METADATA in infos, f"the member {_METADATA} is missing")
     fault = _oversized(infos, n_bytes)
     require(not fault, fault)
 
@@ -168,7 +170,7 @@ def _read_archive(archive: zipfile.ZipFile, n_bytes: int) -> tuple[dict[str, Any
     listed = metadata.pop("members", None)
     has_digests = form >= _FIRST_WITH_DIGESTS or listed is not None or _DIGEST in infos
     if has_digests:
-        require(_DIGEST in infos, f"there is no member {_DIGEST}")
+        require(_DIGEST in infos, f"the member {_DIGEST} is missing")
         digest = _digest_line(text)
         info = infos.pop(_DIGEST)
         is_whole = info.file_size == len(digest) and _unpack(archive, info) == digest
@@ -185,8 +187,8 @@ def _read_archive(archive: zipfile.ZipFile, n_bytes: int) -> tuple[dict[str, Any
 def _check_list(listed: Any, infos: Mapping[str, zipfile.ZipInfo]) -> None:
     require(isinstance(listed, dict), f"{_METADATA} has no list of members")
     for name in sorted(listed.keys() ^ infos.keys()):
-        fault = "there is no member" if name in listed else f"{_METADATA} does not list the member"
-        raise ModelFormatError(f"{fault} {name}")
+        fault = "is missing" if name in listed else f"is not listed in {_METADATA}"
+        raise ModelFormatError(f"the member {name} {fault}")
     for name, info in infos.items():
         require(
             info.file_size == listed[name]["size"],

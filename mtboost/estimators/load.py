@@ -65,7 +65,7 @@ def load_model(path: PathName) -> Any:
     Raises
     ------
     ModelFormatError
-        The file is no mtboost model, is damaged, or comes from a newer version.
+        The file is not an mtboost model, is damaged, or comes from a newer version.
     FileNotFoundError
         There is no such file.
 

@@ -115,7 +115,11 @@ class LightgbmBackend(Backend):
         elsewhere: Mapping[str, str] = {},
         others: Collection[str] = (),
     ) -> dict[str, Any]:
-        checked = super().parameters(params, argument, elsewhere=elsewhere, others=others)
+        given = super().parameters(params, argument, elsewhere=elsewhere, others=others)
+        checked = {  # LightGBM compares parameters, which arrays cannot be
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in given.items()
+        }
         for name in _LISTS:
             if isinstance(checked.get(name), Mapping):
                 raise ParameterError(

@@ -399,7 +399,7 @@ def as_npy(array):
 
 
 def refused(path):
-    return pytest.raises(ModelFormatError, match=rf"{path.name} is no mtboost model, or is damaged")
+    return pytest.raises(ModelFormatError, match=rf"{path.name} is not an mtboost model")
 
 
 @KINDS

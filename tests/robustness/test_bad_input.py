@@ -496,6 +496,16 @@ def test_linear_trees_of_specific_models_are_refused_before_training():
     assert_refused(LIBRARIES["lightgbm"], changes, UnsupportedError, message)
 
 
+@pytest.mark.parametrize("values", [[1, 0, -1], []])
+def test_an_array_of_a_value_for_each_column_is_a_list(values):
+    options = {"backend": "lightgbm", "baselines": True}
+    found, expected = (
+        fit(params={"monotone_constraints": signs}, **options)
+        for signs in (np.array(values, int), values)
+    )
+    np.testing.assert_array_equal(found.predict(X, task=TASK), expected.predict(X, task=TASK))
+
+
 def test_a_list_of_monotone_constraints_is_a_tuple():
     found, expected = (
         fit(params={"monotone_constraints": signs}) for signs in ([1, 0, -1], (1, 0, -1))

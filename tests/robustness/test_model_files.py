@@ -58,7 +58,7 @@ def load(path, raw):
 
 
 def refused(message):
-    return pytest.raises(ModelFormatError, match=rf"model\.mtb is no mtboost model.*{message}")
+    return pytest.raises(ModelFormatError, match=rf"model\.mtb is not an mtboost model.*{message}")
 
 
 # ---- damage ---------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_a_file_that_lacks_a_member_is_refused(path, layout, kind):
     for name in members:
         if name == DIGEST:
             continue
-        with refused("there is no member"):
+        with refused("the member .* is missing"):
             load(path, packed({own: part for own, part in members.items() if own != name}))
 
 
@@ -166,7 +166,7 @@ def test_a_format_without_digests_is_not_claimed_for_a_file_that_has_them(path):
     metadata = json.loads(members[METADATA]) | {"format": 1}
     text = json.dumps(metadata).encode()
     del members[DIGEST]
-    with refused("there is no member mtboost.sha256"):
+    with refused("the member mtboost.sha256 is missing"):
         load(path, packed({**members, METADATA: text}))
     del metadata["members"]
     text = json.dumps(metadata).encode()

@@ -88,7 +88,7 @@ class ComponentTreeGrower::Growth {
   }
 
   // Nodes to divide in one step: all that wait, as far as memory goes. Their order changes the numbers of the nodes only;
-  // also where few features are considered and there is no histogram, so that numbers do not depend on that.
+  // also where few features are considered without a histogram, so that numbers do not depend on the choice.
   std::vector<Node> next() {
     std::size_t n = 1;
     if (params_.max_leaf_nodes == 0) {

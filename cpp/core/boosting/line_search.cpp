@@ -21,7 +21,7 @@ std::vector<WeightedValue> ratios(std::span<const LinePoint> points) {
   for (const LinePoint& point : points) {
     if (point.direction == 0.0f) continue;
     const double direction = point.direction, value = point.offset / direction;
-    if (std::isnan(value))  // there is no order among such values
+    if (std::isnan(value))  // NaN cannot be ordered
       throw std::runtime_error("a residual is not finite: lower the learning rate, or rescale labels or weights");
     values.push_back({value, point.weight * std::abs(direction)});
   }
