@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from mtboost.base.checks import check_number
 from mtboost.base.dataset import Dataset, is_column
 from mtboost.base.task_tables import is_mapping
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError
 
 
@@ -54,6 +56,78 @@ def validation_data(
     return valid
 
 
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """Pairs of rows to train on and of rows to judge by.
+
+    One pair where rows are held out or the user's own; several where each row is held out in turn.
+    All pairs have the same training tasks.
+    """
+
+    pairs: tuple[tuple[Dataset, Dataset], ...]
+
+    @property
+    def tasks(self) -> TaskSet:
+        """Tasks of the training rows; codes of rows are those of the first pair."""
+        return self.pairs[0][0].tasks
+
+    @property
+    def n_valid_rows(self) -> int:
+        """Number of validation rows in all pairs."""
+        return sum(valid.n_rows for _, valid in self.pairs)
+
+    def valid_codes(self, tasks: TaskSet) -> npt.NDArray[np.int64]:
+        """Return the task of each validation row, pair after pair, as a code of these tasks."""
+        return np.concatenate(
+            [
+                np.array([tasks.code(name) for name in valid.tasks])[valid.tasks.codes]
+                for _, valid in self.pairs
+            ]
+        )
+
+    def valid_weights(self) -> npt.NDArray[np.float64]:
+        """Return the weight of each validation row, pair after pair, 1 on average."""
+        weights = np.concatenate(
+            [
+                np.ones(valid.n_rows) if valid.weight is None else valid.weight
+                for _, valid in self.pairs
+            ]
+        ).astype(np.float64)
+        return weights / weights.mean() if weights.any() else np.ones(len(weights))
+
+    def valid_rows_by_task(self, tasks: TaskSet) -> npt.NDArray[np.float64]:
+        """Return the weight of the validation rows by pair and task, 1 a row on average."""
+        codes, weights = self.valid_codes(tasks), self.valid_weights()
+        ends = np.cumsum([valid.n_rows for _, valid in self.pairs])[:-1]
+        parts = zip(np.split(codes, ends), np.split(weights, ends), strict=True)
+        return np.array([np.bincount(*part, tasks.n_tasks) for part in parts])
+
+    def with_weight(self) -> Folds | None:
+        """Return the same without validation rows of weight 0; None if no other is left."""
+        pairs = []
+        for train, valid in self.pairs:
+            if valid.weight is None:
+                pairs.append((train, valid))
+            elif valid.weight.any():
+                pairs.append((train, valid.take(np.flatnonzero(valid.weight))))
+        return Folds(tuple(pairs)) if pairs else None
+
+    def of_tasks(self, tasks: Collection[TaskName]) -> Folds:
+        """Return the rows of some tasks; pairs without validation rows of them are left out."""
+        pairs = self.judged_by(tasks).pairs
+        return Folds(tuple((train.of_tasks(tasks), valid) for train, valid in pairs))
+
+    def judged_by(self, tasks: Collection[TaskName]) -> Folds:
+        """Return all training rows, and the validation rows of some tasks, where there are any."""
+        return Folds(
+            tuple(
+                (train, valid.of_tasks(tasks))
+                for train, valid in self.pairs
+                if not set(valid.tasks).isdisjoint(tasks)
+            )
+        )
+
+
 def hold_out(
     data: Dataset,
     fraction: float | Literal["auto"],
@@ -62,20 +136,86 @@ def hold_out(
 ) -> tuple[Dataset, Dataset | None]:
     """Hold out the same part of each task, and of each class in it.
 
-    `classes` tells whether the labels are classes, of all rows or of each.
+    Of n rows of a task and class, the part of n is rounded up or down at random, so that it holds
+    for small tasks together too. A row without which the others would lack a task or a class stays.
+
+    Parameters
+    ----------
+    data : Dataset
+    fraction : float or "auto"
+    classes : bool, or ndarray of bool, shape (n_rows,)
+        Whether the labels are classes, of all rows or of each.
+    seed : int
+
+    Returns
+    -------
+    train, valid : Dataset
+        `valid` is None if nothing is held out.
     """
     if isinstance(fraction, str) and fraction == "auto":
         fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
     fraction = check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")
-    labels = np.unique(np.where(classes, data.labels(), 0.0), return_inverse=True)[1]
-    groups = data.tasks.codes.astype(np.int64) * (int(labels.max()) + 1) + labels
-    groups = np.unique(groups, return_inverse=True)[1]
-    counts = np.bincount(groups)
-    # Rank of each row within its group under a random order.
-    order = np.lexsort((np.random.default_rng(seed).random(data.n_rows), groups))
-    rank = np.empty(data.n_rows, np.int64)
-    rank[order] = np.arange(data.n_rows) - np.repeat(np.cumsum(counts) - counts, counts)
-    held_out = rank < np.round(fraction * counts)[groups]
-    if not held_out.any():
+    if not fraction:
         return data, None
-    return data.take(np.flatnonzero(~held_out)), data.take(np.flatnonzero(held_out))
+    rng = np.random.default_rng(seed)
+    strata = _Strata(data, classes)
+    n_held_out = max(1, round(fraction * data.n_rows))
+    places = (np.arange(n_held_out) + rng.random()) * (data.n_rows / n_held_out)
+    pairs = strata.pairs([strata.order(rng)[np.floor(places).astype(np.int64)]], rng)
+    return pairs[0] if pairs else (data, None)
+
+
+def cross_validation(
+    data: Dataset, n_folds: int, classes: bool | npt.NDArray[np.bool_], seed: int
+) -> Folds | None:
+    """Hold out each row once.
+
+    Each fold has the same part of each task, and of each class in it, rounded up or down. A row
+    without which the others would lack a task or a class stays with them.
+
+    Returns
+    -------
+    Folds
+        None if no row can be held out.
+    """
+    rng = np.random.default_rng(seed)
+    strata = _Strata(data, classes)
+    order = strata.order(rng)
+    pairs = strata.pairs([order[first::n_folds] for first in range(n_folds)], rng)
+    return Folds(tuple(pairs)) if pairs else None
+
+
+class _Strata:
+    """Rows by class, task, and whether they have weight."""
+
+    def __init__(self, data: Dataset, classes: bool | npt.NDArray[np.bool_]) -> None:
+        self._data = data
+        self._labels = np.unique(np.where(classes, data.labels(), 0.0), return_inverse=True)[1]
+        self._codes = data.tasks.codes
+        self._is_void = np.zeros(data.n_rows, bool)
+        if data.weight is not None:
+            self._is_void = data.weight == 0.0
+
+    def order(self, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Return rows in random order, stratum after stratum: each k-th is a part of each."""
+        shuffled = rng.permutation(self._data.tasks.n_tasks)[self._codes]
+        keys = (rng.random(self._data.n_rows), shuffled, self._labels, self._is_void)
+        return np.lexsort(keys)
+
+    def pairs(
+        self, held_out: Sequence[npt.NDArray[np.int64]], rng: np.random.Generator
+    ) -> list[tuple[Dataset, Dataset]]:
+        """Return the other rows and those held out, except what the others would lack."""
+        data = self._data
+        at_random = np.lexsort((rng.random(data.n_rows), self._is_void))
+        found = []
+        for rows in held_out:
+            stays = np.ones(data.n_rows, bool)
+            stays[rows] = False
+            for groups in (self._codes, self._labels):
+                left = np.bincount(groups[stays & ~self._is_void], minlength=groups.max() + 1)
+                firsts = np.unique(groups[at_random], return_index=True)[1]
+                stays[at_random[firsts[left == 0]]] = True
+            if not stays.all():
+                found.append((data.take(np.flatnonzero(stays)), data.take(np.flatnonzero(~stays))))
+        return found

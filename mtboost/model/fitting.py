@@ -27,7 +27,7 @@ from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads, openmp_threads
-from mtboost.base.validation import hold_out, validation_data
+from mtboost.base.validation import Folds, cross_validation, hold_out, validation_data
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, is_mean_of_rows
 from mtboost.model.arguments import (
@@ -43,6 +43,7 @@ from mtboost.model.arguments import (
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import task_reports, validation_scores
+from mtboost.model.sharing.curves import mean_histories
 from mtboost.model.sharing.plan import fit_plan, plan_sharing
 from mtboost.model.stages.baselines import baseline_scores
 from mtboost.model.stages.common import CommonModel, fit_common, refit_common
@@ -60,6 +61,9 @@ AUTO_LEARNING_RATE = 0.02
 _MANY_ROWS = 100_000
 _LARGE_LEARNING_RATE = 0.1
 _AUTO_ROUNDS = 2000
+# With fewer rows each is held out in turn.
+_FEW_ROWS = 2000
+_N_FOLDS = 5
 _ROUNDS = 500
 
 
@@ -177,8 +181,10 @@ def fit(
         margin if the training rows have one.
     validation_fraction : float in [0, 1) or "auto", default="auto"
         Without `eval_set`, the part of each task's rows (of each class, for a classifier) that is
-        held out. ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of
-        the common model and none gets a specific one.
+        held out; for tasks with few rows it is rounded up or down at random, so that it also holds
+        for all of them together. ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"``
+        with fewer than 2000 rows holds out each row once, in five folds. With 0 every task uses all
+        rounds of the common model and none gets a specific one.
     specific_params : mapping, optional
         Parameters of the specific models that differ from `params`. Without it
         ``strategy="auto"`` tries stumps too, unless `params` says how large trees are.
@@ -311,17 +317,18 @@ def fit(
     data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
     _check_switches(refit, baselines, eval_set)
     if eval_set is None:
-        train, valid = _hold_out(data, validation_fraction, settings, is_auto, seed)
+        folds = _hold_out(data, validation_fraction, settings, is_auto, refit, seed)
     else:
-        train, valid = data, validation_data(data, eval_set, task, feature_names)
+        valid = validation_data(data, eval_set, task, feature_names)
         check_rows(library, valid, objective, parameters, "eval_set: ")
-    _check_training_rows(settings, train)
+        folds = Folds(((data, valid),))
+    for train in [train for train, _ in folds.pairs] if folds else [data]:
+        _check_training_rows(settings, train)
     fit_stages = _fit_auto if is_auto else _fit_two_stages
-    final = data if refit or (refit is None and is_auto) else train
-    fitted = fit_stages(settings, train, valid, final, tuple(callbacks))
-    if baselines and valid is not None:
-        fitted.add_baselines(train, valid)
-    return fitted.to_model(data, train, valid, task if is_column(task) else None)
+    fitted = fit_stages(settings, folds, data, refit, tuple(callbacks))
+    if baselines and folds:
+        fitted.add_baselines(folds)
+    return fitted.to_model(data, folds, task if is_column(task) else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,16 +360,22 @@ class _Fitted:
     sharing: Mapping[TaskName, str] | None = None
     common_losses: dict[str, float] = field(default_factory=dict)
 
-    def add_baselines(self, train: Dataset, valid: Dataset) -> None:
+    def add_baselines(self, folds: Folds) -> None:
         """Add the scores of what users would try without mtboost."""
-        settings = self.settings.on_rows(train)
-        with openmp_threads(settings.n_threads):
-            for name, values in baseline_scores(settings, train, valid).items():
-                for task, value in values.items():
-                    self.scores[task][name] = value
+        found = []
+        for train, valid in folds.pairs:
+            settings = self.settings.on_rows(train)
+            with openmp_threads(settings.n_threads):
+                found.append(baseline_scores(settings, train, valid))
+        n_rows = folds.valid_rows_by_task(folds.tasks)
+        for name in found[0]:
+            scores = [{task: np.array([own[name][task]]) for task in own[name]} for own in found]
+            mean = mean_histories(self.settings.metric, scores, folds.tasks.names, n_rows)
+            for task, (value,) in mean.items():
+                self.scores[task][name] = float(value)
 
     def to_model(
-        self, data: Dataset, train: Dataset, valid: Dataset | None, task_column: str | int | None
+        self, data: Dataset, folds: Folds | None, task_column: str | int | None
     ) -> MultiTaskModel:
         """Assemble the model."""
         common, objectives = self.common, self.settings.objectives
@@ -376,7 +389,7 @@ class _Fitted:
             metric=objectives.metric_names,
             task_column=task_column,
             reports=task_reports(
-                train, valid, common, self.validated, self.scores, objectives.names, self.sharing
+                data, folds, common, self.validated, self.scores, objectives.names, self.sharing
             ),
             losses=dict(objectives.losses),
             common_losses=self.common_losses,
@@ -385,34 +398,37 @@ class _Fitted:
 
 def _fit_two_stages(
     settings: Settings,
-    train: Dataset,
-    valid: Dataset | None,
-    final: Dataset,
+    folds: Folds | None,
+    data: Dataset,
+    refit: bool | None,
     callbacks: tuple[Any, ...],
 ) -> _Fitted:
-    """Train both stages; if `final` has more rows than `train`, with the same rounds on those."""
+    """Train both stages; with `refit` again with the same rounds on all rows."""
+    train: Dataset
+    valid: Dataset | None
+    train, valid = folds.pairs[0] if folds else (data, None)
     settings = settings.on_rows(train)
     with openmp_threads(settings.n_threads):
         common = fit_common(settings, train, valid, callbacks)
         specific = validated = fit_specific(settings, train, valid, common)
-        scores = validation_scores(final, valid, common, specific)
-        if final is not train and valid is not None:
-            settings = settings.on_rows(final)
-            common = refit_common(settings, final, common)
+        scores = validation_scores(train, valid, common, specific)
+        if refit and valid is not None:
+            settings = settings.on_rows(data)
+            common = refit_common(settings, data, common)
             rounds = {task: model.n_rounds for task, model in validated.items()}
-            specific = fit_specific(settings, final, None, common, rounds)
+            specific = fit_specific(settings, data, None, common, rounds)
     return _Fitted(settings, common, specific, validated, scores)
 
 
 def _fit_auto(
     settings: Settings,
-    train: Dataset,
-    valid: Dataset | None,
-    final: Dataset,
+    folds: Folds | None,
+    data: Dataset,
+    refit: bool | None,
     callbacks: tuple[Any, ...],
 ) -> _Fitted:
-    """Choose how much to share on `train` and `valid`, and train that on `final`."""
-    assert valid is not None
+    """Choose how much to share on validation rows, and train that on all rows."""
+    assert folds is not None
     if isinstance(settings.objectives.names, dict) or settings.objectives.function is not None:
         raise ParameterError(
             "strategy='auto' compares losses of all tasks: give it one objective by name."
@@ -423,17 +439,16 @@ def _fit_auto(
             "is not known to be a mean over rows: leave it out, or pass one such as "
             f"{settings.backend.default_metric(settings.params).name!r}."
         )
-    judges = valid
-    if valid.weight is not None:
-        if not valid.weight.any():
-            raise DataError(
-                "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
-                "eval_set, or hold out more rows by validation_fraction."
-            )
-        judges = valid.take(np.flatnonzero(valid.weight))
+    judges = folds.with_weight()
+    if judges is None:
+        raise DataError(
+            "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
+            "eval_set, or hold out more rows by validation_fraction."
+        )
     settings = replace(settings, common_early_stopping_rounds=settings.early_stopping_rounds)
+    final = folds.pairs[0][0] if refit is False else data
     with openmp_threads(settings.n_threads):
-        plan = plan_sharing(settings, train, judges)
+        plan = plan_sharing(settings, judges)
         common, specific = fit_plan(plan, final, callbacks)
     return _Fitted(
         settings, common, specific, specific, plan.scores, plan.sharing, plan.common_losses
@@ -441,16 +456,26 @@ def _fit_auto(
 
 
 def _hold_out(
-    data: Dataset, fraction: float | Literal["auto"], settings: Settings, is_auto: bool, seed: int
-) -> tuple[Dataset, Dataset | None]:
-    """Return rows to train on and to validate on."""
-    if is_auto and isinstance(fraction, str) and fraction == "auto":
-        fraction = 0.2  # for a single task too
+    data: Dataset,
+    fraction: float | Literal["auto"],
+    settings: Settings,
+    is_auto: bool,
+    refit: bool | None,
+    seed: int,
+) -> Folds | None:
+    """Return rows to train on and to validate on, in turn where auto has few rows."""
     classes = labels_are_classes(settings.objectives.names, data.tasks)
+    if is_auto and isinstance(fraction, str) and fraction == "auto":
+        if data.n_rows < _FEW_ROWS and refit is not False:
+            folds = cross_validation(data, _N_FOLDS, classes, seed)
+            if folds is None:
+                raise _no_validation_rows(1.0 / _N_FOLDS)
+            return folds
+        fraction = 1.0 / _N_FOLDS  # for a single task too
     train, valid = hold_out(data, fraction, classes, seed)
-    if is_auto and valid is None:
+    if valid is None and is_auto:
         raise _no_validation_rows(fraction)
-    return train, valid
+    return None if valid is None else Folds(((train, valid),))
 
 
 def _check_switches(refit: object, baselines: object, eval_set: object) -> None:
@@ -504,10 +529,8 @@ def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
             "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "
             "above 0."
         )
-    assert fraction != "auto"
-    n_rows = int(0.5 / fraction) + 1  # of which a part that rounds to 1 is held out
     return ParameterError(
-        f"strategy='auto' chooses on validation rows, and validation_fraction={fraction:g} holds "
-        f"out one of {n_rows} rows of a task (for a classifier, of a class in it): none has as "
-        "many. Give eval_set, or more rows."
+        "strategy='auto' chooses on validation rows, and one row of each task (for a classifier "
+        "also of each class) must stay to train on: no row is left to hold out. Give eval_set, or "
+        "more rows."
     )

@@ -12,6 +12,7 @@ from mtboost.base.dataset import Dataset, split_task_column
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName, TaskSet, check_digits
 from mtboost.base.threads import openmp_threads
+from mtboost.base.validation import Folds
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.model.common_stage import CommonStage
 from mtboost.model.common_trees import CommonTrees
@@ -218,6 +219,7 @@ def learn_task(
             )
         common = follow_common(settings, trees, train, valid, max(stage.quit_round.values()))
         specific = fit_specific(settings, train, valid, common)
+    folds = None if valid is None else Folds(((train, valid),))
     scores = validation_scores(train, valid, common, specific)
     objectives = settings.objectives
     names = objectives.metric_names
@@ -226,7 +228,7 @@ def learn_task(
         quit_round=common.quit_round[task],
         specific=specific[task].booster,
         columns=Columns.of(train.task_columns(task)),
-        report=task_reports(train, valid, common, specific, scores, objectives.names)[task],
+        report=task_reports(train, folds, common, specific, scores, objectives.names)[task],
         loss=objectives.losses.get(task),
         metric=names if isinstance(names, str) else names[task],
     )

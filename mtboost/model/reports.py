@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
+from mtboost.base.validation import Folds
 from mtboost.model.stages.common import CommonModel
 from mtboost.model.stages.specific import SpecificModel
 from mtboost.trees.losses import is_classification, is_multiclass
@@ -59,24 +60,30 @@ def validation_scores(
 
 def task_reports(
     data: Dataset,
-    valid: Dataset | None,
+    folds: Folds | None,
     common: CommonModel,
     specific: Mapping[TaskName, SpecificModel],
     scores: Mapping[TaskName, dict[str, float]],
     objective: str | Mapping[TaskName, str],
     sharing: Mapping[TaskName, str] | None = None,
 ) -> dict[TaskName, TaskReport]:
-    """Return the reports of all tasks (:meth:`mtboost.MultiTaskModel.report`)."""
+    """Return the reports of all tasks (:meth:`mtboost.MultiTaskModel.report`).
+
+    Of held-out rows they count the others as the task's; if each was held out once, all.
+    """
+    n_valid = np.zeros(data.tasks.n_tasks, np.int64)
+    if folds:
+        n_valid = np.bincount(folds.valid_codes(data.tasks), minlength=data.tasks.n_tasks)
+        data = folds.pairs[0][0] if len(folds.pairs) == 1 else data
     labels = data.labels()
     reports = {}
-    for name in data.tasks:
+    for code, name in enumerate(data.tasks):
         own = objective if isinstance(objective, str) else objective[name]
         is_binary = is_classification(own) and not is_multiclass(own)
         rows = data.tasks.rows(name)
-        n_valid = len(valid.tasks.rows(name)) if valid is not None and name in valid.tasks else 0
         reports[name] = TaskReport(
             n_rows=len(rows),
-            n_valid_rows=n_valid,
+            n_valid_rows=int(n_valid[code]),
             n_positives=int((labels[rows] > 0).sum()) if is_binary else None,
             quit_round=common.quit_round[name],
             specific_rounds=specific[name].n_rounds,

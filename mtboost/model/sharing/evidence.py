@@ -11,23 +11,25 @@ tasks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
-from mtboost.base.dataset import Dataset
-from mtboost.base.tasks import TaskName
-from mtboost.metrics import Metric, evaluate_by_task
-from mtboost.model.stages.common import CommonModel, followed_margins
-from mtboost.model.stages.mean_watch import as_losses, from_loss
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.model.sharing.common_by_fold import CommonByFold, row_losses
+from mtboost.model.sharing.curves import mean_curves, mean_histories
+from mtboost.model.stages.mean_watch import from_loss
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel
 from mtboost.trees.shrinkage import Known, shrunk_means
 
 Sharing = Literal["common", "common + specific", "averaged", "independent"]
+
+#: Models of the tasks trained in each fold.
+ModelsByFold: TypeAlias = Sequence[Mapping[TaskName, SpecificModel]]
 
 #: From more sharing to less.
 _WAYS: tuple[Sharing, ...] = ("common", "common + specific", "averaged", "independent")
@@ -40,47 +42,23 @@ _PRIOR_ROWS = 1000.0
 _OWN_WAY = 2.0
 
 
-def row_weights(valid: Dataset) -> Float64Array:
-    """Weight of each row, 1 on average."""
-    if valid.weight is None or not valid.weight.any():
-        return np.ones(valid.n_rows)
-    return np.asarray(valid.weight / valid.weight.mean(), np.float64)
-
-
-def row_losses(settings: Settings, valid: Dataset, margins: npt.NDArray[Any]) -> Float64Array:
-    """Loss of each row: the metric of the row alone."""
-    predictions = settings.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
-    return losses_of(predictions, valid, settings.metric)
-
-
-def losses_of(
-    predictions: npt.NDArray[np.floating], valid: Dataset, metric: Metric
-) -> Float64Array:
-    """Loss of each row that is predicted so, on the scale of the labels."""
-    alone = np.arange(valid.n_rows)
-    values = evaluate_by_task(metric, valid.labels(), predictions, alone, valid.n_rows)
-    return as_losses(metric, values)
-
-
 class Evidence:
     """Validation losses of the tasks under each way to share."""
 
-    def __init__(
-        self, settings: Settings, train: Dataset, valid: Dataset, common: CommonModel
-    ) -> None:
+    def __init__(self, settings: Settings, tasks: TaskSet, common: CommonByFold) -> None:
         self._settings = settings
-        self._tasks = train.tasks.names
-        self._valid = valid
-        self._codes = np.array([train.tasks.code(name) for name in valid.tasks.names])[
-            valid.tasks.codes
-        ]
+        self._tasks = tasks.names
+        self._folds = folds = common.folds
+        self._codes = folds.valid_codes(tasks)
         n_tasks = len(self._tasks)
-        self._weights = row_weights(valid)
+        self._weights = folds.valid_weights()
         #: Validation rows of each task; weighted rows count by their weight.
         self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
+        #: The same in each fold.
+        self._n_fold_rows = folds.valid_rows_by_task(tasks)
         # Of each way: margins of rows, losses of rows, their means by task, and rounds.
-        margins = followed_margins(settings, common, valid)
-        of_rows = row_losses(settings, valid, margins)
+        margins = common.followed_margins()
+        of_rows = row_losses(settings, folds, margins)
         self._margins: dict[Sharing, npt.NDArray[Any]] = {"common": margins}
         self._of_rows: dict[Sharing, Float64Array] = {"common": of_rows}
         self._means: dict[Sharing, Float64Array] = {"common": self._task_means(of_rows)}
@@ -92,7 +70,7 @@ class Evidence:
         with np.errstate(invalid="ignore"):
             return np.asarray(sums / self._n_rows)  # NaN without rows
 
-    def mean_loss(self, models: Mapping[TaskName, SpecificModel], way: Sharing) -> float:
+    def mean_loss(self, models: ModelsByFold, way: Sharing) -> float:
         """Mean loss of all validation rows at the shared rounds of the models; none: infinite."""
         losses, _, known = self._read(models, way)
         if not known.any():
@@ -100,28 +78,31 @@ class Evidence:
         return float(np.average(losses[known], weights=self._n_rows[known]))
 
     def _read(
-        self, models: Mapping[TaskName, SpecificModel], way: Sharing
+        self, models: ModelsByFold, way: Sharing
     ) -> tuple[Float64Array, npt.NDArray[np.int64], Known]:
         """Loss of each task at the rounds it gets, these rounds, and whether they are known."""
         histories = [
-            models[task].history if task in models else np.empty(0) for task in self._tasks
+            [own[task].history if task in own else np.empty(0) for task in self._tasks]
+            for own in models
         ]
-        curves = _curves(self._settings.metric, histories)
+        curves = mean_curves(self._settings.metric, histories, self._n_fold_rows)
         known = (self._n_rows > 0) & np.isfinite(curves[:, 0])
         rounds = _shared_rounds(curves, self._n_rows, known)
         if way != "independent":  # a task that ended early has no more to add to the common model
-            ends = np.array([max(0, len(history) - 1) for history in histories])
+            ends = np.array([[len(history) - 1 for history in own] for own in histories])
+            ends = np.maximum(ends.max(axis=0), 0)
             rounds = np.where(known, np.minimum(rounds, ends), rounds)
         return curves[np.arange(len(rounds)), rounds], rounds, known
 
-    def add(
-        self, way: Sharing, models: Mapping[TaskName, SpecificModel], start: CommonModel
-    ) -> None:
+    def add(self, way: Sharing, models: ModelsByFold, start: CommonByFold) -> None:
         """Take down what the models of all tasks reach, trained from the margins of `start`."""
         self._means[way], self._rounds[way], _ = self._read(models, way)
         self._margins[way] = self._margins_of(models, start)
-        self._of_rows[way] = row_losses(self._settings, self._valid, self._margins[way])
-        self._histories[way] = {task: model.history for task, model in models.items()}
+        self._of_rows[way] = row_losses(self._settings, self._folds, self._margins[way])
+        histories = [{task: model.history for task, model in own.items()} for own in models]
+        self._histories[way] = mean_histories(
+            self._settings.metric, histories, self._tasks, self._n_fold_rows
+        )
 
     def add_average(self) -> float:
         """Take down the best average of common and independent margins; the common ones' share.
@@ -133,7 +114,7 @@ class Evidence:
         optimism = self._means["independent"] - self._task_means(self._of_rows["independent"])
         known = (self._n_rows > 0) & np.isfinite(optimism)
         of_rows = {
-            share: row_losses(self._settings, self._valid, share * common + (1.0 - share) * alone)
+            share: row_losses(self._settings, self._folds, share * common + (1.0 - share) * alone)
             for share in _SHARES
         }
         means = {
@@ -179,20 +160,20 @@ class Evidence:
         """Whether a task's own model has rounds, if the way has one."""
         return (self._rounds[way] > 0) | (way == "common")
 
-    def _margins_of(
-        self, models: Mapping[TaskName, SpecificModel], start: CommonModel
-    ) -> npt.NDArray[Any]:
+    def _margins_of(self, models: ModelsByFold, start: CommonByFold) -> npt.NDArray[Any]:
         """Margins of the validation rows under the models."""
-        margins = followed_margins(self._settings, start, self._valid)
+        margins = start.followed_margins()
         library = self._settings.backend
-        for task in self._valid.tasks:
-            booster = models[task].booster
-            if booster is None or not models[task].n_rounds:
-                continue
-            rows = self._valid.tasks.rows(task)
-            table = self._valid.task_table(task)
-            own = library.predict_margin(booster, table, margins[rows])
-            margins[rows] = own.reshape(len(rows), -1)
+        first = 0
+        for (_, valid), own in zip(self._folds.pairs, models, strict=True):
+            for task in valid.tasks:
+                booster = own[task].booster
+                if booster is None or not own[task].n_rounds:
+                    continue
+                rows = first + valid.tasks.rows(task)
+                found = library.predict_margin(booster, valid.task_table(task), margins[rows])
+                margins[rows] = found.reshape(len(rows), -1)
+            first += valid.n_rows
         return margins
 
     def ways(self) -> dict[TaskName, Sharing]:
@@ -273,33 +254,6 @@ def _variance_of_means(
     squares = (weights * (values - means[codes]) ** 2).sum()
     n_free = max(1.0, n_rows.sum() - np.count_nonzero(n_rows))
     return np.asarray(squares / n_free / np.maximum(n_rows, 1e-9))
-
-
-def _curves(metric: Metric, histories: list[Float64Array]) -> Float64Array:
-    """Losses by task and round.
-
-    A curve that ended early goes on rising as it has risen since its best round. In a mean of tasks
-    a level line would hide that the model has begun to overfit: which curves end
-    early is decided by the same rows.
-    """
-    length = max(1, *(len(history) for history in histories))
-    curves = np.full((len(histories), length), np.nan)
-    for curve, history in zip(curves, histories, strict=True):
-        if len(history) == 0:
-            continue
-        end = len(history) - 1
-        curve[: end + 1] = as_losses(metric, history)
-        slope = _slope(curve[int(np.argmin(curve[: end + 1])) : end + 1])
-        curve[end + 1 :] = curve[end] + slope * np.arange(1, length - end)
-    return curves
-
-
-def _slope(curve: Float64Array) -> float:
-    """Rise by round, at least 0. Of two halves: the first value alone is low by chance."""
-    half = len(curve) // 2
-    if half == 0:
-        return 0.0
-    return max(0.0, float(curve[half:].mean() - curve[:half].mean()) / (len(curve) / 2))
 
 
 def _shared_rounds(

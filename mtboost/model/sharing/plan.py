@@ -28,15 +28,17 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
-from mtboost.model.sharing.evidence import Evidence, Sharing, row_losses, row_weights
+from mtboost.base.validation import Folds
+from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold, row_losses
+from mtboost.model.sharing.evidence import Evidence, Sharing
 from mtboost.model.sharing.search import (
     Search,
     is_better,
-    parts_of,
+    part_of,
     search,
     sizes_of,
 )
-from mtboost.model.stages.common import CommonModel, fit_common, followed_margins
+from mtboost.model.stages.common import CommonModel, fit_common
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
 
@@ -151,7 +153,7 @@ def _averaged(
     return CommonModel(trees, rounds, {}, common.history), models
 
 
-def plan_sharing(settings: Settings, train: Dataset, valid: Dataset) -> SharingPlan:
+def plan_sharing(settings: Settings, folds: Folds) -> SharingPlan:
     """Choose on validation rows; see the module.
 
     `early_stopping_rounds` counts rounds in large steps; in small ones training goes on as much
@@ -161,23 +163,21 @@ def plan_sharing(settings: Settings, train: Dataset, valid: Dataset) -> SharingP
     own = small
     if "learning_rate" not in settings.given:
         own = _in_steps(settings, _OWN_LEARNING_RATE)
-    part, valid_part = parts_of(train, valid)
-    found = search(replace(large, on_round=None), part, valid_part)
+    part = part_of(folds)
+    found = search(replace(large, on_round=None), part)
     best = found.chosen(small)
-    common = fit_common(best, part, valid_part)
+    common = fit_common_by_fold(best, part)
     best = replace(best, on_round=None)
-    watched = valid_part.of_tasks(_some_tasks(valid_part))
-    evidence = Evidence(best, train, watched, common)
+    watched = common.judged_by(_some_tasks(part))
+    evidence = Evidence(best, folds.tasks, watched)
     choices = _specific_choices(settings, best, common)
     specific_params = _add_best_specific(
         evidence,
         replace(best, early_stopping_rounds=settings.early_stopping_rounds),
-        common,
-        part,
         watched,
         choices,
     )
-    independent, scale = _add_best_independent(evidence, found, own, common, part, watched)
+    independent, scale = _add_best_independent(evidence, found, own, watched)
     common_share = evidence.add_average()
     sharing = evidence.ways()
     alone = {task: math.ceil(scale * n) for task, n in evidence.rounds("independent").items()}
@@ -187,24 +187,22 @@ def plan_sharing(settings: Settings, train: Dataset, valid: Dataset) -> SharingP
         specific_params=specific_params,
         independent=independent,
         common_share=common_share,
-        pool=list(train.tasks),
-        common_rounds=max(common.quit_round.values()),
+        pool=list(folds.tasks),
+        common_rounds=common.n_rounds,
         sharing=sharing,
         own_rounds={
             task: {"common": 0, "common + specific": continued[task]}.get(way, alone[task])
             for task, way in sharing.items()
         },
-        scores=evidence.scores() | _common_scores(best, common, valid_part, watched),
-        common_history=common.history,
+        scores=evidence.scores() | _common_scores(common, watched),
+        common_history=common.history(),
         own_history={},
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
     )
     leavers = {task: alone[task] for task in evidence.better_alone()}
-    plan = _without(leavers, plan, common, part, valid_part)
-    if part is not train:
-        plan = _with_common(
-            plan, fit_common(plan.settings, train.of_tasks(plan.pool), valid.of_tasks(plan.pool))
-        )
+    plan = _without(leavers, plan, common)
+    if part is not folds:
+        plan = _with_common(plan, fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool)))
     for task, way in plan.sharing.items():
         if way in plan.scores[task]:
             plan.scores[task]["final"] = plan.scores[task][way]
@@ -222,10 +220,9 @@ def _own_history(
     return {task: histories[way][task] for task, way in sharing.items() if way in histories}
 
 
-def _with_common(plan: SharingPlan, common: CommonModel) -> SharingPlan:
+def _with_common(plan: SharingPlan, common: CommonByFold) -> SharingPlan:
     """The plan with the rounds and validation curves of a common model."""
-    rounds = max(common.quit_round.values())
-    return replace(plan, common_rounds=rounds, common_history=common.history)
+    return replace(plan, common_rounds=common.n_rounds, common_history=common.history())
 
 
 def _in_steps(settings: Settings, least: float) -> Settings:
@@ -244,48 +241,43 @@ def _in_steps(settings: Settings, least: float) -> Settings:
     )
 
 
-def _some_tasks(data: Dataset) -> list[TaskName]:
+def _some_tasks(folds: Folds) -> list[TaskName]:
     """All tasks, or some of all sizes, by which ways to share are compared for all."""
-    if data.tasks.n_tasks <= _MOST_TASKS:
-        return list(data.tasks)
-    places = np.linspace(0, data.tasks.n_tasks - 1, _MOST_TASKS).astype(np.int64)
-    codes = np.argsort(data.tasks.counts, kind="stable")[places]
-    return [data.tasks.names[code] for code in codes.tolist()]
+    tasks = folds.tasks
+    counts = np.bincount(folds.valid_codes(tasks), minlength=tasks.n_tasks)
+    by_size = np.argsort(counts, kind="stable")[np.count_nonzero(counts == 0) :]
+    if len(by_size) > _MOST_TASKS:
+        by_size = by_size[np.linspace(0, len(by_size) - 1, _MOST_TASKS).astype(np.int64)]
+    return [tasks.names[code] for code in by_size.tolist()]
 
 
-def _common_scores(
-    settings: Settings, common: CommonModel, valid: Dataset, watched: Dataset
-) -> dict[TaskName, dict[str, float]]:
+def _common_scores(common: CommonByFold, watched: CommonByFold) -> dict[TaskName, dict[str, float]]:
     """Validation metric of the tasks by which nothing else was compared."""
-    if watched is valid:
+    if watched.folds.n_valid_rows == common.folds.n_valid_rows:
         return {}
-    values = settings.evaluate(valid, followed_margins(settings, common, valid)).tolist()
-    found = zip(valid.tasks.names, values, strict=True)
-    return {task: {"common": value} for task, value in found if task not in watched.tasks}
+    compared = {task for _, valid in watched.folds.pairs for task in valid.tasks}
+    return {
+        task: {"common": float(values[min(common.n_rounds, len(values) - 1)])}
+        for task, values in common.history().items()
+        if task not in compared
+    }
 
 
 def _without(
-    leavers: Mapping[TaskName, int],
-    plan: SharingPlan,
-    common: CommonModel,
-    train: Dataset,
-    valid: Dataset,
+    leavers: Mapping[TaskName, int], plan: SharingPlan, common: CommonByFold
 ) -> SharingPlan:
     """A few tasks leave the pool, to models with the given rounds, if the others are better off."""
     stay = [task for task in plan.pool if task not in leavers]
-    if (
-        not leavers
-        or 2 * len(stay) <= len(plan.pool)
-        or not any(task in valid.tasks for task in stay)
-    ):
+    if not leavers or 2 * len(stay) <= len(plan.pool):
         return plan
-    own, own_valid = train.of_tasks(stay), valid.of_tasks(stay)
-    rest = fit_common(plan.settings, own, own_valid)
+    others = common.judged_by(stay)
+    if not others.models:
+        return plan
+    rest = fit_common_by_fold(plan.settings, common.folds.of_tasks(stay))
     before, after = (
-        row_losses(plan.settings, own_valid, followed_margins(plan.settings, each, own_valid))
-        for each in (common, rest)
+        row_losses(plan.settings, each.folds, each.followed_margins()) for each in (others, rest)
     )
-    if not is_better(after, before, row_weights(own_valid)):
+    if not is_better(after, before, others.folds.valid_weights()):
         return plan
     ways: dict[TaskName, Sharing] = dict.fromkeys(leavers, "independent")
     return replace(
@@ -297,7 +289,7 @@ def _without(
 
 
 def _specific_choices(
-    settings: Settings, best: Settings, common: CommonModel
+    settings: Settings, best: Settings, common: CommonByFold
 ) -> list[Mapping[str, Any]]:
     """Parameters of specific models: those that the user has fixed, or of two kinds."""
     if settings.specific_params:
@@ -305,7 +297,7 @@ def _specific_choices(
     rate = max(best.params["learning_rate"], _OWN_LEARNING_RATE)
     choices = [{"learning_rate": rate}]
     if len(sizes_of(settings)) > 1:
-        penalty = _STUMP_PENALTY * common.trees.pooled.mean_hessian
+        penalty = _STUMP_PENALTY * common.models[0].trees.pooled.mean_hessian
         choices.append(settings.backend.stumps({}, penalty, _STUMP_LEARNING_RATE))
     return [
         {name: value for name, value in choice.items() if name not in settings.given}
@@ -316,46 +308,39 @@ def _specific_choices(
 def _add_best_specific(
     evidence: Evidence,
     settings: Settings,
-    common: CommonModel,
-    train: Dataset,
-    watched: Dataset,
+    common: CommonByFold,
     choices: list[Mapping[str, Any]],
 ) -> Mapping[str, Any]:
     """The parameters that specific models are best with."""
-    models = [
-        fit_specific(replace(settings, specific_params=params), train, watched, common)
-        for params in choices
-    ]
+    models = [common.fit_specific(replace(settings, specific_params=params)) for params in choices]
     best = int(np.argmin([evidence.mean_loss(each, "common + specific") for each in models]))
     evidence.add("common + specific", models[best], common)
     return choices[best]
 
 
 def _add_best_independent(
-    evidence: Evidence,
-    found: Search,
-    small: Settings,
-    common: CommonModel,
-    train: Dataset,
-    watched: Dataset,
+    evidence: Evidence, found: Search, small: Settings, common: CommonByFold
 ) -> tuple[Settings, float]:
     """Settings of independent models, and their rounds as a multiple of those that were found.
 
     The size of their trees is small, as few rows want, or what the user wants. A second size, and
     small steps, are tried only if they come near the common model in large ones.
     """
-    nobody = CommonModel(common.trees, dict.fromkeys(train.tasks, 0), {}, {})
-    of_common = found.of_rows[found.valid.tasks.rows_of(watched.tasks)]
+    nobody = common.unused()
+    tasks = common.folds.tasks
+    is_watched = np.zeros(tasks.n_tasks, bool)
+    is_watched[common.folds.valid_codes(tasks)] = True
+    of_common = found.of_rows[is_watched[found.folds.valid_codes(tasks)]]
 
-    def trained(steps: Settings, size: str) -> dict[TaskName, SpecificModel]:
+    def trained(steps: Settings, size: str) -> list[dict[TaskName, SpecificModel]]:
         settings = found.best.sized(steps, size)
         n_rounds = settings.rounds if settings.specific_rounds else 0
         settings = replace(settings, specific_rounds=n_rounds)
-        return fit_specific(settings, train, watched, nobody, alone=tuple(train.tasks))
+        return nobody.fit_specific(settings, alone=tasks.names)
 
     def are_near() -> bool:
         losses = evidence.losses_of_rows("independent")
-        return not is_better(of_common, losses, row_weights(watched), _MUCH_WORSE)
+        return not is_better(of_common, losses, common.folds.valid_weights(), _MUCH_WORSE)
 
     scale = found.settings.params["learning_rate"] / small.params["learning_rate"]
     best, *others = list(sizes_of(found.settings))[:2]

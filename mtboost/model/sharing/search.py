@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
+from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
-from mtboost.model.sharing.evidence import losses_of, row_weights
-from mtboost.model.stages.common import fit_common
+from mtboost.model.sharing.common_by_fold import fit_common_by_fold
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.pooled_leaves import Pooling, PoolingOption, RelativePooling
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
@@ -97,17 +97,17 @@ class Setting:
 class Search:
     """The common model with the least mean loss over all validation rows, so far."""
 
-    def __init__(self, settings: Settings, train: Dataset, valid: Dataset) -> None:
+    def __init__(self, settings: Settings, folds: Folds) -> None:
         self.settings = settings
         self._limited = replace(settings, rounds=min(settings.rounds, _MOST_ROUNDS))
-        self._train = train
-        self.valid = valid
+        self.folds = folds
+        self._weights = folds.valid_weights()
         self.losses: dict[Setting, float] = {}
         self.best: Setting
         self.of_rows: _Losses
         self._pooling: Pooling
-        #: Least mean loss of any model.
-        self._least = np.inf
+        #: Least mean loss of any model, in each fold.
+        self._least = [np.inf] * len(folds.pairs)
 
     def try_settings(self, *settings: Setting) -> None:
         """Train by each setting that has not been tried.
@@ -121,18 +121,15 @@ class Search:
             factor = setting.pooling
             relative = RelativePooling(factor) if isinstance(factor, float) else None
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
-            common = fit_common(own, self._train, self.valid, to_beat=self._least)
-            together = common.together
-            assert together is not None
-            of_rows = losses_of(together.best_predictions, self.valid, own.metric)
-            self._least = min(self._least, together.best)
-            weights = row_weights(self.valid)
+            common = fit_common_by_fold(own, self.folds, to_beat=self._least)
+            of_rows = common.losses_of_rows()
+            self._least = list(map(min, self._least, common.least_losses()))
             if not self.losses or is_better(
-                of_rows, self.of_rows, weights, float(self.best.is_pooled > setting.is_pooled)
+                of_rows, self.of_rows, self._weights, float(self.best.is_pooled > setting.is_pooled)
             ):
                 self.best, self.of_rows = setting, of_rows
-                self._pooling = common.trees.pooled.pooling
-            self.losses[setting] = float(np.average(of_rows, weights=weights))
+                self._pooling = common.models[0].trees.pooled.pooling
+            self.losses[setting] = float(np.average(of_rows, weights=self._weights))
 
     def chosen(self, settings: Settings) -> Settings:
         """These settings with the best setting; κ as it was found."""
@@ -147,9 +144,10 @@ def is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: floa
     return bool(mean > n_errors * error)
 
 
-def search(settings: Settings, train: Dataset, valid: Dataset) -> Search:
+def search(settings: Settings, folds: Folds) -> Search:
     """Search one setting after the other; the size of trees again when the others are found."""
-    search = Search(settings, train, valid)
+    search = Search(settings, folds)
+    train = folds.pairs[0][0]
     sizes, options = sizes_of(settings), settings.options
     strengths = _strengths_of(settings, len(sizes) > 1)
     first = [
@@ -216,12 +214,18 @@ def sizes_of(settings: Settings) -> dict[str, Settings]:
     } or {"given size": settings}
 
 
-def parts_of(train: Dataset, valid: Dataset) -> tuple[Dataset, Dataset]:
+def part_of(folds: Folds) -> Folds:
     """Rows enough to train and to validate on, all if there are no more.
 
     Of small tasks whole ones of all sizes, for how much they should share depends on their sizes;
     of large tasks the same part of each.
     """
+    if all(part.n_rows <= _MOST_ROWS for pair in folds.pairs for part in pair):
+        return folds
+    return Folds(tuple(_part_of_pair(*pair) for pair in folds.pairs))
+
+
+def _part_of_pair(train: Dataset, valid: Dataset) -> tuple[Dataset, Dataset]:
     every = -(-train.n_rows // _MOST_ROWS)
     are_small = train.n_rows <= _SMALL_TASK * train.tasks.n_tasks
     if every == 1 or not are_small or 2 * valid.tasks.n_tasks < train.tasks.n_tasks:

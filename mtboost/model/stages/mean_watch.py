@@ -27,6 +27,8 @@ class MeanWatch:
         Rounds after which it was reached.
     best_predictions : ndarray
         Of the validation rows after these rounds, on the scale of the labels.
+    curve : list of float
+        The mean loss after 1, 2, ... rounds.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class MeanWatch:
         self._early_stopping_rounds = early_stopping_rounds
         self._to_beat = to_beat
         self._bests: list[float] = []
+        self.curve: list[float] = []
         self.best = np.inf
         self.best_round = 0
         self.best_predictions: npt.NDArray[np.floating] = np.empty(0)
@@ -64,6 +67,7 @@ class MeanWatch:
             self.best, self.best_round = mean, n_rounds
             self.best_predictions = self._quitting.last_predictions.copy()
         self._bests.append(self.best)
+        self.curve.append(mean)
         if n_rounds >= 2 * self._early_stopping_rounds:
             lately = self._bests[n_rounds // 2 - 1] - self.best
             if self.best - _MOST_GAIN * lately > self._to_beat:

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common model of each fold, all with the same number of rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.arrays import Float64Array
+from mtboost.base.tasks import TaskName
+from mtboost.base.validation import Folds
+from mtboost.metrics import evaluate_by_task
+from mtboost.model.sharing.curves import extended_curves, mean_histories
+from mtboost.model.stages.common import CommonModel, fit_common, followed_margins
+from mtboost.model.stages.mean_watch import MeanWatch, as_losses
+from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.specific import SpecificModel, fit_specific
+
+
+@dataclass(frozen=True, slots=True)
+class CommonByFold:
+    """Common models with one setting, one for each fold.
+
+    Attributes
+    ----------
+    settings : Settings
+    folds : Folds
+    models : list of CommonModel
+        Each follows the best number of rounds of all folds, as far as it has that many.
+    n_rounds : int
+        The number of rounds with the least mean loss over the validation rows of all folds.
+    """
+
+    settings: Settings
+    folds: Folds
+    models: list[CommonModel]
+    n_rounds: int
+
+    def losses_of_rows(self) -> Float64Array:
+        """Loss of each validation row, fold after fold."""
+        predictions = []
+        for model, (_, valid) in zip(self.models, self.folds.pairs, strict=True):
+            watch = _watch_of(model)
+            if max(model.quit_round.values()) == watch.best_round:
+                predictions.append(watch.best_predictions)
+            else:
+                margins = followed_margins(self.settings, model, valid)
+                predictions.append(_on_label_scale(self.settings, margins))
+        return _losses_of(self.settings, self.folds, np.concatenate(predictions))
+
+    def least_losses(self) -> list[float]:
+        """Least mean loss after any round, in each fold."""
+        return [_watch_of(model).best for model in self.models]
+
+    def judged_by(self, tasks: Collection[TaskName]) -> CommonByFold:
+        """Return the same models with the validation rows of some tasks."""
+        kept = [
+            model
+            for model, (_, valid) in zip(self.models, self.folds.pairs, strict=True)
+            if not set(valid.tasks).isdisjoint(tasks)
+        ]
+        return replace(self, folds=self.folds.judged_by(tasks), models=kept)
+
+    def unused(self) -> CommonByFold:
+        """Return models of which no task uses a round."""
+        models = [
+            CommonModel(model.trees, dict.fromkeys(model.quit_round, 0), {}, {})
+            for model in self.models
+        ]
+        return replace(self, models=models, n_rounds=0)
+
+    def fit_specific(
+        self, settings: Settings, alone: Collection[TaskName] = ()
+    ) -> list[dict[TaskName, SpecificModel]]:
+        """Continue the models for each task in each fold; see :func:`fit_specific`."""
+        return [
+            fit_specific(settings, train, valid, model, alone=alone)
+            for model, (train, valid) in zip(self.models, self.folds.pairs, strict=True)
+        ]
+
+    def followed_margins(self) -> npt.NDArray[Any]:
+        """Return the margins of the validation rows, fold after fold."""
+        return np.concatenate(
+            [
+                followed_margins(self.settings, model, valid)
+                for model, (_, valid) in zip(self.models, self.folds.pairs, strict=True)
+            ]
+        )
+
+    def history(self) -> dict[TaskName, Float64Array]:
+        """Return the validation metric of each task after 0, 1, ... rounds."""
+        return mean_histories(
+            self.settings.metric,
+            [model.history for model in self.models],
+            self.folds.tasks.names,
+            self.folds.valid_rows_by_task(self.folds.tasks),
+        )
+
+
+def fit_common_by_fold(
+    settings: Settings,
+    folds: Folds,
+    to_beat: Sequence[float] | None = None,
+) -> CommonByFold:
+    """Grow the common model of each fold; all folds together say how many rounds are best.
+
+    Parameters
+    ----------
+    settings : Settings
+        Its ``on_round`` is called for the first fold.
+    folds : Folds
+    to_beat : sequence of float, optional
+        Mean loss of each fold that a model must come near, or its training ends.
+    """
+    bars = [np.inf] * len(folds.pairs) if to_beat is None else to_beat
+    first, others = settings, replace(settings, on_round=None)
+    models = [
+        fit_common(others if place else first, train, valid, to_beat=bar)
+        for place, ((train, valid), bar) in enumerate(zip(folds.pairs, bars, strict=True))
+    ]
+    best = _best_round(settings, models, folds)
+    followed = [
+        replace(model, quit_round=dict.fromkeys(model.quit_round, min(best, model.trees.n_rounds)))
+        for model in models
+    ]
+    return CommonByFold(settings, folds, followed, best)
+
+
+def row_losses(settings: Settings, folds: Folds, margins: npt.NDArray[Any]) -> Float64Array:
+    """Loss of each validation row: the metric of the row alone."""
+    return _losses_of(settings, folds, _on_label_scale(settings, margins))
+
+
+def _best_round(settings: Settings, models: list[CommonModel], folds: Folds) -> int:
+    """Return the round with the least mean loss of all folds."""
+    watches = [_watch_of(model) for model in models]
+    if len(watches) == 1:
+        return max(1, watches[0].best_round)
+    curves = [np.array(watch.curve) for watch in watches]
+    length = max(map(len, curves))
+    weights = [
+        float(valid.n_rows if valid.weight is None else valid.weight.sum())
+        for _, valid in folds.pairs
+    ]
+    mean = np.average(extended_curves(curves, length), axis=0, weights=weights)
+    return 1 + int(np.argmin(mean))
+
+
+def _watch_of(model: CommonModel) -> MeanWatch:
+    assert model.together is not None
+    return model.together
+
+
+def _on_label_scale(settings: Settings, margins: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
+    return settings.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
+
+
+def _losses_of(
+    settings: Settings, folds: Folds, predictions: npt.NDArray[np.floating]
+) -> Float64Array:
+    """Loss of each validation row that is predicted so, on the scale of the labels."""
+    labels = np.concatenate([valid.labels() for _, valid in folds.pairs])
+    alone = np.arange(len(labels))
+    metric = settings.metric
+    values = evaluate_by_task(metric, labels, predictions, alone, len(labels))
+    return as_losses(metric, values)
