@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complete docstrings of classes that share most of their parameters."""
+"""Complete docstrings of classes and functions that share most of their parameters."""
 
 from __future__ import annotations
 
@@ -7,48 +7,59 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
-Class = TypeVar("Class", bound=type)
+Documented = TypeVar("Documented", bound=Callable[..., Any])
 _TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 
 
-def shares_docstring_of(source: type, *, without: Collection[str] = ()) -> Callable[[Class], Class]:
-    """Decorator: add the parameters and attributes that another class documents.
+def shares_docstring_of(
+    source: Callable[..., Any],
+    *,
+    without: Collection[str] = (),
+    sections: Collection[str] = (),
+) -> Callable[[Documented], Documented]:
+    """Decorator: add the parameters and attributes that another class or function documents.
 
-    The docstring of the decorated class lists only what differs. Parameters come in the order of
-    its signature; those of its attributes that the other class documents come after its own.
+    The docstring of the decorated one lists only what differs. Parameters come in the order of its
+    signature; attributes that the other class documents come after its own.
 
     Parameters
     ----------
-    source : type
-        Class with a complete docstring.
+    source : type or callable
+        Class or function that documents the parameters.
     without : collection of str
         Attributes of `source` that the decorated class does not have.
+    sections : collection of str
+        Titles of further sections of `source`, which come last.
     """
 
-    def complete(cls: Class) -> Class:
-        if cls.__doc__ is None or source.__doc__ is None:  # python -OO
-            return cls
-        sections, shared = _sections(cls.__doc__), _sections(source.__doc__)
-        parameters = _entries(shared["Parameters"]) | _entries(sections.get("Parameters", ""))
-        own = _entries(sections.get("Attributes", ""))
+    def complete(documented: Documented) -> Documented:
+        if documented.__doc__ is None or source.__doc__ is None:  # python -OO
+            return documented
+        own, shared = _sections(documented.__doc__), _sections(source.__doc__)
+        parameters = _entries(shared["Parameters"]) | _entries(own.get("Parameters", ""))
+        attributes = _entries(own.get("Attributes", ""))
         others = {
             name: entry
-            for name, entry in _entries(shared["Attributes"]).items()
-            if name not in own and name not in without
+            for name, entry in _entries(shared.get("Attributes", "")).items()
+            if name not in attributes and name not in without
         }
-        signature = inspect.signature(cls).parameters
-        sections["Parameters"] = _joined(parameters[name] for name in signature)
-        sections["Attributes"] = _joined([*own.values(), *others.values()])
-        order = ["", "Parameters", "Attributes"]
-        titles = [*order, *(title for title in sections if title not in order)]
-        cls.__doc__ = "\n\n".join(
-            f"{title}\n{'-' * len(title)}\n{sections[title]}" if title else sections[title]
-            for title in titles
+        signature = inspect.signature(documented).parameters
+        found = {
+            "": own.pop(""),
+            "Parameters": _joined(parameters[name] for name in signature),
+            "Attributes": _joined([*attributes.values(), *others.values()]),
+        }
+        found |= {title: text for title, text in own.items() if title not in found}
+        found |= {title: shared[title] for title in sections}
+        documented.__doc__ = "\n\n".join(
+            f"{title}\n{'-' * len(title)}\n{text}" if title else text
+            for title, text in found.items()
+            if text
         )
-        return cls
+        return documented
 
     return complete
 
@@ -70,7 +81,9 @@ def _entries(section: str) -> dict[str, str]:
     starts = [*(match.start() for match in _ENTRY.finditer(section)), len(section)]
     entries = [section[start:end].strip() for start, end in pairwise(starts) if start < end]
     return {
-        name.strip(): entry for entry in entries for name in entry.partition(" : ")[0].split(",")
+        name.strip().lstrip("*"): entry
+        for entry in entries
+        for name in entry.partition(" : ")[0].split(",")
     }
 
 

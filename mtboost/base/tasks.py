@@ -201,6 +201,13 @@ class TaskSet:
         return f"Known: {listed(self.names, 'task')}.{did_you_mean(task, self.names)}"
 
 
+def as_tasks(task: Any, n_rows: int | None = None) -> TaskSet:
+    """Return the tasks of rows that are given as such, or as one label a row."""
+    if isinstance(task, TaskSet):
+        return task
+    return TaskSet.from_labels(task, len(task) if n_rows is None else n_rows)
+
+
 def check_digits(names: Iterable[object]) -> None:
     """Raise DataError for an integer so long that Python writes it in no message and no file."""
     if any(isinstance(name, int) and abs(name) >= _TOO_LARGE for name in names):

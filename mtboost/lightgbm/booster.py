@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -38,12 +37,11 @@ from mtboost.lightgbm.library import (
     version,
 )
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
-from mtboost.trees.growth import TaskGrowth, naming_the_round
-from mtboost.trees.losses import check_labels, is_multiclass, leaf_refit, make_lightgbm_loss
+from mtboost.trees.growth import Objective, TaskGrowth, naming_the_round
+from mtboost.trees.losses import check_labels, is_multiclass, make_lightgbm_loss
 from mtboost.trees.pooled_leaves import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 
-Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
 _Grown = tuple[_core.Tree, dict[str, npt.NDArray[Any]], npt.NDArray[np.int32]]
 _NEXT_TO_ZERO = float(np.float32(1e-35))  # LightGBM stores 0 for values up to this size
 _ONLY_FINISHED = (
@@ -54,18 +52,12 @@ _EPSILON = float(np.float32(1e-15))  # a start score up to this size is none
 
 
 class LightgbmGrowth(TaskGrowth):
-    """Trees grown so far, and the margins they give to every data set in use.
+    """Growth beside a stock booster, which keeps parameters, metrics and data.
 
-    Parameters
-    ----------
-    stock : Booster
-        Holds parameters, metrics and data; the trees of a continued model are taken over.
-    tasks : TaskSet or None
-        Task of each training row; None is one task.
-    options : TreeOptions
-    task_column : int or str, optional
-        Column of the training data that holds the tasks.
+    The trees of a continued model are taken over.
     """
+
+    settings: Settings
 
     def __init__(
         self,
@@ -77,7 +69,7 @@ class LightgbmGrowth(TaskGrowth):
     ) -> None:
         super().__init__(tasks, options, task_column)
         self.stock = stock
-        self.settings: Settings = read_settings(stock)
+        self.settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
         self._check_levels(self.settings.grow.max_depth, ", and num_leaves to 2**max_depth")
         self._n_outputs = self.settings.n_outputs
@@ -86,13 +78,8 @@ class LightgbmGrowth(TaskGrowth):
         # A tree with its values, or what a tree of one leaf adds to the margins.
         self._trees: list[tuple[_core.Tree, Float64Array, TaskValues] | float] = []
         self._start_scores = np.zeros(self._n_outputs)
-        self._loss: _core.LightgbmLoss | None = None
-        self._objective: Objective | None = None
         self._iteration = 0
         self._matrices: weakref.WeakKeyDictionary[lightgbm.Dataset, _core.BinnedMatrix] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._margins: weakref.WeakKeyDictionary[lightgbm.Dataset, tuple[int, Float64Array]] = (
             weakref.WeakKeyDictionary()
         )
         data = stock.train_set
@@ -130,11 +117,6 @@ class LightgbmGrowth(TaskGrowth):
     def know_tasks(self, data: lightgbm.Dataset, tasks: TaskSet) -> None:
         super().know_tasks(data, tasks)
         self._margins.pop(data, None)  # TaskQuitting tells after the first round
-
-    @property
-    def objective(self) -> object:
-        """Name of the objective, or the user's function."""
-        return self._objective or self.settings.objective
 
     def read_settings(self) -> None:
         """Take over parameters that have changed; the streams of columns move on, as LightGBM's."""
@@ -180,33 +162,14 @@ class LightgbmGrowth(TaskGrowth):
             else:
                 grown_tree, arrays, leaves = of_output
                 with naming_the_round(self.n_rounds):
+                    weights = self._weights_of_active_tasks()
                     arrays["value"], values = self._leaf_values(
-                        arrays["value"],
-                        leaves,
-                        gradients[:, output],
-                        self.settings.grow.learning_rate,
-                        leaf_refit(
-                            self._loss if objective is None else None,
-                            margins,
-                            self._labels,
-                            self._weights_of_active_tasks(),
-                            output=output,
-                            learning_rate=self.settings.grow.learning_rate,
-                            n_threads=self.settings.n_threads,
-                        ),
+                        arrays["value"], leaves, gradients, margins, weights, output
                     )
                 tree = self._in_lightgbms_order(arrays, start[output])
                 self._trees.append((grown_tree, arrays["value"], values))
                 self.pooled.values.append(_in_leaf_order(arrays, values, start[output]))
-                self._add_tree(
-                    arrays["value"],
-                    values,
-                    leaves,
-                    data,
-                    updated,
-                    output=output,
-                    n_threads=self.settings.n_threads,
-                )
+                self._add_tree(arrays["value"], values, leaves, data, updated, output=output)
             self._texts.append(assemble.tree_text(tree))
         self._margins[data] = (len(self._trees), updated)
         self._iteration += any(has_split)
@@ -248,16 +211,7 @@ class LightgbmGrowth(TaskGrowth):
     ) -> Float32Array:
         """Gradient pairs of shape (n_rows, n_outputs, 2)."""
         if objective is None:
-            assert self._loss is not None
-            with naming_the_round(self.n_rounds):
-                self._pairs = self._loss.gradients(
-                    margins,
-                    self._labels,
-                    self._weights_of_active_tasks(),
-                    n_threads=self.settings.n_threads,
-                    out=self._pairs,
-                )
-            return self._pairs
+            return self._gradients_of_loss(margins, self.n_rounds)
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
         gradient, hessian = map(np.asarray, objective(prediction.copy(), data))
         if gradient.shape == hessian.shape == (margins.size,):  # one class after the other
@@ -267,11 +221,7 @@ class LightgbmGrowth(TaskGrowth):
     # ---- margins and metrics ----------------------------------------------------------------
 
     def margins(self, data: lightgbm.Dataset) -> Float64Array:
-        """Raw scores of all rows, shape (n_rows, n_outputs): float64 sums in tree order."""
-        if data in self._margins:
-            n_done, margins = self._margins[data]
-        else:
-            n_done, margins = 0, self.start_margins(data)
+        n_done, margins = self._margins.get(data) or (0, self.start_margins(data))
         if n_done < len(self._trees):
             margins = margins.copy()
             matrix = self._matrix(data)
@@ -281,20 +231,12 @@ class LightgbmGrowth(TaskGrowth):
                     margins[:, output] += tree
                     continue
                 grown_tree, pooled, values = tree
-                self._add_tree(
-                    pooled,
-                    values,
-                    grown_tree.leaves(matrix, n_threads=self.settings.n_threads),
-                    data,
-                    margins,
-                    output=output,
-                    n_threads=self.settings.n_threads,
-                )
+                leaves = grown_tree.leaves(matrix, n_threads=self.settings.n_threads)
+                self._add_tree(pooled, values, leaves, data, margins, output=output)
         self._margins[data] = (len(self._trees), margins)
         return margins
 
     def start_margins(self, data: lightgbm.Dataset) -> Float64Array:
-        """Raw scores before the first tree of this training, shape (n_rows, n_outputs)."""
         own = data.get_field("init_score")
         margins = np.zeros((data.num_data(), self._n_outputs))
         if own is not None:

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import lightgbm
 import numpy as np
 
 from mtboost.base.arrays import Float64Array
-from mtboost.base.checks import check_type, did_you_mean, listed
-from mtboost.base.renamed import renamed
-from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.checks import did_you_mean, listed
+from mtboost.base.docstrings import shares_docstring_of
+from mtboost.base.tasks import as_tasks
 from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.lightgbm.library import (
     check_one_machine,
@@ -22,9 +22,10 @@ from mtboost.lightgbm.library import (
     scores_in_training,
 )
 from mtboost.lightgbm.objective import TaskObjective
-from mtboost.metrics import Metric, default_metric
+from mtboost.metrics import default_metric
+from mtboost.trees.growth import growth_of
 from mtboost.trees.losses import inverse_link, main_name
-from mtboost.trees.task_quitting import TaskWatch
+from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
 
 # After LightGBM's log_evaluation and record_evaluation. Before its early_stopping, at 30, which
 # ends the round for all callbacks after it, the last round always.
@@ -37,19 +38,18 @@ AFTER_QUITTING = _ORDER + 1
 _OPTIONS = {"reg_sqrt": "0", "sigmoid": 1.0, "tweedie_variance_power": 1.5}
 
 
-class GrowsTrees(Protocol):
-    """Attribute ``growth`` of a booster that grows our trees."""
+class _AfterRound:
+    """Callback of ``lightgbm.train`` that is called after each round."""
 
-    @property
-    def tasks(self) -> TaskSet | None: ...
-    @property
-    def objective(self) -> object: ...
-    def know_tasks(self, data: lightgbm.Dataset, tasks: TaskSet) -> None: ...
-    def quit(self, task: int) -> None: ...
-    def margins(self, data: lightgbm.Dataset) -> Float64Array: ...
+    def __init__(self) -> None:
+        super().__init__()
+        # lightgbm.train looks for these in the instance, and sets what it does not find.
+        self.order = _ORDER
+        self.before_iteration = False
 
 
-class TaskQuitting(TaskWatch):
+@shares_docstring_of(TaskWatch, sections=["References"])
+class TaskQuitting(TaskWatch, _AfterRound):
     """Watch every task's own validation metric and let tasks quit.
 
     A callback for ``lightgbm.train`` and the ``fit`` of LightGBM's estimators. After each round the
@@ -67,28 +67,9 @@ class TaskQuitting(TaskWatch):
     valid : lightgbm.Dataset or str
         Validation rows with labels, and weights if any: a data set of ``valid_sets``, or its name
         there. LightGBM's estimators call theirs "valid_0", "valid_1", ...
-    task : array-like of shape (n_valid_rows,), optional
-        Their tasks; None is a single task.
-    metric : str or Metric, optional
-        See :func:`mtboost.metrics.get_metric`; by default the objective's.
-    early_stopping_rounds : int or None, default=20
-        Rounds without improvement after which a task quits. None only watches: no task quits, and
-        all rounds are used.
-    min_delta : float, default=0.0
-        Smaller improvements do not count.
-    verbose : bool or int, default=False
-        Print the metric of each task, and how many are active, every `verbose`
-        rounds; True is every round.
-    objective : TaskObjective, optional
-        The one that LightGBM trains with, if its trees are LightGBM's own.
-    logger : callable, optional
-        Function that prints a line of text, by default ``print``.
 
     Attributes
     ----------
-    quit_round : dict of task name to int
-        Rounds after which the task's metric was best, or all without early_stopping_rounds: rounds
-        of the common model it should use. Tasks without usable validation rows are missing.
     history : dict of task name to ndarray of float64, shape (n_rounds + 1,)
         The metric before the first round, where margins are 0 or the ``init_score``, and after
         each.
@@ -129,46 +110,20 @@ class TaskQuitting(TaskWatch):
     ... )
     >>> sorted(quitting.quit_round)
     ['a', 'b']
-
-    References
-    ----------
-    zhang2019, section 3.3 (key in docs/papers.md).
     """
 
-    @renamed(patience="early_stopping_rounds")
-    def __init__(
-        self,
-        valid: lightgbm.Dataset | str,
-        task: Any = None,
-        *,
-        metric: str | Metric | None = None,
-        early_stopping_rounds: int | None = 20,
-        min_delta: float = 0.0,
-        verbose: bool | int = False,
-        objective: TaskObjective | None = None,
-        logger: Callable[[str], None] = print,
-    ) -> None:
-        super().__init__(
-            metric=metric,
-            early_stopping_rounds=early_stopping_rounds,
-            min_delta=min_delta,
-            verbose=verbose,
-            logger=logger,
-        )
-        if not isinstance(valid, lightgbm.Dataset | str):
+    _library = "LightGBM"
+    _objective_type = TaskObjective
+
+    def _check_valid(self) -> None:
+        if not isinstance(self._valid, lightgbm.Dataset | str):
             raise DataError(
-                f"valid is a {type(valid).__name__}: give a lightgbm.Dataset of valid_sets, or the "
-                "name that valid_names gives it."
+                f"valid is a {type(self._valid).__name__}: give a lightgbm.Dataset of valid_sets, "
+                "or the name that valid_names gives it."
             )
-        if objective is not None:
-            check_type("objective", objective, TaskObjective, "None or a TaskObjective")
-        self._valid = valid
-        self._valid_task = task
-        self._task_objective = objective
-        # lightgbm.train looks for these in the instance, and sets what it does not find.
-        self.order = _ORDER
-        self.before_iteration = False
-        self._release()
+
+    def _print(self, line: str) -> None:
+        print(line)
 
     def __call__(self, env: lightgbm.callback.CallbackEnv) -> None:
         model = env.model
@@ -181,16 +136,7 @@ class TaskQuitting(TaskWatch):
             self._start(model, env.begin_iteration)
         assert self._tasks is not None
         self._evaluate(model.current_iteration(), self._predictions_of(model))
-        growth = _growth(model)
-        for task in self._leave():
-            if growth is not None:
-                growth.quit(task)
-            elif self._task_objective is not None:
-                self._task_objective.quit(self._tasks.names[task])
-                self._has_quit = True
-        if self._period and (env.iteration + 1) % self._period == 0:
-            self._logger(self._progress(env.iteration + 1))
-        is_over = not self._is_active.any()
+        is_over = self._end_round(growth_of(model), env.iteration + 1)
         if is_over or env.iteration == env.end_iteration - 1:
             self._release()
         if is_over:
@@ -214,36 +160,24 @@ class TaskQuitting(TaskWatch):
                 "rounds change what the trees of earlier rounds add. Use boosting='gbdt'."
             )
         self._data = _data_of(model, self._valid)
-        own = self._valid_task
-        valid_tasks = (
-            own if isinstance(own, TaskSet) else TaskSet.from_labels(own, self._data.num_data())
-        )
-        tasks = valid_tasks
-        objective: object = parameters["objective"]
-        growth = _growth(model)
+        valid_tasks = as_tasks(self._valid_task, self._data.num_data())
+        growth = growth_of(model)
         if growth is not None:
             growth.know_tasks(self._data, valid_tasks)
-            tasks, objective = growth.tasks or valid_tasks, growth.objective
         elif self._task_objective is not None:
-            tasks, objective = self._task_objective.tasks, self._task_objective.objective
-            parameters = {**_OPTIONS, **self._task_objective.options}
-        elif valid_tasks.n_tasks > 1:
-            raise UnsupportedError(
-                "TaskQuitting with several tasks needs TaskSplit beside it in callbacks, or "
-                "objective=TaskObjective(...): stock LightGBM cannot leave out the rows of a task."
-            )
+            parameters |= {**_OPTIONS, **self._task_objective.options}
+        objective = self._begin(growth, valid_tasks, parameters["objective"])
         self._link = partial(_response, objective, parameters)
         if self.metric is None:
             self.metric = default_metric(
                 str(main_name(objective)),
                 tweedie_variance_power=float(parameters["tweedie_variance_power"]),
             )
-        self._watch(tasks, valid_tasks)
         self._evaluate(n_rounds, self._link(_start_margins(model, self._data)))
 
     def _predictions_of(self, model: lightgbm.Booster) -> Float64Array:
         """Predictions for the validation rows, on the scale of their labels."""
-        growth = _growth(model)
+        growth = growth_of(model)
         if growth is not None:
             return self._link(growth.margins(self._data))
         scores = scores_in_training(model, self._data)
@@ -252,18 +186,6 @@ class TaskQuitting(TaskWatch):
     def _evaluate(self, n_rounds: int, predictions: Float64Array) -> None:
         labels, weights = labels_and_weights(self._data)
         self._record(n_rounds, labels, predictions, weights)
-
-    def _release(self) -> None:
-        """Let all tasks take part in the next training: a callback learns too late of its start."""
-        if self._task_objective is not None:
-            self._task_objective.start()
-        self._has_quit = False
-
-
-def _growth(model: lightgbm.Booster) -> GrowsTrees | None:
-    """Return what grows our trees inside the booster; None if LightGBM grows its own."""
-    growth: GrowsTrees | None = getattr(model, "growth", None)
-    return growth
 
 
 def _data_of(model: lightgbm.Booster, valid: lightgbm.Dataset | str) -> lightgbm.Dataset:
@@ -305,19 +227,7 @@ def _response(
     return np.asarray(inverse_link(objective, margins, sigmoid=float(parameters["sigmoid"])))
 
 
-class QuitAt:
-    """Let tasks quit after given rounds, as found in an earlier training."""
-
-    def __init__(self, left_after: Mapping[TaskName, int]) -> None:
-        self._left_after = left_after
-        self.order = _ORDER
-        self.before_iteration = False
-
+class QuitAt(BaseQuitAt, _AfterRound):
     def __call__(self, env: lightgbm.callback.CallbackEnv) -> None:
         assert isinstance(env.model, lightgbm.Booster)
-        growth = _growth(env.model)
-        assert growth is not None
-        assert growth.tasks is not None
-        for task, n_rounds in self._left_after.items():
-            if n_rounds == env.model.current_iteration():
-                growth.quit(growth.tasks.code(task))
+        self._end_round(env.model, env.model.current_iteration())

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import abc
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +17,7 @@ from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
-from mtboost.trees.losses import LeafRefit
+from mtboost.trees.losses import Loss, leaf_refit
 from mtboost.trees.pooled_leaves import (
     PooledTrees,
     TaskValues,
@@ -26,6 +27,8 @@ from mtboost.trees.pooled_leaves import (
 )
 from mtboost.trees.task_column import place_of_task_column
 from mtboost.trees.tree_options import TreeOptions
+
+Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
 
 
 @contextmanager
@@ -48,8 +51,8 @@ def check_groups(groups: Sequence[Sequence[int]], n_features: int) -> None:
                 )
 
 
-class TaskGrowth:
-    """Tasks of the training rows, and which of them still take part.
+class TaskGrowth(abc.ABC):
+    """Trees grown so far, and the margins they give to every matrix in use.
 
     Parameters
     ----------
@@ -61,6 +64,9 @@ class TaskGrowth:
     task_column : int or str, optional
         Position or name of the column of the training matrix that holds the tasks.
     """
+
+    #: Training parameters of the library's own booster, by the library's names.
+    settings: Any
 
     def __init__(
         self, tasks: TaskSet | None, options: TreeOptions, task_column: int | str | None
@@ -74,9 +80,30 @@ class TaskGrowth:
             weakref.WeakKeyDictionary()
         )
         self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
+        self._n_outputs = 1
+        self._labels: Float32Array = np.empty((0, 1), np.float32)
         self._weights: Float32Array | None = None
+        self._loss: Loss | None = None
+        self._objective: Objective | None = None
+        # Number of trees, and the margins after them.
+        self._margins: weakref.WeakKeyDictionary[Any, tuple[int, npt.NDArray[Any]]] = (
+            weakref.WeakKeyDictionary()
+        )
         # Gradients of the last round: new memory each round would take longer than to fill it.
         self._pairs: Float32Array | None = None
+
+    @property
+    def objective(self) -> object:
+        """Name of the objective, or the user's function."""
+        return self._objective or self.settings.objective
+
+    @abc.abstractmethod
+    def margins(self, data: Any) -> npt.NDArray[Any]:
+        """Margins of all rows, shape (n_rows, n_outputs): sums in tree order."""
+
+    @abc.abstractmethod
+    def start_margins(self, data: Any) -> npt.NDArray[Any]:
+        """Margins before the first tree of this training, shape (n_rows, n_outputs)."""
 
     def quit(self, task: int) -> None:
         """Leave the rows of a task out of all later trees."""
@@ -88,6 +115,20 @@ class TaskGrowth:
         """Return the options as arguments of the core's ``TreeGrower`` for a training matrix."""
         place = place_of_task_column(self._task_column, names, is_categorical)
         return self._options.grower_arguments(place)
+
+    def _gradients_of_loss(self, margins: npt.NDArray[Any], iteration: int) -> Float32Array:
+        """Return gradient pairs of the library's own objective, shape (n_rows, n_outputs, 2)."""
+        loss: Any = self._loss  # margins of the libraries differ in type
+        with naming_the_round(iteration):
+            self._pairs = loss.gradients(
+                margins,
+                self._labels,
+                self._weights_of_active_tasks(),
+                n_threads=self.settings.n_threads,
+                out=self._pairs,
+            )
+        assert self._pairs is not None
+        return self._pairs
 
     # ---- partially pooled leaves (docs/pooling.md) ------------------------------------------
 
@@ -101,15 +142,29 @@ class TaskGrowth:
         self,
         newton: npt.NDArray[np.float64],
         leaves: npt.NDArray[np.int32],
-        pairs: Float32Array,
-        learning_rate: float,
-        refit: LeafRefit | None,
+        gradients: Float32Array,
+        margins: npt.NDArray[Any],
+        weights: Float32Array | None,
+        output: int,
     ) -> tuple[npt.NDArray[np.float64], TaskValues]:
-        """Return the values of a tree just grown: of all tasks together, and of single ones."""
+        """Return the values of a tree just grown: of all tasks together, and of single ones.
+
+        `margins` are those before the tree, `weights` those of the rows that took part.
+        """
+        learning_rate = self.settings.grow.learning_rate
+        refit = leaf_refit(
+            self._loss if self._objective is None else None,
+            margins,
+            self._labels,
+            weights,
+            output=output,
+            learning_rate=learning_rate,
+            n_threads=self.settings.n_threads,
+        )
         pooled = newton if refit is None else refit(newton, leaves)
         if self.tasks is None:
             return pooled, TaskValues.none()
-        rows = pooled, leaves, self.tasks.codes, pairs
+        rows = pooled, leaves, self.tasks.codes, gradients[:, output]
         pooling = self.pooled.settled_pooling(*rows, n_tasks=self.tasks.n_tasks)
         if pooling is None:
             return pooled, TaskValues.none()
@@ -130,7 +185,7 @@ class TaskGrowth:
         margins: npt.NDArray[Any],
         *,
         output: int,
-        n_threads: int,
+        n_threads: int | None = None,
     ) -> None:
         """Add the value that each row's leaf has for its task."""
         if len(task_values.leaf):
@@ -140,6 +195,7 @@ class TaskGrowth:
             unknown = np.full(len(leaves), -1, np.int32)
             leaves = pair_numbers(leaves, unknown if codes is None else codes, n_tasks)
             pooled = task_values.table(pooled, n_tasks).ravel()
+        n_threads = n_threads or self.settings.n_threads
         _core.add_leaf_values(pooled, leaves, margins, output=output, n_threads=n_threads)
 
     # ---- tasks that take part ---------------------------------------------------------------
@@ -218,3 +274,9 @@ class TaskGrowth:
                 f"{iteration}, first at row {row}."
             )
         return gradients
+
+
+def growth_of(model: object) -> TaskGrowth | None:
+    """Return what grows our trees inside a booster in training; None if it grows its own."""
+    growth: TaskGrowth | None = getattr(model, "growth", None)
+    return growth

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import check_type
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
-from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.losses import Loss, check_labels, is_multiclass
@@ -50,7 +50,7 @@ class BaseTaskObjective(ABC):
     ) -> None:
         if not callable(objective):
             check_type("objective", objective, str, "a name or a function")
-        self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
+        self.tasks = as_tasks(task)
         self.objective = objective
         self._options: dict[str, Any] = options
         self._n_threads = default_n_threads(n_threads, self.tasks.n_rows)

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_count, check_number, check_verbose
-from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.errors import DataError
+from mtboost.base.checks import check_count, check_number, check_type, check_verbose
+from mtboost.base.renamed import renamed
+from mtboost.base.tasks import TaskName, TaskSet, as_tasks
+from mtboost.errors import DataError, UnsupportedError
 from mtboost.metrics import Metric, evaluate_by_task, get_metric
+from mtboost.trees.growth import TaskGrowth, growth_of
+from mtboost.trees.task_objective import BaseTaskObjective
 
 _N_SHOWN = 8
 
@@ -20,20 +24,58 @@ _N_SHOWN = 8
 OnRound = Callable[[int, Mapping[TaskName, float]], object]
 
 
-class TaskWatch:
+class TaskWatch(abc.ABC):
     """The metric of every task, round by round, and which tasks have quit.
 
-    Base of each library's ``TaskQuitting``, whose docstring tells the parameters and attributes.
+    Base of each library's ``TaskQuitting``.
+
+    Parameters
+    ----------
+    task : array-like of shape (n_valid_rows,), optional
+        Their tasks; None is a single task.
+    metric : str or Metric, optional
+        See :func:`mtboost.metrics.get_metric`; by default the objective's.
+    early_stopping_rounds : int or None, default=20
+        Rounds without improvement after which a task quits. None only watches: no task quits, and
+        all rounds are used.
+    min_delta : float, default=0.0
+        Smaller improvements do not count.
+    verbose : bool or int, default=False
+        Print the metric of each task, and how many are active, every `verbose`
+        rounds; True is every round.
+    objective : TaskObjective, optional
+        The one that the booster is trained with, if its trees are the library's own.
+    logger : callable, optional
+        Function that prints a line of text, by default the library's.
+
+    Attributes
+    ----------
+    quit_round : dict of task name to int
+        Rounds after which the task's metric was best, or all without early_stopping_rounds: rounds
+        of the common model it should use. Tasks without usable validation rows are missing.
+    history : dict of task name to ndarray of float64, shape (n_rounds + 1,)
+        The metric after 0, 1, ... rounds.
+
+    References
+    ----------
+    zhang2019, section 3.3 (key in docs/papers.md).
     """
 
+    _library: ClassVar[str]
+    _objective_type: ClassVar[type[BaseTaskObjective]]
+
+    @renamed(patience="early_stopping_rounds")
     def __init__(
         self,
+        valid: Any,
+        task: Any = None,
         *,
-        metric: str | Metric | None,
-        early_stopping_rounds: int | None,
-        min_delta: float,
-        verbose: bool | int,
-        logger: Callable[[str], None],
+        metric: str | Metric | None = None,
+        early_stopping_rounds: int | None = 20,
+        min_delta: float = 0.0,
+        verbose: bool | int = False,
+        objective: BaseTaskObjective | None = None,
+        logger: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__()
         self.metric = None if metric is None else get_metric(metric)
@@ -41,12 +83,26 @@ class TaskWatch:
         self._min_delta = check_min_delta(min_delta)
         self._period = check_verbose(verbose)
         self._logger = logger
+        if objective is not None:
+            check_type("objective", objective, self._objective_type, "None or a TaskObjective")
+        self._task_objective = objective
         #: Fewest rounds that quit_round may be.
         self.fewest_rounds = 0
         #: Told of every round that is taken down.
         self.on_round: OnRound | None = None
         self._tasks: TaskSet | None = None
         self._values: list[npt.NDArray[np.float64]] = []
+        self._valid, self._valid_task = valid, task
+        self._check_valid()
+        self._release()
+
+    @abc.abstractmethod
+    def _check_valid(self) -> None:
+        """Raise unless the library can evaluate `valid`."""
+
+    @abc.abstractmethod
+    def _print(self, line: str) -> None:
+        """Print a line of text as the library does."""
 
     @property
     def quit_round(self) -> dict[TaskName, int]:
@@ -86,8 +142,35 @@ class TaskWatch:
             if self._left_after[code] >= 0
         }
 
-    def _watch(self, tasks: TaskSet, valid_tasks: TaskSet) -> None:
-        """Begin anew, with the tasks of the training rows and of the validation rows."""
+    def _release(self) -> None:
+        """Let all tasks take part in the next training, of whose start a callback may not learn."""
+        if self._task_objective is not None:
+            self._task_objective.start()
+        self._has_quit = False
+
+    def _begin(self, growth: TaskGrowth | None, valid_tasks: TaskSet, objective: object) -> object:
+        """Begin anew, and return the objective whose margins the model has.
+
+        Parameters
+        ----------
+        growth : TaskGrowth or None
+            What grows our trees; None if the library grows its own.
+        valid_tasks : TaskSet
+            Tasks of the validation rows.
+        objective : object
+            The objective that the library knows of.
+        """
+        tasks = valid_tasks
+        if growth is not None:
+            tasks, objective = growth.tasks or valid_tasks, growth.objective
+        elif self._task_objective is not None:
+            tasks, objective = self._task_objective.tasks, self._task_objective.objective
+        elif valid_tasks.n_tasks > 1:
+            raise UnsupportedError(
+                "TaskQuitting with several tasks needs TaskSplit beside it in callbacks, or "
+                f"objective=TaskObjective(...): stock {self._library} cannot leave out the rows of "
+                "a task."
+            )
         codes = [tasks.code(name) for name in valid_tasks.names]
         self._tasks = tasks
         self._codes = np.array(codes, np.int32)[valid_tasks.codes]
@@ -97,6 +180,20 @@ class TaskWatch:
         self._best_round = np.zeros(tasks.n_tasks, np.int64)
         self._n_stale = np.zeros(tasks.n_tasks, np.int64)
         self._left_after = np.full(tasks.n_tasks, -1)
+        return objective
+
+    def _end_round(self, growth: TaskGrowth | None, round_label: int) -> bool:
+        """Let tasks quit after a round that is recorded; True if no task is left."""
+        assert self._tasks is not None
+        for task in self._leave():
+            if growth is not None:
+                growth.quit(task)
+            elif self._task_objective is not None:
+                self._task_objective.quit(self._tasks.names[task])
+                self._has_quit = True
+        if self._period and round_label % self._period == 0:
+            (self._logger or self._print)(self._progress(round_label))
+        return not self._is_active.any()
 
     def _record(
         self,
@@ -154,10 +251,34 @@ class TaskWatch:
         )
 
 
+class BaseQuitAt:
+    """Let tasks quit after given rounds, as found in an earlier training."""
+
+    def __init__(self, left_after: Mapping[TaskName, int]) -> None:
+        super().__init__()
+        self._left_after = left_after
+
+    def _end_round(self, model: object, n_rounds: int) -> None:
+        growth = growth_of(model)
+        assert growth is not None
+        assert growth.tasks is not None
+        for task, last_round in self._left_after.items():
+            if last_round == n_rounds:
+                growth.quit(growth.tasks.code(task))
+
+
 def rounds_of_rows(
     quit_round: int | Mapping[TaskName, int], task: Any, n_rows: int, n_rounds: int
 ) -> npt.NDArray[np.int64]:
-    """Rounds of a common model that each row uses; all if its task is not in the mapping.
+    """Rounds of a common model that each row uses.
+
+    Parameters
+    ----------
+    quit_round : int, or mapping of task name to int
+        Rounds that each task uses, such as :attr:`TaskQuitting.quit_round`; all rounds if a task
+        is missing.
+    task : array-like of shape (n_rows,), optional
+        Task of each row; needed for a mapping.
 
     Raises
     ------
@@ -171,7 +292,7 @@ def rounds_of_rows(
     elif task is None:
         raise DataError("quit_round is a mapping: give task=, one label per row.")
     else:
-        tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, n_rows)
+        tasks = as_tasks(task, n_rows)
         of_task = [
             check_count(f"quit_round[{name!r}]", quit_round.get(name, n_rounds), high=n_rounds)
             for name in tasks

@@ -25,8 +25,8 @@ from mtboost import _core
 from mtboost.base.arrays import Float32Array
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError
-from mtboost.trees.growth import TaskGrowth, naming_the_round
-from mtboost.trees.losses import check_labels, leaf_refit, make_loss
+from mtboost.trees.growth import Objective, TaskGrowth
+from mtboost.trees.losses import check_labels, make_loss
 from mtboost.trees.pooled_leaves import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
@@ -38,24 +38,16 @@ from mtboost.xgboost.ubjson import encode
 _SERIAL_ROWS = 20_000
 # Values of a validation matrix that are read back, at 12 bytes each, to be binned.
 _MOST_VALUES = 20_000_000
-Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]
 
 
 class XgboostGrowth(TaskGrowth):
-    """Trees grown so far, and the margins they give to every matrix in use.
+    """Growth beside a stock booster, which keeps parameters and metrics.
 
-    Parameters
-    ----------
-    stock : Booster
-        Holds parameters and metrics; its trees, if any, are continued and taken out of it.
-    tasks : TaskSet or None
-        Task of each training row; None is one task.
-    options : TreeOptions
-    task_column : int or str, optional
-        Column of the training matrix that holds the tasks.
-    table : array-like, optional
-        What the training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
+    Trees of the stock booster, if any, are continued and taken out of it. `table` is what the
+    training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
     """
+
+    settings: Settings
 
     def __init__(
         self,
@@ -68,7 +60,7 @@ class XgboostGrowth(TaskGrowth):
     ) -> None:
         super().__init__(tasks, options, task_column)
         self.stock = stock
-        self.settings: Settings = read_settings(stock)
+        self.settings = read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
         self._check_levels(self.settings.grow.max_depth, "")
         self._table = table
@@ -76,17 +68,10 @@ class XgboostGrowth(TaskGrowth):
         self._trees: list[assemble.Document] = []
         self._grown: list[_core.Tree] = []  # those of them that are not taken over
         self._grower: _core.TreeGrower | None = None
-        self._loss: _core.Loss | None = None
         self._train: weakref.ref[xgboost.DMatrix] | None = None
         self._cuts: Cuts | None = None
         # Rows in the bins of the training matrix; None: XGBoost is to find their leaves.
         self._binned: weakref.WeakKeyDictionary[xgboost.DMatrix, _core.BinnedMatrix | None] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._labels: Float32Array = np.empty((0, 1), np.float32)
-        self._objective: Objective | None = None
-        self._n_outputs = 1
-        self._margins: weakref.WeakKeyDictionary[xgboost.DMatrix, tuple[int, Float32Array]] = (
             weakref.WeakKeyDictionary()
         )
         if stock.num_boosted_rounds() > 0:
@@ -95,11 +80,6 @@ class XgboostGrowth(TaskGrowth):
     @property
     def n_rounds(self) -> int:
         return len(self._trees) // self._n_outputs
-
-    @property
-    def objective(self) -> object:
-        """Name of the objective, or the user's function."""
-        return self._objective or self.settings.objective
 
     def read_settings(self) -> None:
         """Take over parameters that have changed."""
@@ -133,29 +113,9 @@ class XgboostGrowth(TaskGrowth):
             tree = grown_tree.arrays()
             leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
             tree["value"], values = self._leaf_values(
-                tree["value"],
-                leaves,
-                gradients[:, output],
-                self.settings.grow.learning_rate,
-                leaf_refit(
-                    self._loss,
-                    margins,
-                    self._labels,
-                    self._weights,
-                    output=output,
-                    learning_rate=self.settings.grow.learning_rate,
-                    n_threads=self.settings.n_threads,
-                ),
+                tree["value"], leaves, gradients, margins, self._weights, output
             )
-            self._add_tree(
-                tree["value"],
-                values,
-                leaves,
-                matrix,
-                updated,
-                output=output,
-                n_threads=self.settings.n_threads,
-            )
+            self._add_tree(tree["value"], values, leaves, matrix, updated, output=output)
             self._trees.append(assemble.tree_document(tree, n_features=matrix.num_col()))
             self._grown.append(grown_tree)
             self.pooled.values.append(values)
@@ -170,16 +130,7 @@ class XgboostGrowth(TaskGrowth):
     ) -> Float32Array:
         """Gradient pairs of shape (n_rows, n_outputs, 2)."""
         if objective is None:
-            assert self._loss is not None
-            with naming_the_round(iteration):
-                self._pairs = self._loss.gradients(
-                    margins,
-                    self._labels,
-                    self._weights_of_active_tasks(),
-                    n_threads=self.settings.n_threads,
-                    out=self._pairs,
-                )
-            return self._pairs
+            return self._gradients_of_loss(margins, iteration)
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
         pair = call_objective(objective, iteration, prediction.copy(), matrix)
         return self._pairs_of(pair, margins, iteration)
@@ -187,11 +138,7 @@ class XgboostGrowth(TaskGrowth):
     # ---- margins and metrics ----------------------------------------------------------------
 
     def margins(self, matrix: xgboost.DMatrix) -> Float32Array:
-        """Margins of all rows, shape (n_rows, n_outputs): float32 sums in tree order."""
-        if matrix in self._margins:
-            n_done, margins = self._margins[matrix]
-        else:
-            n_done, margins = 0, self.start_margins(matrix)
+        n_done, margins = self._margins.get(matrix) or (0, self.start_margins(matrix))
         if n_done < len(self._trees):
             binned = self._binned_as_in_training(matrix)
             n_at_once = 0
@@ -272,7 +219,6 @@ class XgboostGrowth(TaskGrowth):
         return found.reshape(margins.shape)
 
     def start_margins(self, matrix: xgboost.DMatrix) -> Float32Array:
-        """Margins before the first tree, shape (n_rows, n_outputs)."""
         own = matrix.get_base_margin()
         if own.size:
             return cast(
