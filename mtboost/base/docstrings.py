@@ -10,6 +10,17 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 Documented = TypeVar("Documented", bound=Callable[..., Any])
+_ORDER = (
+    "",
+    "Parameters",
+    "Returns",
+    "Attributes",
+    "Raises",
+    "Warns",
+    "Notes",
+    "Examples",
+    "References",
+)
 _TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 
@@ -32,7 +43,7 @@ def shares_docstring_of(
     without : collection of str
         Attributes of `source` that the decorated class does not have.
     sections : collection of str
-        Titles of further sections of `source`, which come last.
+        Titles of further sections of `source`.
     """
 
     def complete(documented: Documented) -> Documented:
@@ -56,7 +67,7 @@ def shares_docstring_of(
         found |= {title: shared[title] for title in sections}
         documented.__doc__ = "\n\n".join(
             f"{title}\n{'-' * len(title)}\n{text}" if title else text
-            for title, text in found.items()
+            for title, text in sorted(found.items(), key=lambda section: _ORDER.index(section[0]))
             if text
         )
         return documented

@@ -27,7 +27,6 @@ from mtboost.lightgbm.library import (
     become,
     check_one_machine,
     check_values,
-    check_version,
     known_parameters,
     quiet,
     quiet_unless_asked,
@@ -95,9 +94,6 @@ class LightgbmBackend(Backend):
         "seed": "seed",
         "categorical_feature": "X",
     }
-
-    def __init__(self) -> None:
-        check_version()
 
     # ---- before any work --------------------------------------------------------------------
 

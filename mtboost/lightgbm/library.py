@@ -37,16 +37,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
 from mtboost import _core
-from mtboost.base.checks import is_integer, listed, refuse
+from mtboost.base.checks import check_pairs, is_integer, listed, refuse
 from mtboost.base.interrupts import restored, uninterrupted
 from mtboost.base.tables import Table
+from mtboost.base.tasks import TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, UnsupportedError
 from mtboost.trees.growth import check_groups
@@ -378,6 +379,23 @@ def starting_from(data: lightgbm.Dataset, margins: npt.NDArray[np.float64]) -> I
         yield
 
 
+class Callback:
+    """Callback of ``lightgbm.train``, which sets `order` where it does not find it in the instance.
+
+    TaskSplit comes first, before any other callback reads the booster, and ProjectedObjective next,
+    which is refused beside it. TaskQuitting comes after LightGBM's log_evaluation and
+    record_evaluation, and before its early_stopping, at 30, which ends the round for all callbacks
+    after it, the last round always.
+    """
+
+    _order: ClassVar[int]
+    before_iteration: ClassVar[bool]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order = self._order
+
+
 _Messages = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 # A function of C without any effect. One of Python would run the handlers of signals, and lose what
 # they raise, because LightGBM calls it.
@@ -438,6 +456,12 @@ def rows_of_subset(data: lightgbm.Dataset, n_rows: int) -> npt.NDArray[np.intege
     if used is None or data.num_data() == n_rows or max(used) >= n_rows:
         return None
     return np.asarray(used)
+
+
+def tasks_of_matrices(name: str, pairs: Any) -> list[tuple[lightgbm.Dataset, TaskSet]]:
+    """Data sets and the tasks of their rows, from an argument `name` with labels of the rows."""
+    checked = check_pairs(name, pairs, lightgbm.Dataset, "(Dataset, task of each row)")
+    return [(data, TaskSet.from_labels(task, len(task))) for data, task in checked]
 
 
 def labels_and_weights(

@@ -11,7 +11,7 @@ import numpy as np
 
 from mtboost import _core
 from mtboost.base.tasks import TaskSet
-from mtboost.lightgbm.library import arithmetic, check_one_machine, rows_of_subset
+from mtboost.lightgbm.library import arithmetic, check_one_machine, check_version, rows_of_subset
 from mtboost.trees.losses import make_lightgbm_loss
 from mtboost.trees.task_objective import BaseTaskObjective, Pair
 
@@ -80,6 +80,7 @@ class TaskObjective(BaseTaskObjective):
 
     _margin_type = np.float64
     _refusal = "LightGBM does for its own objective only: use 'huber', or a function of your own"
+    _check_library = staticmethod(check_version)
 
     def __call__(self, first: Any, second: Any, weight: Any = None) -> Pair:
         """Gradient and hessian, each of the shape of the margins, in memory that may be used again.

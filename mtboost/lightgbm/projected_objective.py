@@ -20,9 +20,9 @@ from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.library import (
+    Callback,
     become,
     check_one_machine,
-    check_version,
     labels_and_weights,
     read_number,
     read_parameters,
@@ -55,7 +55,7 @@ _ONLY = {
 _N_ROWS_AT_A_TIME = 4096
 
 
-class ProjectedObjective(BaseProjectedObjective):
+class ProjectedObjective(BaseProjectedObjective, Callback):
     """Train many outputs with LightGBM's trees of a single one: ``gbrt-rpo`` of the source.
 
     Each round draws a random combination of the outputs, and LightGBM grows one tree on that of the
@@ -148,6 +148,7 @@ class ProjectedObjective(BaseProjectedObjective):
     joly2016, section 22.2, algorithm 2 (key in docs/papers.md).
     """
 
+    _order = -999_999
     before_iteration = True
 
     start: Float32Array
@@ -164,7 +165,6 @@ class ProjectedObjective(BaseProjectedObjective):
         seed: int = 0,
         n_threads: int | None = None,
     ) -> None:
-        check_version()
         super().__init__(projection, 1, shared, seed, n_threads)
         if projection is None:
             raise ParameterError(
@@ -182,9 +182,6 @@ class ProjectedObjective(BaseProjectedObjective):
         }
         self._objective = "regression"
         self._n_trees_after: list[int] = []
-        # Before any other callback reads the booster, except TaskSplit, which is refused beside it.
-        # lightgbm.train sets what it does not find in the instance.
-        self.order = -999_999
 
     @property
     def _shape(self) -> tuple[int, int]:

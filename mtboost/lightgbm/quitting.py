@@ -16,6 +16,7 @@ from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.tasks import as_tasks
 from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.lightgbm.library import (
+    Callback,
     check_one_machine,
     labels_and_weights,
     read_parameters,
@@ -27,8 +28,6 @@ from mtboost.trees.growth import growth_of
 from mtboost.trees.losses import inverse_link, main_name
 from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
 
-# After LightGBM's log_evaluation and record_evaluation. Before its early_stopping, at 30, which
-# ends the round for all callbacks after it, the last round always.
 _ORDER = 25
 #: Order of callbacks that ask what TaskQuitting has seen.
 AFTER_QUITTING = _ORDER + 1
@@ -38,18 +37,8 @@ AFTER_QUITTING = _ORDER + 1
 _OPTIONS = {"reg_sqrt": "0", "sigmoid": 1.0, "tweedie_variance_power": 1.5}
 
 
-class _AfterRound:
-    """Callback of ``lightgbm.train`` that is called after each round."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        # lightgbm.train looks for these in the instance, and sets what it does not find.
-        self.order = _ORDER
-        self.before_iteration = False
-
-
 @shares_docstring_of(TaskWatch, sections=["References"])
-class TaskQuitting(TaskWatch, _AfterRound):
+class TaskQuitting(TaskWatch, Callback):
     """Watch every task's own validation metric and let tasks quit.
 
     A callback for ``lightgbm.train`` and the ``fit`` of LightGBM's estimators. After each round the
@@ -114,6 +103,8 @@ class TaskQuitting(TaskWatch, _AfterRound):
 
     _library = "LightGBM"
     _objective_type = TaskObjective
+    _order = _ORDER
+    before_iteration = False
 
     def _check_valid(self) -> None:
         if not isinstance(self._valid, lightgbm.Dataset | str):
@@ -227,7 +218,10 @@ def _response(
     return np.asarray(inverse_link(objective, margins, sigmoid=float(parameters["sigmoid"])))
 
 
-class QuitAt(BaseQuitAt, _AfterRound):
+class QuitAt(BaseQuitAt, Callback):
+    _order = _ORDER
+    before_iteration = False
+
     def __call__(self, env: lightgbm.callback.CallbackEnv) -> None:
         assert isinstance(env.model, lightgbm.Booster)
         self._end_round(env.model, env.model.current_iteration())

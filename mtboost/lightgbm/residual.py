@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.checks import check_type
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.tables import Table, as_table
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, UnsupportedError
@@ -19,6 +20,7 @@ from mtboost.lightgbm.matrices import predict_margin
 from mtboost.trees.task_quitting import rounds_of_rows
 
 
+@shares_docstring_of(rounds_of_rows)
 def residual_margin(
     booster: lightgbm.Booster,
     data: Any,
@@ -37,11 +39,6 @@ def residual_margin(
     data : table of shape (n_rows, n_features)
         Rows to predict, in the columns of the common model: NumPy, SciPy CSR or CSC, pandas,
         pyarrow.
-    quit_round : int, or mapping of task name to int
-        Rounds that each task uses, such as :attr:`TaskQuitting.quit_round`; all rounds if a task
-        is missing.
-    task : array-like of shape (n_rows,), optional
-        Task of each row; needed for a mapping.
 
     Returns
     -------

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,13 +10,10 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_pairs
-from mtboost.base.tasks import TaskSet
-from mtboost.errors import DataError
-from mtboost.lightgbm.library import check_one_machine, labels_and_weights
+from mtboost.lightgbm.library import check_one_machine, labels_and_weights, tasks_of_matrices
 from mtboost.lightgbm.objective import TaskObjective
-from mtboost.metrics import Metric, get_metric, scores_by_task
-from mtboost.trees.losses import inverse_link
+from mtboost.metrics import Metric, get_metric
+from mtboost.trees.task_metric import metric_of_tasks
 
 Scores = list[tuple[str, float, bool]]
 
@@ -75,29 +71,14 @@ def task_metric(
     ['l2', 'mae-a', 'mae-b']
     """
     metric = get_metric(metric)
-    sets: weakref.WeakKeyDictionary[lightgbm.Dataset, TaskSet] = weakref.WeakKeyDictionary()
-    pairs = check_pairs("tasks", tasks, lightgbm.Dataset, "(Dataset, task of each row)")
-    for data, labels in pairs:
-        sets[data] = TaskSet.from_labels(labels, len(labels))
+    is_greater_better = metric.greater_is_better
+    by_task = metric_of_tasks(
+        metric, tasks_of_matrices("tasks", tasks), objective, labels_and_weights
+    )
 
-    def by_task(predictions: npt.NDArray[np.float64], data: lightgbm.Dataset) -> Scores:
+    def defined(predictions: npt.NDArray[np.float64], data: lightgbm.Dataset) -> Scores:
         check_one_machine("task_metric", data.params)
-        if data not in sets:
-            return []
-        own = sets[data]
-        if own.n_rows != data.num_data():
-            raise DataError(
-                f"task_metric was given {own.n_rows} tasks for a data set of {data.num_data()} "
-                "rows: give one per row."
-            )
-        if objective is not None:
-            sigmoid = objective.options.get("sigmoid", 1.0)
-            predictions = np.asarray(
-                inverse_link(objective.objective, predictions, sigmoid=sigmoid)
-            )
-        labels, weights = labels_and_weights(data)
-        scores = scores_by_task(metric, own, labels, predictions, weights)
-        is_greater_better = metric.greater_is_better
+        scores = by_task(predictions, data)
         return [(name, value, is_greater_better) for name, value in scores if not np.isnan(value)]
 
-    return by_task
+    return defined

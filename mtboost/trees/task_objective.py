@@ -48,6 +48,7 @@ class BaseTaskObjective(ABC):
         n_threads: int | None = None,
         **options: float,
     ) -> None:
+        self._check_library()
         if not callable(objective):
             check_type("objective", objective, str, "a name or a function")
         self.tasks = as_tasks(task)
@@ -87,6 +88,11 @@ class BaseTaskObjective(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _rows=weakref.WeakKeyDictionary())
+
+    @staticmethod
+    @abstractmethod
+    def _check_library() -> None:
+        """Raise unless the installed library is supported."""
 
     @abstractmethod
     def _make_loss(self, objective: str, n_outputs: int) -> Loss: ...

@@ -3,34 +3,92 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from typing import Any
 
 from mtboost.base.checks import check_type
-from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.renamed import renamed
+from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.trees.document import Document
-from mtboost.trees.pooled_leaves import PooledTrees
+from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption
+from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_column import check_task_column
 from mtboost.trees.tree_options import TreeOptions
 
 
-class BaseTaskSplit:
-    """Tasks and options of a training, and the leaf values of single tasks after it."""
+class BaseTaskSplit(abc.ABC):
+    """Tasks and options of a training, and the leaf values of single tasks after it.
 
+    Parameters
+    ----------
+    split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
+        See :func:`mtboost.make_split_score`.
+    beta : float or "auto", default="auto"
+        Weight of the variance in ``split_score="variance"``.
+    pooling : float or "auto", optional
+        κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
+        task-specific value in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
+        goes by how much the tasks differ in the first tree, and without it all tasks have the
+        pooled values. The booster of the training then holds the
+        pooled values, and :meth:`booster` gives that of a task.
+    task_splits : float, default=1.0
+        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
+        their divisions gains by chance is subtracted c times. 0 leaves the column a category like
+        others, as in stock training.
+    symmetric_trees : bool, default=False
+        Whether all nodes of a level have the same cut, the one with the largest sum of gains; a
+        node that would gain nothing by it stays whole. With ``max_depth=d`` a tree asks at most d
+        questions (docs/symmetric_trees.md). Needs ``split_score="plain"``.
+    random_strength : float, default=0.0
+        ν, noise in the choice of the cuts of symmetric trees: the level takes the cut with the
+        largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of
+        squared gradients over that of hessians, and z about normal, for each cut. Often better at 1
+        or 2 (docs/symmetric_trees.md). 0 takes the largest gain.
+    options : TreeOptions, optional
+        Options that :func:`mtboost.fit` has checked, in place of those above.
+
+    References
+    ----------
+    zhang2019, section 3.2; task splits: simm2014 (keys in docs/papers.md).
+    """
+
+    @staticmethod
+    @abc.abstractmethod
+    def _tasks_of_matrices(name: str, pairs: Any) -> list[tuple[Any, TaskSet]]:
+        """Matrices and the tasks of their rows, from an argument `name` with labels of the rows."""
+
+    @renamed(score="split_score", task_penalty="task_splits")
     def __init__(
         self,
         task: Any,
-        options: TreeOptions,
-        task_column: int | str | None,
-        valid_tasks: Sequence[tuple[Any, TaskSet]],
+        *,
+        split_score: Score = "entropy",
+        beta: Beta = "auto",
+        pooling: PoolingOption = None,
+        valid_tasks: Sequence[tuple[Any, Any]] = (),
+        task_column: int | str | None = None,
+        task_splits: float = 1.0,
+        symmetric_trees: bool = False,
+        random_strength: float = 0.0,
+        options: TreeOptions | None = None,
     ) -> None:
         super().__init__()
-        self.tasks = task if isinstance(task, TaskSet) else TaskSet.from_labels(task, len(task))
+        self.tasks = as_tasks(task)
+        if options is None:
+            options = TreeOptions(
+                split_score,
+                beta,
+                pooling,
+                None if task_column is None else task_splits,
+                symmetric_trees=symmetric_trees,
+                random_strength=random_strength,
+            )
         check_type("options", options, TreeOptions, "None or TreeOptions")
         self.options = options
         check_task_column(task_column)
         self._task_column = task_column
-        self._valid_tasks = valid_tasks
+        self._valid_tasks = self._tasks_of_matrices("valid_tasks", valid_tasks)
         #: Leaf values of single tasks in the trees of the last training.
         self.pooled = PooledTrees()
 

@@ -31,7 +31,13 @@ from mtboost.trees.pooled_leaves import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import MOST_INNER_BINS, Cuts, bin_matrix
-from mtboost.xgboost.library import Settings, arithmetic, call_objective, read_settings
+from mtboost.xgboost.library import (
+    Settings,
+    arithmetic,
+    call_objective,
+    labels_and_weights,
+    read_settings,
+)
 from mtboost.xgboost.matrices import ValidationMatrix, starting_from
 from mtboost.xgboost.ubjson import encode
 
@@ -303,8 +309,8 @@ class XgboostGrowth(TaskGrowth):
             matrix.feature_names or [], [kind == "c" for kind in types]
         )
         if objective is None:
-            self._labels = matrix.get_label().reshape(n_rows, -1)
-            self._weights = matrix.get_weight() if matrix.get_weight().size else None
+            labels, self._weights = labels_and_weights(matrix)
+            self._labels = labels.reshape(n_rows, -1)
             self._loss = self._make_loss()
         self._objective = objective
         self._initialise(matrix, objective)

@@ -8,9 +8,9 @@ from typing import Any
 
 import xgboost
 
-from mtboost.base.checks import check_pairs
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
-from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.tasks import TaskName
 from mtboost.errors import UnsupportedError
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
@@ -18,9 +18,10 @@ from mtboost.trees.task_split import BaseTaskSplit
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost.booster import GrowingBooster, XgboostGrowth
 from mtboost.xgboost.document import XgboostDocument, stacked
-from mtboost.xgboost.library import check_version
+from mtboost.xgboost.library import check_version, tasks_of_matrices
 
 
+@shares_docstring_of(BaseTaskSplit, sections=["References"])
 class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     """Grow the trees of ``xgboost.train`` with a split score over tasks.
 
@@ -33,16 +34,6 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     ----------
     task : array-like of shape (n_rows,)
         Task of each row of the training matrix: integers, strings or categories.
-    split_score : {"entropy", "variance", "plain"} or callable, default="entropy"
-        See :func:`mtboost.make_split_score`.
-    beta : float or "auto", default="auto"
-        Weight of the variance in ``split_score="variance"``.
-    pooling : float or "auto", optional
-        κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
-        task-specific value in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
-        goes by how much the tasks differ in the first tree, and without it all tasks have the
-        pooled values. The booster of the training then holds the
-        pooled values, and :meth:`booster` gives that of a task.
     valid_tasks : sequence of (DMatrix, array-like), optional
         Matrices of `evals` with the task of each of their rows, which partially pooled leaves are
         evaluated by; of other matrices the pooled values are. Those of :class:`TaskQuitting` are
@@ -54,21 +45,6 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     task_column : int or str, optional
         Position or name of a category column of the training matrix that holds the task of each
         row. A node may then divide the tasks into two groups. Needs ``split_score="plain"``.
-    task_splits : float, default=1.0
-        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
-        their divisions gains by chance is subtracted c times. 0 leaves the column a category like
-        others, as in stock training.
-    symmetric_trees : bool, default=False
-        Whether all nodes of a level have the same cut, the one with the largest sum of gains; a
-        node that would gain nothing by it stays whole. With ``max_depth=d`` a tree asks at most d
-        questions (docs/symmetric_trees.md). Needs ``split_score="plain"``.
-    random_strength : float, default=0.0
-        ν, noise in the choice of the cuts of symmetric trees: the level takes the cut with the
-        largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of
-        squared gradients over that of hessians, and z about normal, for each cut. Often better at 1
-        or 2 (docs/symmetric_trees.md). 0 takes the largest gain.
-    options : TreeOptions, optional
-        Options that :func:`mtboost.fit` has checked, in place of those above.
 
     Raises
     ------
@@ -92,11 +68,9 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     >>> booster = xgboost.train({"max_depth": 3}, xgboost.DMatrix(X, y), 10, callbacks=[split])
     >>> booster.num_boosted_rounds()
     10
-
-    References
-    ----------
-    zhang2019, section 3.2; task splits: simm2014 (keys in docs/papers.md).
     """
+
+    _tasks_of_matrices = staticmethod(tasks_of_matrices)
 
     @renamed(score="split_score", task_penalty="task_splits")
     def __init__(
@@ -115,21 +89,18 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         options: TreeOptions | None = None,
     ) -> None:
         check_version()
-        price = None if task_column is None else task_splits
-        if options is None:
-            options = TreeOptions(
-                split_score,
-                beta,
-                pooling,
-                price,
-                symmetric_trees=symmetric_trees,
-                random_strength=random_strength,
-            )
-        pairs = check_pairs(
-            "valid_tasks", valid_tasks, xgboost.DMatrix, "(DMatrix, task of each row)"
+        super().__init__(
+            task,
+            split_score=split_score,
+            beta=beta,
+            pooling=pooling,
+            valid_tasks=valid_tasks,
+            task_column=task_column,
+            task_splits=task_splits,
+            symmetric_trees=symmetric_trees,
+            random_strength=random_strength,
+            options=options,
         )
-        known = [(data, TaskSet.from_labels(labels, data.num_row())) for data, labels in pairs]
-        super().__init__(task, options, task_column, known)
         self._table = table
 
     def before_training(self, model: Any) -> Any:

@@ -37,9 +37,10 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.base.checks import check_number, check_type, listed, refuse
+from mtboost.base.checks import check_number, check_pairs, check_type, listed, refuse
 from mtboost.base.interrupts import uninterrupted
 from mtboost.base.tables import Library, Table
+from mtboost.base.tasks import TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import (
     MissingDependencyError,
@@ -108,6 +109,20 @@ def check_one_machine(user: str) -> None:
             f"{n_workers} workers of a collective: train on one machine, outside of "
             "xgboost.collective.CommunicatorContext, xgboost.dask and xgboost.spark."
         )
+
+
+def tasks_of_matrices(name: str, pairs: Any) -> list[tuple[xgboost.DMatrix, TaskSet]]:
+    """Matrices and the tasks of their rows, from an argument `name` with labels of the rows."""
+    checked = check_pairs(name, pairs, xgboost.DMatrix, "(DMatrix, task of each row)")
+    return [(matrix, TaskSet.from_labels(task, matrix.num_row())) for matrix, task in checked]
+
+
+def labels_and_weights(
+    matrix: xgboost.DMatrix,
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
+    """Labels of a matrix and weights, if any."""
+    weights = matrix.get_weight()
+    return matrix.get_label(), weights if weights.size else None
 
 
 def check_readable(table: Table) -> None:
@@ -361,8 +376,8 @@ def with_start(params: Mapping[str, Any], matrix: xgboost.DMatrix) -> dict[str, 
     params = dict(params)
     is_logistic = params.get("objective") in ("binary:logistic", "reg:logistic")
     if is_logistic and "base_score" not in params and version() < (3, 2):
-        weight = matrix.get_weight()
-        labels = matrix.get_label()[weight > 0 if weight.size else slice(None)]
+        labels, weights = labels_and_weights(matrix)
+        labels = labels if weights is None else labels[weights > 0]
         if labels.size and labels[0] in (0, 1) and (labels == labels[0]).all():
             params["base_score"] = min(max(float(labels[0]), 1e-6), 1 - 1e-6)
     return params

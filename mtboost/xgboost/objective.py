@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xgboost
 
 from mtboost import _core
-from mtboost.base.task_weights import TaskWeight
 from mtboost.trees.losses import make_loss
 from mtboost.trees.task_objective import BaseTaskObjective, Pair
 from mtboost.xgboost.library import arithmetic, check_one_machine, check_version
@@ -69,18 +67,7 @@ class TaskObjective(BaseTaskObjective):
 
     _margin_type = np.float32
     _refusal = "XGBoost does for its own objective only: use 'reg:pseudohubererror', or TaskSplit"
-
-    def __init__(
-        self,
-        objective: str | Callable[..., Pair],
-        task: Any,
-        *,
-        task_weight: TaskWeight = None,
-        n_threads: int | None = None,
-        **options: float,
-    ) -> None:
-        check_version()
-        super().__init__(objective, task, task_weight=task_weight, n_threads=n_threads, **options)
+    _check_library = staticmethod(check_version)
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Pair:
         """Gradient and hessian, each of the shape of the margins, in memory that is used again.

@@ -27,6 +27,7 @@ from mtboost.xgboost.library import (
     check_has_split_gradient,
     check_split_gradient,
     check_vector_categories,
+    labels_and_weights,
     read_objective,
 )
 
@@ -283,7 +284,8 @@ class _ProjectedGradients(TreeObjective):
         given = self._given
         check_vector_categories(matrix, instead="mtboost.lightgbm.ProjectedObjective")
         n_rows = matrix.num_row()
-        of_matrix = matrix.get_label().reshape(n_rows, -1).astype(np.float32)
+        of_matrix, weights = labels_and_weights(matrix)
+        of_matrix = of_matrix.reshape(n_rows, -1).astype(np.float32)
         labels = of_matrix if given.labels is None else as_known_labels(given.labels)
         if labels.shape != of_matrix.shape:
             raise DataError(
@@ -296,7 +298,6 @@ class _ProjectedGradients(TreeObjective):
         loss = self._make_loss(labels.shape[1])
         if self._function is None:
             check_labels(loss, labels)
-        weights = matrix.get_weight() if matrix.get_weight().size else None
         factors = None
         if given.weight is not None or is_unknown.any():
             ones = np.ones(n_rows, np.float32)

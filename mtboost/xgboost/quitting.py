@@ -18,7 +18,7 @@ from mtboost.trees.losses import inverse_link
 from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster
-from mtboost.xgboost.library import check_one_machine, objective_name
+from mtboost.xgboost.library import check_one_machine, labels_and_weights, objective_name
 from mtboost.xgboost.objective import TaskObjective
 
 
@@ -101,9 +101,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
             self._objective = self._begin(growth, self._valid_tasks, objective_name(model))
             if self.metric is None:
                 self.metric = default_metric(str(self._objective))
-            weight = self._valid.get_weight()
-            self._weight = weight if weight.size else None
-            self._labels = self._valid.get_label()
+            self._labels, self._weights = labels_and_weights(self._valid)
             self._evaluate(0, _start_margins(model, self._valid))
         self._evaluate(model.num_boosted_rounds(), _margins(model, self._valid))
         return self._end_round(growth, epoch)
@@ -111,7 +109,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     def _evaluate(self, n_rounds: int, margins: npt.NDArray[np.float32]) -> None:
         margins = margins[:, 0] if margins.shape[1] == 1 else margins
         prediction = inverse_link(self._objective, margins)
-        self._record(n_rounds, self._labels, prediction, self._weight)
+        self._record(n_rounds, self._labels, prediction, self._weights)
 
 
 def _margins(model: xgboost.Booster, matrix: xgboost.DMatrix) -> npt.NDArray[np.float32]:

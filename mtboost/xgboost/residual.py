@@ -11,12 +11,14 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.base.checks import check_type
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.tasks import TaskName
 from mtboost.trees.task_quitting import rounds_of_rows
 from mtboost.xgboost import assemble
 from mtboost.xgboost.matrices import starting_from
 
 
+@shares_docstring_of(rounds_of_rows, sections=["Raises"])
 def residual_margin(
     booster: xgboost.Booster,
     matrix: xgboost.DMatrix,
@@ -34,23 +36,11 @@ def residual_margin(
         The common model.
     matrix : DMatrix
         Rows to predict; its base margin is heeded.
-    quit_round : int, or mapping of task name to int
-        Rounds that each task uses, such as :attr:`TaskQuitting.quit_round`; all rounds if a task
-        is missing.
-    task : array-like of shape (n_rows,), optional
-        Task of each row; needed for a mapping.
 
     Returns
     -------
     ndarray of float32, shape (n_rows,) or (n_rows, n_outputs)
         Sums in tree order: bit for bit those of the combined booster.
-
-    Raises
-    ------
-    ParameterError
-        A task uses more rounds than there are.
-    DataError
-        A mapping comes without `task`.
 
     Examples
     --------

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,11 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.base.checks import check_pairs
-from mtboost.base.tasks import TaskSet
-from mtboost.metrics import Metric, get_metric, scores_by_task
-from mtboost.trees.losses import inverse_link
-from mtboost.xgboost.library import check_one_machine
+from mtboost.metrics import Metric, get_metric
+from mtboost.trees.task_metric import metric_of_tasks
+from mtboost.xgboost.library import check_one_machine, labels_and_weights, tasks_of_matrices
 from mtboost.xgboost.objective import TaskObjective
 
 Scores = list[tuple[str, float]]
@@ -74,23 +71,13 @@ def task_metric(
     >>> sorted(found["train"])
     ['mae-a', 'mae-b', 'rmse']
     """
-    metric = get_metric(metric)
-    sets: weakref.WeakKeyDictionary[xgboost.DMatrix, TaskSet] = weakref.WeakKeyDictionary()
-    pairs = check_pairs("tasks", tasks, xgboost.DMatrix, "(DMatrix, task of each row)")
-    for matrix, labels in pairs:
-        sets[matrix] = TaskSet.from_labels(labels, matrix.num_row())
+    by_task = metric_of_tasks(
+        get_metric(metric), tasks_of_matrices("tasks", tasks), objective, labels_and_weights
+    )
 
-    def by_task(predictions: npt.NDArray[np.float32], matrix: xgboost.DMatrix) -> Scores:
+    def named(predictions: npt.NDArray[np.float32], matrix: xgboost.DMatrix) -> Scores:
         check_one_machine("task_metric")
-        if matrix not in sets:
-            return []
-        own = sets[matrix]
-        if objective is not None:
-            predictions = np.asarray(inverse_link(objective.objective, predictions), np.float32)
-        weight = matrix.get_weight()
-        scores = scores_by_task(
-            metric, own, matrix.get_label(), predictions, weight if weight.size else None
-        )
+        scores = by_task(predictions, matrix)
         return [(re.sub(r"[\s:]+", "_", name), value) for name, value in scores]
 
-    return by_task
+    return named
