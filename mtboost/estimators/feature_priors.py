@@ -19,8 +19,8 @@ from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.importances import ImportanceType, Names, importances_of
 from mtboost.trees.feature_weights import read_importances
+from mtboost.xgboost.backend import XgboostBackend
 from mtboost.xgboost.matrices import quantile_matrix
-from mtboost.xgboost.plain import train_plain
 
 Labels: TypeAlias = Literal["auto", "classes", "numbers"]
 
@@ -222,7 +222,7 @@ def _fitted(
     params = {**_PARAMS, **objective, "nthread": n_threads}
     with openmp_threads(n_threads):
         matrix = quantile_matrix(table, label=numbers, n_threads=n_threads)
-        return train_plain(params, matrix, _N_ROUNDS, table=table.native)
+        return XgboostBackend().train_plain(params, matrix, _N_ROUNDS, table=table)
 
 
 def _labels(y: Any, n_rows: int, labels: Labels, argument: str) -> tuple[dict[str, Any], Any]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -42,24 +42,19 @@ from mtboost.lightgbm.matrices import (
 )
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.metrics import Metric, default_metric
 from mtboost.trees.backend import Backend, Margins, Params, UntrainableError, read_number
 from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.losses import (
-    check_labels,
     has_log_link,
     inverse_link,
     main_name,
     make_lightgbm_loss,
 )
-from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import rounds_of_rows
 from mtboost.trees.tree_options import TreeOptions
 
-# Fewer cells (rows times features) are trained faster by one thread of LightGBM than by the core.
-_SMALL = 100_000
 # Parameters of the estimators that LightGBM names otherwise, and those that it does not have.
 _OTHER_NAMES = {"gamma": "min_gain_to_split"}
 _NOT_NAMED = {
@@ -84,6 +79,15 @@ class LightgbmBackend(Backend):
     unstored_is_missing = False
     margin_type = np.float64
     fewest_rounds = 1
+    threads = "num_threads"
+    one_thread = {  # noqa: RUF012  # a constant
+        "num_threads": 1,
+        "force_col_wise": True,
+        "force_row_wise": False,
+    }
+    huber_slope = ("alpha", 0.9)
+    task_quitting = TaskQuitting
+    quit_at = QuitAt
     arguments = {  # noqa: RUF012  # a constant
         "objective": "objective",
         "metric": "eval_metric",
@@ -103,18 +107,10 @@ class LightgbmBackend(Backend):
     def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
         return known_parameters(), aliases()
 
-    def parameters(
-        self,
-        params: Params,
-        argument: str = "params",
-        *,
-        elsewhere: Mapping[str, str] = {},
-        others: Collection[str] = (),
-    ) -> dict[str, Any]:
-        given = super().parameters(params, argument, elsewhere=elsewhere, others=others)
+    def _in_own_form(self, params: dict[str, Any], argument: str) -> dict[str, Any]:
         checked = {  # LightGBM compares parameters, which arrays cannot be
             name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in given.items()
+            for name, value in params.items()
         }
         for name in _LISTS:
             if isinstance(checked.get(name), Mapping):
@@ -148,31 +144,14 @@ class LightgbmBackend(Backend):
             "seed": seed,
         }
 
-    def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]:
-        return {**params, "num_threads": n_threads}
-
     def check_table(self, table: Table) -> None:
         check_names(table)
-
-    def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
-        check_labels(make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic()), labels)
 
     def loss_options(self, params: Params) -> dict[str, Any]:
         return {name: read(params[name]) for name, read in LOSS_OPTIONS.items() if name in params}
 
     def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.LightgbmLoss:
         return make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic(), **options)
-
-    def default_metric(self, params: Params) -> Metric:
-        return default_metric(
-            params["objective"],
-            tweedie_variance_power=read_number(params, "tweedie_variance_power", 1.5),
-            huber_slope=read_number(params, "alpha", 0.9),
-        )
-
-    def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
-        sigmoid = read_number(params, "sigmoid", 1.0)
-        return inverse_link(params["objective"], margins, sigmoid=sigmoid)
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         if {"max_depth", "num_leaves"} & params.keys():
@@ -248,82 +227,57 @@ class LightgbmBackend(Backend):
             added=added,
         )
 
-    def train_common(
+    def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
+        return TaskSplit(
+            tasks, options=options, task_column=None if options.task_splits is None else -1
+        )
+
+    def _shape(self, matrix: lightgbm.Dataset, params: Params) -> tuple[int, int]:
+        with quiet_unless_asked(params):
+            matrix.construct()
+        return matrix.num_data(), matrix.num_feature()
+
+    def _train(
         self,
         params: Params,
         matrix: lightgbm.Dataset,
         n_rounds: int,
-        *,
-        tasks: TaskSet,
-        options: TreeOptions,
-        table: Table | None,
         objective: Callable[..., Any] | None,
-        valid: lightgbm.Dataset | None = None,
-        callbacks: Sequence[Any] = (),
-    ) -> tuple[lightgbm.Booster, PooledTrees]:
+        valid: lightgbm.Dataset | None,
+        callbacks: Sequence[Any],
+    ) -> lightgbm.Booster:
         for callback in callbacks:
             if not callable(callback) or not hasattr(callback, "__dict__"):  # LightGBM writes there
                 raise TypeError(
                     f"callbacks holds {callback!r}: it must be a function of "
                     "lightgbm.callback.CallbackEnv, such as lightgbm.log_evaluation()."
                 )
-        split = TaskSplit(
-            tasks, options=options, task_column=None if options.task_splits is None else -1
-        )
-        booster = _train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
-        return booster, split.pooled
-
-    def train_plain(
-        self,
-        params: Params,
-        matrix: lightgbm.Dataset,
-        n_rounds: int,
-        *,
-        objective: Callable[..., Any] | None = None,
-        options: TreeOptions | None = None,
-        valid: lightgbm.Dataset | None = None,
-        callbacks: Sequence[Any] = (),
-        table: Table | None = None,
-    ) -> lightgbm.Booster:
-        # LightGBM's sums differ by the number of threads in the last bit, and so may its trees.
-        # Small tables are therefore trained by one thread, large ones by the core.
+        own = dict(params) if objective is None else {**params, "objective": objective}
+        own |= {name: value for name, value in (matrix.params or {}).items() if name in _LISTS}
         with quiet_unless_asked(params):
-            matrix.construct()
-        is_small = matrix.num_data() * matrix.num_feature() < _SMALL
-        if is_small:
-            params = {**params, "num_threads": 1, "force_col_wise": True, "force_row_wise": False}
-        if options is None:
-            options = TreeOptions()
-        if options.symmetric_trees or not is_small:
-            one_task = TaskSet.from_labels(None, matrix.num_data())
-            split = TaskSplit(one_task, options=options.of_one_task())
-            callbacks = [split, *callbacks]
-        return _train(params, matrix, n_rounds, objective, valid, callbacks)
+            _check_trains(own["objective"], matrix.construct())
+            n_rows = matrix.num_data()
+            if read_number(params, "bagging_fraction", 1.0) * n_rows < 1.0:
+                own["bagging_fraction"] = min(1.0, 1.5 / n_rows)  # LightGBM refuses an empty bag
+            booster = lightgbm.train(
+                own,
+                matrix,
+                n_rounds,
+                valid_sets=None if valid is None else [valid],
+                callbacks=list(callbacks),
+                keep_training_booster=True,
+            )
+        # As train() ends, but with all rounds, also where a callback of the user's ended it.
+        booster.best_iteration = -1
+        text = booster.model_to_string(num_iteration=-1)
+        # A model does not depend on the threads that trained it, nor on what LightGBM printed.
+        for name, value in (("num_threads", 0), ("verbosity", params.get("verbosity", -1))):
+            text = re.sub(rf"(?m)^\[{name}: -?\d+\]$", f"[{name}: {value}]", text)
+        become(booster, text)
+        return booster.free_dataset()
 
-    def quitting(
-        self,
-        valid: lightgbm.Dataset,
-        tasks: TaskSet | None,
-        *,
-        metric: Metric,
-        early_stopping_rounds: int | None,
-        min_delta: float,
-        verbose: bool | int = False,
-    ) -> TaskQuitting:
-        found = TaskQuitting(
-            valid,
-            tasks,
-            metric=metric,
-            early_stopping_rounds=early_stopping_rounds,
-            min_delta=min_delta,
-            verbose=verbose,
-        )
-        if valid.init_score is None:
-            found.fewest_rounds = self.fewest_rounds
-        return found
-
-    def quit_at(self, left_after: Mapping[TaskName, int]) -> QuitAt:
-        return QuitAt(left_after)
+    def _has_start(self, matrix: lightgbm.Dataset) -> bool:
+        return matrix.init_score is not None
 
     def stop_if(self, is_over: Callable[[], bool]) -> Callable[..., None]:
         def stop(env: lightgbm.callback.CallbackEnv) -> None:
@@ -416,22 +370,6 @@ class LightgbmBackend(Backend):
         found = margins_of_rounds(booster, table, rounds)
         return found if margin is None else np.reshape(margin, found.shape) + found
 
-    def margins_by_round(
-        self, booster: lightgbm.Booster, table: Table, margin: Margins | None
-    ) -> Iterator[Margins]:
-        document = assemble.read_document(booster)
-        n_outputs = assemble.outputs_of(document)
-        margins = np.zeros((table.n_rows, n_outputs))
-        if margin is not None:
-            margins += np.reshape(margin, margins.shape)
-        yield margins
-        leaves = self.leaves(booster, table)
-        for number, tree in enumerate(document.trees):
-            values = assemble.leaf_values(tree)
-            margins[:, number % n_outputs] += values[leaves[:, number]]
-            if number % n_outputs == n_outputs - 1:
-                yield margins
-
     def importance(self, booster: lightgbm.Booster, importance_type: str) -> dict[str, float]:
         kinds = {"weight": "split", "total_gain": "gain", "gain": "gain"}
         if importance_type not in kinds:
@@ -459,39 +397,6 @@ class LightgbmBackend(Backend):
 
     def load(self, raw: bytes) -> lightgbm.Booster:
         return lightgbm.Booster(model_str=raw.decode())
-
-
-def _train(
-    params: Params,
-    matrix: lightgbm.Dataset,
-    n_rounds: int,
-    objective: Callable[..., Any] | None,
-    valid: lightgbm.Dataset | None,
-    callbacks: Sequence[Any],
-) -> lightgbm.Booster:
-    own = dict(params) if objective is None else {**params, "objective": objective}
-    own |= {name: value for name, value in (matrix.params or {}).items() if name in _LISTS}
-    with quiet_unless_asked(params):
-        _check_trains(own["objective"], matrix.construct())
-        n_rows = matrix.num_data()
-        if read_number(params, "bagging_fraction", 1.0) * n_rows < 1.0:
-            own["bagging_fraction"] = min(1.0, 1.5 / n_rows)  # LightGBM refuses an empty bag
-        booster = lightgbm.train(
-            own,
-            matrix,
-            n_rounds,
-            valid_sets=None if valid is None else [valid],
-            callbacks=list(callbacks),
-            keep_training_booster=True,
-        )
-    # As train() ends, but with all rounds, also where a callback of the user's ended it.
-    booster.best_iteration = -1
-    text = booster.model_to_string(num_iteration=-1)
-    # A model does not depend on the threads that trained it, nor on what LightGBM printed.
-    for name, value in (("num_threads", 0), ("verbosity", params.get("verbosity", -1))):
-        text = re.sub(rf"(?m)^\[{name}: -?\d+\]$", f"[{name}: {value}]", text)
-    become(booster, text)
-    return booster.free_dataset()
 
 
 def _check_trains(objective: object, matrix: lightgbm.Dataset) -> None:

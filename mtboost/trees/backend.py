@@ -21,15 +21,17 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
-from mtboost.metrics import WITH_METRIC, Metric
+from mtboost.metrics import WITH_METRIC, Metric, default_metric
 from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
-from mtboost.trees.losses import Loss, has_log_link, is_multiclass
+from mtboost.trees.losses import Loss, check_labels, has_log_link, inverse_link, is_multiclass
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
-from mtboost.trees.task_quitting import TaskWatch
+from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
 from mtboost.trees.tree_options import TreeOptions
 
+# Fewer cells (rows times features) are trained faster by one thread of a library than by the core.
+_SMALL = 100_000
 Margins = npt.NDArray[Any]
 Params = Mapping[str, Any]
 
@@ -76,6 +78,14 @@ class Backend(abc.ABC):
     arguments: ClassVar[Mapping[str, str]]
     #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.
     fewest_rounds: ClassVar[int]
+    #: Its parameter for the number of threads, and those that make its sums independent of it.
+    threads: ClassVar[str]
+    one_thread: ClassVar[Mapping[str, Any]]
+    #: Its parameter for the slope of the Huber loss, and the default.
+    huber_slope: ClassVar[tuple[str, float]]
+    #: Its callbacks: ``TaskQuitting``, and one that lets tasks quit after given rounds.
+    task_quitting: ClassVar[type[TaskWatch]]
+    quit_at: ClassVar[type[BaseQuitAt]]
 
     # ---- before any work --------------------------------------------------------------------
 
@@ -118,7 +128,11 @@ class Backend(abc.ABC):
             if main in checked:
                 raise ParameterError(f"{argument} has {main!r} under two names.")
             checked[main] = value
-        return checked
+        return self._in_own_form(checked, argument)
+
+    @abc.abstractmethod
+    def _in_own_form(self, params: dict[str, Any], argument: str) -> dict[str, Any]:
+        """The parameters with values of types that the library reads."""
 
     @abc.abstractmethod
     def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
@@ -144,8 +158,8 @@ class Backend(abc.ABC):
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         """Parameters for these arguments of fit()."""
 
-    @abc.abstractmethod
-    def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]: ...
+    def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]:
+        return {**params, self.threads: n_threads}
 
     @abc.abstractmethod
     def check_table(self, table: Table) -> None:
@@ -169,9 +183,9 @@ class Backend(abc.ABC):
                 raise ParameterError(f"{error}{hint}") from None
             raise
 
-    @abc.abstractmethod
     def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
         """Raise unless the objective is known and defined on the labels."""
+        check_labels(self.loss(objective, {}, n_outputs), labels)
 
     def check_start(self, params: Params, data: Dataset) -> None:
         """Raise DataError unless the training rows have a finite start score."""
@@ -192,12 +206,17 @@ class Backend(abc.ABC):
     def loss(self, objective: str, options: Params, n_outputs: int = 1) -> Loss:
         """The core's loss of an objective."""
 
-    @abc.abstractmethod
-    def default_metric(self, params: Params) -> Metric: ...
+    def default_metric(self, params: Params) -> Metric:
+        return default_metric(
+            params["objective"],
+            tweedie_variance_power=read_number(params, "tweedie_variance_power", 1.5),
+            huber_slope=read_number(params, *self.huber_slope),
+        )
 
-    @abc.abstractmethod
     def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
         """Margins on the scale of the labels."""
+        sigmoid = read_number(params, "sigmoid", 1.0)  # LightGBM's
+        return inverse_link(params["objective"], margins, sigmoid=sigmoid)
 
     @abc.abstractmethod
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
@@ -247,7 +266,6 @@ class Backend(abc.ABC):
         those of `feature_sampling`.
         """
 
-    @abc.abstractmethod
     def train_common(
         self,
         params: Params,
@@ -266,8 +284,10 @@ class Backend(abc.ABC):
         With ``options.task_splits`` the last column of the matrix holds the tasks. Returns the
         booster, and the leaf values of single tasks.
         """
+        split = self._task_split(tasks, options, table)
+        booster = self._train(params, matrix, n_rounds, objective, valid, [split, *callbacks])
+        return booster, split.pooled
 
-    @abc.abstractmethod
     def train_plain(
         self,
         params: Params,
@@ -280,9 +300,43 @@ class Backend(abc.ABC):
         callbacks: Sequence[Any] = (),
         table: Table | None = None,
     ) -> Any:
-        """The library's own model, with the result of one thread; or one of symmetric trees."""
+        """The library's own model, with the result of one thread; or one of symmetric trees.
+
+        The library's sums differ by the number of threads in the last bit, and so may its trees.
+        Small tables are therefore trained by one thread, large ones by the core, whose trees are
+        those of one thread of the library bit for bit.
+        """
+        n_rows, n_columns = self._shape(matrix, params)
+        is_small = n_rows * n_columns < _SMALL
+        if is_small:
+            params = {**params, **self.one_thread}
+        if options is None:
+            options = TreeOptions()
+        if options.symmetric_trees or not is_small:
+            one_task = TaskSet.from_labels(None, n_rows)
+            callbacks = [self._task_split(one_task, options.of_one_task(), table), *callbacks]
+        return self._train(params, matrix, n_rounds, objective, valid, callbacks)
 
     @abc.abstractmethod
+    def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> Any:
+        """The library's callback ``TaskSplit``."""
+
+    @abc.abstractmethod
+    def _shape(self, matrix: Any, params: Params) -> tuple[int, int]:
+        """Rows and columns of a matrix."""
+
+    @abc.abstractmethod
+    def _train(
+        self,
+        params: Params,
+        matrix: Any,
+        n_rounds: int,
+        objective: Callable[..., Any] | None,
+        valid: Any,
+        callbacks: Sequence[Any],
+    ) -> Any:
+        """The library's train."""
+
     def quitting(
         self,
         valid: Any,
@@ -294,10 +348,21 @@ class Backend(abc.ABC):
         verbose: bool | int = False,
     ) -> TaskWatch:
         """The library's callback ``TaskQuitting``."""
+        found = self.task_quitting(
+            valid,
+            tasks,
+            metric=metric,
+            early_stopping_rounds=early_stopping_rounds,
+            min_delta=min_delta,
+            verbose=verbose,
+        )
+        if not self._has_start(valid):
+            found.fewest_rounds = self.fewest_rounds
+        return found
 
     @abc.abstractmethod
-    def quit_at(self, left_after: Mapping[TaskName, int]) -> Any:
-        """A callback that lets tasks quit after given rounds."""
+    def _has_start(self, matrix: Any) -> bool:
+        """Whether the rows of a matrix have base margins."""
 
     @abc.abstractmethod
     def stop_if(self, is_over: Callable[[], bool]) -> Any:
@@ -379,11 +444,21 @@ class Backend(abc.ABC):
         Shape (n_rows, n_outputs): sums in tree order, as the combined booster adds them.
         """
 
-    @abc.abstractmethod
     def margins_by_round(
         self, booster: Any, table: Table, margin: Margins | None
     ) -> Iterator[Margins]:
         """Margins, shape (n_rows, n_outputs), after 0, 1, ... rounds; in one array."""
+        document = self.document(booster)
+        n_outputs = document.n_outputs
+        start = self.predict_margin(document.first_rounds(0), table, margin)
+        margins = np.array(start, self.margin_type).reshape(table.n_rows, n_outputs)
+        yield margins
+        leaves = self.leaves(booster, table)
+        for number, values in enumerate(document.leaf_values()):
+            of_rows = values[leaves[:, number]]
+            margins[:, number % n_outputs] += of_rows.astype(self.margin_type)
+            if number % n_outputs == n_outputs - 1:
+                yield margins
 
     @abc.abstractmethod
     def importance(self, booster: Any, importance_type: str) -> dict[str, float]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import openmp_threads
 from mtboost.errors import ParameterError
-from mtboost.metrics import Metric, default_metric
 from mtboost.trees.backend import Backend, Margins, Params, read_number
 from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import (
@@ -27,8 +26,7 @@ from mtboost.trees.feature_weights import (
     sampled_fraction,
     sampling_weights,
 )
-from mtboost.trees.losses import check_labels, inverse_link, make_loss
-from mtboost.trees.pooled_leaves import PooledTrees
+from mtboost.trees.losses import inverse_link, make_loss
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
@@ -44,14 +42,7 @@ from mtboost.xgboost.library import (
     known_parameters,
     with_start,
 )
-from mtboost.xgboost.matrices import (
-    matrix_with,
-    plain_matrix,
-    quantile_matrix,
-    quantile_matrix_with,
-    validation_matrix,
-)
-from mtboost.xgboost.plain import train_plain
+from mtboost.xgboost.matrices import plain_matrix, quantile_matrix, validation_matrix
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
 
@@ -79,6 +70,11 @@ class XgboostBackend(Backend):
     unstored_is_missing = True
     margin_type = np.float32
     fewest_rounds = 0
+    threads = "nthread"
+    one_thread = {"nthread": 1}  # noqa: RUF012  # a constant
+    huber_slope = ("huber_slope", 1.0)
+    task_quitting = TaskQuitting
+    quit_at = QuitAt
     arguments = {  # noqa: RUF012  # a constant
         "objective": "objective",
         "eval_metric": "eval_metric",
@@ -96,18 +92,10 @@ class XgboostBackend(Backend):
     def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
         return known_parameters(), ALIASES
 
-    def parameters(
-        self,
-        params: Params,
-        argument: str = "params",
-        *,
-        elsewhere: Mapping[str, str] = {},
-        others: Collection[str] = (),
-    ) -> dict[str, Any]:
-        checked = super().parameters(params, argument, elsewhere=elsewhere, others=others)
-        if isinstance(checked.get("monotone_constraints"), list):  # XGBoost knows tuples only
-            checked["monotone_constraints"] = tuple(checked["monotone_constraints"])
-        return checked
+    def _in_own_form(self, params: dict[str, Any], argument: str) -> dict[str, Any]:
+        if isinstance(params.get("monotone_constraints"), list):  # XGBoost knows tuples only
+            params["monotone_constraints"] = tuple(params["monotone_constraints"])
+        return params
 
     def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
         return {**named, **params}
@@ -118,30 +106,14 @@ class XgboostBackend(Backend):
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {"objective": objective, "nthread": n_threads, "seed": seed}
 
-    def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]:
-        return {**params, "nthread": n_threads}
-
     def check_table(self, table: Table) -> None:
         check_readable(table)
-
-    def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
-        check_labels(make_loss(objective, n_outputs), labels)
 
     def loss_options(self, params: Params) -> dict[str, Any]:
         return {name: read_number(params, name, 0.0) for name in LOSS_OPTIONS if name in params}
 
     def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.Loss:
         return make_loss(objective, n_outputs, arithmetic=arithmetic(), **options)
-
-    def default_metric(self, params: Params) -> Metric:
-        return default_metric(
-            params["objective"],
-            tweedie_variance_power=read_number(params, "tweedie_variance_power", 1.5),
-            huber_slope=read_number(params, "huber_slope", 1.0),
-        )
-
-    def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
-        return inverse_link(params["objective"], margins)
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         if {"max_depth", "max_leaves", "grow_policy"} & params.keys():
@@ -217,84 +189,42 @@ class XgboostBackend(Backend):
         }
         if ref is not None:
             return validation_matrix(table, added, **options)
-        options["max_bin"] = params.get("max_bin")
-        if added is None:
-            return quantile_matrix(table, **options, feature_weights=feature_weights)
-        return quantile_matrix_with(table, added, **options)
+        max_bin = params.get("max_bin")
+        return quantile_matrix(
+            table, added, max_bin=max_bin, feature_weights=feature_weights, **options
+        )
 
-    def train_common(
-        self,
-        params: Params,
-        matrix: xgboost.DMatrix,
-        n_rounds: int,
-        *,
-        tasks: TaskSet,
-        options: TreeOptions,
-        table: Table | None,
-        objective: Callable[..., Any] | None,
-        valid: xgboost.DMatrix | None = None,
-        callbacks: Sequence[Any] = (),
-    ) -> tuple[xgboost.Booster, PooledTrees]:
-        split = TaskSplit(
+    def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
+        return TaskSplit(
             tasks,
             options=options,
             task_column=None if options.task_splits is None else -1,
             table=table.native if table else None,
         )
-        booster = xgboost.train(
+
+    def _shape(self, matrix: xgboost.DMatrix, params: Params) -> tuple[int, int]:
+        return matrix.num_row(), matrix.num_col()
+
+    def _train(
+        self,
+        params: Params,
+        matrix: xgboost.DMatrix,
+        n_rounds: int,
+        objective: Callable[..., Any] | None,
+        valid: xgboost.DMatrix | None,
+        callbacks: Sequence[Any],
+    ) -> xgboost.Booster:
+        return xgboost.train(
             with_start(params, matrix),
             matrix,
             n_rounds,
             obj=objective,
             verbose_eval=False,
-            callbacks=[InOrder([split, *callbacks])],
-        )
-        return booster, split.pooled
-
-    def train_plain(
-        self,
-        params: Params,
-        matrix: xgboost.DMatrix,
-        n_rounds: int,
-        *,
-        objective: Callable[..., Any] | None = None,
-        options: TreeOptions | None = None,
-        valid: xgboost.DMatrix | None = None,
-        callbacks: Sequence[Any] = (),
-        table: Table | None = None,
-    ) -> xgboost.Booster:
-        native = None if table is None else table.native
-        return train_plain(
-            params,
-            matrix,
-            n_rounds,
-            objective=objective,
-            options=options,
-            callbacks=callbacks,
-            table=native,
+            callbacks=[InOrder(callbacks)],
         )
 
-    def quitting(
-        self,
-        valid: xgboost.DMatrix,
-        tasks: TaskSet | None,
-        *,
-        metric: Metric,
-        early_stopping_rounds: int | None,
-        min_delta: float,
-        verbose: bool | int = False,
-    ) -> TaskQuitting:
-        return TaskQuitting(
-            valid,
-            tasks,
-            metric=metric,
-            early_stopping_rounds=early_stopping_rounds,
-            min_delta=min_delta,
-            verbose=verbose,
-        )
-
-    def quit_at(self, left_after: Mapping[TaskName, int]) -> QuitAt:
-        return QuitAt(left_after)
+    def _has_start(self, matrix: xgboost.DMatrix) -> bool:
+        return bool(matrix.get_base_margin().size)
 
     def stop_if(self, is_over: Callable[[], bool]) -> xgboost.callback.TrainingCallback:
         return _Stop(is_over)
@@ -331,10 +261,7 @@ class XgboostBackend(Backend):
         table: Table,
         added: AddedColumns | None = None,
     ) -> npt.NDArray[np.int32]:
-        if added is not None:
-            found = np.asarray(booster.predict(matrix_with(table, added), pred_leaf=True))
-        else:
-            found = _predict(booster, table, None, pred_leaf=True)
+        found = _predict(booster, table, added, pred_leaf=True)
         return found.reshape(table.n_rows, -1).astype(np.int32)
 
     def stacked(self, documents: Iterable[Document]) -> xgboost.Booster:
@@ -347,15 +274,12 @@ class XgboostBackend(Backend):
         margin: Margins | None,
         added: AddedColumns | None = None,
     ) -> Margins:
-        if added is not None:
-            matrix = matrix_with(table, added, base_margin=margin)
-            return np.asarray(booster.predict(matrix, output_margin=True))
-        return _predict(booster, table, margin, output_margin=True)
+        return _predict(booster, table, added, margin, output_margin=True)
 
     def response(self, no_rounds: xgboost.Booster, columns: Columns, margins: Margins) -> Margins:
         empty = np.full((len(margins), columns.n), np.nan, np.float32)
         table = Table(empty, "numpy", columns.names)
-        return _predict(no_rounds, table, margins, validate_features=False)
+        return _predict(no_rounds, table, None, margins, validate_features=False)
 
     def probabilities(
         self, no_rounds: xgboost.Booster, objective: str, margins: Margins
@@ -372,21 +296,6 @@ class XgboostBackend(Backend):
     ) -> Margins:
         matrix = plain_matrix(table, base_margin=margin)
         return residual_margin(booster, matrix, quit_round, tasks).reshape(table.n_rows, -1)
-
-    def margins_by_round(
-        self, booster: xgboost.Booster, table: Table, margin: Margins | None
-    ) -> Iterator[Margins]:
-        document = assemble.read_document(booster)
-        n_outputs = assemble.outputs_of(document)
-        matrix = plain_matrix(table, base_margin=margin)
-        start = assemble.first_rounds(document, 0).predict(matrix, output_margin=True)
-        margins = np.array(start, np.float32).reshape(table.n_rows, n_outputs)
-        yield margins
-        leaves = self.leaves(booster, table)
-        for number, tree in enumerate(assemble.trees_of(document)):
-            margins[:, number % n_outputs] += tree["split_conditions"][leaves[:, number]]
-            if number % n_outputs == n_outputs - 1:
-                yield margins
 
     def importance(self, booster: xgboost.Booster, importance_type: str) -> dict[str, float]:
         check_choice("importance_type", importance_type, _IMPORTANCES)
@@ -415,9 +324,13 @@ class _Stop(xgboost.callback.TrainingCallback):
 
 
 def _predict(
-    booster: xgboost.Booster, table: Table, base_margin: Margins | None, **options: Any
+    booster: xgboost.Booster,
+    table: Table,
+    added: AddedColumns | None = None,
+    base_margin: Margins | None = None,
+    **options: Any,
 ) -> Margins:
     is_small = table.n_rows * (1 + booster.num_boosted_rounds()) < _SERIAL_VISITS
     with openmp_threads(1 if is_small else None):
-        matrix = plain_matrix(table, base_margin=base_margin)
+        matrix = plain_matrix(table, added, base_margin=base_margin)
         return np.asarray(booster.predict(matrix, **options))

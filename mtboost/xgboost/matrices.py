@@ -12,7 +12,6 @@ import numpy.typing as npt
 import scipy.sparse
 import xgboost
 
-from mtboost.base.arrays import FloatArray
 from mtboost.base.interrupts import restored, uninterrupted
 from mtboost.base.tables import Table
 from mtboost.errors import DataError
@@ -22,55 +21,21 @@ from mtboost.xgboost.library import check_one_machine, check_readable
 
 def quantile_matrix(
     table: Table,
+    added: AddedColumns | None = None,
     *,
-    label: FloatArray | None = None,
-    weight: FloatArray | None = None,
-    base_margin: FloatArray | None = None,
-    max_bin: int | None = None,
     n_threads: int | None = None,
-    feature_weights: npt.NDArray[np.float32] | None = None,
+    **options: Any,
 ) -> xgboost.QuantileDMatrix:
-    """Binned matrix for training."""
-    with _infinity_named(table):
-        return _quantile_matrix(
-            data=table.native,
-            label=label,
-            weight=weight,
-            base_margin=base_margin,
-            max_bin=max_bin,
-            nthread=n_threads,
-            feature_weights=feature_weights,
-            **_columns(table),
-        )
+    """Binned matrix for training; `added` are more columns, `options` those of the constructor.
 
-
-def quantile_matrix_with(
-    table: Table,
-    added: AddedColumns,
-    *,
-    label: FloatArray | None = None,
-    weight: FloatArray | None = None,
-    base_margin: FloatArray | None = None,
-    max_bin: int | None = None,
-    n_threads: int | None = None,
-) -> xgboost.QuantileDMatrix:
-    """As :func:`quantile_matrix`, with more columns."""
-    return _quantile_matrix(
-        **_with(table, added, n_threads),
-        label=label,
-        weight=weight,
-        base_margin=base_margin,
-        max_bin=max_bin,
-        nthread=n_threads,
-    )
-
-
-def _quantile_matrix(**arguments: Any) -> xgboost.QuantileDMatrix:
-    """The only place that makes one: XGBoost asks for the rows through functions that it calls
-    back from C++, where KeyboardInterrupt is lost, and with it the rows."""
+    The only place that makes one: XGBoost asks for the rows through functions that it calls back
+    from C++, where KeyboardInterrupt is lost, and with it the rows.
+    """
     check_one_machine("mtboost")
-    with uninterrupted():
-        return xgboost.QuantileDMatrix(**arguments)
+    with _infinity_named(table):
+        columns = _columns(table, added, n_threads)
+        with uninterrupted():
+            return xgboost.QuantileDMatrix(**columns, nthread=n_threads, **options)
 
 
 class ValidationMatrix(xgboost.DMatrix):
@@ -86,67 +51,26 @@ def validation_matrix(
     table: Table,
     added: AddedColumns | None = None,
     *,
-    label: FloatArray,
-    weight: FloatArray | None = None,
-    base_margin: FloatArray | None = None,
     n_threads: int | None = None,
+    **options: Any,
 ) -> ValidationMatrix:
-    """Matrix to validate on; columns and the codes of categories must be those of training.
-
-    `added` are more columns, as in :func:`quantile_matrix_with`.
-    """
+    """Matrix to validate on; columns and the codes of categories must be those of training."""
     with _infinity_named(table):
-        columns = (
-            {"data": table.native, **_columns(table)}
-            if added is None
-            else _with(table, added, n_threads)
-        )
-        return ValidationMatrix(
-            **columns, label=label, weight=weight, base_margin=base_margin, nthread=n_threads
-        )
-
-
-def matrix_with(
-    table: Table,
-    added: AddedColumns,
-    *,
-    base_margin: FloatArray | None = None,
-) -> xgboost.DMatrix:
-    """As :func:`plain_matrix`, with more columns."""
-    return xgboost.DMatrix(**_with(table, added, None), base_margin=base_margin)
-
-
-def _with(table: Table, added: AddedColumns, n_threads: int | None) -> dict[str, Any]:
-    plain = plain_matrix(table, n_threads=n_threads)
-    is_category = added.ndim == 1
-    values = np.where(added < 0, np.nan, added)[:, None] if is_category else added
-    n_rows, n_added = values.shape
-    columns = scipy.sparse.csr_array(  # zeros are stored: what is not stored is missing
-        (
-            values.astype(np.float32).ravel(),
-            np.tile(np.arange(n_added, dtype=np.int32), n_rows),
-            np.arange(0, n_rows * n_added + 1, n_added),
-        ),
-        shape=(n_rows, n_added),
-    )
-    types = list(plain.feature_types or ["float"] * plain.num_col())
-    names = plain.feature_names
-    return {
-        "data": scipy.sparse.hstack([plain.get_data(), columns], format="csr"),
-        "feature_names": names and [*names, *names_of_added(names, added)],
-        "feature_types": [*types, *(["c"] if is_category else ["float"] * n_added)],
-        "enable_categorical": True,
-    }
+        columns = _columns(table, added, n_threads)
+        return ValidationMatrix(**columns, nthread=n_threads, **options)
 
 
 def plain_matrix(
-    table: Table, *, base_margin: FloatArray | None = None, n_threads: int | None = None
+    table: Table,
+    added: AddedColumns | None = None,
+    *,
+    n_threads: int | None = None,
+    **options: Any,
 ) -> xgboost.DMatrix:
     """Matrix to predict from."""
     with _infinity_named(table):
-        return xgboost.DMatrix(
-            table.native, base_margin=base_margin, nthread=n_threads, **_columns(table)
-        )
+        columns = _columns(table, added, n_threads)
+        return xgboost.DMatrix(**columns, nthread=n_threads, **options)
 
 
 @contextmanager
@@ -187,9 +111,36 @@ def _infinity_named(table: Table) -> Iterator[None]:
         raise
 
 
-def _columns(table: Table) -> dict[str, Any]:
+def _columns(table: Table, added: AddedColumns | None, n_threads: int | None) -> dict[str, Any]:
+    """Values of a matrix, their names and types."""
     check_readable(table)
+    if added is not None:
+        return _with(plain_matrix(table, n_threads=n_threads), added)
     # A name given beside a data frame's own would be checked against it by XGBoost; only arrays
     # lack names.
-    named = {} if table.column_types else {"feature_names": table.feature_names}
-    return {"enable_categorical": True, **{k: list(v) for k, v in named.items() if v is not None}}
+    names = None if table.column_types else table.feature_names
+    named = {} if names is None else {"feature_names": list(names)}
+    return {"data": table.native, "enable_categorical": True, **named}
+
+
+def _with(plain: xgboost.DMatrix, added: AddedColumns) -> dict[str, Any]:
+    """Values of a matrix and of more columns."""
+    is_category = added.ndim == 1
+    values = np.where(added < 0, np.nan, added)[:, None] if is_category else added
+    n_rows, n_added = values.shape
+    columns = scipy.sparse.csr_array(  # zeros are stored: what is not stored is missing
+        (
+            values.astype(np.float32).ravel(),
+            np.tile(np.arange(n_added, dtype=np.int32), n_rows),
+            np.arange(0, n_rows * n_added + 1, n_added),
+        ),
+        shape=(n_rows, n_added),
+    )
+    types = list(plain.feature_types or ["float"] * plain.num_col())
+    names = plain.feature_names
+    return {
+        "data": scipy.sparse.hstack([plain.get_data(), columns], format="csr"),
+        "feature_names": names and [*names, *names_of_added(names, added)],
+        "feature_types": [*types, *(["c"] if is_category else ["float"] * n_added)],
+        "enable_categorical": True,
+    }
