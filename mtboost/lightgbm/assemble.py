@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import lightgbm
@@ -25,6 +25,21 @@ from mtboost.errors import DataError, ModelFormatError, UnsupportedError
 from mtboost.trees.leaf_gains import Splits, gains_of_values
 
 Array = npt.NDArray[Any]
+# Arrays of a tree's text in their order, and how their numbers are written.
+_FORMATS = {
+    "split_feature": "%d",
+    "split_gain": "%g",
+    "threshold": "%.17g",
+    "decision_type": "%d",
+    "left_child": "%d",
+    "right_child": "%d",
+    "leaf_value": "%.17g",
+    "leaf_weight": "%.17g",
+    "leaf_count": "%d",
+    "internal_value": "%g",
+    "internal_weight": "%g",
+    "internal_count": "%d",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,58 +217,35 @@ def tree_text(tree: Tree) -> str:
         + 2 * tree.default_left.astype(np.int8)
         + 4 * tree.missing_type.astype(np.int8)
     )
-    entries = {
-        "num_leaves": str(len(tree.leaf_value)),
-        "num_cat": str(len(nodes)),
-        "split_feature": _integers(tree.split_feature),
-        "split_gain": _numbers(tree.split_gain, "%g"),
-        "threshold": _numbers(threshold, "%.17g"),
-        "decision_type": _integers(decision_type),
-        "left_child": _integers(tree.left_child),
-        "right_child": _integers(tree.right_child),
-        "leaf_value": _numbers(tree.leaf_value, "%.17g"),
-        "leaf_weight": _numbers(tree.leaf_weight, "%.17g"),
-        "leaf_count": _integers(tree.leaf_count),
-        "internal_value": _numbers(tree.internal_value, "%g"),
-        "internal_weight": _numbers(tree.internal_weight, "%g"),
-        "internal_count": _integers(tree.internal_count),
-    }
+    written = {"threshold": threshold, "decision_type": decision_type}
+    entries = {"num_leaves": str(len(tree.leaf_value)), "num_cat": str(len(nodes))}
+    for name, digits in _FORMATS.items():
+        array = written[name] if name in written else getattr(tree, name)
+        entries[name] = _numbers(array, digits)
     if len(nodes):
         starts, words = _bitsets(tree.category_starts, tree.categories)
-        entries["cat_boundaries"] = _integers(starts)
-        entries["cat_threshold"] = _integers(words)
+        entries["cat_boundaries"] = _numbers(starts, "%d")
+        entries["cat_threshold"] = _numbers(words, "%d")
     entries["is_linear"] = "0"
     entries["shrinkage"] = f"{tree.shrinkage:g}"
     return "".join(f"{name}={value}\n" for name, value in entries.items()) + "\n\n"
 
 
 def read_tree(text: str) -> Tree:
-    """The arrays of a tree that :func:`tree_text` or LightGBM wrote."""
+    """The arrays of a tree that :func:`tree_text` or LightGBM wrote; those it lacks are empty."""
     entries = dict(line.split("=") for line in text.split("\n") if line)
 
-    def integers(name: str) -> Array:
-        return np.array(entries.get(name, "").split(), np.int64)
+    def numbers(name: str, digits: str = "%d") -> Array:
+        return np.array(entries.get(name, "").split(), np.int64 if digits == "%d" else np.float64)
 
-    def numbers(name: str) -> Array:
-        return np.array(entries[name].split(), np.float64)
-
-    decision_type = integers("decision_type")
-    category_starts, categories = _categories(integers("cat_boundaries"), integers("cat_threshold"))
+    arrays = {name: numbers(name, digits) for name, digits in _FORMATS.items()}
+    decision_type = arrays.pop("decision_type")
+    category_starts, categories = _categories(numbers("cat_boundaries"), numbers("cat_threshold"))
     return Tree(
-        split_feature=integers("split_feature"),
-        threshold=numbers("threshold"),
+        **arrays,
         is_categorical=decision_type & 1 != 0,
         default_left=decision_type & 2 != 0,
         missing_type=decision_type >> 2 & 3,
-        left_child=integers("left_child"),
-        right_child=integers("right_child"),
-        split_gain=numbers("split_gain"),
-        internal_value=numbers("internal_value"),
-        internal_weight=numbers("internal_weight"),
-        internal_count=integers("internal_count"),
-        leaf_value=numbers("leaf_value"),
-        leaf_weight=numbers("leaf_weight"),
-        leaf_count=integers("leaf_count"),
         category_starts=category_starts,
         categories=categories,
         shrinkage=float(entries["shrinkage"]),
@@ -262,61 +254,32 @@ def read_tree(text: str) -> Tree:
 
 def constant_tree(value: float, n_rows: int | None = None) -> Tree:
     """A tree of one leaf, with the number of its rows or without."""
-    numbers, integers = np.zeros(0), np.zeros(0, np.int64)
-    return Tree(
-        split_feature=integers,
-        threshold=numbers,
-        is_categorical=integers,
-        default_left=integers,
-        missing_type=integers,
-        left_child=integers,
-        right_child=integers,
-        split_gain=numbers,
-        internal_value=numbers,
-        internal_weight=numbers,
-        internal_count=integers,
-        leaf_value=np.array([value]),
-        leaf_weight=numbers,
-        leaf_count=integers if n_rows is None else np.array([n_rows]),
-        category_starts=np.zeros(1, np.int64),
-        categories=integers,
-    )
+    count = np.array([] if n_rows is None else [n_rows], np.int64)
+    return replace(read_tree("shrinkage=1"), leaf_value=np.array([value]), leaf_count=count)
 
 
 def _check_lengths(tree: Tree) -> None:
     """LightGBM reads beyond the end of an array that is too short."""
     n_leaves = len(tree.leaf_value)
-    of_leaves = {"leaf_weight": tree.leaf_weight, "leaf_count": tree.leaf_count}
-    if n_leaves == 1:  # of a constant LightGBM may have neither
-        of_leaves = {name: array for name, array in of_leaves.items() if len(array)}
-    of_nodes = {
-        "split_feature": tree.split_feature,
-        "threshold": tree.threshold,
-        "is_categorical": tree.is_categorical,
-        "default_left": tree.default_left,
-        "missing_type": tree.missing_type,
-        "left_child": tree.left_child,
-        "right_child": tree.right_child,
-        "split_gain": tree.split_gain,
-        "internal_value": tree.internal_value,
-        "internal_weight": tree.internal_weight,
-        "internal_count": tree.internal_count,
+    names = [each.name for each in fields(Tree)]
+    of_nodes = names[: names.index("leaf_value")]
+    lengths = {
+        **dict.fromkeys(of_nodes, n_leaves - 1),
+        "leaf_weight": n_leaves,
+        "leaf_count": n_leaves,
     }
-    for arrays, length in ((of_leaves, n_leaves), (of_nodes, n_leaves - 1)):
-        for name, array in arrays.items():
-            if len(array) != length:
-                raise ModelFormatError(
-                    f"A tree of {n_leaves} leaves needs {length} of {name}, found {len(array)}."
-                )
+    for name, length in lengths.items():
+        n_found = len(getattr(tree, name))
+        is_left_out = n_leaves == 1 and n_found == 0  # weight and count of a constant
+        if n_found != length and not is_left_out:
+            raise ModelFormatError(
+                f"A tree of {n_leaves} leaves needs {length} of {name}, found {n_found}."
+            )
     if len(tree.category_starts) - 1 != np.count_nonzero(tree.is_categorical):
         raise ModelFormatError(
             f"A tree with {np.count_nonzero(tree.is_categorical)} categorical nodes needs one "
             f"more of category_starts, found {len(tree.category_starts)}."
         )
-
-
-def _integers(values: Array) -> str:
-    return " ".join(map(str, values.tolist()))
 
 
 def _numbers(values: Array, digits: str) -> str:
@@ -627,7 +590,7 @@ def _move_features(tree: str, places: Array) -> str:
     return _with_entry(
         tree,
         "split_feature",
-        lambda features: _integers(places[np.array(features.split(), np.int64)]),
+        lambda features: _numbers(places[np.array(features.split(), np.int64)], "%d"),
     )
 
 
