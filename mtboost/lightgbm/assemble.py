@@ -115,13 +115,7 @@ class Document:
 
 
 def read_document(booster: lightgbm.Booster) -> Document:
-    """Model document of a booster, with all its rounds.
-
-    Raises
-    ------
-    UnsupportedError
-        Leaves hold linear models, or the booster is the mean of its trees (``boosting="rf"``).
-    """
+    """Model document of a booster, with all its rounds; linear trees and forests raise."""
     text = booster.model_to_string(num_iteration=-1)
     head, _, rest = text.partition("\n\n")
     header: dict[str, str | None] = {}

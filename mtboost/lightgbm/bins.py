@@ -121,13 +121,7 @@ class Bins:
 def bin_matrix(
     data: lightgbm.Dataset, *, storage_order: npt.NDArray[np.uint32], n_threads: int
 ) -> tuple[_core.BinnedMatrix, list[Feature]]:
-    """The bins of a constructed data set, and what each of its columns' bins are.
-
-    Raises
-    ------
-    UnsupportedError
-        A column has more than 65 535 bins.
-    """
+    """The bins of a constructed data set, and what each of its columns' bins are."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.bin"
         with quiet():

@@ -162,10 +162,7 @@ class Settings:
 def read_settings(booster: lightgbm.Booster) -> Settings:
     """Read the parameters that LightGBM itself would train with.
 
-    Raises
-    ------
-    UnsupportedError
-        A parameter asks for trees that only LightGBM can grow.
+    Parameters that ask for trees only LightGBM can grow raise UnsupportedError.
     """
     check_one_machine("TaskSplit", booster.params)
     params = read_parameters(booster)
@@ -228,14 +225,8 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
 def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_ours: bool) -> None:
     """Raise for values of parameters that LightGBM refuses, or that are not finite.
 
-    Read from a booster of one row without values: LightGBM checks them when one is made.
-
-    Raises
-    ------
-    ParameterError
-        LightGBM refuses a value, or a number is not finite.
-    UnsupportedError
-        Our trees are to be grown, and the parameters ask for trees that only LightGBM can grow.
+    Read from a booster of one row without values: LightGBM checks them when one is made. If our
+    trees are to be grown (`is_ours`), parameters that ask for LightGBM's own trees raise too.
     """
     own = {**params, **_ON_THE_SIDE}
     if is_integer(params.get("bagging_freq")):

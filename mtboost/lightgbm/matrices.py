@@ -22,14 +22,7 @@ _SERIAL_VISITS = 100_000
 
 
 def native(table: Table) -> Any:
-    """A table of numbers as an array or CSR or CSC matrix; one with categories as a DataFrame.
-
-    Raises
-    ------
-    MissingDependencyError
-        Categories of a table that is not pandas', and pandas is not installed: LightGBM knows
-        categories of pandas only.
-    """
+    """A table of numbers as an array or CSR or CSC matrix; one with categories as a DataFrame."""
     match table.library:
         case "scipy":  # LightGBM predicts from SciPy's matrices only, not from its arrays
             with np.errstate(over="ignore"):  # infinite, as other numbers may be

@@ -42,23 +42,12 @@ _NOTHING_IS_MISSING = 0
 def without_columns(
     document: Document, names: Collection[str], categorical: Collection[str]
 ) -> Document:
-    """Document without some columns, which are missing in all rows that it will see.
+    """Document without columns that are missing in all rows it will see; at least one is left.
 
-    Parameters
-    ----------
-    document : Document
-        With names of features; at least one of them is left.
-    names : collection of str
-        Columns to drop.
-    categorical : collection of str
-        All columns that were categories of the training frame: a booster has their labels by the
-        order of its columns alone.
-
-    Returns
-    -------
-    Document
-        Margins keep their bits. Gains and values of nodes stay those of training; weight and count
-        of a node above a replaced one are those of the leaves that are left below it.
+    Margins keep their bits. Gains and values of nodes stay those of training; weight and count of a
+    node above a replaced one are those of the leaves that are left below it. `categorical` are all
+    columns that were categories of the training frame: a booster has their labels by the order of
+    its columns alone.
     """
     all_names = feature_names(document)
     is_dropped = np.array([name in names for name in all_names])
@@ -92,15 +81,7 @@ def _without(text: str, is_dropped: npt.NDArray[np.bool_]) -> str:
 
 
 def spliced(tree: Tree, is_replaced: npt.NDArray[np.bool_], goes_to: Array) -> Tree:
-    """Tree in which some nodes are replaced by one of their children.
-
-    Parameters
-    ----------
-    tree : Tree
-    is_replaced : ndarray of bool, shape (n_nodes,)
-    goes_to : ndarray of int, shape (n_nodes,)
-        The child that a node is replaced by, if it is.
-    """
+    """Tree in which replaced nodes give way to the child that `goes_to` has for them."""
     if not is_replaced.any():
         return tree
 

@@ -15,26 +15,11 @@ from mtboost.lightgbm.prune import OF_FEATURES, spliced
 
 
 def resolve_task(document: Document, code: int | None) -> Document:
-    """Document of one task, without the last column.
+    """Document of one task, without the last column: a category, of a data frame by its dtype.
 
-    Parameters
-    ----------
-    document : Document
-        The last column is a category; of a data frame, one whose dtype is ``category``.
-    code : int or None
-        The task's category; None is a task that is not known, which goes where missing values go:
-        right, as LightGBM sends tasks too rare for a separate bin.
-
-    Returns
-    -------
-    Document
-        Margins of the task's rows keep their bits. Values of nodes stay those of training; gains,
-        weights and counts are those of the leaves that are left.
-
-    Raises
-    ------
-    ModelFormatError
-        The last column has numbers.
+    Margins of the task's rows keep their bits. Values of nodes stay those of training; gains,
+    weights and counts are those of the leaves that are left. The code None goes where missing
+    values go: right, as LightGBM sends tasks too rare for a separate bin.
     """
     infos = (document.header["feature_infos"] or "").split(" ")
     if infos[-1].startswith("["):  # a constant column is "none", whatever it holds
@@ -53,17 +38,7 @@ def resolve_task(document: Document, code: int | None) -> Document:
 def resolve_descriptors(document: Document, values: npt.NDArray[np.float32]) -> Document:
     """Document of the task that has these values in the last columns, without them.
 
-    Parameters
-    ----------
-    document : Document
-        As of :func:`resolve_task`; the last columns are numbers.
-    values : ndarray of float32, shape (n_columns,)
-        None is 0 or NaN, which may be missing values for LightGBM.
-
-    Returns
-    -------
-    Document
-        As of :func:`resolve_task`.
+    None is 0 or NaN, which may be missing values for LightGBM.
     """
     first = len((document.header["feature_infos"] or "").split(" ")) - len(values)
     of_columns = np.concatenate([np.zeros(first, np.float32), values])

@@ -31,27 +31,18 @@ def bin_matrix(
     table: Any = None,
     trained: Cuts | None = None,
 ) -> _core.BinnedMatrix:
-    """Bin a matrix whose cuts XGBoost has already made.
+    """Bin a matrix whose cuts XGBoost has already made: a DMatrix after one round of training.
 
     Parameters
     ----------
-    matrix : DMatrix or QuantileDMatrix
-        A QuantileDMatrix has cuts from the start, a DMatrix after one round of training.
     storage_order : ndarray of uint32, shape (n_rows,) or (0,)
         Row to be stored in each place; empty keeps the order.
-    n_threads : int
-        Threads to use.
     table : array-like, optional
         What `matrix` was made from. A float NumPy array is binned where it lies; without it, or for
         other kinds, the values are read back from `matrix`.
     trained : pair of ndarray, optional
         ``get_quantile_cut()`` of the training matrix, for rows to predict. Values outside its bins
         have bins that lead to the same leaves as the values do.
-
-    Raises
-    ------
-    UnsupportedError
-        The matrix lies in external memory, or a feature has more than 65,535 bins.
     """
     n_features, n_values = matrix.num_col(), matrix.num_nonmissing()
     n_cells = matrix.num_row() * n_features

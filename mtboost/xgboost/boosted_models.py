@@ -44,22 +44,11 @@ def booster_of(
     output: int | None = None,
     feature_names: Sequence[str] | None = None,
 ) -> xgboost.Booster:
-    """Booster of all outputs, or of one.
+    """Booster of all outputs, or of one, with ordinary trees.
 
-    Parameters
-    ----------
-    models : sequence of _core.BoostedModel
-        A model of several outputs becomes a tree a round, whose leaves hold a number for each of
-        them; models of one output become a tree a round and output.
-    loss : str
-        That of the models, as the core calls it.
-    output : int, optional
-        Ordinary trees of this output alone. Of ``"softmax"`` they predict the margin of a class.
-    feature_names : sequence of str, optional
-
-    Returns
-    -------
-    xgboost.Booster
+    A model of several outputs becomes a tree a round, whose leaves hold a number for each of them;
+    models of one output become a tree a round and output. `loss` is the core's name of their loss.
+    A single output of ``"softmax"`` is the margin of a class.
     """
     objective, n_outputs = _OBJECTIVES[loss], sum(model.n_outputs for model in models)
     parts = [(model, slice(None)) for model in models]

@@ -128,10 +128,7 @@ def labels_and_weights(
 def check_readable(table: Table) -> None:
     """Raise unless the installed XGBoost reads tables of this library, and the categories in it.
 
-    Raises
-    ------
-    UnsupportedError
-        XGBoost 3.0 reads categories of pandas only, 3.1 does not recognise DataFrames of pandas 3.
+    XGBoost 3.0 reads categories of pandas only, 3.1 does not recognise DataFrames of pandas 3.
     """
     if table.library == "pandas" and not reads_categories("pandas"):
         import pandas
@@ -190,10 +187,7 @@ class Settings:
 def read_settings(booster: xgboost.Booster) -> Settings:
     """Read the parameters that XGBoost itself would train with.
 
-    Raises
-    ------
-    UnsupportedError
-        A parameter asks for trees that only XGBoost can grow.
+    Parameters that ask for trees only XGBoost can grow raise UnsupportedError.
     """
     learner = json.loads(booster.save_config())["learner"]
     _refuse_unsupported(learner)
@@ -237,14 +231,8 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
     """Raise for values of parameters that XGBoost refuses, or that are not finite.
 
     Read from a booster without data: XGBoost checks most of them when it is configured, and what it
-    cannot grow trees by when it grows one of a single row.
-
-    Raises
-    ------
-    ParameterError
-        XGBoost refuses a value, or a number is not finite.
-    UnsupportedError
-        Our trees are to be grown, and the parameters ask for trees that only XGBoost can grow.
+    cannot grow trees by when it grows one of a single row. If our trees are to be grown
+    (`is_ours`), parameters that ask for XGBoost's own trees raise too.
     """
     categorical = set(table.categorical_features)
     types = ["c" if name in categorical else "q" for name in table.feature_names or ()]
@@ -384,17 +372,7 @@ def with_start(params: Mapping[str, Any], matrix: xgboost.DMatrix) -> dict[str, 
 
 
 def read_model(model: Any) -> xgboost.Booster:
-    """A booster, or the one in a file or in bytes that ``save_raw`` has made.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file.
-    ModelFormatError
-        XGBoost does not read it.
-    ParameterTypeError
-        It is none of these.
-    """
+    """A booster, or the one in a file or in bytes that ``save_raw`` has made."""
     if isinstance(model, xgboost.Booster):
         return model
     kinds = (str, os.PathLike, bytearray)
@@ -414,13 +392,7 @@ def call_objective(
     margins: npt.NDArray[np.float32],
     matrix: xgboost.DMatrix,
 ) -> tuple[npt.ArrayLike, npt.ArrayLike]:
-    """Gradient and hessian of a user's objective.
-
-    Raises
-    ------
-    UnsupportedError
-        It finds the structure of a tree with other gradients than its leaf values.
-    """
+    """Gradient and hessian of a user's objective; those for splits alone are refused."""
     classes = getattr(xgboost, "objective", None)  # from XGBoost 3.2 on
     if classes is None or not isinstance(objective, classes.Objective):
         gradient, hessian = objective(margins, matrix)
@@ -452,13 +424,6 @@ def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -
     XGBoost refuses most of these itself, in the first round. Until 3.3 it is silent about two:
     trees of one output are grown from gradients of the wrong shape, and ``min_child_weight`` does
     not prevent light leaves but sets them to 0.
-
-    Raises
-    ------
-    ParameterError
-        ``multi_strategy`` is not ``"multi_output_tree"``.
-    UnsupportedError
-        A parameter that vector trees, or the split gradient, cannot have in this version.
     """
     learner = json.loads(booster.save_config())["learner"]
     _check_finite(learner)
@@ -501,16 +466,7 @@ def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -
 def check_samples_features(
     booster: xgboost.Booster, n_features: int, *, needs_gains: bool = False
 ) -> None:
-    """Raise unless XGBoost draws features for each node.
-
-    Raises
-    ------
-    ParameterError
-        ``colsample_bynode`` is 1.
-    UnsupportedError
-        There are no trees, or they grow by the exact method; or the gains of these are needed, and
-        not known.
-    """
+    """Raise unless XGBoost draws features for each node, and keeps gains if needed."""
     learner = json.loads(booster.save_config())["learner"]
     _check_finite(learner)
     train, gbm = learner["learner_train_param"], learner["gradient_booster"]

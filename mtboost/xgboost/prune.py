@@ -30,21 +30,10 @@ _OF_NODES = (
 
 
 def without_columns(document: Document, names: Collection[str]) -> Document:
-    """Document without some columns, which are missing in all rows that it will see.
+    """Document without columns that are missing in all rows it will see; at least one is left.
 
-    Parameters
-    ----------
-    document : dict
-        As :func:`~mtboost.xgboost.assemble.read_document` gives it, with names of features; at
-        least one of them is left.
-    names : collection of str
-        Columns to drop.
-
-    Returns
-    -------
-    dict
-        Margins keep their bits. Gains stay those of training; the hessian of a node above a
-        replaced one is that of the leaves that are left below it.
+    Margins keep their bits. Gains stay those of training; the hessian of a node above a replaced
+    one is that of the leaves that are left below it.
     """
     is_dropped = np.array([name in names for name in document["learner"]["feature_names"]])
     trees = [_without(tree, is_dropped) for tree in trees_of(document)]
@@ -67,15 +56,7 @@ def _without(tree: Document, is_dropped: npt.NDArray[np.bool_]) -> Document:
 
 
 def spliced(tree: Document, goes_to: Ints) -> Document:
-    """Tree in which some nodes are replaced by one of their children.
-
-    Parameters
-    ----------
-    tree : dict
-        Children come after their parents, siblings beside each other.
-    goes_to : ndarray of int, shape (n_nodes,)
-        The child that a node is replaced by; -1 leaves the node as it is.
-    """
+    """Tree in which each node gives way to the child that `goes_to` has for it; -1: it stays."""
     left, right = tree["left_children"], tree["right_children"]
     if (goes_to < 0).all():
         return tree

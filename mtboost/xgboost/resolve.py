@@ -22,25 +22,10 @@ Nodes = npt.NDArray[np.int64]
 
 
 def resolve_task(document: Document, code: int | None) -> Document:
-    """Document of one task, without the last column.
+    """Document of one task, without the last column, which is a category.
 
-    Parameters
-    ----------
-    document : dict
-        As :func:`~mtboost.xgboost.assemble.read_document` gives it. The last column is a category.
-    code : int or None
-        The task's category; None is a task that is not known, which goes where missing values go.
-
-    Returns
-    -------
-    dict
-        Margins of the task's rows keep their bits. Gains and hessians are those of the leaves that
-        are left.
-
-    Raises
-    ------
-    ModelFormatError
-        The last column is no category.
+    Margins of the task's rows keep their bits. Gains and hessians are those of the leaves that are
+    left. The code None goes where missing values go.
     """
     learner = document["learner"]
     if not learner["feature_types"] or learner["feature_types"][-1] != "c":
@@ -56,19 +41,7 @@ def resolve_task(document: Document, code: int | None) -> Document:
 
 
 def resolve_descriptors(document: Document, values: npt.NDArray[np.float32]) -> Document:
-    """Document of the task that has these values in the last columns, without them.
-
-    Parameters
-    ----------
-    document : dict
-        As of :func:`resolve_task`; the last columns are numbers.
-    values : ndarray of float32, shape (n_columns,)
-
-    Returns
-    -------
-    dict
-        As of :func:`resolve_task`.
-    """
+    """Document of the task that has these values in the last columns, without them."""
 
     def goes_left(tree: Document, nodes: Nodes) -> npt.NDArray[np.bool_]:
         first = int(tree["tree_param"]["num_feature"]) - len(values)

@@ -40,13 +40,7 @@ _OBJECT, _END_OF_OBJECT, _ARRAY, _TYPED, _STRING = b"{}[$S"
 
 
 def encode(document: dict[str, Any]) -> bytearray:
-    """Bytes of a document; its numbers become 64-bit integers and 32-bit floats.
-
-    Raises
-    ------
-    ModelFormatError
-        It holds something that has no place in JSON.
-    """
+    """Bytes of a document; its numbers become 64-bit integers and 32-bit floats."""
     parts: list[bytes] = []
     _write(document, parts.append)
     return bytearray(b"".join(parts))
@@ -90,13 +84,7 @@ def _text(text: str) -> bytes:
 
 
 def decode(content: bytes) -> dict[str, Any]:
-    """The document in these bytes.
-
-    Raises
-    ------
-    ModelFormatError
-        They hold something that XGBoost does not write.
-    """
+    """The document in these bytes."""
     document, _ = _read(content, 0)
     if not isinstance(document, dict):
         raise ModelFormatError("A model document must be an object.")

@@ -40,11 +40,7 @@ _CUTS = (
 def with_vector_leaves(tree: Document, leaves: npt.NDArray[np.float32]) -> Document:
     """The tree with these leaves, in the order of the nodes, each a number for every output.
 
-    Parameters
-    ----------
-    tree : dict
-        With a number in each leaf, as :func:`~mtboost.xgboost.assemble.tree_document` makes it.
-    leaves : ndarray of float32, shape (n_leaves, n_outputs)
+    `leaves` are float32 of shape (n_leaves, n_outputs); the tree has a number in each leaf.
     """
     n_outputs = leaves.shape[1]
     is_leaf = tree["left_children"] < 0
@@ -74,19 +70,8 @@ def stacked(documents: Sequence[Document]) -> xgboost.Booster:
     One alone stays as it is. Trees of a round that make the same cuts become one, whose leaves hold
     a vector; outputs that have other trees, or none any more, have zeros in it. So each output adds
     up the same numbers in the same order as its own booster, and ``iteration_range`` means the
-    rounds of that.
-
-    Parameters
-    ----------
-    documents : sequence of dict
-        As :func:`~mtboost.xgboost.assemble.read_document` gives them, of one objective and start
-        score, with a number in each leaf. Features are matched by name; those of the first come
-        first.
-
-    Raises
-    ------
-    DataError
-        The boosters have different features and no names, or the vectors would be too many.
+    rounds of that. All have one objective and start score, and a number in each leaf. Features are
+    matched by name; those of the first come first.
     """
     if len(documents) == 1:
         return load_document(documents[0])
