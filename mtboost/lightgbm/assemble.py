@@ -23,6 +23,7 @@ import numpy.typing as npt
 from mtboost.base.checks import check_count, check_type
 from mtboost.errors import DataError, ModelFormatError, UnsupportedError
 from mtboost.trees.leaf_gains import Splits, gains_of_values
+from mtboost.trees.losses import TaskLoss
 
 Array = npt.NDArray[Any]
 # Arrays of a tree's text in their order, and how their numbers are written.
@@ -305,24 +306,17 @@ def _categories(first_words: Array, words: Array) -> tuple[Array, Array]:
 
 
 def as_own(
-    document: Document,
-    n_rounds: int,
-    objective: str,
-    parameters: Mapping[str, str],
-    *,
-    start: float,
-    unit: float,
-    dispersion: float,
+    document: Document, n_rounds: int, objective: str, parameters: Mapping[str, str], loss: TaskLoss
 ) -> Document:
-    """The first rounds of a document with another objective, and its margins in another unit.
+    """The first rounds of a document with a task's own objective, and its margins in that unit.
 
-    `objective` is what the header says of it, `parameters` those that differ. The loss in the new
-    unit is `dispersion` times the loss in the old one. The start, a margin, is in the leaves of the
-    first tree; no rounds at all are a tree of one leaf.
+    `objective` is what the header says of it, `parameters` those that differ. The start, a margin,
+    is in the leaves of the first tree; no rounds at all are a tree of one leaf.
     """
-    trees = [_in_unit(read_tree(text), unit, dispersion) for text in document.trees[:n_rounds]]
+    before = map(read_tree, document.trees[:n_rounds])
+    trees = [_in_unit(tree, loss.unit, loss.dispersion) for tree in before]
     trees = trees or [constant_tree(0.0)]
-    trees[0] = replace(trees[0], leaf_value=trees[0].leaf_value + start)
+    trees[0] = replace(trees[0], leaf_value=trees[0].leaf_value + loss.start_margin)
     tail = document.tail
     for name, value in parameters.items():
         tail = re.sub(rf"(?m)^\[{name}: .*\]$", f"[{name}: {value}]", tail)

@@ -13,44 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.base.arrays import FloatArray
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.lightgbm import assemble
+from mtboost.lightgbm import assemble, library, matrices
 from mtboost.lightgbm.callbacks import TaskSplit
 from mtboost.lightgbm.document import LightgbmDocument
-from mtboost.lightgbm.library import (
-    LOSS_OPTIONS,
-    aliases,
-    arithmetic,
-    become,
-    check_one_machine,
-    check_values,
-    known_parameters,
-    quiet,
-    quiet_unless_asked,
-    read_parameters,
-)
-from mtboost.lightgbm.matrices import (
-    check_names,
-    dataset,
-    native,
-    own_name,
-    predict_margin,
-    with_columns,
-)
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.trees.backend import Backend, Margins, Params, UntrainableError, read_number
+from mtboost.trees.backend import Backend, Margins, Params, Rows, UntrainableError, read_number
 from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
-from mtboost.trees.losses import (
-    has_log_link,
-    inverse_link,
-    main_name,
-    make_lightgbm_loss,
-)
+from mtboost.trees.losses import has_log_link, inverse_link, main_name, make_lightgbm_loss
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import rounds_of_rows
 from mtboost.trees.tree_options import TreeOptions
@@ -79,6 +53,7 @@ class LightgbmBackend(Backend):
     unstored_is_missing = False
     margin_type = np.float64
     fewest_rounds = 1
+    default_name = "Column_{}"
     threads = "num_threads"
     one_thread = {  # noqa: RUF012  # a constant
         "num_threads": 1,
@@ -102,10 +77,10 @@ class LightgbmBackend(Backend):
     # ---- before any work --------------------------------------------------------------------
 
     def check_one_machine(self, params: Params) -> None:
-        check_one_machine("mtboost", params)
+        library.check_one_machine("mtboost", params)
 
     def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
-        return known_parameters(), aliases()
+        return library.known_parameters(), library.aliases()
 
     def _in_own_form(self, params: dict[str, Any], argument: str) -> dict[str, Any]:
         checked = {  # LightGBM compares parameters, which arrays cannot be
@@ -128,13 +103,15 @@ class LightgbmBackend(Backend):
             if name in named:
                 raise ParameterError(f"LightGBM has no {name}: leave it out. {instead}")
         own = {_OTHER_NAMES.get(name, name): value for name, value in named.items()}
-        if "subsample" in named and "bagging_freq" not in map(aliases().get, params, params):
+        if "subsample" in named and "bagging_freq" not in map(
+            library.aliases().get, params, params
+        ):
             own["bagging_freq"] = 1  # LightGBM's default, 0, means no bags
         return {**own, **params}
 
     def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
         _lists(params, table.n_features, 0, argument)
-        check_values(params, table, argument, is_ours=is_ours)
+        library.check_values(params, table, argument, is_ours=is_ours)
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {
@@ -145,13 +122,17 @@ class LightgbmBackend(Backend):
         }
 
     def check_table(self, table: Table) -> None:
-        check_names(table)
+        matrices.check_names(table)
 
     def loss_options(self, params: Params) -> dict[str, Any]:
-        return {name: read(params[name]) for name, read in LOSS_OPTIONS.items() if name in params}
+        return {
+            name: read(params[name])
+            for name, read in library.LOSS_OPTIONS.items()
+            if name in params
+        }
 
     def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.LightgbmLoss:
-        return make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic(), **options)
+        return make_lightgbm_loss(objective, n_outputs, arithmetic=library.arithmetic(), **options)
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         if {"max_depth", "num_leaves"} & params.keys():
@@ -167,30 +148,26 @@ class LightgbmBackend(Backend):
         size = {"max_depth": 1, "num_leaves": 2}
         return {**params, **size, "lambda_l2": penalty, "learning_rate": learning_rate}
 
-    def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
-        params = dict(params)
-        if own.feature_names == common.feature_names and own.n_features == common.n_features:
-            return params
-        assert common.feature_names is not None
-        assert own.feature_names is not None
-        place = {name: number for number, name in enumerate(own.feature_names)}
+    def _own_constraints(
+        self, params: Params, names: Sequence[str], own: Sequence[str]
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        place = {name: number for number, name in enumerate(own)}
         if params.get("interaction_constraints"):
             # LightGBM never splits a column that is in no group.
-            alone = [[place[name]] for name in place if name not in common.feature_names]
-            named = (
-                [common.feature_names[feature] for feature in group]
+            alone = [[place[name]] for name in place if name not in names]
+            groups = [
+                [place[names[feature]] for feature in group if names[feature] in place]
                 for group in params["interaction_constraints"]
-            )
-            groups = [[place[name] for name in group if name in place] for group in named]
-            params["interaction_constraints"] = [*filter(None, groups), *alone]
-        for name, rest in _LISTS.items():
-            values = params.get(name)
-            if not values:
-                continue
-            given = values.split(",") if isinstance(values, str) else values
-            by_name = dict(zip(common.feature_names, map(float, given), strict=False))
-            params[name] = [type(rest)(by_name.get(own_name, rest)) for own_name in place]
-        return params
+            ]
+            found["interaction_constraints"] = [*filter(None, groups), *alone]
+        for parameter, rest in _LISTS.items():
+            values = params.get(parameter)
+            if values:
+                given = values.split(",") if isinstance(values, str) else values
+                by_name = dict(zip(names, map(float, given), strict=False))
+                found[parameter] = [type(rest)(by_name.get(name, rest)) for name in own]
+        return found
 
     def feature_sampling(
         self, params: Params, table: Table, prior: FeaturePrior | None
@@ -203,29 +180,11 @@ class LightgbmBackend(Backend):
     # ---- training ---------------------------------------------------------------------------
 
     def matrix(
-        self,
-        table: Table,
-        *,
-        label: FloatArray,
-        weight: FloatArray | None,
-        margin: Margins | None,
-        params: Params,
-        n_threads: int,
-        ref: lightgbm.Dataset | None = None,
-        added: AddedColumns | None = None,
-        feature_weights: npt.NDArray[np.float32] | None = None,
+        self, rows: Rows, params: Params, n_threads: int | None, ref: lightgbm.Dataset | None = None
     ) -> lightgbm.Dataset:
-        n_added = 0 if added is None else added.size // len(added)
-        lists = _lists(params, table.n_features, n_added)
-        return dataset(
-            table,
-            label=label,
-            weight=weight,
-            init_score=margin,
-            params={**params, **lists, "num_threads": n_threads},
-            ref=ref,
-            added=added,
-        )
+        n_added = 0 if rows.added is None else rows.added.size // len(rows.added)
+        lists = _lists(params, rows.table.n_features, n_added)
+        return matrices.dataset(rows, {**params, **lists, "num_threads": n_threads}, ref)
 
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
         return TaskSplit(
@@ -233,7 +192,7 @@ class LightgbmBackend(Backend):
         )
 
     def _shape(self, matrix: lightgbm.Dataset, params: Params) -> tuple[int, int]:
-        with quiet_unless_asked(params):
+        with library.quiet_unless_asked(params):
             matrix.construct()
         return matrix.num_data(), matrix.num_feature()
 
@@ -254,7 +213,7 @@ class LightgbmBackend(Backend):
                 )
         own = dict(params) if objective is None else {**params, "objective": objective}
         own |= {name: value for name, value in (matrix.params or {}).items() if name in _LISTS}
-        with quiet_unless_asked(params):
+        with library.quiet_unless_asked(params):
             _check_trains(own["objective"], matrix.construct())
             n_rows = matrix.num_data()
             if read_number(params, "bagging_fraction", 1.0) * n_rows < 1.0:
@@ -273,7 +232,7 @@ class LightgbmBackend(Backend):
         # A model does not depend on the threads that trained it, nor on what LightGBM printed.
         for name, value in (("num_threads", 0), ("verbosity", params.get("verbosity", -1))):
             text = re.sub(rf"(?m)^\[{name}: -?\d+\]$", f"[{name}: {value}]", text)
-        become(booster, text)
+        library.become(booster, text)
         return booster.free_dataset()
 
     def _has_start(self, matrix: lightgbm.Dataset) -> bool:
@@ -288,16 +247,10 @@ class LightgbmBackend(Backend):
         return stop
 
     def empty_booster(self, table: Table, params: Params) -> lightgbm.Booster:
-        row = dataset(
-            table.take(np.zeros(1, np.int64)),
-            label=np.ones(1, np.float32),
-            weight=None,
-            init_score=None,
-            params={},
-        )
+        row = Rows(table.take(np.zeros(1, np.int64)), np.ones(1, np.float32))
         own = {name: params[name] for name in ("objective", "num_class") if name in params}
-        with quiet():
-            empty = lightgbm.Booster(own, row)
+        with library.quiet():
+            empty = lightgbm.Booster(own, matrices.dataset(row, {}))
         return assemble.first_rounds(assemble.read_document(empty), 0)
 
     def start_score(self, booster: lightgbm.Booster) -> npt.NDArray[np.float32]:
@@ -305,10 +258,8 @@ class LightgbmBackend(Backend):
 
     # ---- boosters ---------------------------------------------------------------------------
 
-    def feature_names(self, columns: Columns) -> list[str]:
-        if columns.names is None:
-            return [f"Column_{number}" for number in range(columns.n)]
-        return list(map(own_name, columns.names))
+    def own_name(self, name: str) -> str:
+        return matrices.own_name(name)
 
     def features_of(self, booster: lightgbm.Booster) -> list[str]:
         return booster.feature_name()
@@ -319,15 +270,14 @@ class LightgbmBackend(Backend):
     def document(self, booster: lightgbm.Booster) -> LightgbmDocument:
         return LightgbmDocument.of(booster)
 
-    def leaves(
+    def _predict(
         self,
         booster: lightgbm.Booster,
         table: Table,
         added: AddedColumns | None = None,
-    ) -> npt.NDArray[np.int32]:
-        data = native(table) if added is None else with_columns(native(table), added)
-        found = np.asarray(booster.predict(data, pred_leaf=True), np.int32)
-        return found.reshape(table.n_rows, -1)
+        **options: Any,
+    ) -> npt.NDArray[Any]:
+        return np.asarray(booster.predict(matrices.native(table, added), **options))
 
     def stacked(self, documents: Iterable[Document]) -> lightgbm.Booster:
         raise UnsupportedError(
@@ -342,21 +292,14 @@ class LightgbmBackend(Backend):
         margin: Margins | None,
         added: AddedColumns | None = None,
     ) -> Margins:
-        found = predict_margin(booster, table, added=added)
+        found = matrices.predict_margin(booster, table, added=added)
         return found if margin is None else np.reshape(margin, found.shape) + found
 
     def response(self, no_rounds: lightgbm.Booster, columns: Columns, margins: Margins) -> Margins:
-        parameters = read_parameters(no_rounds)
-        objective = _objective(no_rounds)
-        return np.asarray(
-            inverse_link(objective, margins, sigmoid=float(parameters.get("sigmoid", 1.0)))
-        )
+        return inverse_link(_objective(no_rounds), margins, sigmoid=self._sigmoid(no_rounds))
 
-    def probabilities(
-        self, no_rounds: lightgbm.Booster, objective: str, margins: Margins
-    ) -> Margins:
-        sigmoid = float(read_parameters(no_rounds).get("sigmoid", 1.0))
-        return inverse_link(objective, margins, sigmoid=sigmoid)
+    def _sigmoid(self, booster: lightgbm.Booster) -> float:
+        return float(library.read_parameters(booster).get("sigmoid", 1.0))
 
     def followed_margins(
         self,
@@ -384,7 +327,7 @@ class LightgbmBackend(Backend):
         return {name: value for name, value in found.items() if value > 0}
 
     def contributions(self, booster: lightgbm.Booster, table: Table) -> Margins:
-        found: Any = booster.predict(native(table), pred_contrib=True)
+        found: Any = booster.predict(matrices.native(table), pred_contrib=True)
         if table.library == "scipy":  # then sparse, and a list of them for several outputs
             parts = found if isinstance(found, list) else [found]
             found = np.hstack([part.toarray() for part in parts])
@@ -454,4 +397,4 @@ def _groups(interactions: Any, argument: str) -> list[list[int]]:
 
 def _objective(booster: lightgbm.Booster) -> str:
     """Name of the objective; "custom" if it was a function."""
-    return read_parameters(booster).get("objective", "custom")
+    return library.read_parameters(booster).get("objective", "custom")

@@ -24,18 +24,8 @@ from mtboost.base.arrays import Float32Array, Float64Array
 from mtboost.base.interrupts import uninterrupted
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.lightgbm import assemble
+from mtboost.lightgbm import assemble, library
 from mtboost.lightgbm.bins import bin_matrix, threshold_of
-from mtboost.lightgbm.library import (
-    Settings,
-    arithmetic,
-    become,
-    metric_booster,
-    read_settings,
-    start_score,
-    starting_from,
-    version,
-)
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction
 from mtboost.trees.growth import Objective, TaskGrowth, naming_the_round
 from mtboost.trees.losses import check_labels, is_multiclass, make_lightgbm_loss
@@ -57,7 +47,7 @@ class LightgbmGrowth(TaskGrowth):
     The trees of a continued model are taken over.
     """
 
-    settings: Settings
+    settings: library.Settings
 
     def __init__(
         self,
@@ -69,7 +59,7 @@ class LightgbmGrowth(TaskGrowth):
     ) -> None:
         super().__init__(tasks, options, task_column)
         self.stock = stock
-        self.settings = read_settings(stock)
+        self.settings = library.read_settings(stock)
         self._check_constraints(self.settings.grow.monotone_constraints)
         self._check_levels(self.settings.grow.max_depth, ", and num_leaves to 2**max_depth")
         self._n_outputs = self.settings.n_outputs
@@ -120,7 +110,7 @@ class LightgbmGrowth(TaskGrowth):
 
     def read_settings(self) -> None:
         """Take over parameters that have changed; the streams of columns move on, as LightGBM's."""
-        self.settings = read_settings(self.stock)
+        self.settings = library.read_settings(self.stock)
         self._columns.reset(self.settings.feature_fraction, self.settings.feature_fraction_seed)
         bags = self._bags
         if (bags.fraction, bags.freq) != (
@@ -154,7 +144,7 @@ class LightgbmGrowth(TaskGrowth):
         updated = margins.copy()
         for output, of_output in enumerate(grown):
             if of_output is None:
-                n_rows = len(self._labels) if is_first or version() >= (4, 6) else None
+                n_rows = len(self._labels) if is_first or library.version() >= (4, 6) else None
                 tree = assemble.constant_tree(start[output] + late[output], n_rows)
                 self._trees.append(late[output])
                 self.pooled.values.append(TaskValues.none())
@@ -254,8 +244,8 @@ class LightgbmGrowth(TaskGrowth):
         """LightGBM's own metrics on our margins, in LightGBM's own words."""
         if feval is None and not self.settings.has_metrics:
             return []
-        with starting_from(data, self.margins(data)):
-            booster = metric_booster(self.stock.params, data, name)
+        with library.starting_from(data, self.margins(data)):
+            booster = library.metric_booster(self.stock.params, data, name)
         return booster.eval_train(feval)
 
     # ---- the model --------------------------------------------------------------------------
@@ -293,7 +283,7 @@ class LightgbmGrowth(TaskGrowth):
         hessian, value = tree["hessian"], tree["base_weight"] * self.settings.grow.learning_rate
         weight = hessian[left[inner]] + hessian[right[inner]]
         inner_value = _stored(value[inner])
-        if version() < (4, 6):
+        if library.version() < (4, 6):
             weight = hessian[inner]
             weight[0] = inner_value[0] = 0.0
         leaf_value, shrinkage = tree["value"][leaves], self.settings.grow.learning_rate
@@ -356,13 +346,13 @@ class LightgbmGrowth(TaskGrowth):
         loss = make_lightgbm_loss(
             self.settings.objective,
             self._n_outputs,
-            arithmetic=arithmetic(),
+            arithmetic=library.arithmetic(),
             **self.settings.objective_options,
         )
         check_labels(loss, self._labels)
         self._loss = loss
         if self.settings.boosts_from_average and not self._has_start and not self._texts:
-            self._start_scores = start_score(self.stock)
+            self._start_scores = library.start_score(self.stock)
             self._margins.clear()
 
     def _late_start_scores(self) -> Float64Array:
@@ -370,7 +360,7 @@ class LightgbmGrowth(TaskGrowth):
         has_own = self._objective is not None or self._has_start
         if has_own or self.settings.boosts_from_average:
             return np.zeros(self._n_outputs)
-        return start_score(self.stock)
+        return library.start_score(self.stock)
 
     def _make_bags(self) -> Bagging:
         return Bagging(
@@ -523,7 +513,7 @@ class GrowingBooster(lightgbm.Booster):
 
     def model_from_string(self, model_str: str) -> lightgbm.Booster:
         """Become the stock booster again, of another model: how ``lightgbm.train`` ends."""
-        return become(release(self), model_str)
+        return library.become(release(self), model_str)
 
     # Copies and pickles are genuine boosters.
 

@@ -54,15 +54,8 @@ class LightgbmDocument(Document):
         return replace(self, content=resolve_descriptors(self.content, values))
 
     def own_rounds(self, n_rounds: int, loss: TaskLoss) -> lightgbm.Booster:
-        own = assemble.as_own(
-            self.content,
-            n_rounds,
-            *objective_lines(loss.objective, tuple(loss.options.items())),
-            start=loss.start_margin,
-            unit=loss.unit,
-            dispersion=loss.dispersion,
-        )
-        return assemble.load_document(own)
+        objective = objective_lines(loss.objective, tuple(loss.options.items()))
+        return assemble.load_document(assemble.as_own(self.content, n_rounds, *objective, loss))
 
     def without_columns(self, columns: Columns, names: Collection[str]) -> Self:
         content = without_columns(

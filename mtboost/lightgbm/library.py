@@ -455,9 +455,7 @@ def tasks_of_matrices(name: str, pairs: Any) -> list[tuple[lightgbm.Dataset, Tas
     return [(data, TaskSet.from_labels(task, len(task))) for data, task in checked]
 
 
-def labels_and_weights(
-    data: lightgbm.Dataset,
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+def labels_and_weights(data: lightgbm.Dataset) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
     """Labels of a data set and weights, if any; DataError if it has no labels."""
     labels, weights = data.get_label(), data.get_weight()
     if labels is None:

@@ -10,18 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from mtboost.base.arrays import FloatArray
 from mtboost.base.tables import Table
 from mtboost.errors import DataError, MissingDependencyError
+from mtboost.trees.backend import Rows, is_quick
 from mtboost.trees.task_column import AddedColumns, names_of_added
 
 # Characters that LightGBM refuses in names, and two that would end the line they are written in.
 _FORBIDDEN = set('[]{}":,\n\r')
-# Pairs of a row and a round that one thread visits in about a millisecond.
-_SERIAL_VISITS = 100_000
 
 
-def native(table: Table) -> Any:
+def native(table: Table, added: AddedColumns | None = None) -> Any:
+    """The table as LightGBM reads it, with more columns."""
+    data = _native(table)
+    return data if added is None else _with_columns(data, added)
+
+
+def _native(table: Table) -> Any:
     """A table of numbers as an array or CSR or CSC matrix; one with categories as a DataFrame."""
     match table.library:
         case "scipy":  # LightGBM predicts from SciPy's matrices only, not from its arrays
@@ -59,21 +63,14 @@ def native(table: Table) -> Any:
 
 
 def dataset(
-    table: Table,
-    *,
-    label: FloatArray,
-    weight: FloatArray | None,
-    init_score: npt.NDArray[np.floating] | None,
-    params: dict[str, Any],
-    ref: lightgbm.Dataset | None = None,
-    added: AddedColumns | None = None,
+    rows: Rows, params: dict[str, Any], ref: lightgbm.Dataset | None = None
 ) -> lightgbm.Dataset:
-    """Rows to train on, or with the bins of `ref` to validate on, and with more columns."""
-    data, names = native(table), table.feature_names
+    """Rows to train on, or with the bins of `ref` to validate on."""
+    table, added, init_score = rows.table, rows.added, rows.margin
+    data, names = native(table, added), table.feature_names
     check_names(table)
     options: dict[str, Any] = {}
     if added is not None:
-        data = with_columns(data, added)
         names = names and (*names, *names_of_added(names, added))
         if added.ndim == 1 and not table.categorical_features:
             options["categorical_feature"] = [table.n_features]
@@ -81,8 +78,8 @@ def dataset(
         init_score = init_score[:, 0]
     return lightgbm.Dataset(
         data,
-        label,
-        weight=weight,
+        rows.label,
+        weight=rows.weight,
         init_score=init_score,
         reference=ref,
         feature_name="auto" if names is None else list(names),
@@ -122,14 +119,15 @@ def predict_margin(
     **options: Any,
 ) -> npt.NDArray[np.float64]:
     """Raw scores of the first rounds, by default of all; shape (n_rows,) or (n_rows, n_outputs)."""
-    data = native(table) if added is None else with_columns(native(table), added)
     rounds = booster.current_iteration() if n_rounds is None else n_rounds
-    if table.n_rows * (1 + rounds) < _SERIAL_VISITS:
+    if is_quick(table.n_rows, rounds):
         options["num_threads"] = 1
-    return np.asarray(booster.predict(data, raw_score=True, num_iteration=rounds, **options))
+    return np.asarray(
+        booster.predict(native(table, added), raw_score=True, num_iteration=rounds, **options)
+    )
 
 
-def with_columns(data: Any, added: AddedColumns) -> Any:
+def _with_columns(data: Any, added: AddedColumns) -> Any:
     """More columns; of an array, categories are numbers, of which a negative one is missing."""
     if scipy.sparse.issparse(data):
         columns = scipy.sparse.csr_matrix(added.reshape(len(added), -1).astype(data.dtype))

@@ -18,16 +18,7 @@ from mtboost.base.labels import as_known_labels, as_label_weights
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.lightgbm import assemble
-from mtboost.lightgbm.library import (
-    Callback,
-    become,
-    check_one_machine,
-    labels_and_weights,
-    read_number,
-    read_parameters,
-    scores_in_training,
-)
+from mtboost.lightgbm import assemble, library
 from mtboost.trees.losses import inverse_link, main_name
 from mtboost.trees.projected_objective import BaseProjectedObjective
 from mtboost.trees.projections import Projection
@@ -55,7 +46,7 @@ _ONLY = {
 _N_ROWS_AT_A_TIME = 4096
 
 
-class ProjectedObjective(BaseProjectedObjective, Callback):
+class ProjectedObjective(BaseProjectedObjective, library.Callback):
     """Train many outputs with LightGBM's trees of a single one: ``gbrt-rpo`` of the source.
 
     Each round draws a random combination of the outputs, and LightGBM grows one tree on that of the
@@ -392,7 +383,7 @@ class _ProjectedBooster(lightgbm.Booster):
                 raise
             raise DataError(
                 "No column can be split: all are constant, or min_data_in_leaf "
-                f"({read_number(self, 'min_data_in_leaf'):g}) is too large for the rows."
+                f"({library.read_number(self, 'min_data_in_leaf'):g}) is too large for the rows."
             ) from None
         self.outputs.end_round(self)
         return is_finished
@@ -419,14 +410,14 @@ class _ProjectedBooster(lightgbm.Booster):
 
     def scores(self, data: lightgbm.Dataset) -> Float64Array:
         """Sum of the trees so far for a data set of the training."""
-        return scores_in_training(super(), data)  # type: ignore[arg-type]  # not of our metrics
+        return library.scores_in_training(super(), data)  # type: ignore[arg-type]  # not of our metrics
 
     def model_from_string(self, model_str: str) -> lightgbm.Booster:
         """Become a stock booster, of another model: how ``lightgbm.train`` ends."""
         del self.outputs
         booster = cast(lightgbm.Booster, self)
         booster.__class__ = lightgbm.Booster
-        return become(booster, model_str)
+        return library.become(booster, model_str)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # LightGBM's copies are genuine boosters.
@@ -437,8 +428,8 @@ class _Outputs:
     """Margins of all outputs while LightGBM grows trees of one."""
 
     def __init__(self, given: ProjectedObjective, booster: lightgbm.Booster) -> None:
-        check_one_machine("ProjectedObjective", booster.params)
-        params = read_parameters(booster)
+        library.check_one_machine("ProjectedObjective", booster.params)
+        params = library.read_parameters(booster)
         for name, (only, reason) in _ONLY.items():
             if params.get(name, only) != only:
                 raise UnsupportedError(
@@ -451,7 +442,10 @@ class _Outputs:
                 f"objective={params['objective']!r} is not supported by ProjectedObjective: name "
                 f"one of {', '.join(_LOSSES)}."
             )
-        if given._objective == "binary" and np.ptp(labels_and_weights(booster.train_set)[0]) == 0:
+        if (
+            given._objective == "binary"
+            and np.ptp(library.labels_and_weights(booster.train_set)[0]) == 0
+        ):
             raise DataError(
                 "The labels of the data set are all alike, and with objective='binary' LightGBM "
                 "would grow no trees: give it those of an output that has both classes, or use "
@@ -459,7 +453,9 @@ class _Outputs:
             )
         n_outputs = given.labels.shape[1]
         loss = _LOSSES[given._objective][0]
-        self._loss = _core.OutputLoss(loss, n_outputs, huber_delta=read_number(booster, "alpha"))
+        self._loss = _core.OutputLoss(
+            loss, n_outputs, huber_delta=library.read_number(booster, "alpha")
+        )
         self._train = self._read(booster.train_set, given.labels, given.weight, "labels")
         starts = params["boost_from_average"] == "1"
         given.start = (
@@ -504,11 +500,7 @@ class _Outputs:
         self._shared = projection if given.shared else None
         np.negative(residuals, out=self._pairs[..., 0])
         components = projection.project(
-            self._pairs,
-            rows.counts,
-            seed=given.seed,
-            tree=tree,
-            n_threads=self._n_threads,
+            self._pairs, rows.counts, seed=given.seed, tree=tree, n_threads=self._n_threads
         )
         if components.shape[1] != 1:
             raise ParameterError(
@@ -525,7 +517,7 @@ class _Outputs:
         steps = self._loss.steps(
             rows.margins, rows.labels, direction, rows.weights, n_threads=self._n_threads
         )
-        steps *= read_number(
+        steps *= library.read_number(
             booster, "learning_rate"
         )  # the tree's values have it in them, and ρ has lost it
         rows.add(direction, steps)

@@ -22,10 +22,7 @@ from mtboost.trees.task_quitting import rounds_of_rows
 
 @shares_docstring_of(rounds_of_rows)
 def residual_margin(
-    booster: lightgbm.Booster,
-    data: Any,
-    quit_round: int | Mapping[TaskName, int],
-    task: Any = None,
+    booster: lightgbm.Booster, data: Any, quit_round: int | Mapping[TaskName, int], task: Any = None
 ) -> npt.NDArray[np.float64]:
     """Margins of a common model up to the round at which each task leaves it.
 

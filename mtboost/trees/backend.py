@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +44,25 @@ class UntrainableError(DataError):
         super().__init__(message)
         #: In few words, for reports.
         self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows to train or validate on."""
+
+    table: Table
+    label: FloatArray
+    weight: FloatArray | None = None
+    margin: Margins | None = None
+    #: Columns of the rows' tasks, after those of the table.
+    added: AddedColumns | None = None
+    #: Those of `feature_sampling`.
+    feature_weights: npt.NDArray[np.float32] | None = None
+
+
+def is_quick(n_rows: int, n_rounds: int) -> bool:
+    """Whether one thread predicts in about a millisecond: few pairs of a row and a round."""
+    return n_rows * (1 + n_rounds) < 100_000
 
 
 def read_number(params: Params, name: str, default: float) -> float:
@@ -83,6 +103,8 @@ class Backend(abc.ABC):
     one_thread: ClassVar[Mapping[str, Any]]
     #: Its parameter for the slope of the Huber loss, and the default.
     huber_slope: ClassVar[tuple[str, float]]
+    #: Its name of a column without one, to be filled in with the position.
+    default_name: ClassVar[str]
     #: Its callbacks: ``TaskQuitting``, and one that lets tasks quit after given rounds.
     task_quitting: ClassVar[type[TaskWatch]]
     quit_at: ClassVar[type[BaseQuitAt]]
@@ -230,9 +252,20 @@ class Backend(abc.ABC):
     def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
         """Parameters of trees with one split, whose leaves have an L2 penalty."""
 
-    @abc.abstractmethod
     def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
         """Constraints given by position among the common columns, for a task's own columns."""
+        names, own_names = common.feature_names, own.feature_names
+        if own_names == names and own.n_features == common.n_features:
+            return dict(params)
+        assert names is not None
+        assert own_names is not None
+        return {**params, **self._own_constraints(params, names, own_names)}
+
+    @abc.abstractmethod
+    def _own_constraints(
+        self, params: Params, names: Sequence[str], own: Sequence[str]
+    ) -> dict[str, Any]:
+        """Those of the parameters that refer to columns `names`, for the columns `own`."""
 
     @abc.abstractmethod
     def feature_sampling(
@@ -246,24 +279,10 @@ class Backend(abc.ABC):
     # ---- training ---------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def matrix(
-        self,
-        table: Table,
-        *,
-        label: FloatArray,
-        weight: FloatArray | None,
-        margin: Margins | None,
-        params: Params,
-        n_threads: int,
-        ref: Any = None,
-        added: AddedColumns | None = None,
-        feature_weights: npt.NDArray[np.float32] | None = None,
-    ) -> Any:
+    def matrix(self, rows: Rows, params: Params, n_threads: int | None, ref: Any = None) -> Any:
         """Rows to train on, or with the training matrix as `ref`, rows to validate on.
 
         Those reach the leaves that the finished booster will lead them to, whatever their values.
-        `added` are columns of the rows' tasks, after those of the table. `feature_weights` are
-        those of `feature_sampling`.
         """
 
     def train_common(
@@ -378,9 +397,15 @@ class Backend(abc.ABC):
 
     # ---- boosters ---------------------------------------------------------------------------
 
-    @abc.abstractmethod
     def feature_names(self, columns: Columns) -> list[str]:
         """Return the names that a booster gives to columns."""
+        if columns.names is None:
+            return [self.default_name.format(number) for number in range(columns.n)]
+        return list(map(self.own_name, columns.names))
+
+    def own_name(self, name: str) -> str:
+        """Return the library's name of a column."""
+        return name
 
     @abc.abstractmethod
     def features_of(self, booster: Any) -> list[str]:
@@ -399,14 +424,18 @@ class Backend(abc.ABC):
     def document(self, booster: Any) -> Document:
         """Return the booster taken apart."""
 
-    @abc.abstractmethod
     def leaves(
-        self,
-        booster: Any,
-        table: Table,
-        added: AddedColumns | None = None,
+        self, booster: Any, table: Table, added: AddedColumns | None = None
     ) -> npt.NDArray[np.int32]:
         """Number of the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
+        found = self._predict(booster, table, added, pred_leaf=True)
+        return np.asarray(found, np.int32).reshape(table.n_rows, -1)
+
+    @abc.abstractmethod
+    def _predict(
+        self, booster: Any, table: Table, added: AddedColumns | None = None, **options: Any
+    ) -> npt.NDArray[Any]:
+        """Return what the booster's own predict does."""
 
     @abc.abstractmethod
     def stacked(self, documents: Iterable[Document]) -> Any:
@@ -420,15 +449,19 @@ class Backend(abc.ABC):
         margin: Margins | None,
         added: AddedColumns | None = None,
     ) -> Margins:
-        """Margins in the library's shape: (n_rows,) for one output. `added` as in `matrix`."""
+        """Margins in the library's shape: (n_rows,) for one output. `added` as in `Rows`."""
 
     @abc.abstractmethod
     def response(self, no_rounds: Any, columns: Columns, margins: Margins) -> Margins:
         """Return the prediction for these margins; `no_rounds` is a booster without rounds."""
 
-    @abc.abstractmethod
     def probabilities(self, no_rounds: Any, objective: str, margins: Margins) -> Margins:
         """Probabilities of the classes; of the second one where there are two."""
+        return inverse_link(objective, margins, sigmoid=self._sigmoid(no_rounds))
+
+    def _sigmoid(self, booster: Any) -> float:
+        """LightGBM's parameter of a booster."""
+        return 1.0
 
     @abc.abstractmethod
     def followed_margins(

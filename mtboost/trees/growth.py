@@ -277,6 +277,6 @@ class TaskGrowth(abc.ABC):
 
 
 def growth_of(model: object) -> TaskGrowth | None:
-    """Return what grows our trees inside a booster in training; None if it grows its own."""
+    """Return the growth of our trees in a booster; None if the library grows its own."""
     growth: TaskGrowth | None = getattr(model, "growth", None)
     return growth

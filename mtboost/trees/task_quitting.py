@@ -154,7 +154,7 @@ class TaskWatch(abc.ABC):
         Parameters
         ----------
         growth : TaskGrowth or None
-            What grows our trees; None if the library grows its own.
+            Growth of our trees; None if the library grows its own.
         valid_tasks : TaskSet
             Tasks of the validation rows.
         objective : object

@@ -20,6 +20,7 @@ import xgboost
 from mtboost.base.checks import check_count, check_type
 from mtboost.errors import DataError, ModelFormatError, TrainingError
 from mtboost.trees.leaf_gains import Splits, gains_of_values
+from mtboost.trees.losses import TaskLoss
 from mtboost.xgboost.ubjson import decode, encode
 
 Document = dict[str, Any]
@@ -248,30 +249,18 @@ def _splits(tree: Document) -> Splits:
     )
 
 
-def as_own(
-    document: Document,
-    n_rounds: int,
-    objective: Document,
-    *,
-    start: float,
-    unit: float,
-    dispersion: float,
-) -> Document:
-    """The first rounds of a document with another objective, and its margins in another unit.
-
-    `start` is on the scale of the labels. The loss in the new unit is `dispersion` times the loss
-    in the old one.
-    """
+def as_own(document: Document, n_rounds: int, objective: Document, loss: TaskLoss) -> Document:
+    """The first rounds of a document with a task's own objective, and its margins in that unit."""
     learner = {
         **document["learner"],
         "objective": objective,
         "learner_model_param": {
             **document["learner"]["learner_model_param"],
             # In as few digits as a float needs: XGBoost 3.0 reads long numbers as 0.5.
-            "base_score": str(np.float32(start)),
+            "base_score": str(np.float32(loss.start)),
         },
     }
-    trees = [_in_unit(tree, unit, dispersion) for tree in trees_of(document)[:n_rounds]]
+    trees = [_in_unit(tree, loss.unit, loss.dispersion) for tree in trees_of(document)[:n_rounds]]
     return with_trees({**document, "learner": learner}, trees, n_outputs=1)
 
 

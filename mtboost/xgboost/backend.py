@@ -12,13 +12,12 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_choice
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import openmp_threads
 from mtboost.errors import ParameterError
-from mtboost.trees.backend import Backend, Margins, Params, read_number
+from mtboost.trees.backend import Backend, Margins, Params, Rows, is_quick, read_number
 from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import (
     FeaturePrior,
@@ -26,29 +25,16 @@ from mtboost.trees.feature_weights import (
     sampled_fraction,
     sampling_weights,
 )
-from mtboost.trees.losses import inverse_link, make_loss
+from mtboost.trees.losses import make_loss
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
-from mtboost.xgboost import assemble
+from mtboost.xgboost import assemble, library, matrices
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.document import XgboostDocument, stacked
-from mtboost.xgboost.library import (
-    ALIASES,
-    LOSS_OPTIONS,
-    arithmetic,
-    check_one_machine,
-    check_readable,
-    check_values,
-    known_parameters,
-    with_start,
-)
-from mtboost.xgboost.matrices import plain_matrix, quantile_matrix, validation_matrix
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
 
 _IMPORTANCES = ("gain", "total_gain", "weight", "cover", "total_cover")
-# Pairs of a row and a round that one thread visits in about a millisecond.
-_SERIAL_VISITS = 100_000
 
 
 class XgboostBackend(Backend):
@@ -70,6 +56,7 @@ class XgboostBackend(Backend):
     unstored_is_missing = True
     margin_type = np.float32
     fewest_rounds = 0
+    default_name = "f{}"
     threads = "nthread"
     one_thread = {"nthread": 1}  # noqa: RUF012  # a constant
     huber_slope = ("huber_slope", 1.0)
@@ -87,10 +74,10 @@ class XgboostBackend(Backend):
     # ---- before any work --------------------------------------------------------------------
 
     def check_one_machine(self, params: Params) -> None:
-        check_one_machine("mtboost")
+        library.check_one_machine("mtboost")
 
     def names_of_parameters(self) -> tuple[Collection[str], Mapping[str, str]]:
-        return known_parameters(), ALIASES
+        return library.known_parameters(), library.ALIASES
 
     def _in_own_form(self, params: dict[str, Any], argument: str) -> dict[str, Any]:
         if isinstance(params.get("monotone_constraints"), list):  # XGBoost knows tuples only
@@ -101,19 +88,21 @@ class XgboostBackend(Backend):
         return {**named, **params}
 
     def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
-        check_values(params, table, argument, is_ours=is_ours)
+        library.check_values(params, table, argument, is_ours=is_ours)
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {"objective": objective, "nthread": n_threads, "seed": seed}
 
     def check_table(self, table: Table) -> None:
-        check_readable(table)
+        library.check_readable(table)
 
     def loss_options(self, params: Params) -> dict[str, Any]:
-        return {name: read_number(params, name, 0.0) for name in LOSS_OPTIONS if name in params}
+        return {
+            name: read_number(params, name, 0.0) for name in library.LOSS_OPTIONS if name in params
+        }
 
     def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.Loss:
-        return make_loss(objective, n_outputs, arithmetic=arithmetic(), **options)
+        return make_loss(objective, n_outputs, arithmetic=library.arithmetic(), **options)
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         if {"max_depth", "max_leaves", "grow_policy"} & params.keys():
@@ -129,30 +118,26 @@ class XgboostBackend(Backend):
         penalty = min(max(penalty, 1e-37), 1e38)
         return {**params, **size, "reg_lambda": penalty, "learning_rate": learning_rate}
 
-    def own_parameters(self, params: Params, common: Table, own: Table) -> dict[str, Any]:
-        params = dict(params)
-        if own.feature_names == common.feature_names and own.n_features == common.n_features:
-            return params
-        assert common.feature_names is not None
-        assert own.feature_names is not None
-        known = set(own.feature_names)
+    def _own_constraints(
+        self, params: Params, names: Sequence[str], own: Sequence[str]
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        known = set(own)
         interactions = params.get("interaction_constraints")
         if isinstance(interactions, str):
             groups = json.loads(interactions)
-            interactions = [[common.feature_names[f] for f in group] for group in groups]
+            interactions = [[names[feature] for feature in group] for group in groups]
         if interactions:
             groups = [[name for name in group if name in known] for group in interactions]
-            params["interaction_constraints"] = [*filter(None, groups)]
+            found["interaction_constraints"] = [*filter(None, groups)]
         monotone = params.get("monotone_constraints")
         if isinstance(monotone, Mapping):
-            params["monotone_constraints"] = {n: s for n, s in monotone.items() if n in known}
+            found["monotone_constraints"] = {n: s for n, s in monotone.items() if n in known}
         elif monotone is not None:
             signs = monotone.strip("()").split(",") if isinstance(monotone, str) else monotone
-            by_name = dict(zip(common.feature_names, signs, strict=False))
-            params["monotone_constraints"] = tuple(
-                int(by_name.get(name, 0)) for name in own.feature_names
-            )
-        return params
+            by_name = dict(zip(names, signs, strict=False))
+            found["monotone_constraints"] = tuple(int(by_name.get(name, 0)) for name in own)
+        return found
 
     def feature_sampling(
         self, params: Params, table: Table, prior: FeaturePrior | None
@@ -169,30 +154,18 @@ class XgboostBackend(Backend):
     # ---- training ---------------------------------------------------------------------------
 
     def matrix(
-        self,
-        table: Table,
-        *,
-        label: FloatArray,
-        weight: FloatArray | None,
-        margin: Margins | None,
-        params: Params,
-        n_threads: int,
-        ref: xgboost.DMatrix | None = None,
-        added: AddedColumns | None = None,
-        feature_weights: npt.NDArray[np.float32] | None = None,
+        self, rows: Rows, params: Params, n_threads: int | None, ref: xgboost.DMatrix | None = None
     ) -> xgboost.DMatrix:
         options: dict[str, Any] = {
-            "label": label,
-            "weight": weight,
-            "base_margin": margin,
+            "label": rows.label,
+            "weight": rows.weight,
+            "base_margin": rows.margin,
             "n_threads": n_threads,
         }
         if ref is not None:
-            return validation_matrix(table, added, **options)
-        max_bin = params.get("max_bin")
-        return quantile_matrix(
-            table, added, max_bin=max_bin, feature_weights=feature_weights, **options
-        )
+            return matrices.validation_matrix(rows.table, rows.added, **options)
+        options |= {"max_bin": params.get("max_bin"), "feature_weights": rows.feature_weights}
+        return matrices.quantile_matrix(rows.table, rows.added, **options)
 
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
         return TaskSplit(
@@ -215,7 +188,7 @@ class XgboostBackend(Backend):
         callbacks: Sequence[Any],
     ) -> xgboost.Booster:
         return xgboost.train(
-            with_start(params, matrix),
+            library.with_start(params, matrix),
             matrix,
             n_rounds,
             obj=objective,
@@ -230,7 +203,9 @@ class XgboostBackend(Backend):
         return _Stop(is_over)
 
     def empty_booster(self, table: Table, params: Params) -> xgboost.Booster:
-        row = quantile_matrix(table.take(np.zeros(1, np.int64)), label=np.ones(1, np.float32))
+        row = matrices.quantile_matrix(
+            table.take(np.zeros(1, np.int64)), label=np.ones(1, np.float32)
+        )
         names = ("objective", "num_class", "nthread")
         own = {name: params[name] for name in names if name in params}
         grown = xgboost.train({**own, "base_score": 0.5}, row, 1)
@@ -241,13 +216,9 @@ class XgboostBackend(Backend):
 
     # ---- boosters ---------------------------------------------------------------------------
 
-    def feature_names(self, columns: Columns) -> list[str]:
-        return list(columns.names or (f"f{number}" for number in range(columns.n)))
-
     def features_of(self, booster: xgboost.Booster) -> list[str]:
-        return list(booster.feature_names or ()) or [
-            f"f{number}" for number in range(booster.num_features())
-        ]
+        names = booster.feature_names
+        return self.feature_names(Columns(tuple(names) if names else None, booster.num_features()))
 
     def n_rounds(self, booster: xgboost.Booster) -> int:
         return booster.num_boosted_rounds()
@@ -255,14 +226,18 @@ class XgboostBackend(Backend):
     def document(self, booster: xgboost.Booster) -> XgboostDocument:
         return XgboostDocument.of(booster)
 
-    def leaves(
+    def _predict(
         self,
         booster: xgboost.Booster,
         table: Table,
         added: AddedColumns | None = None,
-    ) -> npt.NDArray[np.int32]:
-        found = _predict(booster, table, added, pred_leaf=True)
-        return found.reshape(table.n_rows, -1).astype(np.int32)
+        base_margin: Margins | None = None,
+        **options: Any,
+    ) -> Margins:
+        n_threads = 1 if is_quick(table.n_rows, booster.num_boosted_rounds()) else None
+        with openmp_threads(n_threads):
+            matrix = matrices.plain_matrix(table, added, base_margin=base_margin)
+            return np.asarray(booster.predict(matrix, **options))
 
     def stacked(self, documents: Iterable[Document]) -> xgboost.Booster:
         return stacked(documents)
@@ -274,17 +249,12 @@ class XgboostBackend(Backend):
         margin: Margins | None,
         added: AddedColumns | None = None,
     ) -> Margins:
-        return _predict(booster, table, added, margin, output_margin=True)
+        return self._predict(booster, table, added, margin, output_margin=True)
 
     def response(self, no_rounds: xgboost.Booster, columns: Columns, margins: Margins) -> Margins:
         empty = np.full((len(margins), columns.n), np.nan, np.float32)
         table = Table(empty, "numpy", columns.names)
-        return _predict(no_rounds, table, None, margins, validate_features=False)
-
-    def probabilities(
-        self, no_rounds: xgboost.Booster, objective: str, margins: Margins
-    ) -> Margins:
-        return inverse_link(objective, margins)
+        return self._predict(no_rounds, table, None, margins, validate_features=False)
 
     def followed_margins(
         self,
@@ -294,7 +264,7 @@ class XgboostBackend(Backend):
         quit_round: Mapping[TaskName, int],
         tasks: TaskSet,
     ) -> Margins:
-        matrix = plain_matrix(table, base_margin=margin)
+        matrix = matrices.plain_matrix(table, base_margin=margin)
         return residual_margin(booster, matrix, quit_round, tasks).reshape(table.n_rows, -1)
 
     def importance(self, booster: xgboost.Booster, importance_type: str) -> dict[str, float]:
@@ -303,7 +273,7 @@ class XgboostBackend(Backend):
         return {name: float(np.ravel(score)[0]) for name, score in found.items()}
 
     def contributions(self, booster: xgboost.Booster, table: Table) -> Margins:
-        return np.asarray(booster.predict(plain_matrix(table), pred_contribs=True))
+        return np.asarray(booster.predict(matrices.plain_matrix(table), pred_contribs=True))
 
     def dump(self, booster: xgboost.Booster) -> bytes:
         return bytes(booster.save_raw("ubj"))
@@ -321,16 +291,3 @@ class _Stop(xgboost.callback.TrainingCallback):
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         return self._is_over()
-
-
-def _predict(
-    booster: xgboost.Booster,
-    table: Table,
-    added: AddedColumns | None = None,
-    base_margin: Margins | None = None,
-    **options: Any,
-) -> Margins:
-    is_small = table.n_rows * (1 + booster.num_boosted_rounds()) < _SERIAL_VISITS
-    with openmp_threads(1 if is_small else None):
-        matrix = plain_matrix(table, added, base_margin=base_margin)
-        return np.asarray(booster.predict(matrix, **options))

@@ -318,10 +318,7 @@ class XgboostGrowth(TaskGrowth):
         feature_weights = matrix.get_float_info("feature_weights")
         self._grower = _core.TreeGrower(
             bin_matrix(
-                matrix,
-                storage_order=order,
-                n_threads=self.settings.n_threads,
-                table=self._table,
+                matrix, storage_order=order, n_threads=self.settings.n_threads, table=self._table
             ),
             first_rows=first_rows,
             feature_weights=feature_weights if feature_weights.size else None,

@@ -56,14 +56,8 @@ class XgboostDocument(Document):
         return replace(self, content=resolve_descriptors(self.content, values))
 
     def own_rounds(self, n_rounds: int, loss: TaskLoss) -> xgboost.Booster:
-        own = assemble.as_own(
-            self.content,
-            n_rounds,
-            objective_document(loss.objective, tuple(loss.options.items())),
-            start=loss.start,
-            unit=loss.unit,
-            dispersion=loss.dispersion,
-        )
+        objective = objective_document(loss.objective, tuple(loss.options.items()))
+        own = assemble.as_own(self.content, n_rounds, objective, loss)
         return assemble.first_rounds(own, n_rounds)
 
     def without_columns(self, columns: Columns, names: Collection[str]) -> Self:

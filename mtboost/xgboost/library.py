@@ -71,11 +71,7 @@ ALIASES = {
 }
 # XGBoost also allows 0: no rows, or one feature.
 _FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
-_GENERAL_PARAMETERS = (
-    "verbosity",
-    "device",
-    "validate_parameters",
-)
+_GENERAL_PARAMETERS = ("verbosity", "device", "validate_parameters")
 _OLDEST = (3, 0)
 _NEWEST_MAJOR = 3
 

@@ -20,11 +20,7 @@ from mtboost.xgboost.library import check_one_machine, check_readable
 
 
 def quantile_matrix(
-    table: Table,
-    added: AddedColumns | None = None,
-    *,
-    n_threads: int | None = None,
-    **options: Any,
+    table: Table, added: AddedColumns | None = None, *, n_threads: int | None = None, **options: Any
 ) -> xgboost.QuantileDMatrix:
     """Binned matrix for training; `added` are more columns, `options` those of the constructor.
 
@@ -48,11 +44,7 @@ class ValidationMatrix(xgboost.DMatrix):
 
 
 def validation_matrix(
-    table: Table,
-    added: AddedColumns | None = None,
-    *,
-    n_threads: int | None = None,
-    **options: Any,
+    table: Table, added: AddedColumns | None = None, *, n_threads: int | None = None, **options: Any
 ) -> ValidationMatrix:
     """Matrix to validate on; columns and the codes of categories must be those of training."""
     with _infinity_named(table):
@@ -61,11 +53,7 @@ def validation_matrix(
 
 
 def plain_matrix(
-    table: Table,
-    added: AddedColumns | None = None,
-    *,
-    n_threads: int | None = None,
-    **options: Any,
+    table: Table, added: AddedColumns | None = None, *, n_threads: int | None = None, **options: Any
 ) -> xgboost.DMatrix:
     """Matrix to predict from."""
     with _infinity_named(table):

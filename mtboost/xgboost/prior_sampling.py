@@ -206,10 +206,7 @@ class _SamplingBooster(xgboost.Booster):
     sampling: PriorFeatureSampling
 
     def update(
-        self,
-        dtrain: xgboost.DMatrix,
-        iteration: int,
-        fobj: Callable[..., Any] | None = None,
+        self, dtrain: xgboost.DMatrix, iteration: int, fobj: Callable[..., Any] | None = None
     ) -> None:
         with _weighted(dtrain, self.sampling.weights(dtrain, self)):
             super().update(dtrain, iteration, fobj)

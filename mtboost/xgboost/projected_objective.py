@@ -21,15 +21,7 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.trees.losses import check_labels, is_multiclass, make_loss, start_scores
 from mtboost.trees.projected_objective import BaseProjectedObjective
 from mtboost.trees.projections import NComponents, Projection
-from mtboost.xgboost.library import (
-    arithmetic,
-    call_objective,
-    check_has_split_gradient,
-    check_split_gradient,
-    check_vector_categories,
-    labels_and_weights,
-    read_objective,
-)
+from mtboost.xgboost import library
 
 if TYPE_CHECKING:
     from xgboost.objective import TreeObjective
@@ -147,7 +139,7 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
         seed: int = 0,
         n_threads: int | None = None,
     ) -> None:
-        check_has_split_gradient("ProjectedObjective", _INSTEAD)
+        library.check_has_split_gradient("ProjectedObjective", _INSTEAD)
         super().__init__(projection, n_components, shared, seed, n_threads)
         self.labels = labels
         self.weight = weight
@@ -170,7 +162,7 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
                 "ProjectedObjective uses XGBoost's own trees, and another callback has put its own "
                 "in their place: give xgboost.train one of them."
             )
-        check_split_gradient(model, user="ProjectedObjective", instead=_INSTEAD)
+        library.check_split_gradient(model, user="ProjectedObjective", instead=_INSTEAD)
         model.__class__ = _ProjectedBooster
         cast(_ProjectedBooster, model).gradients = _ProjectedGradients(self, model)
         return model
@@ -212,7 +204,7 @@ class _ProjectedGradients(TreeObjective):
 
     def __init__(self, given: ProjectedObjective, model: xgboost.Booster) -> None:
         self._given = given
-        self._settings = read_objective(model)
+        self._settings = library.read_objective(model)
         self._function: Callable[..., Any] | None = None
         self._rows: _MatrixRows | None = None
         self._round = 0
@@ -248,7 +240,7 @@ class _ProjectedGradients(TreeObjective):
                 margins, rows.labels, rows.weights, n_threads=rows.n_threads, out=rows.pairs
             )
         else:
-            pair = call_objective(self._function, iteration, y_pred, dtrain)
+            pair = library.call_objective(self._function, iteration, y_pred, dtrain)
             for part, values in enumerate(pair):
                 rows.pairs[..., part] = np.reshape(values, rows.pairs.shape[:2])
             if rows.factors is not None:  # the function may have made NaN of an unknown label
@@ -282,9 +274,9 @@ class _ProjectedGradients(TreeObjective):
 
     def _read(self, matrix: xgboost.DMatrix) -> _MatrixRows:
         given = self._given
-        check_vector_categories(matrix, instead="mtboost.lightgbm.ProjectedObjective")
+        library.check_vector_categories(matrix, instead="mtboost.lightgbm.ProjectedObjective")
         n_rows = matrix.num_row()
-        of_matrix, weights = labels_and_weights(matrix)
+        of_matrix, weights = library.labels_and_weights(matrix)
         of_matrix = of_matrix.reshape(n_rows, -1).astype(np.float32)
         labels = of_matrix if given.labels is None else as_known_labels(given.labels)
         if labels.shape != of_matrix.shape:
@@ -324,7 +316,9 @@ class _ProjectedGradients(TreeObjective):
     def _make_loss(self, n_labels: int) -> _core.Loss:
         settings = self._settings
         n_outputs = settings.n_classes if is_multiclass(settings.name) else n_labels
-        loss = make_loss(settings.name, n_outputs, arithmetic=arithmetic(), **settings.options)
+        loss = make_loss(
+            settings.name, n_outputs, arithmetic=library.arithmetic(), **settings.options
+        )
         if loss.refits_leaves and self._function is None:
             raise UnsupportedError(
                 f"objective={settings.name!r} sets its leaves by another rule than the gradients: "

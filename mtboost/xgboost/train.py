@@ -12,11 +12,11 @@ from mtboost.base.checks import check_count, check_pairs, check_type
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Columns
 from mtboost.errors import ParameterError
+from mtboost.trees.backend import Rows
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.xgboost.backend import XgboostBackend
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.library import read_model, with_start
-from mtboost.xgboost.matrices import quantile_matrix, validation_matrix
 
 
 def train(
@@ -103,20 +103,15 @@ def train(
     params = library.parameters(params, others=("split_score", "beta"))
     library.check_values(params, data.common, "params", is_ours=True)
 
-    def of_rows(part: Dataset) -> dict[str, Any]:
-        return {
-            "label": part.labels(),
-            "weight": part.weight,
-            "base_margin": part.base_margin,
-            "n_threads": params.get("nthread"),
-        }
+    columns, n_threads = Columns.of(data.common), params.get("nthread")
 
-    matrix = quantile_matrix(data.common, **of_rows(data), max_bin=params.get("max_bin"))
-    columns = Columns.of(data.common)
-    eval_matrices = [
-        (validation_matrix(columns.align(part.common), **of_rows(part)), name)
-        for part, name in evals
-    ]
+    def matrix_of(part: Dataset, ref: xgboost.DMatrix | None = None) -> xgboost.DMatrix:
+        table = part.common if ref is None else columns.align(part.common)
+        rows = Rows(table, part.labels(), part.weight, part.base_margin)
+        return library.matrix(rows, params, n_threads, ref)
+
+    matrix = matrix_of(data)
+    eval_matrices = [(matrix_of(part, matrix), name) for part, name in evals]
     if xgb_model is not None:
         xgb_model = read_model(xgb_model)
     if obj is None and xgb_model is None:

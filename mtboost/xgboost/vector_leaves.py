@@ -15,12 +15,7 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.errors import DataError
-from mtboost.xgboost.assemble import (
-    Document,
-    load_document,
-    over_same_features,
-    with_trees,
-)
+from mtboost.xgboost.assemble import Document, load_document, over_same_features, with_trees
 from mtboost.xgboost.library import version
 
 _MOST_LEAF_VALUES = 2**29  # of all trees: two gigabytes, which later versions store twice

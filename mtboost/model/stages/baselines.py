@@ -13,7 +13,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName
 from mtboost.model.stages.settings import Settings
-from mtboost.trees.backend import Margins, UntrainableError
+from mtboost.trees.backend import Margins, Rows, UntrainableError
 
 
 def baseline_scores(
@@ -101,13 +101,5 @@ def _matrix(
     ref: Any,
     settings: Settings,
 ) -> Any:
-    return settings.backend.matrix(
-        table,
-        label=data.labels(),
-        weight=data.weight,
-        margin=data.base_margin,
-        params=settings.params,
-        n_threads=settings.n_threads,
-        ref=ref,
-        added=codes,
-    )
+    rows = Rows(table, data.labels(), data.weight, data.base_margin, codes)
+    return settings.backend.matrix(rows, settings.params, settings.n_threads, ref)

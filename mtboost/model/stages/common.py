@@ -14,7 +14,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.model.stages.settings import Settings
-from mtboost.trees.backend import Margins
+from mtboost.trees.backend import Margins, Rows
 from mtboost.trees.losses import is_multiclass
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
@@ -177,16 +177,14 @@ def _train_common(
 def _common_matrix(
     settings: Settings, data: Dataset, added: AddedToCommon | None, ref: Any = None
 ) -> Any:
-    return settings.backend.matrix(
+    rows = Rows(
         data.common,
-        label=data.labels(),
-        weight=data.weight,
-        margin=settings.objectives.start_margins(data),
-        params=settings.params,
-        n_threads=settings.n_threads,
-        ref=ref,
-        added=added.of(data.tasks) if added else None,
+        data.labels(),
+        data.weight,
+        settings.objectives.start_margins(data),
+        added.of(data.tasks) if added else None,
     )
+    return settings.backend.matrix(rows, settings.params, settings.n_threads, ref)
 
 
 # ---- columns by which nodes separate tasks ------------------------------------------------------

@@ -17,7 +17,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.threads import map_in_threads, openmp_threads
 from mtboost.model.stages.common import CommonModel, followed_margins
 from mtboost.model.stages.settings import Settings
-from mtboost.trees.backend import Backend, Margins, UntrainableError
+from mtboost.trees.backend import Backend, Margins, Rows, UntrainableError
 from mtboost.trees.feature_weights import FeaturePrior
 
 
@@ -125,8 +125,8 @@ def _fit_task(
     margins, valid_margins = continued.margins, continued.valid_margins
     if left_start is not None and data.base_margin is None:
         margins = valid_margins = None
-    options: dict[str, Any] = {"params": params, "n_threads": n_threads}
-    matrix = _task_matrix(backend, table, data, task, margins, feature_weights=weights, **options)
+    rows = _rows_of_task(table, data, task, margins, feature_weights=weights)
+    matrix = backend.matrix(rows, params, n_threads)
     has_valid = continued.valid is not None and task in continued.valid.tasks
     if n_rounds is None and settings.early_stopping_rounds is None and not has_valid:
         n_rounds = settings.specific_rounds
@@ -134,9 +134,8 @@ def _fit_task(
     if n_rounds is None:
         assert continued.valid is not None
         valid_table = Columns.of(table).align(continued.valid.task_table(task))
-        valid_matrix = _task_matrix(
-            backend, valid_table, continued.valid, task, valid_margins, ref=matrix, **options
-        )
+        valid_rows = _rows_of_task(valid_table, continued.valid, task, valid_margins)
+        valid_matrix = backend.matrix(valid_rows, params, n_threads, matrix)
         quitting = backend.quitting(
             valid_matrix,
             None,
@@ -202,20 +201,15 @@ def _no_model(
     return SpecificModel(settings.backend.empty_booster(own, settings.params), 0, history, reason)
 
 
-def _task_matrix(
-    backend: Backend,
-    table: Table,
-    data: Dataset,
-    task: TaskName,
-    margins: Margins | None,
-    **options: Any,
-) -> Any:
+def _rows_of_task(
+    table: Table, data: Dataset, task: TaskName, margins: Margins | None, **options: Any
+) -> Rows:
     rows = data.tasks.rows(task)
-    return backend.matrix(
+    return Rows(
         table,
-        label=data.labels()[rows],
-        weight=None if data.weight is None else data.weight[rows],
-        margin=None if margins is None else margins[rows],
+        data.labels()[rows],
+        None if data.weight is None else data.weight[rows],
+        None if margins is None else margins[rows],
         **options,
     )
 
