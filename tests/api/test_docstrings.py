@@ -174,6 +174,50 @@ def test_a_shared_docstring_has_own_and_shared_entries_in_the_order_of_the_signa
     assert found["Notes"].strip() == "Kept."
 
 
+def test_a_function_shares_parameters_and_the_sections_that_are_named():
+    def source(one, two):
+        """Complete.
+
+        Parameters
+        ----------
+        one : int
+            First.
+        two : int
+            Second.
+
+        Raises
+        ------
+        ValueError
+            Always.
+
+        Notes
+        -----
+        Of the source alone.
+        """
+
+    @shares_docstring_of(source, sections=["Raises"])
+    def similar(own, two, **one):
+        """Similar.
+
+        Parameters
+        ----------
+        own : int
+            New.
+        **one : int
+            Another.
+
+        Examples
+        --------
+        None.
+        """
+
+    found = sections(inspect.getdoc(similar))
+    assert list(found) == ["", "Parameters", "Raises", "Examples"]
+    expected = {"own": "New.", "two": "Second.", "one": "Another."}
+    assert list(entries(found["Parameters"]).items()) == list(expected.items())
+    assert "Always." in found["Raises"]
+
+
 def test_a_parameter_that_neither_docstring_has_is_found_at_import():
     with pytest.raises(KeyError, match="three"):
 
