@@ -9,6 +9,9 @@ import scipy.sparse
 import xgboost
 from model_documents import trees
 
+import mtboost.lightgbm
+import mtboost.xgboost
+
 _OBJECTIVES = {
     "reg:squarederror": "regression",
     "reg:absoluteerror": "regression_l1",
@@ -23,6 +26,7 @@ _OBJECTIVES = {
 
 class XGBoost:
     name = "xgboost"
+    plugin = mtboost.xgboost
     booster = xgboost.Booster
     squared_error = "reg:squarederror"
     multiclass = "multi:softprob"
@@ -62,6 +66,16 @@ class XGBoost:
         matrix = xgboost.QuantileDMatrix(table, y, base_margin=start, enable_categorical=True)
         return xgboost.train({**params, "nthread": 1}, matrix, n_rounds)
 
+    def matrix(self, table, y=None, **fields):
+        """Rows that several trainings may use, with their weights and other fields."""
+        return xgboost.QuantileDMatrix(table, y, nthread=1, **fields)
+
+    def boost(self, objective, params, matrix, n_rounds, **options):
+        """Train on rows of ``matrix``; ``objective`` is a name or a TaskObjective."""
+        own = objective if callable(objective) else None
+        params = {"nthread": 1, **params, "objective": getattr(objective, "objective", objective)}
+        return xgboost.train(params, matrix, n_rounds, obj=own, **options)
+
     def callback(self, after_round):
         """A user's callback: ``after_round(n_rounds)`` ends training by returning True."""
         return _XGBoostCallback(after_round)
@@ -69,6 +83,7 @@ class XGBoost:
 
 class LightGBM:
     name = "lightgbm"
+    plugin = mtboost.lightgbm
     booster = lightgbm.Booster
     squared_error = "regression"
     multiclass = "multiclass"
@@ -115,6 +130,14 @@ class LightGBM:
     def train(self, params, table, y, n_rounds, start=None):
         params = {"objective": "regression", "num_threads": 1, "verbosity": -1, **params}
         return lightgbm.train(params, lightgbm.Dataset(table, y, init_score=start), n_rounds)
+
+    def matrix(self, table, y=None, **fields):
+        quiet = {"verbosity": -1}
+        return lightgbm.Dataset(table, y, free_raw_data=False, params=quiet, **fields).construct()
+
+    def boost(self, objective, params, matrix, n_rounds, **options):
+        params = {"num_threads": 1, "verbosity": -1, **params, "objective": objective}
+        return lightgbm.train(params, matrix, n_rounds, **options)
 
     def callback(self, after_round):
         return _LightGBMCallback(after_round)
