@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each loss against its definition in NumPy float64, and the rules every loss keeps."""
+"""Losses of both libraries against their definitions in NumPy float64, and rules every loss keeps.
+
+Names decide whose loss it is: those of XGBoost contain a colon. Bits are compared with LightGBM's
+in tests/parity/test_lightgbm_gradients.py, with XGBoost's in test_xgboost_gradients.py.
+"""
 
 import numpy as np
 import pytest
 
 from mtboost import _core
+from mtboost.errors import UnsupportedError
+from mtboost.trees.losses import is_classification, make_lightgbm_loss
 
-HUBER_SLOPE, MAX_DELTA_STEP, POWER = 0.3, 0.2, 1.23
+SLOPE, STEP, POWER = 0.3, 0.2, 1.23  # XGBoost's and LightGBM's
+ALPHA, FAIR_C, SIGMOID = 0.7, 0.6, 1.7  # LightGBM's
+
+
+def naive_squared(margin, label):
+    return (margin - label) ** 2 / 2
 
 
 def naive_logistic(margin, label):
@@ -14,7 +25,25 @@ def naive_logistic(margin, label):
 
 
 def naive_pseudo_huber(margin, label):
-    return HUBER_SLOPE**2 * (np.sqrt(1 + ((margin - label) / HUBER_SLOPE) ** 2) - 1)
+    return SLOPE**2 * (np.sqrt(1 + ((margin - label) / SLOPE) ** 2) - 1)
+
+
+def naive_huber(margin, label):
+    z = np.abs(margin - label)
+    return np.where(z <= ALPHA, z**2 / 2, ALPHA * (z - ALPHA / 2))
+
+
+def naive_fair(margin, label):
+    z = np.abs(margin - label) / FAIR_C
+    return FAIR_C**2 * (z - np.log1p(z))
+
+
+def naive_poisson(margin, label):
+    return np.exp(margin) - label * margin
+
+
+def naive_gamma(margin, label):
+    return label * np.exp(-margin) + margin
 
 
 def naive_tweedie(margin, label):
@@ -22,25 +51,55 @@ def naive_tweedie(margin, label):
     return mean ** (2 - POWER) / (2 - POWER) - label * mean ** (1 - POWER) / (1 - POWER)
 
 
+def naive_absolute(margin, label):
+    return np.abs(margin - label)
+
+
+def naive_quantile(margin, label):
+    return np.maximum((1 - ALPHA) * (margin - label), -ALPHA * (margin - label))
+
+
+def naive_mape(margin, label):
+    return np.abs(margin - label) / np.maximum(1, np.abs(label))
+
+
 # name: options, loss of one row, range of labels, hessian as a multiple of the second derivative
+# (None where it is the weight)
 DEFINITIONS = {
-    "reg:squarederror": ({}, lambda m, y: (m - y) ** 2 / 2, (-3, 3), 1.0),
-    "reg:pseudohubererror": ({"huber_slope": HUBER_SLOPE}, naive_pseudo_huber, (-3, 3), 1.0),
+    "reg:squarederror": ({}, naive_squared, (-3, 3), 1.0),
+    "reg:pseudohubererror": ({"huber_slope": SLOPE}, naive_pseudo_huber, (-3, 3), 1.0),
     "binary:logistic": ({}, naive_logistic, (0, 1), 1.0),
     "reg:logistic": ({}, naive_logistic, (0, 1), 1.0),
     "binary:logitraw": ({}, naive_logistic, (0, 1), 1.0),
-    "count:poisson": (
-        {"max_delta_step": MAX_DELTA_STEP},
-        lambda m, y: np.exp(m) - y * m,
-        (0, 4),
-        np.exp(MAX_DELTA_STEP),
-    ),
-    "reg:gamma": ({}, lambda m, y: y * np.exp(-m) + m, (0.2, 4), 1.0),
+    "count:poisson": ({"max_delta_step": STEP}, naive_poisson, (0, 4), np.exp(STEP)),
+    "reg:gamma": ({}, naive_gamma, (0.2, 4), 1.0),
     "reg:tweedie": ({"tweedie_variance_power": POWER}, naive_tweedie, (0, 4), 1.0),
+    "regression": ({}, naive_squared, (-3, 3), 1.0),
+    "huber": ({"alpha": ALPHA}, naive_huber, (-3, 3), None),
+    "fair": ({"fair_c": FAIR_C}, naive_fair, (-3, 3), 1.0),
+    "poisson": ({"poisson_max_delta_step": STEP}, naive_poisson, (0, 4), np.exp(STEP)),
+    "gamma": ({}, naive_gamma, (0.2, 4), 1.0),
+    "tweedie": ({"tweedie_variance_power": POWER}, naive_tweedie, (0, 4), 1.0),
+    "cross_entropy": ({}, naive_logistic, (0, 1), 1.0),
+    "regression_l1": ({}, naive_absolute, (-3, 3), None),
+    "quantile": ({"alpha": ALPHA}, naive_quantile, (-3, 3), None),
+    "mape": ({}, naive_mape, (-3, 3), None),
 }
-OTHERS = {"reg:absoluteerror": 1, "multi:softprob": 3, "multi:softmax": 3}  # n_outputs
-ALL = [(name, 1) for name in DEFINITIONS] + list(OTHERS.items())
-each_loss = pytest.mark.parametrize(("name", "n_outputs"), ALL)
+CLASSES = {  # n_outputs
+    "multi:softprob": 3, "multi:softmax": 3, "binary": 1, "multiclass": 3, "multiclassova": 3,
+}  # fmt: skip
+REFITTED = ("reg:absoluteerror", "regression_l1", "quantile", "mape")
+ALL = {name: CLASSES.get(name, 1) for name in [*DEFINITIONS, "reg:absoluteerror", *CLASSES]}
+each_loss = pytest.mark.parametrize(("name", "n_outputs"), ALL.items())
+
+
+def is_xgboost(name):
+    return ":" in name
+
+
+def loss_of(name, n_outputs=1, **options):
+    kind = _core.Loss if is_xgboost(name) else _core.LightgbmLoss
+    return kind(name, n_outputs, **options)
 
 
 def float32(*values):
@@ -48,11 +107,12 @@ def float32(*values):
 
 
 def make_rows(name, n_outputs, n_rows, seed=0):
-    """Margins, and labels in the loss's domain."""
+    """Margins, float32 for XGBoost, and labels in the loss's domain."""
     rng = np.random.default_rng(seed)
-    margins = rng.uniform(-3, 3, size=(n_rows, n_outputs)).astype(np.float32)
-    if name.startswith("multi:"):
-        return margins, rng.integers(0, n_outputs, size=n_rows).astype(np.float32)
+    margins = rng.uniform(-3, 3, size=(n_rows, n_outputs))
+    margins = margins.astype(np.float32 if is_xgboost(name) else np.float64)
+    if name in CLASSES:
+        return margins, rng.integers(0, max(2, n_outputs), size=n_rows).astype(np.float32)
     low, high = DEFINITIONS[name][2] if name in DEFINITIONS else (-3, 3)
     return margins, rng.uniform(low, high, size=(n_rows, n_outputs)).astype(np.float32)
 
@@ -60,9 +120,9 @@ def make_rows(name, n_outputs, n_rows, seed=0):
 def derivatives(loss_of_margin, margins):
     """Central differences of a float64 function.
 
-    The losses and their first four derivatives stay below 1e2 here. So, with steps of 1e-3, the
-    formulas are off by less than 1e-6 · 1e2 / 6, and rounding adds 4 · 1e-16 · 1e2 / 1e-6 at most:
-    5e-5 bounds the sum. The float32 kernels add a few units of 6e-8, relative.
+    Away from kinks the losses and their first four derivatives stay below 1e2 here. So, with steps
+    of 1e-3, the formulas are off by less than 1e-6 · 1e2 / 6, and rounding adds 4 · 1e-16 · 1e2 /
+    1e-6 at most: 5e-5 bounds the sum. The float32 kernels add a few units of 6e-8, relative.
     """
     step = 1e-3
     below, at, above = (loss_of_margin(margins + shift) for shift in (-step, 0.0, step))
@@ -72,14 +132,44 @@ def derivatives(loss_of_margin, margins):
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_gradient_and_hessian_are_the_derivatives_of_the_loss(name):
     options, loss_of_row, _, hessian_factor = DEFINITIONS[name]
-    margins, labels = make_rows(name, 1, n_rows=500)
-    margins64, labels64 = margins.astype(np.float64), labels.astype(np.float64)
-    slope, curvature = derivatives(lambda m: loss_of_row(m, labels64), margins64)
+    margins, labels = (rows[:, 0] for rows in make_rows(name, 1, n_rows=500))
+    difference = np.abs(margins - labels)
+    is_smooth = (difference > 2e-3) & (np.abs(difference - ALPHA) > 2e-3)  # kinks of LightGBM's
+    margins, labels = margins[is_smooth], labels[is_smooth]
+    slope, curvature = derivatives(
+        lambda m: loss_of_row(m, labels.astype(np.float64)), margins.astype(np.float64)
+    )
 
-    pairs = _core.Loss(name, **options).gradients(margins, labels)
+    gradient, hessian = loss_of(name, **options).gradients(margins, labels)[:, 0].T
 
-    np.testing.assert_allclose(pairs[..., 0], slope, rtol=1e-5, atol=5e-5)
-    np.testing.assert_allclose(pairs[..., 1], curvature * hessian_factor, rtol=1e-5, atol=5e-5)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-5, atol=5e-5)
+    if hessian_factor is None:
+        assert (hessian == 1).all()
+    else:
+        np.testing.assert_allclose(hessian, curvature * hessian_factor, rtol=1e-5, atol=5e-5)
+
+
+@pytest.mark.parametrize(("name", "factor"), [("multi:softprob", 2), ("multiclass", 3 / 2)])
+def test_softmax_hessian_is_a_multiple_of_the_second_derivative(name, factor):
+    """Twice that of XGBoost's, k / (k - 1) times that of LightGBM's."""
+    n_classes = 3
+    margins, labels = make_rows(name, n_classes, n_rows=300)
+    classes = labels.astype(int)
+
+    def cross_entropy(shifted):
+        return np.logaddexp.reduce(shifted, axis=1) - shifted[np.arange(len(classes)), classes]
+
+    pairs = loss_of(name, n_classes).gradients(margins, labels)
+    for k in range(n_classes):
+        along_k = np.eye(n_classes)[k]
+        slope, curvature = derivatives(
+            lambda shift, along_k=along_k: cross_entropy(margins + shift * along_k), 0.0
+        )
+        np.testing.assert_allclose(pairs[:, k, 0], slope, atol=5e-5)
+        np.testing.assert_allclose(pairs[:, k, 1], factor * curvature, atol=factor * 5e-5)
+
+
+# XGBoost's
 
 
 def smooth_absolute_error(margins, labels, weights):
@@ -127,25 +217,6 @@ def test_smooth_absolute_error_without_residuals_or_weight_is_finite():
     np.testing.assert_array_equal(pairs, np.zeros((2, 1, 2)))
 
 
-def test_softmax_hessian_is_twice_the_second_derivative():
-    n_classes = 3
-    margins, labels = make_rows("multi:softprob", n_classes, n_rows=300)
-    classes = labels.astype(int)
-
-    def cross_entropy(shifted):
-        return np.logaddexp.reduce(shifted, axis=1) - shifted[np.arange(len(classes)), classes]
-
-    pairs = _core.Loss("multi:softprob", n_classes).gradients(margins, labels)
-
-    for k in range(n_classes):
-        along_k = np.eye(n_classes)[k]
-        slope, curvature = derivatives(
-            lambda shift, along_k=along_k: cross_entropy(margins + shift * along_k), 0.0
-        )
-        np.testing.assert_allclose(pairs[:, k, 0], slope, atol=5e-5)
-        np.testing.assert_allclose(pairs[:, k, 1], 2 * curvature, atol=1e-4)  # 2 · 5e-5
-
-
 def test_absolute_error_has_the_sign_as_gradient_and_the_weight_as_hessian():
     pairs = _core.Loss("reg:absoluteerror").gradients(
         float32(1, 2, 3), float32(2, 2, 2), float32(1, 5, 0.5)
@@ -172,13 +243,40 @@ def test_a_saturated_row_keeps_a_hessian(name):
     np.testing.assert_allclose(pairs[:, 0, 0], [0, -1, 0, 1], atol=4e-39)
 
 
+# LightGBM's
+
+
+@pytest.mark.parametrize(("name", "n_outputs"), [("binary", 1), ("multiclassova", 3)])
+def test_logistic_losses_tell_one_class_from_all_others(name, n_outputs):
+    margins, labels = make_rows(name, n_outputs, n_rows=500)
+    pairs = _core.LightgbmLoss(name, n_outputs, sigmoid=SIGMOID).gradients(margins, labels)
+    for output in range(n_outputs):
+        sign = np.where(labels == (1 if name == "binary" else output), 1, -1)
+        slope, curvature = derivatives(
+            lambda m, sign=sign: np.logaddexp(0.0, -sign * SIGMOID * m), margins[:, output]
+        )
+        np.testing.assert_allclose(pairs[:, output, 0], slope, atol=5e-5)
+        np.testing.assert_allclose(pairs[:, output, 1], curvature, atol=5e-5)
+
+
+def test_is_unbalance_gives_the_rarer_side_the_weight_of_the_other():
+    labels = float32(0, 0, 0, 1)
+    margins = np.zeros(4)
+    for flipped in (labels, 1 - labels):
+        pairs = _core.LightgbmLoss("binary", is_unbalance=True).gradients(margins, flipped)
+        rarer = 1 if flipped is labels else 0
+        np.testing.assert_array_equal(
+            pairs[:, 0, 1], np.where(flipped == rarer, 3, 1) / np.float32(4)
+        )
+
+
 # Rules of every loss
 
 
 @each_loss
 def test_pairs_are_proportional_to_the_weight(name, n_outputs):
     margins, labels = make_rows(name, n_outputs, n_rows=100)
-    loss = _core.Loss(name, n_outputs)
+    loss = loss_of(name, n_outputs)
     weights = np.full(100, 4, dtype=np.float32)  # a power of two: products are exact
     np.testing.assert_array_equal(
         loss.gradients(margins, labels, weights), 4 * loss.gradients(margins, labels)
@@ -188,19 +286,19 @@ def test_pairs_are_proportional_to_the_weight(name, n_outputs):
 @each_loss
 def test_a_row_of_weight_zero_has_no_gradient(name, n_outputs):
     margins, labels = make_rows(name, n_outputs, n_rows=50)
-    pairs = _core.Loss(name, n_outputs).gradients(margins, labels, np.zeros(50, dtype=np.float32))
+    pairs = loss_of(name, n_outputs).gradients(margins, labels, np.zeros(50, dtype=np.float32))
     assert (pairs[..., 0] == 0).all()
     smallest_hessian = np.float32(1e-16) if name.startswith("multi:") else 0  # as in XGBoost
     assert (pairs[..., 1] == smallest_hessian).all()
 
 
-@pytest.mark.parametrize("name", [*DEFINITIONS, "reg:absoluteerror"])
+@pytest.mark.parametrize("name", [name for name in ALL if is_xgboost(name) and name not in CLASSES])
 def test_outputs_of_an_elementwise_loss_do_not_see_each_other(name):
     margins, labels = make_rows(name, 4, n_rows=60)
     weights = np.random.default_rng(2).uniform(size=60).astype(np.float32)
-    together = _core.Loss(name, 4).gradients(margins, labels, weights)
+    together = loss_of(name, 4).gradients(margins, labels, weights)
     for output in range(4):
-        alone = _core.Loss(name).gradients(
+        alone = loss_of(name).gradients(
             margins[:, output].copy(), labels[:, output].copy(), weights
         )
         np.testing.assert_array_equal(together[:, [output]], alone)
@@ -209,7 +307,7 @@ def test_outputs_of_an_elementwise_loss_do_not_see_each_other(name):
 @each_loss
 def test_bits_do_not_depend_on_the_number_of_threads(name, n_outputs):
     margins, labels = make_rows(name, n_outputs, n_rows=20_000)
-    loss = _core.Loss(name, n_outputs)
+    loss = loss_of(name, n_outputs)
     one = loss.gradients(margins, labels)
     for n_threads in (2, 7):
         np.testing.assert_array_equal(loss.gradients(margins, labels, n_threads=n_threads), one)
@@ -219,7 +317,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(name, n_outputs):
 @each_loss
 def test_no_rows_give_no_pairs(name, n_outputs):
     margins, labels = make_rows(name, n_outputs, n_rows=0)
-    loss = _core.Loss(name, n_outputs)
+    loss = loss_of(name, n_outputs)
     loss.check_labels(labels)
     assert loss.gradients(margins, labels).shape == (0, n_outputs, 2)
     assert loss.gradients(margins, labels, float32()).shape == (0, n_outputs, 2)
@@ -227,27 +325,29 @@ def test_no_rows_give_no_pairs(name, n_outputs):
 
 # Labels
 
+FINITE = ([-1e30, 0], [np.nan, np.inf, -np.inf], "finite labels")
+SHARES = ([0, 0.5, 1], [np.nan, -0.1, 1.0000001, 2], "labels from 0 to 1")
+COUNTS = ([0, 0.5, 7], [np.nan, np.inf, -0.1], "labels that are 0 or positive")
+POSITIVE = ([0.5, 7], [np.nan, np.inf, 0, -0.1], "positive labels")
+THREE = ([0, 1, 2], [np.nan, -1, 0.5, 3], "labels that are classes, 0 to 2")
+DOMAINS = {
+    **dict.fromkeys(["reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror"], FINITE),
+    **dict.fromkeys(["binary:logistic", "reg:logistic", "binary:logitraw"], SHARES),
+    **dict.fromkeys(["count:poisson", "reg:tweedie"], COUNTS),
+    "reg:gamma": POSITIVE,
+    **dict.fromkeys(["multi:softprob", "multi:softmax"], THREE),
+    **dict.fromkeys(["regression", "quantile"], FINITE),
+    **dict.fromkeys(["poisson", "gamma", "tweedie"], COUNTS),
+    "cross_entropy": SHARES,
+    "binary": ([0, 1], [np.nan, -1, 0.5, 2], "labels that are classes, 0 to 1"),
+    **dict.fromkeys(["multiclass", "multiclassova"], THREE),
+}
 
-@pytest.mark.parametrize(
-    ("name", "good", "bad", "domain"),
-    [
-        ("reg:squarederror", [-1e30, 0], [np.nan, np.inf, -np.inf], "finite labels"),
-        ("reg:absoluteerror", [-1e30, 0], [np.nan, np.inf], "finite labels"),
-        ("reg:pseudohubererror", [-1e30, 0], [np.nan, np.inf], "finite labels"),
-        ("binary:logistic", [0, 0.5, 1], [np.nan, -0.1, 1.0000001, 2], "labels from 0 to 1"),
-        ("reg:logistic", [0, 0.5, 1], [np.nan, -0.1, 1.0000001], "labels from 0 to 1"),
-        ("binary:logitraw", [0, 0.5, 1], [np.nan, -0.1, 2], "labels from 0 to 1"),
-        ("count:poisson", [0, 0.5, 7], [np.nan, np.inf, -0.1], "labels that are 0 or positive"),
-        ("reg:tweedie", [0, 0.5, 7], [np.nan, np.inf, -0.1], "labels that are 0 or positive"),
-        ("reg:gamma", [0.5, 7], [np.nan, np.inf, 0, -0.1], "positive labels"),
-        ("multi:softprob", [0, 1, 2], [np.nan, -1, 0.5, 3], "labels that are classes, 0 to 2"),
-        ("multi:softmax", [0, 1, 2], [np.nan, -1, 0.5, 3], "labels that are classes, 0 to 2"),
-    ],
-)
-def test_labels_outside_the_domain_are_refused_and_labels_at_its_edge_are_not(
-    name, good, bad, domain
-):
-    loss = _core.Loss(name, 3 if name.startswith("multi:") else 1)
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_labels_outside_the_domain_are_refused_and_labels_at_its_edge_are_not(name):
+    good, bad, domain = DOMAINS[name]
+    loss = loss_of(name, CLASSES.get(name, 1))
     loss.check_labels(float32(*good))
     for label in bad:
         with pytest.raises(ValueError, match=f"^{name} needs {domain}, but 1 label is not: row 1 "):
@@ -300,7 +400,26 @@ def test_softmax_fails_loudly_where_all_margins_are_far_below_zero():
         _core.Loss("multi:softprob", 2).gradients(margins, float32(0, 1, 0))
 
 
+def test_a_gradient_beyond_float_is_named_and_the_start_score_by_lightgbms_word():
+    margins = np.array([0.0, 89.0])  # exp(88.73) is beyond float
+    with pytest.raises(
+        RuntimeError, match=r"poisson is not finite at row 1 \(margin 89.*init_score"
+    ):
+        _core.LightgbmLoss("poisson").gradients(margins, float32(1, 1))
+
+
 # Leaf values after a tree
+
+
+@each_loss
+def test_only_losses_without_a_usable_hessian_refit_leaves(name, n_outputs):
+    loss = loss_of(name, n_outputs)
+    margins, labels = make_rows(name, n_outputs, n_rows=20)
+    values = loss.refit_leaf_values(
+        np.array([9, 10], margins.dtype), np.ones(20, np.int32), margins, labels, learning_rate=1
+    )
+    assert loss.refits_leaves == (values[1] != 10) == (name in REFITTED)
+    assert values[0] == 9
 
 
 def residual_loss(residuals, weights, value):
@@ -377,17 +496,6 @@ def test_each_output_is_refitted_from_its_own_residuals():
         np.testing.assert_array_equal(values, [expected])
 
 
-@each_loss
-def test_only_absolute_error_refits_leaves(name, n_outputs):
-    loss = _core.Loss(name, n_outputs)
-    margins, labels = make_rows(name, n_outputs, n_rows=20)
-    values = loss.refit_leaf_values(
-        float32(9, 10), np.ones(20, dtype=np.int32), margins, labels, learning_rate=1
-    )
-    assert loss.refits_leaves == (values[1] != 10) == (name == "reg:absoluteerror")
-    assert values[0] == 9
-
-
 def test_a_residual_that_is_not_finite_is_named():
     with pytest.raises(RuntimeError, match="residual of row 2 is not finite"):
         _core.Loss("reg:absoluteerror").refit_leaf_values(
@@ -403,12 +511,80 @@ def test_a_leaf_beyond_the_tree_is_refused():
         )
 
 
-# Parameters and arrays
+def refit(name, labels, weights=None, *, margins=None, learning_rate=1.0, **options):
+    """Value of a leaf that holds all rows."""
+    labels = np.asarray(labels, np.float32)
+    return _core.LightgbmLoss(name, **options).refit_leaf_values(
+        np.zeros(1), np.zeros(len(labels), np.int32),
+        np.zeros(len(labels)) if margins is None else margins, labels,
+        None if weights is None else np.asarray(weights, np.float32),
+        learning_rate=learning_rate,
+    )[0]  # fmt: skip
 
 
-def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"'reg:squared'; known are .*reg:squarederror.*softmax"):
-        _core.Loss("reg:squared")
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 8, 101])
+def test_an_unweighted_leaf_takes_numpys_quantile_of_the_residuals(n_rows, alpha):
+    rng = np.random.default_rng(n_rows)
+    labels = rng.normal(size=n_rows).astype(np.float32)
+    margins = rng.normal(size=n_rows)
+    value = refit("quantile", labels, margins=margins, learning_rate=0.25, alpha=alpha)
+    # positions and steps between residuals of a few units are rounded to 2**-52 of them
+    expected = np.quantile(labels - margins, np.float64(np.float32(alpha))) / 4
+    np.testing.assert_allclose(value, expected, atol=1e-13)
+
+
+def test_the_leaf_of_absolute_error_is_the_median():
+    assert refit("regression_l1", [5, 1, 3, 2]) == 2.5
+
+
+def test_a_weighted_leaf_is_interpolated_where_the_weight_between_two_rows_is_one_or_more():
+    # Half of the weight is reached 3/4 of the way through the second row.
+    assert refit("regression_l1", [10, 20, 30], [1, 2, 2]) == 10 + 10 * 1.5 / 2
+    # LightGBM 4.5 and 4.6 measured from the second row on, through the third
+    old = refit("regression_l1", [10, 20, 30], [1, 2, 2], arithmetic="lightgbm-4.5")
+    assert old == 10 + 10 * -0.5 / 2
+    light = [0.5, 0.75, 0.5]
+    assert refit("regression_l1", [10, 20, 30], light) == 10
+    assert refit("regression_l1", [10, 20, 30], light, arithmetic="lightgbm-4.5") == 20
+
+
+def test_the_leaf_of_mape_weighs_rows_by_the_size_of_their_labels():
+    assert refit("mape", [1, 10, 10]) == 1
+    assert refit("regression_l1", [1, 10, 10]) == 10
+
+
+def test_rows_that_took_no_part_do_not_move_a_leaf_but_rows_of_weight_zero_do():
+    leaves = np.array([1, 1, 1, -1, -2], np.int32)
+    labels = float32(1, 2, 3, 100, 100)
+    loss = _core.LightgbmLoss("regression_l1")
+    values = loss.refit_leaf_values(
+        np.array([10.0, 11.0, 12.0]), leaves, np.zeros(5), labels, learning_rate=1
+    )
+    np.testing.assert_array_equal(values, [10, 2, 12])
+    assert refit("regression_l1", [1, 2], [0, 0]) == 2
+
+
+def test_a_value_that_a_tree_of_lightgbm_cannot_hold_is_zero():
+    assert refit("regression_l1", [9e-36], learning_rate=0.5) == 0
+    assert refit("regression_l1", [2e-35], learning_rate=0.25) == 0
+    assert refit("regression_l1", [9e-36], learning_rate=10.0) == 0
+    assert refit("regression_l1", [4e-35], learning_rate=0.5) > 0
+
+
+# Names, parameters and arrays
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("reg:squared", "'reg:squared'; known are .*reg:squarederror.*softmax"),
+        ("regresion", "'regresion'; known are regression, .*multiclassova"),
+    ],
+)
+def test_an_unknown_name_lists_the_known_ones(name, message):
+    with pytest.raises(ValueError, match=message):
+        loss_of(name)
 
 
 @pytest.mark.parametrize(
@@ -422,11 +598,52 @@ def test_an_unknown_name_lists_the_known_ones():
         ("reg:tweedie", "tweedie_variance_power", 0.5),
         ("reg:squarederror", "n_outputs", 0),
         ("multi:softprob", "n_outputs", 1),
+        ("huber", "alpha", 0),
+        ("quantile", "alpha", 1),
+        ("quantile", "alpha", 1e-60),  # 0 as a float
+        ("fair", "fair_c", 0),
+        ("poisson", "poisson_max_delta_step", 0),
+        ("tweedie", "tweedie_variance_power", 2),
+        ("tweedie", "tweedie_variance_power", 0.9),
+        ("binary", "sigmoid", 0),
+        ("binary", "scale_pos_weight", 0),
+        ("binary", "scale_pos_weight", np.nan),
+        ("binary", "n_outputs", 2),
+        ("regression", "n_outputs", 2),
+        ("quantile", "n_outputs", 0),
+        ("multiclass", "n_outputs", 1),
+        ("multiclassova", "n_outputs", 1),
+        ("regression", "arithmetic", "xgboost-3.0"),
     ],
 )
 def test_a_parameter_outside_its_range_is_named(name, option, value):
     with pytest.raises(ValueError, match=option):
-        _core.Loss(name, **{option: value})
+        loss_of(name, **{option: value})
+
+
+def test_two_ways_to_weigh_classes_exclude_each_other():
+    with pytest.raises(ValueError, match="is_unbalance and scale_pos_weight"):
+        _core.LightgbmLoss("binary", is_unbalance=True, scale_pos_weight=2)
+
+
+@pytest.mark.parametrize("objective", ["lambdarank", "cross_entropy_lambda", "no_such"])
+def test_an_objective_without_gradients_in_the_core_is_unsupported(objective):
+    with pytest.raises(UnsupportedError, match=objective):
+        make_lightgbm_loss(objective)
+
+
+def test_square_roots_of_labels_are_unsupported():
+    make_lightgbm_loss("regression", reg_sqrt=False)
+    with pytest.raises(UnsupportedError, match="reg_sqrt"):
+        make_lightgbm_loss("regression", reg_sqrt=True)
+
+
+@pytest.mark.parametrize(
+    ("objective", "expected"),
+    [("binary", True), ("softmax", True), ("ova", True), ("xentropy", False), ("l2", False)],
+)
+def test_labels_of_classifiers_are_classes(objective, expected):
+    assert is_classification(objective) == expected
 
 
 def test_out_is_filled_and_returned():
