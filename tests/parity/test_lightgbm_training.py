@@ -22,110 +22,24 @@ import pytest
 import scipy.sparse
 import sklearn.base
 from lightgbm.callback import EarlyStopException
+from stock_training import LIGHTGBM, N_TRAIN, TASK, X, Y, make_labels, make_rows
 
-from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
+from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.lightgbm import TaskQuitting, TaskSplit, library
 from mtboost.lightgbm.library import version
-
-PARAMS = {
-    "objective": "regression",
-    "num_leaves": 7,
-    "learning_rate": 0.3,
-    "num_threads": 1,
-    "verbosity": -1,
-}
-N_TRAIN = 400
 
 # LightGBM sums metrics with the threads of the newest data set or booster that it has made.
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
-
-def make_rows(n_rows=600, seed=0):
-    """X with missing values, noisy labels (so that early stopping stops), tasks."""
-    rng = np.random.default_rng(seed)
-    X = np.where(rng.random((n_rows, 5)) < 0.1, np.nan, rng.normal(size=(n_rows, 5)))
-    y = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1] * X[:, 2]) + rng.normal(size=n_rows)
-    task = rng.choice(["a", "b", "c"], n_rows, p=[0.6, 0.3, 0.1])
-    return X, y, task
-
-
-X, Y, TASK = make_rows()
+PARAMS, train, datasets, text = LIGHTGBM.params, LIGHTGBM.train, LIGHTGBM.data, LIGHTGBM.text
+task_split, assert_same = LIGHTGBM.task_split, LIGHTGBM.assert_same
+assert_parity = LIGHTGBM.assert_parity
 WEIGHT = np.random.default_rng(1).uniform(0.1, 3.0, len(Y))
 SCORE = np.random.default_rng(2).normal(size=(len(Y), 3))
 
 
-def make_labels(objective):
-    if objective == "binary":
-        return Y > 0
-    if objective == "cross_entropy":
-        return 1 / (1 + np.exp(-Y))
-    if objective in ("poisson", "tweedie"):
-        return np.round(np.abs(Y))
-    if objective == "gamma":
-        return np.abs(Y) + 0.1
-    return np.digitize(Y, [-1, 1]) if objective.startswith("multiclass") else Y
-
-
-def datasets(objective="regression", labels=None, *, table=X, **fields):
-    """Training and validation data; `fields` are those of all rows, such as their weights."""
-    labels = make_labels(objective) if labels is None else labels
-    parts = slice(0, N_TRAIN), slice(N_TRAIN, None)
-    own = [{name: np.array(values[part]) for name, values in fields.items()} for part in parts]
-    train_set = lgb.Dataset(table[parts[0]], labels[parts[0]], **own[0])
-    return train_set, lgb.Dataset(table[parts[1]], labels[parts[1]], reference=train_set, **own[1])
-
-
-def task_split(score="plain", task=TASK):
-    return TaskSplit(task[:N_TRAIN], split_score=score)
-
-
-def train(callbacks=(), params=None, n_rounds=8, *, data=None, **options):
-    """Booster and its history of metrics, on the training rows and on others."""
-    params = {**PARAMS, **(params or {})}
-    objective = params["objective"]
-    train_set, valid = data or datasets(objective if isinstance(objective, str) else "regression")
-    history = {}
-    booster = lgb.train(
-        params,
-        train_set,
-        n_rounds,
-        callbacks=[*callbacks, lgb.record_evaluation(history)],
-        **{"valid_sets": [train_set, valid], "valid_names": ["train", "valid"], **options},
-    )
-    return booster, history
-
-
-def text(booster):
-    """Text of a model, but for the number of threads."""
-    return booster.model_to_string().replace("[num_threads: 2]", "[num_threads: 1]")
-
-
 def trees(booster):
     return [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
-
-
-def assert_same(found, expected):
-    """The same model, by its text, and the same notes of the training loop."""
-    assert type(found) is lgb.Booster
-    assert text(found) == text(expected)
-    assert found.best_iteration == expected.best_iteration
-    assert found.best_score == expected.best_score
-    assert found.params == expected.params
-
-
-def assert_parity(make_callbacks=list, *, places=("first", "last"), make_data=None, **options):
-    """Train with TaskSplit before and after the other callbacks; both must equal stock training."""
-
-    def run(callbacks):
-        return train(callbacks, data=make_data and make_data(), **options)
-
-    expected, expected_history = run(make_callbacks())
-    for place in places:
-        split, others = [task_split()], make_callbacks()
-        found, history = run(split + others if place == "first" else others + split)
-        assert_same(found, expected)
-        assert history == expected_history
-    return expected
 
 
 # ---- objectives -----------------------------------------------------------------------------
@@ -854,24 +768,6 @@ def test_training_goes_on_from_a_model(tmp_path, who, how, objective):
     assert start.model_to_string() == text_before, "the model that is continued stays as it was"
 
 
-def test_stock_training_goes_on_from_our_model():
-    ours, _ = train([task_split()], n_rounds=3)
-    stock, _ = train(n_rounds=3)
-    (found, history), (expected, expected_history) = (
-        train(init_model=booster, n_rounds=3) for booster in (ours, stock)
-    )
-    assert_same(found, expected)
-    assert history == expected_history
-
-
-@pytest.mark.parametrize("score", ["plain", "entropy"])
-def test_one_callback_and_one_data_set_train_twice(score):
-    split, data = task_split(score), datasets()
-    first, second = (train([split], data=data) for _ in range(2))
-    assert text(second[0]) == text(first[0])
-    assert second[1] == first[1]
-
-
 # ---- kinds of data --------------------------------------------------------------------------
 
 CODES = np.random.default_rng(3).integers(0, 4, len(Y))
@@ -1095,71 +991,6 @@ def test_task_split_is_copied_and_pickled(make_copy, score):
 
 # ---- refused --------------------------------------------------------------------------------
 
-REFUSED = {
-    "dart": ({"boosting": "dart"}, "boosting=dart.*boosting='gbdt'"),
-    "rf": (
-        {"boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
-        "boosting=rf.*boosting='gbdt'",
-    ),
-    "goss": ({"data_sample_strategy": "goss"}, "data_sample_strategy=goss.*bagging_fraction"),
-    "boosting goss": ({"boosting": "goss"}, "=goss.*bagging_fraction"),
-    "balanced": (
-        {"objective": "binary", "pos_bagging_fraction": 0.5, "bagging_freq": 1},
-        "pos_bagging_fraction=0.5.*bagging_fraction",
-    ),
-    "balanced the other way": (
-        {"objective": "binary", "neg_bagging_fraction": 0.5, "bagging_freq": 1},
-        "neg_bagging_fraction=0.5.*bagging_fraction",
-    ),
-    "by query": pytest.param(
-        {"bagging_by_query": True},
-        "bagging_by_query=1.*bagging_fraction",
-        marks=pytest.mark.skipif(version() < (4, 6), reason="LightGBM 4.6 brought it"),
-    ),
-    "extra trees": ({"extra_trees": True}, "extra_trees=1.*leave it False"),
-    "monotone method": (
-        {"monotone_constraints": [1, 0, 0, 0, 0], "monotone_constraints_method": "advanced"},
-        "monotone_constraints_method=advanced.*'basic'",
-    ),
-    "cost": ({"cegb_tradeoff": 2.0, "cegb_penalty_split": 0.1}, "cegb_tradeoff=2.*leave it out"),
-    "cost of a split": ({"cegb_penalty_split": 0.1}, "cegb_penalty_split=0.1.*leave it out"),
-    "cost of a feature": (
-        {"cegb_penalty_feature_coupled": [1, 0, 0, 0, 0]},
-        "cegb_penalty_feature_coupled=.*leave it out",
-    ),
-    "lazy cost": (
-        {"cegb_penalty_feature_lazy": [1, 0, 0, 0, 0]},
-        "cegb_penalty_feature_lazy=.*leave it out",
-    ),
-    "quantised": ({"use_quantized_grad": True}, "use_quantized_grad=1.*leave it False"),
-    "linear": ({"linear_tree": True}, "linear_tree=1.*leave it False"),
-    "objective": (
-        {"objective": "cross_entropy_lambda"},
-        "objective='cross_entropy_lambda'.*own is",
-    ),
-    "root": ({"reg_sqrt": True}, "reg_sqrt=True.*square what is predicted"),
-    "no objective": ({"objective": "none"}, "objective='custom'.*own is"),
-}
-
-
-def make_counting():
-    def count(env):
-        count.n_rounds += 1
-
-    count.n_rounds = 0
-    return count
-
-
-@pytest.mark.parametrize(("params", "message"), REFUSED.values(), ids=REFUSED)
-def test_trees_only_lightgbm_grows_are_refused_before_training(params, message):
-    labels = make_labels("cross_entropy") if "lambda" in message else None
-    for place in ("first", "last"):
-        counting, split = make_counting(), task_split()
-        callbacks = [split, counting] if place == "first" else [counting, split]
-        with pytest.raises(UnsupportedError, match=message):
-            train(callbacks, params=params, data=datasets(params.get("objective", ""), labels))
-        assert counting.n_rounds == 0
-
 
 def test_forced_splits_are_refused(tmp_path):
     path = tmp_path / "splits.json"
@@ -1186,20 +1017,6 @@ def test_a_parameter_that_becomes_unsupported_on_the_way_is_refused():
         train([task_split(), change])
 
 
-def test_another_number_of_task_labels_is_refused_before_the_first_tree():
-    counting = make_counting()
-    with pytest.raises(DataError, match=rf"7 task labels.*{N_TRAIN} rows"):
-        train([TaskSplit(TASK[:7]), counting])
-    assert counting.n_rounds == 0
-
-
-def test_two_task_splits_are_refused():
-    counting = make_counting()
-    with pytest.raises(UnsupportedError, match="one TaskSplit, not two"):
-        train([task_split(), counting, task_split()])
-    assert counting.n_rounds == 0
-
-
 def test_an_unknown_score_is_refused_when_it_is_named():
     with pytest.raises(ParameterError, match="entropi"):
         TaskSplit(TASK, split_score="entropi")
@@ -1213,38 +1030,6 @@ def test_labels_outside_the_domain_are_refused(objective, label):
     labels = np.where(np.arange(len(Y)) == 7, label, make_labels(objective))
     with pytest.raises((DataError, lgb.basic.LightGBMError), match="(?i)label|outside"):
         train([task_split()], params=settings_of(objective), data=datasets(objective, labels))
-
-
-WRONG_GRADIENTS = {
-    "not finite": (TrainingError, "round 0.* row 7", np.where(np.arange(N_TRAIN) == 7, np.inf, 1)),
-    "too short": (DataError, rf"\(5,\).*\({N_TRAIN},\)", np.ones(5)),
-    "two columns": (DataError, rf"\({N_TRAIN}, 2\).*\({N_TRAIN},\)", np.ones((N_TRAIN, 2))),
-}
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "gradient"), WRONG_GRADIENTS.values(), ids=WRONG_GRADIENTS
-)
-def test_unusable_gradients_are_refused(error, message, gradient):
-    def objective(margins, data):
-        return gradient, np.ones(N_TRAIN)
-
-    with pytest.raises(error, match=message):
-        train([task_split()], params={"objective": objective})
-
-
-def test_start_scores_that_lead_to_no_gradient_are_refused():
-    score = np.where(np.arange(len(Y)) == 7, 1e4, 0.0)  # whose exponential is infinite
-    data = datasets("poisson", init_score=score)
-    with pytest.raises(TrainingError, match="Round 0: the gradient of poisson.*row 7"):
-        train([task_split()], params={"objective": "poisson"}, data=data)
-
-
-def test_a_refused_training_leaves_the_data_usable():
-    data = datasets()
-    with pytest.raises(DataError, match="task labels"):
-        train([TaskSplit(TASK)], data=data)
-    assert_same(train(data=data)[0], train()[0])
 
 
 # ---- with tasks -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import xgboost
 from model_documents import assert_same_model, document, trees
+from stock_training import N_TRAIN, TASK, XGBOOST, X, Y, make_labels
 from xgboost.callback import (
     EarlyStopping,
     EvaluationMonitor,
@@ -24,75 +25,12 @@ from xgboost.callback import (
 )
 
 import mtboost
-from mtboost.errors import DataError, TrainingError, UnsupportedError
-from mtboost.xgboost import TaskSplit
-
-PARAMS = {"nthread": 1, "max_depth": 3, "objective": "binary:logistic", "eval_metric": "logloss"}
-
+from mtboost.errors import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
-
-def make_rows(n=600, seed=0):
-    """X with missing values, noisy labels (so that early stopping stops), tasks."""
-    rng = np.random.default_rng(seed)
-    X = np.where(rng.random((n, 5)) < 0.1, np.nan, rng.normal(size=(n, 5)))
-    y = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1] * X[:, 2]) + rng.normal(size=n)
-    task = rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])
-    return X, y, task
-
-
-X, Y, TASK = make_rows()
-N_TRAIN = 400
-
-
-def make_labels(objective):
-    if objective.startswith("binary"):
-        return Y > 0
-    if objective.startswith("count"):
-        return np.round(np.abs(Y))
-    return np.digitize(Y, [-1, 1]) if objective.startswith("multi") else Y
-
-
-def matrices(objective="binary:logistic", **options):
-    labels = make_labels(objective)
-    matrix = xgboost.QuantileDMatrix(X[:N_TRAIN], labels[:N_TRAIN], nthread=1, **options)
-    return matrix, xgboost.DMatrix(X[N_TRAIN:], labels[N_TRAIN:], nthread=1)
-
-
-def task_split(score="plain"):
-    return TaskSplit(TASK[:N_TRAIN], split_score=score)
-
-
-def train(callbacks=(), params=None, n_rounds=12, **options):
-    """Booster and evaluation results, validation rows last in ``evals``."""
-    params = {**PARAMS, **(params or {})}
-    matrix, valid = matrices(params["objective"])
-    results = {}
-    booster = xgboost.train(
-        params,
-        matrix,
-        n_rounds,
-        evals=[(matrix, "train"), (valid, "valid")],
-        evals_result=results,
-        callbacks=list(callbacks),
-        **{"verbose_eval": False, **options},
-    )
-    return booster, results
-
-
-def assert_parity(make_callbacks=list, *, places=("first", "last"), **options):
-    """Train with TaskSplit before and after the other callbacks; both must equal stock training."""
-    expected, expected_results = train(make_callbacks(), **options)
-    for place in places:
-        split, others = [task_split()], make_callbacks()
-        found, results = train(split + others if place == "first" else others + split, **options)
-        assert type(found) is xgboost.Booster
-        assert_same_model(found, expected)
-        assert found.save_config() == expected.save_config()
-        assert found.attributes() == expected.attributes()
-        assert results == expected_results
-    return expected
+PARAMS, train, matrices = XGBOOST.params, XGBOOST.train, XGBOOST.data
+task_split, assert_parity = XGBOOST.task_split, XGBOOST.assert_parity
 
 
 @pytest.mark.parametrize(
@@ -464,28 +402,6 @@ def test_an_objective_with_split_gradients_is_refused():
         train([task_split()], obj=objective)
 
 
-WRONG_GRADIENTS = {
-    "not finite": (TrainingError, "round 0.* row 7", np.where(np.arange(N_TRAIN) == 7, np.inf, 1)),
-    "too short": (DataError, rf"\(5,\).*\({N_TRAIN},\)", np.ones(5)),
-    "two columns": (DataError, rf"\({N_TRAIN}, 2\).*\({N_TRAIN},\)", np.ones((N_TRAIN, 2))),
-}
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "gradient"), WRONG_GRADIENTS.values(), ids=WRONG_GRADIENTS
-)
-def test_unusable_gradients_are_refused(error, message, gradient):
-    with pytest.raises(error, match=message):
-        train([task_split()], obj=lambda margins, matrix: (gradient, np.ones(N_TRAIN)))
-
-
-def test_margins_that_lead_to_no_gradient_are_refused():
-    matrix = xgboost.DMatrix(X[:N_TRAIN], np.ones(N_TRAIN))
-    matrix.set_base_margin(np.where(np.arange(N_TRAIN) == 7, 1e4, 0.0))  # its exponential: infinite
-    with pytest.raises(TrainingError, match="Round 0: the gradient of count:poisson.*row 7"):
-        xgboost.train({"objective": "count:poisson"}, matrix, 1, callbacks=[task_split()])
-
-
 # ---- continuation ---------------------------------------------------------------------------
 
 CONTINUED = {
@@ -509,23 +425,6 @@ def test_training_goes_on_from_a_stock_model(tmp_path, how, params):
     changed = {**params, "eta": 0.1, "max_depth": 4}
     assert_parity(params=changed, xgb_model=start, n_rounds=3, early_stopping_rounds=2)
     assert document(stock) == before, "the model that is continued is left as it was"
-
-
-def test_stock_training_goes_on_from_our_model():
-    ours, _ = train([task_split()], n_rounds=3)
-    stock, _ = train(n_rounds=3)
-    continued, expected = (train(xgb_model=booster, n_rounds=3)[0] for booster in (ours, stock))
-    assert_same_model(continued, expected)
-
-
-@pytest.mark.parametrize("score", ["plain", "entropy"])
-def test_one_callback_and_one_matrix_train_twice(score):
-    split = task_split(score)
-    matrix, _ = matrices()
-    first, second = (
-        xgboost.train(PARAMS, matrix, 3, callbacks=[split], verbose_eval=False) for _ in range(2)
-    )
-    assert_same_model(second, first)
 
 
 # ---- scikit-learn wrappers ------------------------------------------------------------------
@@ -650,21 +549,6 @@ def test_stock_training_goes_on_from_a_multi_task_model(finished):
 
 # ---- refused --------------------------------------------------------------------------------
 
-REFUSED = {
-    "dart": ({"booster": "dart", "rate_drop": 0.1}, "dart.*use booster='gbtree'"),
-    "gblinear": ({"booster": "gblinear"}, "booster='gblinear'.*use booster='gbtree'"),
-    "exact": ({"tree_method": "exact"}, "'hist'.*tree_method='exact'.*defaults"),
-    "approx": ({"tree_method": "approx"}, "'hist'.*tree_method='approx'.*defaults"),
-    "updater": ({"updater": "grow_colmaker,prune"}, "updater='grow_colmaker,prune'"),
-    "update": ({"process_type": "update", "updater": "refresh"}, "updater='refresh'"),
-    "forest": ({"num_parallel_tree": 3}, "num_parallel_tree.*use 1"),
-    "no limit of size": ({"max_depth": 0}, "max_depth=0.*max_leaves=0.*set one"),
-    "vector leaves": (
-        {"multi_strategy": "multi_output_tree"},
-        "multi_strategy='multi_output_tree'.*use 'one_output_per_tree'",
-    ),
-}
-
 
 class Counting(TrainingCallback):
     n_rounds = 0
@@ -672,15 +556,6 @@ class Counting(TrainingCallback):
     def after_iteration(self, model, epoch, evals_log):
         self.n_rounds += 1
         return False
-
-
-@pytest.mark.parametrize(("params", "message"), REFUSED.values(), ids=REFUSED)
-def test_trees_only_xgboost_grows_are_refused_before_training(params, message):
-    counting = Counting()
-    for callbacks in ([task_split(), counting], [counting, task_split()]):
-        with pytest.raises(UnsupportedError, match=message):
-            xgboost.train({"verbosity": 0, **params}, matrices()[0], 2, callbacks=callbacks)
-    assert counting.n_rounds == 0
 
 
 def test_another_device_is_refused_by_its_name(monkeypatch):
@@ -701,34 +576,12 @@ def test_several_machines_are_refused(monkeypatch):
         train([task_split()])
 
 
-def test_another_number_of_task_labels_is_refused_before_the_first_tree():
-    counting = Counting()
-    with pytest.raises(DataError, match=rf"7 task labels.*{N_TRAIN} rows"):
-        train([TaskSplit(TASK[:7]), counting])
-    assert counting.n_rounds == 0
-
-
-def test_two_task_splits_are_refused():
-    counting = Counting()
-    with pytest.raises(UnsupportedError, match="one TaskSplit, not two"):
-        train([task_split(), counting, task_split()])
-    assert counting.n_rounds == 0
-
-
 def test_cross_validation_is_refused():
     matrix = xgboost.DMatrix(X, Y > 0)
     counting = Counting()
     with pytest.raises(UnsupportedError, match=r"xgboost\.cv.*xgboost\.train"):
         xgboost.cv(PARAMS, matrix, 3, callbacks=[task_split(), counting])
     assert counting.n_rounds == 0
-
-
-def test_a_refused_training_leaves_the_matrix_usable():
-    matrix, _ = matrices()
-    with pytest.raises(DataError, match="task labels"):
-        xgboost.train(PARAMS, matrix, 3, callbacks=[TaskSplit(TASK)], verbose_eval=False)
-    found = xgboost.train(PARAMS, matrix, 3)
-    assert_same_model(found, xgboost.train(PARAMS, matrices()[0], 3))
 
 
 def test_a_parameter_that_becomes_unsupported_on_the_way_is_refused():
