@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Multi-task decision trees and MT-AdaBoost as estimators: labels, tables, drawings, errors."""
 
-import copy
-import pickle
 import re
 
 import numpy as np
 import pandas as pd
-import polars
-import pyarrow
 import pytest
 import scipy.sparse
 import sklearn
 from sklearn.base import clone
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mtboost import _core
 from mtboost.errors import DataError, ParameterError
@@ -41,18 +34,6 @@ both = pytest.mark.parametrize("model", [TREE, BOOSTED], ids=["tree", "boosted"]
 # scikit-learn's rules
 
 
-@parametrize_with_checks(
-    [
-        MTDecisionTreeClassifier(),
-        MTDecisionTreeClassifier(criterion="concat", purity=0.8, max_features="sqrt"),
-        MTAdaBoostClassifier(10),
-        MTAdaBoostClassifier(10, criterion="joint", max_depth=3),
-    ]
-)
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
-
-
 @both
 def test_the_task_column_serves_scikit_learns_tools(model):
     model = clone(model).set_params(task="inbox")
@@ -64,24 +45,6 @@ def test_the_task_column_serves_scikit_learns_tools(model):
     fitted = clone(model).fit(FRAME, Y)
     found = permutation_importance(fitted, FRAME, Y, n_repeats=2, random_state=0)
     assert found["importances_mean"][0] > 0.1
-
-
-@both
-def test_tasks_are_routed_through_a_pipeline(model):
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = clone(model).set_fit_request(task=True)
-        model.set_predict_request(task=True).set_score_request(task=True)
-        pipeline = make_pipeline(StandardScaler(), model).fit(X, Y, task=INBOX)
-        assert pipeline.score(X, Y, task=INBOX) > 0.9
-
-
-@both
-def test_copies_and_pickles_predict_alike(model):
-    model = clone(model).fit(X, Y, task=INBOX)
-    expected = model.predict_proba(X, task=INBOX)
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(other.predict_proba(X, task=INBOX), expected)
-        np.testing.assert_array_equal(other.feature_importances_, model.feature_importances_)
 
 
 # Labels
@@ -140,40 +103,6 @@ def test_a_task_of_no_weight_gets_its_most_frequent_label(model):
 
 
 # Tables
-
-
-@both
-@pytest.mark.parametrize(
-    "convert",
-    [
-        lambda frame: frame,
-        polars.from_pandas,
-        pyarrow.Table.from_pandas,
-        lambda frame: frame.astype({"a": "Float64", "inbox": "category"}),
-    ],
-    ids=["pandas", "polars", "arrow", "nullable"],
-)
-def test_every_table_gives_the_model_of_the_array(model, convert):
-    expected = clone(model).fit(X, Y, task=INBOX)
-    found = clone(model).set_params(task="inbox").fit(convert(FRAME), Y)
-    np.testing.assert_array_equal(
-        found.predict_proba(convert(FRAME)), expected.predict_proba(X, task=INBOX)
-    )
-    assert list(found.feature_names_in_) == [*"abcd", "inbox"]
-    assert found.feature_importances_.tolist() == [*expected.feature_importances_, 0.0]
-
-
-@both
-def test_the_task_may_stand_in_any_column_of_an_array(model):
-    code = (INBOX == "y").astype(int)
-    with_code = np.column_stack([X[:, :2], code, X[:, 2:]])
-    expected = clone(model).fit(X, Y, task=code)
-    found = clone(model).set_params(task=2).fit(with_code, Y)
-    np.testing.assert_array_equal(found.predict(with_code), expected.predict(X, task=code))
-    assert "x3 <" not in drawing(found) or "x1 <" in drawing(found)
-    np.testing.assert_array_equal(
-        np.delete(found.feature_importances_, 2), expected.feature_importances_
-    )
 
 
 @both
@@ -330,25 +259,6 @@ def test_progress_is_told_on_request(capsys):
 
 
 # Errors
-
-
-@both
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"criterion": "maxx"}, "criterion must be .*found 'maxx'.*Did you mean 'max'"),
-        ({"purity": 0.0}, "purity must be .*found 0.0"),
-        ({"purity": 1.5}, "purity must be .*found 1.5"),
-        ({"max_depth": 0}, "max_depth must be .*found 0"),
-        ({"min_samples_leaf": 0}, "min_samples_leaf must be .*found 0"),
-        ({"min_samples_split": 1}, "min_samples_split must be .*found 1"),
-        ({"max_features": 0}, "max_features must be .*found 0"),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
-)
-def test_parameters_out_of_range_are_refused(model, parameters, message):
-    with pytest.raises(ParameterError, match=message):
-        clone(model).set_params(**parameters).fit(X, Y, task=INBOX)
 
 
 def test_boosting_needs_a_round():

@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """MT-ExtraTrees as scikit-learn's estimators: tables, tasks, options, errors."""
 
-import copy
-import pickle
-
 import numpy as np
 import pandas as pd
-import polars
-import pyarrow
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mtboost import MTExtraTreesClassifier, MTExtraTreesRegressor
 from mtboost.errors import DataError, ParameterError
@@ -31,8 +22,6 @@ FRAME = pd.DataFrame(X, columns=list("abcd")).assign(shop=SHOP)
 FAST = {"n_estimators": 20, "random_state": 0, "min_samples_leaf": 2}
 BOTH = [(MTExtraTreesClassifier(**FAST), CLASSES), (MTExtraTreesRegressor(**FAST), VALUES)]
 
-_ROWS_COUNT = "min_samples_leaf counts rows, whatever their weights, as in scikit-learn"
-
 
 def outputs(model, X, **options):
     return (
@@ -43,26 +32,6 @@ def outputs(model, X, **options):
 
 
 # scikit-learn's rules
-
-
-@parametrize_with_checks(
-    [
-        MTExtraTreesClassifier(n_estimators=10),
-        MTExtraTreesClassifier(n_estimators=10, min_samples_leaf=1),
-        MTExtraTreesRegressor(n_estimators=10),
-        MTExtraTreesRegressor(n_estimators=10, min_samples_leaf=1),
-    ],
-    expected_failed_checks=lambda estimator: (
-        {
-            f"check_sample_weight_equivalence_on_{kind}_data": _ROWS_COUNT
-            for kind in ("dense", "sparse")
-        }
-        if isinstance(estimator, MTExtraTreesClassifier) and estimator.min_samples_leaf > 1
-        else {}
-    ),
-)
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
 
 
 def test_the_task_column_serves_scikit_learns_tools():
@@ -81,49 +50,7 @@ def test_the_task_column_serves_scikit_learns_tools():
     assert partial_dependence(fitted, FRAME, ["a"])["average"].shape[0] == 1
 
 
-def test_tasks_are_routed_through_a_pipeline():
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = MTExtraTreesClassifier(**FAST).set_fit_request(task=True)
-        model.set_predict_request(task=True).set_score_request(task=True)
-        pipeline = make_pipeline(StandardScaler(), model).fit(X, CLASSES, task=SHOP)
-        assert pipeline.score(X, CLASSES, task=SHOP) > 0.9
-
-
 # Tables
-
-
-@pytest.mark.parametrize(("model", "y"), BOTH, ids=["classes", "numbers"])
-@pytest.mark.parametrize(
-    "convert",
-    [
-        lambda frame: frame,
-        polars.from_pandas,
-        pyarrow.Table.from_pandas,
-        lambda frame: frame.astype({"a": "Float64", "shop": "category"}),
-    ],
-    ids=["pandas", "polars", "arrow", "nullable"],
-)
-def test_every_table_gives_the_model_of_the_array(model, y, convert):
-    expected = outputs(clone(model).fit(X, y, task=SHOP), X, task=SHOP)
-    table = convert(FRAME)
-    found = clone(model).set_params(task="shop").fit(table, y)
-    np.testing.assert_array_equal(outputs(found, table), expected)
-    assert list(found.feature_names_in_) == [*"abcd", "shop"]
-    assert found.feature_importances_.shape == (5,)
-    assert found.feature_importances_[4] == found.task_importance_ > 0
-    assert found.feature_importances_.sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(("model", "y"), BOTH, ids=["classes", "numbers"])
-def test_the_task_may_stand_in_any_column_of_an_array(model, y):
-    code = np.searchsorted(["x", "y", "z"], SHOP)
-    with_code = np.column_stack([X[:, :2], code, X[:, 2:]])
-    expected = clone(model).fit(X, y, task=code)
-    found = clone(model).set_params(task=2).fit(with_code, y)
-    np.testing.assert_array_equal(outputs(found, with_code), outputs(expected, X, task=code))
-    np.testing.assert_array_equal(
-        np.delete(found.feature_importances_, 2), expected.feature_importances_
-    )
 
 
 def test_float64_tables_are_rounded_to_float32_once():
@@ -206,21 +133,6 @@ def test_a_row_drawn_for_every_tree_has_no_out_of_bag_prediction():
     assert abs(share - (1 - np.exp(-1))) < 0.14  # five standard deviations of 300 rows
 
 
-@pytest.mark.parametrize(("model", "y"), BOTH, ids=["classes", "numbers"])
-def test_copies_predict_the_same_and_threads_do_not_matter(model, y):
-    fitted = clone(model).set_params(n_jobs=1).fit(X, y, task=SHOP)
-    expected = outputs(fitted, X, task=SHOP)
-    for other in (
-        pickle.loads(pickle.dumps(fitted)),
-        copy.deepcopy(fitted),
-        clone(model).set_params(n_jobs=3).fit(X, y, task=SHOP),
-    ):
-        np.testing.assert_array_equal(outputs(other, X, task=SHOP), expected)
-    np.testing.assert_array_equal(
-        fitted.apply(X, task=SHOP), pickle.loads(pickle.dumps(fitted)).apply(X, task=SHOP)
-    )
-
-
 def test_an_int_seed_makes_the_fit_the_same_and_none_another():
     fits = [MTExtraTreesRegressor(n_estimators=5, random_state=s).fit(X, VALUES) for s in (1, 1, 2)]
     first, same, other = (fit.predict(X) for fit in fits)
@@ -243,29 +155,6 @@ def test_trees_do_not_depend_on_the_unit_of_the_labels(scale):
 
 
 # Errors
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"task_split_prob": 1.5}, "task_split_prob must be .*found 1.5"),
-        ({"alpha": -1.0}, "alpha must be .*found -1.0"),
-        ({"splitter": "worst"}, "splitter must be .*found 'worst'"),
-        ({"n_estimators": 0}, "n_estimators must be .*found 0"),
-        ({"max_features": 0}, "max_features must be .*found 0"),
-        ({"max_features": "all"}, "max_features must be .*found 'all'"),
-        ({"max_features": 1.5}, "max_features must be .*found 1.5"),
-        ({"max_depth": 0}, "max_depth must be .*found 0"),
-        ({"min_samples_split": 1}, "min_samples_split must be .*found 1"),
-        ({"min_samples_leaf": 0.0}, "min_samples_leaf must be .*found 0.0"),
-        ({"bootstrap": True, "max_samples": N_ROWS + 1}, "max_samples must be .*found 301"),
-        ({"bootstrap": True, "max_samples": 0.0}, "max_samples must be .*found 0.0"),
-        ({"oob_score": True}, "oob_score=True needs bootstrap=True"),
-    ],
-)
-def test_a_wrong_parameter_is_named(options, message):
-    with pytest.raises(ParameterError, match=message):
-        MTExtraTreesRegressor(**options).fit(X, VALUES)
 
 
 def test_wrong_tables_and_tasks_are_named():

@@ -9,11 +9,10 @@ import polars
 import pytest
 import scipy.sparse
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mtboost
 from mtboost import PriorSamplingClassifier, PriorSamplingRegressor
-from mtboost.errors import DataError, ModelFormatError, ParameterError
+from mtboost.errors import DataError, ModelFormatError
 
 RNG = np.random.default_rng(0)
 NAMES = [f"x{place}" for place in range(9)]
@@ -26,26 +25,6 @@ BY_NAME = {"x3": 5, "x5": 2.0, "x7": 1, "unheard": 100}
 ALL_BY_NAME = dict(zip(NAMES, PRIOR.tolist(), strict=True))
 TRAIN, TEST = slice(0, 200), slice(200, None)
 FAST = {"n_estimators": 30, "random_state": 0}
-ROUNDED = "float32 residuals: weight 3 times one of them is rounded, three of them are not"
-
-
-@parametrize_with_checks(
-    [
-        PriorSamplingRegressor(n_estimators=60),
-        PriorSamplingRegressor(n_estimators=60, dynamic=True, importance_type="gain"),
-        PriorSamplingClassifier(n_estimators=10),
-    ],
-    expected_failed_checks=lambda estimator: (
-        {
-            "check_sample_weight_equivalence_on_dense_data": ROUNDED,
-            "check_sample_weight_equivalence_on_sparse_data": ROUNDED,
-        }
-        if estimator.dynamic
-        else {}
-    ),
-)
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
 
 
 # Priors -------------------------------------------------------------------------------------------
@@ -113,26 +92,6 @@ def test_a_prior_that_does_not_fit_is_refused(prior, message):
 def test_names_need_columns_with_names():
     with pytest.raises(DataError, match="the columns have none"):
         PriorSamplingRegressor(prior=BY_NAME).fit(X, NUMBERS)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"floor": -0.1}, "floor must be .*found -0.1"),
-        ({"floor": 1.1}, "floor must be .*found 1.1"),
-        ({"floor": np.nan}, "floor must be .*found nan"),
-        ({"floor": True}, "floor must be .*found True"),
-        ({"floor": "low"}, "floor must be .*found 'low'"),
-        ({"max_features": 0}, "max_features must be .*found 0"),
-        ({"max_features": "some"}, "max_features must be .*found 'some'"),
-        ({"importance_type": "cover"}, "importance_type must be .*found 'cover'"),
-        ({"learning_rate": 0}, "learning_rate must be .*found 0"),
-        ({"loss": "squared"}, "loss must be .*found 'squared'"),
-    ],
-)
-def test_a_wrong_parameter_is_named(options, message):
-    with pytest.raises(ParameterError, match=message):
-        PriorSamplingRegressor(**options).fit(X, NUMBERS)
 
 
 # Labels -------------------------------------------------------------------------------------------

@@ -5,15 +5,12 @@ import pickle
 
 import numpy as np
 import pandas
-import polars
-import pyarrow
 import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import log_loss, make_scorer, mean_absolute_error
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mtboost
 from mtboost import ProjectedBoostingClassifier, ProjectedBoostingRegressor
@@ -68,47 +65,7 @@ def margins(model, X):
     return model.decision_function(X)
 
 
-ROUNDED = "float32 residuals: weight 3 times one of them is rounded, three of them are not"
-ROWS_COUNT = "min_samples_leaf counts rows, whatever their weights, as in scikit-learn"
-
-
-def expected_failures(estimator):
-    is_number = isinstance(estimator, ProjectedBoostingRegressor)
-    if not is_number and estimator.min_samples_leaf == 1:
-        return {}
-    reason = ROUNDED if is_number else ROWS_COUNT
-    return {
-        f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
-    }
-
-
-@parametrize_with_checks(
-    [
-        ProjectedBoostingRegressor(n_estimators=10),
-        ProjectedBoostingRegressor(n_estimators=10, strategy="gbrt-rpo"),
-        ProjectedBoostingRegressor(n_estimators=10, strategy="single-target"),
-        ProjectedBoostingClassifier(n_estimators=10),
-        ProjectedBoostingClassifier(n_estimators=10, min_samples_leaf=1),
-    ],
-    expected_failed_checks=expected_failures,
-)
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
-
-
 # Tables -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [pandas.DataFrame, polars.DataFrame, lambda columns: pyarrow.table(dict(columns))],
-    ids=["pandas", "polars", "arrow"],
-)
-def test_every_table_gives_the_model_of_the_array(convert):
-    table = convert({f"x{place}": X[:, place] for place in range(X.shape[1])})
-    model = ProjectedBoostingClassifier(**FAST)
-    found = clone(model).fit(table, LABELS).predict_proba(table)
-    np.testing.assert_array_equal(found, clone(model).fit(X, LABELS).predict_proba(X))
 
 
 def test_what_a_sparse_table_does_not_store_is_missing():
@@ -472,53 +429,6 @@ def test_a_scorer_of_ones_own_is_left_out_of_the_file(tmp_path):
 
 
 # Errors -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"strategy": "rpo"}, "strategy must be .*found 'rpo'"),
-        ({"n_estimators": 0}, "n_estimators must be .*found 0"),
-        ({"loss": "squared"}, "loss must be .*found 'squared'"),
-        ({"huber_delta": 0.0}, "huber_delta must be .*found 0.0"),
-        ({"projection": "gauss"}, "projection must be .*found 'gauss'"),
-        ({"projection": np.ones((2, 5))}, r"projection has shape \(2, 5\)"),
-        ({"n_components": 0}, "n_components must be .*found 0"),
-        ({"projection": "pca", "n_components": -1}, "n_components must be .*found -1"),
-        ({"strategy": "gbrt-rpo", "n_components": 3}, "n_components is 3.*has one"),
-        ({"learning_rate": 0}, "learning_rate must be .*found 0"),
-        ({"learning_rate": np.nan}, "learning_rate must be .*found nan"),
-        ({"learning_rate": "a"}, "learning_rate must be .*found 'a'"),
-        ({"max_depth": 0}, "max_depth must be .*found 0"),
-        ({"max_leaf_nodes": 1}, "max_leaf_nodes must be .*found 1"),
-        ({"min_samples_leaf": 0}, "min_samples_leaf must be .*found 0"),
-        ({"max_features": "half"}, "max_features must be .*found 'half'"),
-        ({"subsample": 0.0}, "subsample must be .*found 0.0"),
-        ({"colsample_bytree": 1.5}, "colsample_bytree must be .*found 1.5"),
-        ({"max_bin": 1}, "max_bin must be .*found 1"),
-        ({"early_stopping_rounds": 0}, "early_stopping_rounds must be .*found 0"),
-        (
-            {"early_stopping_rounds": 5, "validation_fraction": 1.0},
-            "validation_fraction must be .*found 1.0",
-        ),
-        ({"early_stopping_rounds": 5, "scoring": "nothing"}, "scoring.*'nothing'"),
-        (
-            {"early_stopping_rounds": 5, "scoring": "label_ranking_average_precision"},
-            "needs y to be a matrix of labels",
-        ),
-        ({"random_state": -1}, "random_state must be .*found -1"),
-        ({"max_bin": 70_000}, "max_bin must be an integer from 2 to 65535, found 70000"),
-        ({"n_estimators": 10**400}, "n_estimators must be .*found 1000"),
-        ({"subsample": True}, "subsample must be .*found True"),
-        ({"verbose": "yes"}, "verbose must be .*found 'yes'"),
-        ({"warm_start": "yes"}, "warm_start must be .*found 'yes'"),
-        ({"n_jobs": 10**6}, "n_jobs must be .*found 1000000"),
-        ({"n_jobs": 0}, "n_jobs must be .*other than 0, found 0"),
-    ],
-)
-def test_parameters_are_checked_before_trees_grow(parameters, message):
-    with pytest.raises(ParameterError, match=message):
-        ProjectedBoostingRegressor(**parameters).fit(X, OUTPUTS)
 
 
 @pytest.mark.parametrize(

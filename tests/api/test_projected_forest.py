@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Projected forests as scikit-learn's estimators: kinds of labels, projections, errors."""
 
-import pickle
-
 import numpy as np
-import pandas
-import polars
-import pyarrow
 import pytest
 import scipy.sparse
 from sklearn.base import clone
@@ -15,10 +10,9 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import label_ranking_average_precision_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mtboost import ProjectedForestClassifier, ProjectedForestRegressor
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError
 from mtboost.estimators.forests.projected import _principal_components
 
 X, LABELS = make_multilabel_classification(
@@ -39,43 +33,6 @@ PROJECTIONS = [
     "subsample",
     "pca",
 ]
-
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "a bootstrap draws rows, not weights",
-    "check_sample_weight_equivalence_on_sparse_data": "a bootstrap draws rows, not weights",
-    "check_classifiers_multilabel_output_format_predict_proba": (
-        "a forest is certain where all its leaves are: probabilities may be 0 and 1"
-    ),
-}
-
-
-@parametrize_with_checks(
-    [
-        ProjectedForestClassifier(n_estimators=10),
-        ProjectedForestClassifier(n_estimators=10, splitter="random", bootstrap=False),
-        ProjectedForestRegressor(n_estimators=10),
-    ],
-    expected_failed_checks=lambda estimator: {
-        name: reason
-        for name, reason in EXPECTED_FAILURES.items()
-        if ("multilabel" in name and isinstance(estimator, ProjectedForestClassifier))
-        or ("weight" in name and estimator.bootstrap)
-    },
-)
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [pandas.DataFrame, polars.DataFrame, lambda columns: pyarrow.table(dict(columns))],
-    ids=["pandas", "polars", "arrow"],
-)
-def test_every_table_gives_the_forest_of_the_array(convert):
-    table = convert({f"x{place}": X[:, place] for place in range(X.shape[1])})
-    model = ProjectedForestClassifier(**FAST)
-    found = clone(model).fit(table, LABELS).predict_proba(table)
-    np.testing.assert_array_equal(found, clone(model).fit(X, LABELS).predict_proba(X))
 
 
 def test_inspection_finds_the_column_that_counts():
@@ -185,19 +142,6 @@ def test_a_shared_projection_is_one_for_all_trees():
     assert np.ptp([own.forest_.tree_arrays(k)["feature"][0] for k in range(5)]) > 0
 
 
-@pytest.mark.parametrize(
-    "model", [ProjectedForestClassifier(**FAST), ProjectedForestRegressor(**FAST)]
-)
-def test_copies_predict_the_same_and_threads_do_not_matter(model):
-    y = LABELS if isinstance(model, ProjectedForestClassifier) else OUTPUTS
-    fitted = clone(model).set_params(n_jobs=1).fit(X, y)
-    for other in (
-        pickle.loads(pickle.dumps(fitted)),
-        clone(model).set_params(n_jobs=3).fit(X, y),
-    ):
-        np.testing.assert_array_equal(other.predict(X), fitted.predict(X))
-
-
 def test_leaves_keep_only_the_labels_their_rows_have():
     many = scipy.sparse.random_array((400, 5000), density=0.001, rng=0, format="csr")
     many.data[:] = 1
@@ -217,22 +161,6 @@ def test_out_of_bag_scores_are_honest():
 
 
 # Errors
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"projection": "random"}, "projection must be .*found 'random'"),
-        ({"projection": np.eye(7)}, r"must have \(n_components, 8\)"),
-        ({"n_components": 0}, "n_components must be .*found 0"),
-        ({"n_components": "all"}, "n_components must be .*found 'all'"),
-        ({"n_components": -0.5}, "n_components must be .*found -0.5"),
-        ({"splitter": "worst"}, "splitter must be .*found 'worst'"),
-    ],
-)
-def test_a_wrong_parameter_is_named(options, message):
-    with pytest.raises(ParameterError, match=message):
-        ProjectedForestRegressor(**options).fit(X, OUTPUTS)
 
 
 @pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array])

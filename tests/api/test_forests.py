@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimators for forests, and for boosting of many outputs: what all of them promise."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mtboost import (
+    MTAdaBoostClassifier,
+    MTDecisionTreeClassifier,
+    MTExtraTreesClassifier,
+    MTExtraTreesRegressor,
+    PriorSamplingClassifier,
+    PriorSamplingRegressor,
+    ProjectedBoostingClassifier,
+    ProjectedBoostingRegressor,
+    ProjectedForestClassifier,
+    ProjectedForestRegressor,
+)
+from mtboost.errors import ParameterError
+
+N_ROWS = 300
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N_ROWS, 4))
+TASK = np.array(["x", "y", "z"])[np.arange(N_ROWS) % 3]
+VALUES = X[:, 0] + np.where(TASK == "x", 3.0, 0.0) * X[:, 1] + 0.3 * RNG.normal(size=N_ROWS)
+CLASSES = np.where(VALUES > 0.5, "high", "low")
+OUTPUTS = np.column_stack([VALUES, -VALUES, X[:, 2], X[:, 3]] * 2)
+LABELS = (OUTPUTS > 0.2).astype(int)
+FRAME = pd.DataFrame(X, columns=list("abcd"))
+FOREST = {"n_estimators": 20, "random_state": 0}
+WITH_TASKS = {
+    "tree": (MTDecisionTreeClassifier(max_depth=6), CLASSES),
+    "boosted trees": (MTAdaBoostClassifier(5, max_depth=4), CLASSES),
+    "extra trees of classes": (MTExtraTreesClassifier(min_samples_leaf=2, **FOREST), CLASSES),
+    "extra trees of numbers": (MTExtraTreesRegressor(min_samples_leaf=2, **FOREST), VALUES),
+}
+WITHOUT_TASKS = {
+    "forest of labels": (ProjectedForestClassifier(**FOREST), LABELS),
+    "forest of numbers": (ProjectedForestRegressor(**FOREST), OUTPUTS),
+    "boosting of labels": (ProjectedBoostingClassifier(max_depth=3, **FOREST), LABELS),
+}
+with_tasks = pytest.mark.parametrize(("model", "y"), WITH_TASKS.values(), ids=WITH_TASKS)
+without_tasks = pytest.mark.parametrize(("model", "y"), WITHOUT_TASKS.values(), ids=WITHOUT_TASKS)
+
+
+def outputs(model, X, **options):
+    """Probabilities if there are any."""
+    return getattr(model, "predict_proba", model.predict)(X, **options)
+
+
+# scikit-learn's rules
+
+ROUNDED = "float32 residuals: weight 3 times one of them is rounded, three of them are not"
+ROWS_COUNT = "min_samples_leaf counts rows, whatever their weights, as in scikit-learn"
+ROWS_DRAWN = "a bootstrap draws rows, not weights"
+FORMAT = "a forest is certain where all its leaves are: probabilities may be 0 and 1"
+
+
+def why_weights_are_not_rows(estimator):
+    """Why weights of 2 are not as good as rows twice; None where they are."""
+    match estimator:
+        case MTExtraTreesClassifier() | ProjectedBoostingClassifier():
+            return ROWS_COUNT if estimator.min_samples_leaf > 1 else None
+        case ProjectedForestClassifier() | ProjectedForestRegressor():
+            return ROWS_DRAWN if estimator.bootstrap else None
+        case ProjectedBoostingRegressor():
+            return ROUNDED
+        case PriorSamplingRegressor():
+            return ROUNDED if estimator.dynamic else None
+
+
+def expected_failures(estimator):
+    reason, found = why_weights_are_not_rows(estimator), {}
+    if reason is not None:
+        kinds = ("dense", "sparse")
+        found |= {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
+    if isinstance(estimator, ProjectedForestClassifier):
+        found["check_classifiers_multilabel_output_format_predict_proba"] = FORMAT
+    return found
+
+
+@parametrize_with_checks(
+    [
+        MTDecisionTreeClassifier(),
+        MTDecisionTreeClassifier(criterion="concat", purity=0.8, max_features="sqrt"),
+        MTAdaBoostClassifier(10),
+        MTAdaBoostClassifier(10, criterion="joint", max_depth=3),
+        MTExtraTreesClassifier(n_estimators=10),
+        MTExtraTreesClassifier(n_estimators=10, min_samples_leaf=1),
+        MTExtraTreesRegressor(n_estimators=10),
+        MTExtraTreesRegressor(n_estimators=10, min_samples_leaf=1),
+        ProjectedForestClassifier(n_estimators=10),
+        ProjectedForestClassifier(n_estimators=10, splitter="random", bootstrap=False),
+        ProjectedForestRegressor(n_estimators=10),
+        ProjectedBoostingRegressor(n_estimators=10),
+        ProjectedBoostingRegressor(n_estimators=10, strategy="gbrt-rpo"),
+        ProjectedBoostingRegressor(n_estimators=10, strategy="single-target"),
+        ProjectedBoostingClassifier(n_estimators=10),
+        ProjectedBoostingClassifier(n_estimators=10, min_samples_leaf=1),
+        PriorSamplingRegressor(n_estimators=60),
+        PriorSamplingRegressor(n_estimators=60, dynamic=True, importance_type="gain"),
+        PriorSamplingClassifier(n_estimators=10),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+@with_tasks
+def test_tasks_are_routed_through_a_pipeline(model, y):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = clone(model).set_fit_request(task=True)
+        model.set_predict_request(task=True).set_score_request(task=True)
+        pipeline = make_pipeline(StandardScaler(), model).fit(X, y, task=TASK)
+        assert pipeline.score(X, y, task=TASK) > 0.9
+
+
+@with_tasks
+def test_copies_predict_the_same_and_threads_do_not_matter(model, y):
+    fitted = clone(model).set_params(n_jobs=1).fit(X, y, task=TASK)
+    expected = outputs(fitted, X, task=TASK)
+    again = pickle.loads(pickle.dumps(fitted))
+    threaded = clone(model).set_params(n_jobs=3).fit(X, y, task=TASK)
+    for other in (again, copy.deepcopy(fitted), threaded):
+        np.testing.assert_array_equal(outputs(other, X, task=TASK), expected)
+        np.testing.assert_array_equal(other.feature_importances_, fitted.feature_importances_)
+    if hasattr(model, "apply"):
+        np.testing.assert_array_equal(fitted.apply(X, task=TASK), again.apply(X, task=TASK))
+
+
+@without_tasks
+def test_copies_without_tasks_predict_the_same_and_threads_do_not_matter(model, y):
+    fitted = clone(model).set_params(n_jobs=1).fit(X, y)
+    threaded = clone(model).set_params(n_jobs=3).fit(X, y)
+    for other in (pickle.loads(pickle.dumps(fitted)), threaded):
+        np.testing.assert_array_equal(outputs(other, X), outputs(fitted, X))
+
+
+# Tables
+
+NULLABLE = {"a": "Float64"}
+TABLES = {
+    "pandas": lambda frame: frame,
+    "polars": polars.from_pandas,
+    "arrow": pyarrow.Table.from_pandas,
+    "nullable": lambda frame: frame.astype(
+        NULLABLE | ({"shop": "category"} if "shop" in frame else {})
+    ),
+}
+every_table = pytest.mark.parametrize("convert", TABLES.values(), ids=TABLES)
+
+
+@with_tasks
+@every_table
+def test_every_table_gives_the_model_of_the_array(model, y, convert):
+    expected = clone(model).fit(X, y, task=TASK)
+    table = convert(FRAME.assign(shop=TASK))
+    found = clone(model).set_params(task="shop").fit(table, y)
+    np.testing.assert_array_equal(outputs(found, table), outputs(expected, X, task=TASK))
+    assert list(found.feature_names_in_) == [*"abcd", "shop"]
+    if hasattr(found, "task_importance_"):  # the task may be split on
+        assert found.feature_importances_[4] == found.task_importance_ > 0
+        assert found.feature_importances_.sum() == pytest.approx(1.0)
+    else:
+        assert found.feature_importances_.tolist() == [*expected.feature_importances_, 0.0]
+
+
+@without_tasks
+@every_table
+def test_every_table_without_tasks_gives_the_model_of_the_array(model, y, convert):
+    table = convert(FRAME)
+    found = outputs(clone(model).fit(table, y), table)
+    np.testing.assert_array_equal(found, outputs(clone(model).fit(X, y), X))
+
+
+@with_tasks
+def test_the_task_may_stand_in_any_column_of_an_array(model, y):
+    code = np.searchsorted(["x", "y", "z"], TASK)
+    with_code = np.column_stack([X[:, :2], code, X[:, 2:]])
+    expected = clone(model).fit(X, y, task=code)
+    found = clone(model).set_params(task=2).fit(with_code, y)
+    np.testing.assert_array_equal(outputs(found, with_code), outputs(expected, X, task=code))
+    np.testing.assert_array_equal(
+        np.delete(found.feature_importances_, 2), expected.feature_importances_
+    )
+    if isinstance(found, MTDecisionTreeClassifier):  # names count the column of tasks
+        assert "x1 <" in found.to_text()
+        assert "x2 <" not in found.to_text()
+
+
+# Parameters
+
+_OF_TREES = [
+    ({"criterion": "maxx"}, "criterion must be .*found 'maxx'.*Did you mean 'max'"),
+    ({"purity": 0.0}, "purity must be .*found 0.0"),
+    ({"purity": 1.5}, "purity must be .*found 1.5"),
+    ({"max_depth": 0}, "max_depth must be .*found 0"),
+    ({"min_samples_leaf": 0}, "min_samples_leaf must be .*found 0"),
+    ({"min_samples_split": 1}, "min_samples_split must be .*found 1"),
+    ({"max_features": 0}, "max_features must be .*found 0"),
+]
+WRONG = {
+    MTDecisionTreeClassifier: _OF_TREES,
+    MTAdaBoostClassifier: [*_OF_TREES, ({"n_estimators": 0}, "n_estimators must be .*found 0")],
+    MTExtraTreesRegressor: [
+        ({"task_split_prob": 1.5}, "task_split_prob must be .*found 1.5"),
+        ({"alpha": -1.0}, "alpha must be .*found -1.0"),
+        ({"splitter": "worst"}, "splitter must be .*found 'worst'"),
+        ({"n_estimators": 0}, "n_estimators must be .*found 0"),
+        ({"max_features": 0}, "max_features must be .*found 0"),
+        ({"max_features": "all"}, "max_features must be .*found 'all'"),
+        ({"max_features": 1.5}, "max_features must be .*found 1.5"),
+        ({"max_depth": 0}, "max_depth must be .*found 0"),
+        ({"min_samples_split": 1}, "min_samples_split must be .*found 1"),
+        ({"min_samples_leaf": 0.0}, "min_samples_leaf must be .*found 0.0"),
+        ({"bootstrap": True, "max_samples": N_ROWS + 1}, "max_samples must be .*found 301"),
+        ({"bootstrap": True, "max_samples": 0.0}, "max_samples must be .*found 0.0"),
+        ({"oob_score": True}, "oob_score=True needs bootstrap=True"),
+    ],
+    ProjectedForestRegressor: [
+        ({"projection": "random"}, "projection must be .*found 'random'"),
+        ({"projection": np.eye(7)}, r"must have \(n_components, 8\)"),
+        ({"n_components": 0}, "n_components must be .*found 0"),
+        ({"n_components": "all"}, "n_components must be .*found 'all'"),
+        ({"n_components": -0.5}, "n_components must be .*found -0.5"),
+        ({"splitter": "worst"}, "splitter must be .*found 'worst'"),
+    ],
+    ProjectedBoostingRegressor: [
+        ({"strategy": "rpo"}, "strategy must be .*found 'rpo'"),
+        ({"n_estimators": 0}, "n_estimators must be .*found 0"),
+        ({"loss": "squared"}, "loss must be .*found 'squared'"),
+        ({"huber_delta": 0.0}, "huber_delta must be .*found 0.0"),
+        ({"projection": "gauss"}, "projection must be .*found 'gauss'"),
+        ({"projection": np.ones((2, 5))}, r"projection has shape \(2, 5\)"),
+        ({"n_components": 0}, "n_components must be .*found 0"),
+        ({"projection": "pca", "n_components": -1}, "n_components must be .*found -1"),
+        ({"strategy": "gbrt-rpo", "n_components": 3}, "n_components is 3.*has one"),
+        ({"learning_rate": 0}, "learning_rate must be .*found 0"),
+        ({"learning_rate": np.nan}, "learning_rate must be .*found nan"),
+        ({"learning_rate": "a"}, "learning_rate must be .*found 'a'"),
+        ({"max_depth": 0}, "max_depth must be .*found 0"),
+        ({"max_leaf_nodes": 1}, "max_leaf_nodes must be .*found 1"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf must be .*found 0"),
+        ({"max_features": "half"}, "max_features must be .*found 'half'"),
+        ({"subsample": 0.0}, "subsample must be .*found 0.0"),
+        ({"colsample_bytree": 1.5}, "colsample_bytree must be .*found 1.5"),
+        ({"max_bin": 1}, "max_bin must be .*found 1"),
+        ({"early_stopping_rounds": 0}, "early_stopping_rounds must be .*found 0"),
+        (
+            {"early_stopping_rounds": 5, "validation_fraction": 1.0},
+            "validation_fraction must be .*found 1.0",
+        ),
+        ({"early_stopping_rounds": 5, "scoring": "nothing"}, "scoring.*'nothing'"),
+        (
+            {"early_stopping_rounds": 5, "scoring": "label_ranking_average_precision"},
+            "needs y to be a matrix of labels",
+        ),
+        ({"random_state": -1}, "random_state must be .*found -1"),
+        ({"max_bin": 70_000}, "max_bin must be an integer from 2 to 65535, found 70000"),
+        ({"n_estimators": 10**400}, "n_estimators must be .*found 1000"),
+        ({"subsample": True}, "subsample must be .*found True"),
+        ({"verbose": "yes"}, "verbose must be .*found 'yes'"),
+        ({"warm_start": "yes"}, "warm_start must be .*found 'yes'"),
+        ({"n_jobs": 10**6}, "n_jobs must be .*found 1000000"),
+        ({"n_jobs": 0}, "n_jobs must be .*other than 0, found 0"),
+    ],
+    PriorSamplingRegressor: [
+        ({"floor": -0.1}, "floor must be .*found -0.1"),
+        ({"floor": 1.1}, "floor must be .*found 1.1"),
+        ({"floor": np.nan}, "floor must be .*found nan"),
+        ({"floor": True}, "floor must be .*found True"),
+        ({"floor": "low"}, "floor must be .*found 'low'"),
+        ({"max_features": 0}, "max_features must be .*found 0"),
+        ({"max_features": "some"}, "max_features must be .*found 'some'"),
+        ({"importance_type": "cover"}, "importance_type must be .*found 'cover'"),
+        ({"learning_rate": 0}, "learning_rate must be .*found 0"),
+        ({"loss": "squared"}, "loss must be .*found 'squared'"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [(make, *case) for make, cases in WRONG.items() for case in cases],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_a_wrong_parameter_is_named_before_trees_grow(make, options, message):
+    y = OUTPUTS if "Projected" in make.__name__ else CLASSES
+    y = VALUES if make in (MTExtraTreesRegressor, PriorSamplingRegressor) else y
+    with pytest.raises(ParameterError, match=message):
+        make(**options).fit(X, y)
