@@ -39,6 +39,19 @@ class Problem:
     is_sparse: bool
 
 
+def tasks_and_gradients(
+    draw: st.DrawFn, rng: np.random.Generator, bins: np.ndarray, n_tasks: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The task of each row, and gradients and hessians that differ by task."""
+    n_rows, n_columns = bins.shape
+    weights = rng.random(n_tasks) ** 3 + 1e-3  # some tasks are rare, or absent
+    task = rng.choice(n_tasks, n_rows, p=weights / weights.sum())
+    effect = rng.integers(-3, 4, (n_tasks, n_columns))
+    gradient = (effect[task] * (bins > 2)).sum(axis=1) + rng.integers(-4, 5, n_rows) / 8
+    hessian = rng.integers(draw(st.integers(0, 1)), 5, n_rows) / 4
+    return task, np.column_stack([gradient, hessian]).astype(np.float32)
+
+
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -57,12 +70,7 @@ def problems(draw: st.DrawFn) -> Problem:
         column = np.minimum(rng.integers(0, bins, n_rows), rng.integers(0, bins, n_rows))
         column = np.where(rng.random(n_rows) < crowded, bins // 2, column)
         columns.append(np.where(rng.random(n_rows) < missing, -1, column))
-    weights = rng.random(n_tasks) ** 3 + 1e-3  # some tasks are rare, or absent
-    task = rng.choice(n_tasks, n_rows, p=weights / weights.sum())
-    effect = rng.integers(-3, 4, (n_tasks, len(columns)))
-    gradient = (effect[task] * (np.column_stack(columns) > 2)).sum(axis=1)
-    gradient = gradient + rng.integers(-4, 5, n_rows) / 8
-    hessian = rng.integers(draw(st.integers(0, 1)), 5, n_rows) / 4
+    task, gradients = tasks_and_gradients(draw, rng, np.column_stack(columns), n_tasks)
     params = naive.Params(
         learning_rate=0.5,
         max_depth=3,
@@ -80,7 +88,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return Problem(
         np.column_stack(columns),
         cuts,
-        np.column_stack([gradient, hessian]).astype(np.float32),
+        gradients,
         task,
         n_tasks,
         params,
@@ -251,15 +259,7 @@ def test_kernel_grows_the_twins_tree(name: str, problem: Problem) -> None:
 @given(problem=problems())
 @settings(max_examples=50, deadline=None)
 def test_one_task_grows_the_plain_tree(name: str, problem: Problem) -> None:
-    single = Problem(
-        problem.bins,
-        problem.cuts,
-        problem.gradients,
-        np.zeros_like(problem.task),
-        1,
-        problem.params,
-        problem.is_sparse,
-    )
+    single = replace(problem, task=np.zeros_like(problem.task), n_tasks=1)
     kernel, plain = grow(single, SCORES[name][0]()), grow(single, None)
     for field in set(plain) - {"score"}:
         assert_array_equal(kernel[field], plain[field])

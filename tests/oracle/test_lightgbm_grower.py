@@ -20,16 +20,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from oracle import naive, naive_lightgbm
+from oracle import naive_lightgbm, test_grower
 from oracle.naive_task_splits import TaskColumn
+from oracle.test_grower import (
+    PENALTIES,
+    SCORE_ERROR,
+    SCORE_ULPS,
+    SMALL_ERROR,
+    tasks_and_gradients,
+)
 
 from mtboost import _core
 from mtboost.lightgbm import bins as own_bins
 
-# Where they come from: test_grower.py.
-SCORE_ULPS = 2
-SCORE_ERROR = {"deviation": 1e-6}  # relative to the largest s of a tree
-SMALL_ERROR = 1e-12
 MISSING = ("None", "Zero", "NaN")
 
 
@@ -88,11 +91,7 @@ def problems(draw: st.DrawFn) -> Problem:
     if draw(st.booleans()):  # a copy: every cut has an equal
         kinds[-1], columns[-1] = replace(kinds[0], column=n_features - 1), columns[0]
     bins = np.column_stack(columns)
-    weights = rng.random(n_tasks) ** 3 + 1e-3  # some tasks are rare, or absent
-    task = rng.choice(n_tasks, n_rows, p=weights / weights.sum())
-    effect = rng.integers(-3, 4, (n_tasks, n_features))
-    gradient = (effect[task] * (bins > 2)).sum(axis=1) + rng.integers(-4, 5, n_rows) / 8
-    hessian = rng.integers(draw(st.integers(0, 1)), 5, n_rows) / 4
+    task, gradients = tasks_and_gradients(draw, rng, bins, n_tasks)
     directions = tuple(rng.integers(-1, 2, n_features).tolist())
     groups = tuple(
         tuple(rng.choice(n_features, rng.integers(1, n_features + 1), replace=False).tolist())
@@ -123,7 +122,7 @@ def problems(draw: st.DrawFn) -> Problem:
     each_alone = [naive_lightgbm.Group([column], is_multi=False) for column in range(n_features)]
     return Problem(
         naive_lightgbm.Data(kinds, each_alone, bins),
-        np.column_stack([gradient, hessian]).astype(np.float32),
+        gradients,
         task,
         n_tasks,
         params,
@@ -360,21 +359,16 @@ def expected_cut(tree: naive_lightgbm.Tree, i: int) -> tuple[Any, ...]:
     return -1 - leftmost, tree.column[i], tree.default_left[i], what
 
 
-# The kernel hands floats to a callable.
+def naive_callable(s: float, gains: np.ndarray) -> float:
+    """The kernel hands floats to a callable."""
+    return float(np.float32(s)) - np.abs(gains).max() / 2
+
+
+#: How to make a score, its twin, and the fewest tasks of a node that it is asked for.
 SCORES = {
+    **{name: (make, score, 2) for name, (make, score) in test_grower.SCORES.items()},
     "plain": (lambda: None, None, 2),
-    "entropy": (_core.entropy_score, naive.entropy, 2),
-    "variance": (lambda: _core.variance_score(0.01), naive.variance(0.01), 2),
-    "deviation": (
-        _core.deviation_score,
-        lambda s, gains: s - np.sqrt(len(gains) * np.var(gains, ddof=1)) if len(gains) > 1 else s,
-        2,
-    ),
-    "callable": (
-        lambda: _core.callable_score(lambda s, gains: s - np.abs(gains).max(axis=1) / 2),
-        lambda s, gains: float(np.float32(s)) - np.abs(gains).max() / 2,
-        1,
-    ),
+    "callable": (test_grower.SCORES["callable"][0], naive_callable, 1),
 }
 
 
@@ -413,7 +407,7 @@ def test_threads_change_nothing(problem: Problem, n_threads: int) -> None:
     assert_array_equal(one.leaves, many.leaves)
 
 
-@given(problem=with_task_column(), penalty=st.sampled_from([1e-3, 0.3, 1.0]))
+@given(problem=with_task_column(), penalty=PENALTIES)
 @settings(max_examples=200, deadline=None)
 def test_kernel_grows_the_twins_tree_with_task_splits(
     problem: tuple[Problem, int], penalty: float
