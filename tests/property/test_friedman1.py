@@ -14,7 +14,6 @@ from scipy import integrate
 from sklearn.datasets import make_friedman1
 
 from mtboost.datasets import make_friedman1_chain, make_friedman1_group, make_friedman1_ind
-from mtboost.errors import ParameterError
 
 FEW = 5.0
 N_ROWS = 20_000
@@ -154,40 +153,3 @@ def test_one_row_and_one_output_will_do(make):
 def test_outputs_survive_pickling():
     data = make_friedman1_ind(10, n_outputs=2, seed=12)
     assert all_bytes(pickle.loads(pickle.dumps(data))) == all_bytes(data)
-
-
-# ---- wrong arguments ----
-
-
-@every_family
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"n_samples": 0}, "n_samples must be an integer >= .*found 0"),
-        ({"n_outputs": 0}, "n_outputs must be an integer >= .*found 0"),
-        ({"n_noise_outputs": -1}, "n_noise_outputs must be an integer >= .*found -1"),
-        ({"n_noise_outputs": 17}, "n_noise_outputs=17 is more than n_outputs=16"),
-        ({"noise": -1}, "noise must be a finite number .*found -1"),
-        ({"noise": float("inf")}, "noise must be a finite number .*found inf"),
-        ({"seed": -1}, "seed must be an integer >= .*found -1"),
-    ],
-)
-def test_values_out_of_range_are_refused_by_name(make, wrong, message):
-    with pytest.raises(ParameterError, match=message):
-        make(**wrong)
-
-
-@every_family
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"n_samples": 10.5}, "n_samples must be an integer >= .*found 10.5"),
-        ({"n_outputs": True}, "n_outputs must be an integer >= .*found True"),
-        ({"n_noise_outputs": None}, "n_noise_outputs must be an integer >= .*found None"),
-        ({"noise": "1"}, "noise must be a finite number"),
-        ({"seed": 1.5}, "seed must be an integer"),
-    ],
-)
-def test_values_of_a_wrong_type_are_refused_by_name(make, wrong, message):
-    with pytest.raises(TypeError, match=message):
-        make(**wrong)

@@ -14,7 +14,7 @@ from scipy import stats
 
 from mtboost.datasets import Region, RegionalConcept, make_related_tasks
 from mtboost.datasets.regions import draw_region
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError
 
 FEW = 5.0
 LABELS = (3, 2, 4)
@@ -222,43 +222,3 @@ def test_tasks_survive_pickling(tasks):
 def test_concept_refuses_rows_without_two_columns(tasks):
     with pytest.raises(DataError, match="shape .5, 3., but rows of this concept have 2 columns"):
         tasks.concept["task1"].probability(np.zeros((5, 3)))
-
-
-# ---- wrong arguments ----
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"n_rows": 0}, "n_rows must be an integer >= .*found 0"),
-        ({"n_rows": (10, 10, 10)}, "one number for each task: there are 3 and 2"),
-        ({"n_labels": ()}, "one number for each task"),
-        ({"n_labels": (3, 1)}, "n_labels must be an integer >= 2.*found 1"),
-        ({"n_labels": (3, 9)}, "9 labels in one task, but n_regions=4 has 8 parts"),
-        ({"n_regions": 0}, "n_regions must be an integer >= .*found 0"),
-        ({"relatedness": 1.1}, "relatedness must be a finite number .*found 1.1"),
-        ({"label_noise": -0.1}, "label_noise must be a finite number .*found -0.1"),
-        ({"label_noise": float("nan")}, "label_noise must be a finite number .*found nan"),
-        ({"seed": -1}, "seed must be an integer >= .*found -1"),
-    ],
-)
-def test_values_out_of_range_are_refused_by_name(wrong, message):
-    with pytest.raises(ParameterError, match=message):
-        make_related_tasks(**wrong)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"n_rows": 10.0}, "n_rows must be one number for each task, not 10.0"),
-        ({"n_rows": (10.5, 10)}, "n_rows must be an integer >= .*found 10.5"),
-        ({"n_labels": 3}, "n_labels must be one number for each task, not 3"),
-        ({"n_labels": "32"}, "n_labels must be one number for each task, not '32'"),
-        ({"n_regions": True}, "n_regions must be an integer >= .*found True"),
-        ({"relatedness": "all"}, "relatedness must be a finite number"),
-        ({"seed": 1.5}, "seed must be an integer"),
-    ],
-)
-def test_values_of_a_wrong_type_are_refused_by_name(wrong, message):
-    with pytest.raises(TypeError, match=message):
-        make_related_tasks(**wrong)

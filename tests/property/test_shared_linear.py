@@ -7,10 +7,8 @@ approximation, two-sided).
 """
 
 import numpy as np
-import pytest
 
 from mtboost.datasets import make_shared_linear
-from mtboost.errors import ParameterError
 
 FEW = 5.0
 
@@ -53,18 +51,3 @@ def test_seed_decides():
     for name in ("X", "y", "coefficients"):
         assert getattr(first, name).tobytes() == getattr(again, name).tobytes()
         assert getattr(first, name).tobytes() != getattr(other, name).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"n_problems": 0}, ParameterError, "n_problems must be .*found 0"),
-        ({"n_rows": 1.5}, TypeError, "n_rows"),
-        ({"n_informative": 0}, ParameterError, "n_informative must be .*found 0"),
-        ({"n_noise": -1}, ParameterError, "n_noise must be .*found -1"),
-        ({"seed": -1}, ParameterError, "seed must be .*found -1"),
-    ],
-)
-def test_values_out_of_range_are_refused(options, error, message):
-    with pytest.raises(error, match=message):
-        make_shared_linear(**options)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from mtboost.datasets import make_signum
-from mtboost.errors import ParameterError
 
 FEW = 5.0
 N_ROWS = 20_000
@@ -63,19 +62,3 @@ def test_seed_decides():
     assert first.X.tobytes() == again.X.tobytes()
     assert first.X.tobytes() != other.X.tobytes()
     assert repr(first) == "Signum(20 rows x 30 features)"
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"n_samples": 0}, ParameterError, "n_samples must be .*found 0"),
-        ({"n_groups": 0}, ParameterError, "n_groups must be .*found 0"),
-        ({"group_size": 2.5}, TypeError, "group_size"),
-        ({"beta": 1.5}, ParameterError, "beta must be .*found 1.5"),
-        ({"gamma": -1.0}, ParameterError, "gamma must be .*found -1.0"),
-        ({"seed": -1}, ParameterError, "seed must be .*found -1"),
-    ],
-)
-def test_values_out_of_range_are_refused(options, error, message):
-    with pytest.raises(error, match=message):
-        make_signum(**options)
