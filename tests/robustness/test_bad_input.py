@@ -13,7 +13,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
-import threadpoolctl
 import xgboost
 from libraries import LIBRARIES
 from model_documents import assert_same_model, trees
@@ -24,13 +23,7 @@ from mtboost.metrics import Metric
 from mtboost.xgboost import TaskSplit
 from mtboost.xgboost.library import version
 
-
-@pytest.fixture(autouse=True)
-def _one_thread_unless_asked():
-    # By default XGBoost starts one thread per core even for tiny jobs: ten times slower here
-    # wherever the cores are busy. A parameter nthread still counts.
-    with threadpoolctl.threadpool_limits(1, "openmp"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
 
 RNG = np.random.default_rng(0)

@@ -34,20 +34,15 @@ from mtboost.xgboost.library import check_values
 from mtboost.xgboost.matrices import quantile_matrix, starting_from
 
 ENDLESS = 1_000_000
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX defines them")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX defines them"),
+    pytest.mark.usefixtures("one_thread_unless_asked"),
+]
 
 
 def press_ctrl_c():
     # To the process, as a terminal does; signal.raise_signal would stay with the calling thread.
     os.kill(os.getpid(), signal.SIGINT)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread_unless_asked():
-    # By default XGBoost starts one thread per core even for tiny jobs: ten times slower here
-    # wherever the cores are busy. A parameter nthread still counts.
-    with threadpoolctl.threadpool_limits(1, "openmp"):
-        yield
 
 
 @pytest.fixture(autouse=True)

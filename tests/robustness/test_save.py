@@ -14,7 +14,6 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-import threadpoolctl
 import xgboost
 from libraries import LIBRARIES
 from model_archives import forged, forged_metadata, in_old_layout, unpacked
@@ -25,13 +24,7 @@ from mtboost.errors import ModelFormatError
 from mtboost.model.model import MultiTaskModel
 from mtboost.xgboost import TaskSplit
 
-
-@pytest.fixture(autouse=True)
-def _one_thread_unless_asked():
-    # By default XGBoost starts one thread per core even for tiny jobs: ten times slower here
-    # wherever the cores are busy. A parameter nthread still counts.
-    with threadpoolctl.threadpool_limits(1, "openmp"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
 
 RNG = np.random.default_rng(0)
