@@ -44,7 +44,7 @@ EXPECTED_FAILURES = {
     ("MultiTaskClassifier", "xgboost"): {
         "check_sample_weight_equivalence_on_dense_data": _ROUNDED,
         "check_sample_weight_equivalence_on_sparse_data": _ROUNDED,
-    },
+    }
 }
 
 N_ROWS = 240
@@ -243,10 +243,7 @@ def test_what_lightgbm_does_not_have_is_refused(name):
         ({"params": {"base_score": 0.9}}, {"params": {"base_score": 0.9}}),
         ({"objective": "reg:pseudohubererror"}, {"objective": "reg:pseudohubererror"}),
         ({"split_score": "plain"}, {"split_score": "plain"}),
-        (
-            {"split_score": "variance", "beta": 0.5},
-            {"split_score": "variance", "beta": 0.5},
-        ),
+        ({"split_score": "variance", "beta": 0.5}, {"split_score": "variance", "beta": 0.5}),
         ({"pooling": 5.0}, {"pooling": 5.0}),
         ({"strategy": "auto"}, {"strategy": "auto"}),
         (
@@ -798,10 +795,7 @@ def test_random_state_is_an_int_a_generator_or_numpys_own():
 # One table a task
 
 ROWS = {task: np.flatnonzero(task == SHOP) for task in "xyz"}
-TABLES = {
-    "x": FRAME.loc[SHOP == "x", ["a", "b", "c"]],
-    "y": FRAME.loc[SHOP == "y", ["c", "a"]],
-}
+TABLES = {"x": FRAME.loc[SHOP == "x", ["a", "b", "c"]], "y": FRAME.loc[SHOP == "y", ["c", "a"]]}
 
 
 @every_estimator

@@ -192,21 +192,9 @@ def test_a_prior_that_does_not_fit_the_matrix_is_refused(prior, names, message):
         ({"dynamic": True, "floor": -0.1}, ParameterError, "floor must be .*found -0.1"),
         ({"dynamic": True, "floor": 1.1}, ParameterError, "floor must be .*found 1.1"),
         ({"dynamic": True, "floor": "low"}, ParameterError, "floor must be .*found 'low'"),
-        (
-            {"dynamic": True, "prior_rounds": 0},
-            ParameterError,
-            "prior_rounds must be .* > 0",
-        ),
-        (
-            {"dynamic": True, "prior_rounds": np.nan},
-            ParameterError,
-            "prior_rounds must be .* > 0",
-        ),
-        (
-            {"dynamic": True, "prior_rounds": "many"},
-            ParameterError,
-            "prior_rounds must be .* > 0",
-        ),
+        ({"dynamic": True, "prior_rounds": 0}, ParameterError, "prior_rounds must be .* > 0"),
+        ({"dynamic": True, "prior_rounds": np.nan}, ParameterError, "prior_rounds must be .* > 0"),
+        ({"dynamic": True, "prior_rounds": "many"}, ParameterError, "prior_rounds must be .* > 0"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_at_once(options, error, message):

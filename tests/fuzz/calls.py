@@ -44,10 +44,7 @@ TIME_LIMIT = 60.0
 TEST_CALLS = 60
 SMALL = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
 PLUG_INS = {"xgboost": mtboost.xgboost, "lightgbm": mtboost.lightgbm}
-QUIET = {
-    "xgboost": {"nthread": 1, "verbosity": 0},
-    "lightgbm": {"num_threads": 1, "verbosity": -1},
-}
+QUIET = {"xgboost": {"nthread": 1, "verbosity": 0}, "lightgbm": {"num_threads": 1, "verbosity": -1}}
 
 
 # ---- entries -------------------------------------------------------------------------------------
@@ -151,10 +148,7 @@ def _add_task(kind: str, **arguments: Any) -> Any:
 
 
 def _models() -> Iterator[Entry]:
-    rows = {
-        **_some(odd.ROWS, "X task base_margin"),
-        "unknown_task": one_of("common", "x", None, 3),
-    }
+    rows = {**_some(odd.ROWS, "X task base_margin"), "unknown_task": one_of("common", "x", None, 3)}
     names = one_of(0, 1, 7, "0", None, 0.5, np.int64(1), [0], True, "x", 10**400)
     for kind in ("xgboost array", "lightgbm array", "xgboost frame", "lightgbm column"):
         legal = {"X": _table(kind)} if "column" in kind else {"X": _table(kind), "task": TASK}

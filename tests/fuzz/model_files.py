@@ -40,13 +40,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 import threadpoolctl
-from model_archives import (
-    METADATA,
-    in_old_layout,
-    packed,
-    unpacked,
-    with_digests,
-)
+from model_archives import METADATA, in_old_layout, packed, unpacked, with_digests
 
 import mtboost
 from mtboost.errors import ModelFormatError, MtboostError

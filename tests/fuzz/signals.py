@@ -616,11 +616,7 @@ class Child:
                 text=True,
                 bufsize=1,
                 # Threads that wait for work would keep the cores from those that have some.
-                env={
-                    **os.environ,
-                    "OMP_WAIT_POLICY": "passive",
-                    "TMPDIR": self._folder.name,
-                },
+                env={**os.environ, "OMP_WAIT_POLICY": "passive", "TMPDIR": self._folder.name},
             )
             self._answers = queue.Queue()
             reader = (self._process.stdout, self._answers)

@@ -287,8 +287,7 @@ def _inner(X: Any, rng: np.random.Generator) -> int:
 #: What makes a CSR or CSC matrix with entries contradict itself.
 DAMAGES: dict[str, Callable[[Any, np.random.Generator], Any]] = {
     "indptr ends beyond the data": _set(
-        "indptr",
-        lambda X, rng: _with(X.indptr, -1, X.indptr[-1] + rng.choice([1, 1000, 10**6])),
+        "indptr", lambda X, rng: _with(X.indptr, -1, X.indptr[-1] + rng.choice([1, 1000, 10**6]))
     ),
     "indptr goes down": _set(
         "indptr", lambda X, rng: _with(X.indptr, _inner(X, rng), X.indptr[-1] + 1)

@@ -121,11 +121,7 @@ class XGBoost(Backend):
             evals=[(valid, "valid")],
             evals_result=history,
             verbose_eval=False,
-            callbacks=[
-                TaskSplit(TASK[:N_TRAIN]),
-                TaskQuitting(valid, TASK[N_TRAIN:]),
-                *callbacks,
-            ],
+            callbacks=[TaskSplit(TASK[:N_TRAIN]), TaskQuitting(valid, TASK[N_TRAIN:]), *callbacks],
         )
         return booster, history["valid"]["logloss"]
 

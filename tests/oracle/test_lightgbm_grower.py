@@ -22,13 +22,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from oracle import naive_lightgbm, test_grower
 from oracle.naive_task_splits import TaskColumn
-from oracle.test_grower import (
-    PENALTIES,
-    SCORE_ERROR,
-    SCORE_ULPS,
-    SMALL_ERROR,
-    tasks_and_gradients,
-)
+from oracle.test_grower import PENALTIES, SCORE_ERROR, SCORE_ULPS, SMALL_ERROR, tasks_and_gradients
 
 from mtboost import _core
 from mtboost.lightgbm import bins as own_bins

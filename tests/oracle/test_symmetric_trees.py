@@ -62,11 +62,7 @@ def test_core_grows_the_twins_tree_with_task_splits(
     assert_equal_tree(grow(whole, None, task_column=column, symmetric=True), twin(whole, column))
 
 
-@given(
-    problem=problems(),
-    strength=st.sampled_from([0.1, 1.0, 30.0]),
-    tree=st.integers(0, 1000),
-)
+@given(problem=problems(), strength=st.sampled_from([0.1, 1.0, 30.0]), tree=st.integers(0, 1000))
 @settings(max_examples=300, deadline=None)
 def test_core_grows_the_twins_tree_with_noise(problem: Problem, strength: float, tree: int) -> None:
     options = {"random_strength": strength, "tree_number": tree}

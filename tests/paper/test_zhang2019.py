@@ -204,11 +204,7 @@ def test_quitting_needs_task_split_to_know_the_rows_of_several_tasks():
 @pytest.mark.parametrize("score", ["plain", "entropy", "variance"])
 @pytest.mark.parametrize(
     "params",
-    [
-        {},
-        {"grow_policy": "lossguide", "max_leaves": 9},
-        {"objective": "reg:absoluteerror"},
-    ],
+    [{}, {"grow_policy": "lossguide", "max_leaves": 9}, {"objective": "reg:absoluteerror"}],
     ids=["depthwise", "lossguide", "absolute error"],
 )
 def test_rows_of_a_task_that_has_quit_take_no_part(score, params):
@@ -281,10 +277,7 @@ def test_bins_of_a_specific_model_are_its_own():
 
 CONSTRAINTS = {
     "monotone by place": ({"monotone_constraints": (0, -1)}, {"monotone_constraints": {"q": -1}}),
-    "monotone by name": (
-        {"monotone_constraints": {"q": -1}},
-        {"monotone_constraints": {"q": -1}},
-    ),
+    "monotone by name": ({"monotone_constraints": {"q": -1}}, {"monotone_constraints": {"q": -1}}),
     "interactions by place": (
         {"interaction_constraints": "[[0], [1]]"},
         {"interaction_constraints": [["p"], ["q"]]},
@@ -303,9 +296,7 @@ def test_constraints_hold_for_the_same_columns_in_a_table_of_other_columns(given
     assert model.specific["b"].feature_names == ["shop", "q", "p"]
     frame = FRAME.loc[TASK == "b"]
     margins = model.common.predict(
-        dmatrix(frame[["p", "q"]]),
-        output_margin=True,
-        iteration_range=(0, model.quit_round["b"]),
+        dmatrix(frame[["p", "q"]]), output_margin=True, iteration_range=(0, model.quit_round["b"])
     )
     matrix = xgboost.QuantileDMatrix(
         frame[OWN_COLUMNS["b"]], Y[TASK == "b"], base_margin=margins, enable_categorical=True

@@ -576,8 +576,7 @@ def test_several_tasks_need_somebody_who_leaves_them_out():
 
 
 @pytest.mark.parametrize(
-    "params",
-    [{"boosting": "dart"}, {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5}],
+    "params", [{"boosting": "dart"}, {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5}]
 )
 def test_boosting_that_changes_earlier_trees_is_refused(params):
     dtrain, valid = datasets()

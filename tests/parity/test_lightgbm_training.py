@@ -225,10 +225,7 @@ def test_a_class_whose_rows_all_weigh_nothing(objective):
 
 
 def test_constant_columns():
-    stock = assert_parity(
-        make_data=lambda: datasets(table=np.ones((len(Y), 2))),
-        n_rounds=3,
-    )
+    stock = assert_parity(make_data=lambda: datasets(table=np.ones((len(Y), 2))), n_rounds=3)
     assert stock.num_trees() == 1
 
 
@@ -333,12 +330,7 @@ def test_evaluation_leaves_the_data_as_it_was():
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"first_metric_only": True},
-        {"min_delta": 0.01},
-        {"min_delta": [0.01, 0.2]},
-    ],
+    [{}, {"first_metric_only": True}, {"min_delta": 0.01}, {"min_delta": [0.01, 0.2]}],
     ids=repr,
 )
 @pytest.mark.parametrize("metric", [["binary_logloss", "auc"], ["auc", "binary_logloss"]])

@@ -404,9 +404,7 @@ def test_another_number_of_rows_is_refused(library):
     name = library.own("binary:logistic")
     with pytest.raises(DataError, match=r"600 task labels.*400 training rows"):
         train(
-            library,
-            library.plugin.TaskObjective(name, TASK),
-            matrix_of(library, name, slice(400)),
+            library, library.plugin.TaskObjective(name, TASK), matrix_of(library, name, slice(400))
         )
 
 

@@ -417,11 +417,7 @@ def test_training_goes_on_from_a_stock_model(tmp_path, how, params):
     stock, _ = train(params=params, n_rounds=3)
     stock.save_model(tmp_path / "model.ubj")
     before = document(stock)
-    start = {
-        "booster": stock,
-        "bytes": stock.save_raw("ubj"),
-        "file": tmp_path / "model.ubj",
-    }[how]
+    start = {"booster": stock, "bytes": stock.save_raw("ubj"), "file": tmp_path / "model.ubj"}[how]
     changed = {**params, "eta": 0.1, "max_depth": 4}
     assert_parity(params=changed, xgb_model=start, n_rounds=3, early_stopping_rounds=2)
     assert document(stock) == before, "the model that is continued is left as it was"

@@ -298,11 +298,7 @@ def polars_frame():
     return frame.cast(enums)
 
 
-FRAMES = {
-    "pandas": category_frame,
-    "polars": polars_frame,
-    "pyarrow": arrow_table,
-}
+FRAMES = {"pandas": category_frame, "polars": polars_frame, "pyarrow": arrow_table}
 
 
 @pytest.mark.parametrize("kind", [xgboost.QuantileDMatrix, xgboost.DMatrix])

@@ -115,12 +115,8 @@ OF_A_WRONG_TYPE = {
         ({"seed": 1.5}, "seed"),
         ({"imbalance": "2"}, "imbalance"),
     ],
-    make_signum: [
-        ({"group_size": 2.5}, "group_size"),
-    ],
-    make_shared_linear: [
-        ({"n_rows": 1.5}, "n_rows"),
-    ],
+    make_signum: [({"group_size": 2.5}, "group_size")],
+    make_shared_linear: [({"n_rows": 1.5}, "n_rows")],
 }
 
 

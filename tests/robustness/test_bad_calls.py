@@ -19,13 +19,7 @@ import xgboost
 from sklearn.ensemble import RandomForestRegressor
 
 import mtboost
-from mtboost.errors import (
-    DataError,
-    ModelFormatError,
-    MtboostError,
-    ParameterError,
-    TrainingError,
-)
+from mtboost.errors import DataError, ModelFormatError, MtboostError, ParameterError, TrainingError
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 

@@ -196,10 +196,7 @@ BAD_DATA = {
         },
         "eval_set: X lacks column 'shop'",
     ),
-    "validation without rows": (
-        {"eval_set": (X[:0], Y[:0], TASK[:0])},
-        "eval_set: X has no rows",
-    ),
+    "validation without rows": ({"eval_set": (X[:0], Y[:0], TASK[:0])}, "eval_set: X has no rows"),
     "validation label": (
         {"y": TASK, "objective": "binary:logistic", "eval_set": (X, planted(TASK, 3, 2), TASK)},
         "eval_set: binary:logistic needs labels .*0 to 1, but 1 label is not: row 3",
@@ -224,10 +221,7 @@ ONLY_XGBOOST_REFUSES = {
         "reg:gamma needs positive labels, but 1 label is not: row 9",
     ),
     "infinite": ({"X": planted(X, (7, 1), np.inf)}, "X is inf in column 1: .*finite"),
-    "too large": (
-        {"X": FRAME.assign(r=1e300)},
-        r"X is 1e\+300 in column 'r': .*float32",
-    ),
+    "too large": ({"X": FRAME.assign(r=1e300)}, r"X is 1e\+300 in column 'r': .*float32"),
     "infinite validation": (
         {"eval_set": (planted(X, (1, 2), -np.inf), Y, TASK)},
         "X is -inf in column 2: .*finite",
@@ -322,10 +316,7 @@ OF_LIGHTGBM = {
     "two names": ({"eta": 0.1, "shrinkage_rate": 0.1}, "'learning_rate' under two names"),
     "monotone by name": ({"monotone_constraints": {"p": 1}}, "by position only"),
     "interactions, text": ({"interaction_constraints": "[[0,"}, "interaction_constraints that are"),
-    "interactions by name": (
-        {"interaction_constraints": [["p"]]},
-        r"give \[\[0, 1\], \[2\]\]",
-    ),
+    "interactions by name": ({"interaction_constraints": [["p"]]}, r"give \[\[0, 1\], \[2\]\]"),
     "interactions below 0": ({"interaction_constraints": [[-1, 0]]}, "a number is below 0"),
 }
 

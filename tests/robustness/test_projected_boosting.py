@@ -66,10 +66,7 @@ def start(matrix=None, labels=Y, weights=None, *, name="squared", n_outputs=3, t
             {"projection": _core.ForestProjection("subsample", n_components=4)},
             "more components than",
         ),
-        (
-            {"projection": _core.ForestProjection(np.ones((1, 2), f32))},
-            "another number of outputs",
-        ),
+        ({"projection": _core.ForestProjection(np.ones((1, 2), f32))}, "another number of outputs"),
         ({"margins": Y}, "starts from its constants"),
     ],
 )

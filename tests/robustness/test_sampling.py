@@ -94,11 +94,7 @@ def split_law(bytree=1.0, bylevel=1.0, bynode=1.0, weights=(1.0,) * N_FEATURES):
 
 
 def columns_of_splits(tree):
-    feature, left, right = (
-        tree["split_indices"],
-        tree["left_children"],
-        tree["right_children"],
-    )
+    feature, left, right = (tree["split_indices"], tree["left_children"], tree["right_children"])
     return tuple(feature[node] if left[node] >= 0 else None for node in (0, left[0], right[0]))
 
 

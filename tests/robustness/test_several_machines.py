@@ -73,9 +73,7 @@ def xgboost_cases():
     }
     if hasattr(xgboost, "objective"):  # from XGBoost 3.2 on
         projected = ours.ProjectedObjective(n_components=1)
-        cases |= {
-            "ProjectedObjective": lambda: train(Y, vector, callbacks=[projected]),
-        }
+        cases |= {"ProjectedObjective": lambda: train(Y, vector, callbacks=[projected])}
     return cases
 
 

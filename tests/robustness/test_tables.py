@@ -677,10 +677,7 @@ def test_arrays_with_names_may_differ_in_width():
     ("kwargs", "message"),
     [
         ({"y": {"s": [1, 2]}}, "y lacks task 'b': its keys must be the tasks"),
-        (
-            {"y": {"s": [1, 2], "B": [1, 2, 3]}},
-            "y lacks task 'b' and has unknown task 'B'",
-        ),
+        ({"y": {"s": [1, 2], "B": [1, 2, 3]}}, "y lacks task 'b' and has unknown task 'B'"),
         ({"y": [1, 2, 3, 4, 5]}, r"y is a list; it must be a mapping \{task: ...\}"),
         ({"weight": {"s": [1, 1]}}, "weight lacks task 'b'"),
         ({"base_margin": {"s": [1, 1], "b": [0, 0]}}, r"base_margin\['b'\] has shape \(2,\)"),
@@ -705,11 +702,7 @@ def test_a_mapping_that_does_not_fit_is_refused(kwargs, message):
         ({"s": NUMBERS}, {"common_features": ["x"]}, "common_features needs column names"),
         ({"s": NUMBERS, "b": sp.csr_array(NUMBERS)}, {}, "comes from numpy, .* from scipy"),
         ({"s": NUMBERS, "b": NUMBERS[:0]}, {}, r"X\['b'\] has no rows"),
-        (
-            {"s": FRAMES["pandas"], "b": pd.DataFrame({"z": [1]})},
-            {},
-            "no column in common",
-        ),
+        ({"s": FRAMES["pandas"], "b": pd.DataFrame({"z": [1]})}, {}, "no column in common"),
         (
             {"s": FRAMES["pandas"], "b": FRAMES["pandas"].assign(color=1)},
             {},
