@@ -142,48 +142,6 @@ def test_gradient_pairs_are_those_of_xgboost(name, options, n_outputs, has_weigh
     np.testing.assert_array_equal(ours, stock)
 
 
-def train_both_ways(name, options, n_outputs, *, has_weights, n_rounds):
-    """Stock training with the built-in objective, and with our gradients handed in from outside."""
-    rng = np.random.default_rng(5)
-    n_rows = 2000
-    X = np.round(rng.normal(size=(n_rows, 6)), 2)
-    data = xgb.DMatrix(
-        X,
-        labels_for(rng, name, (n_rows, n_outputs)),
-        weight=rng.uniform(0.0, 3.0, size=n_rows) if has_weights else None,
-        base_margin=rng.normal(scale=0.3, size=(n_rows, n_outputs)),
-    )
-    loss = _core.Loss(name, n_outputs, arithmetic=arithmetic(), **options)
-
-    def our_gradients(predt, dtrain):
-        labels = dtrain.get_label()
-        if labels.ndim == 1 and not name.startswith("multi:"):
-            labels = labels.reshape(n_rows, n_outputs)
-        weights = dtrain.get_weight() if has_weights else None
-        pairs = loss.gradients(predt.reshape(n_rows, n_outputs), labels, weights, n_threads=2)
-        return pairs[..., 0], pairs[..., 1]
-
-    params = xgboost_params(name, options, n_outputs) | {"max_depth": 4, "learning_rate": 0.3}
-    built_in = xgb.train(params, data, n_rounds)
-    ours = xgb.train(params, data, n_rounds, obj=our_gradients)
-    return data, built_in, ours
-
-
-@pytest.mark.parametrize("has_weights", [False, True])
-@pytest.mark.parametrize(("name", "options", "n_outputs"), CASES, ids=case_id)
-def test_training_with_our_gradients_grows_the_trees_of_the_built_in_objective(
-    name, options, n_outputs, has_weights
-):
-    data, built_in, ours = train_both_ways(
-        name, options, n_outputs, has_weights=has_weights, n_rounds=12
-    )
-    assert trees_of(ours) == trees_of(built_in)
-    np.testing.assert_array_equal(
-        ours.predict(data, output_margin=True), built_in.predict(data, output_margin=True)
-    )
-    assert max(len(tree["split_conditions"]) for tree in trees_of(ours)[0]) > 1  # not only roots
-
-
 until_3_3 = pytest.mark.skipif(version() >= (3, 4), reason="XGBoost 3.4 refits no leaves")
 
 

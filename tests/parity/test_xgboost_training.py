@@ -296,11 +296,6 @@ def test_a_users_objective_and_metric(metric):
     assert_parity(obj=logistic, custom_metric=metric, early_stopping_rounds=3)
 
 
-def test_a_users_metric_gets_responses_of_a_built_in_objective():
-    _, results = train([task_split()], custom_metric=share_above)
-    assert set(results["valid"]["above0"]) == {1.0}, "probabilities are positive"
-
-
 RESPONSES = {
     "binary:logistic": {},
     "binary:logitraw": {},
