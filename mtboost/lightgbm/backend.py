@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import lightgbm
@@ -133,6 +134,8 @@ class LightgbmBackend(Backend):
 
     def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.LightgbmLoss:
         return make_lightgbm_loss(objective, n_outputs, arithmetic=library.arithmetic(), **options)
+
+    default_size = MappingProxyType({"num_leaves": 16})
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         if {"max_depth", "num_leaves"} & params.keys():

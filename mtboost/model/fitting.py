@@ -55,11 +55,11 @@ from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_quitting import OnRound, check_early_stopping_rounds, check_min_delta
 
-# Of strategy="auto", where the user says nothing.
+# Where the user says nothing: of both stages, and of strategy="auto" with few rows: small steps pay
+# where few rows and much noise make every step uncertain.
+LEARNING_RATE = 0.1
 AUTO_LEARNING_RATE = 0.02
-# Of more rows: small steps pay where few rows and much noise make every step uncertain.
 _MANY_ROWS = 100_000
-_LARGE_LEARNING_RATE = 0.1
 _AUTO_ROUNDS = 2000
 # With fewer rows each is held out in turn.
 _FEW_ROWS = 2000
@@ -161,7 +161,8 @@ def fit(
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
-        The library's parameters for both stages, such as ``max_depth`` and ``learning_rate``.
+        The library's parameters for both stages, such as ``learning_rate``, by default .1,
+        and ``max_depth``, by default 4 (LightGBM: ``num_leaves``, by default 16).
     num_boost_round : int, optional
         Most rounds of the common model, by default 500, or 2000 with ``strategy="auto"``.
     early_stopping_rounds : int or None, default=20
@@ -210,7 +211,7 @@ def fit(
         of any task, missing in the rows of a task that lacks them. See :class:`Dataset`.
     refit : bool, optional
         Train both stages again on training and validation rows together, with the rounds found.
-        True not with `eval_set`. By default False, or True with ``strategy="auto"``.
+        True not with `eval_set`. By default True if `fit` itself holds rows out.
     baselines : bool, default=False
         Also train what one would do without mtboost (pooled, one model each, task as a category),
         to be compared in :meth:`MultiTaskModel.report`. With an objective for each task only one
@@ -280,9 +281,11 @@ def fit(
     if isinstance(objective, Mapping):
         objective = objectives_by_task(objective, data.tasks, library)
     parameters = common_parameters(library, params, objective, data, n_threads, seed)
-    if is_auto:
-        rate = AUTO_LEARNING_RATE if data.n_rows <= _MANY_ROWS else _LARGE_LEARNING_RATE
-        parameters = {"learning_rate": rate, **parameters}
+    are_few = is_auto and data.n_rows <= _MANY_ROWS
+    parameters = {"learning_rate": AUTO_LEARNING_RATE if are_few else LEARNING_RATE, **parameters}
+    if not is_auto:
+        is_free = library.with_size(parameters, 1) is not None
+        parameters |= library.default_size if is_free else {}
     own = specific_parameters(library, specific_params, parameters, data)
     options, fixed = tree_options(
         data,
@@ -403,7 +406,7 @@ def _fit_two_stages(
     refit: bool | None,
     callbacks: tuple[Any, ...],
 ) -> _Fitted:
-    """Train both stages; with `refit` again with the same rounds on all rows."""
+    """Train both stages; unless `refit` is False again with the same rounds on all rows."""
     train: Dataset
     valid: Dataset | None
     train, valid = folds.pairs[0] if folds else (data, None)
@@ -412,7 +415,7 @@ def _fit_two_stages(
         common = fit_common(settings, train, valid, callbacks)
         specific = validated = fit_specific(settings, train, valid, common)
         scores = validation_scores(train, valid, common, specific)
-        if refit and valid is not None:
+        if refit is not False and train is not data:
             settings = settings.on_rows(data)
             common = refit_common(settings, data, common)
             rounds = {task: model.n_rounds for task, model in validated.items()}

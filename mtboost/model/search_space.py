@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mtboost.base.checks import as_float, check_type, did_you_mean, is_integer, shown
 from mtboost.errors import ParameterError
-from mtboost.model.fitting import AUTO_LEARNING_RATE, fit
+from mtboost.model.fitting import AUTO_LEARNING_RATE, LEARNING_RATE, fit
 from mtboost.trees.backend import Backend
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ _FOUND_BY_AUTO = {
     *("max_depth", "max_leaves", "learning_rate", "subsample", "split_score"),
     *("specific_max_depth", "specific_max_leaves"),
 }
-# What the libraries do if nothing is said, by their main names: where a search begins.
+# What fit() does in two stages if nothing is said, by main names: where a search begins.
 _LIBRARY_DEFAULTS: dict[str, dict[str, float]] = {
     "xgboost": {
-        "max_depth": 6,
-        "learning_rate": 0.3,
+        "max_depth": 4,
+        "learning_rate": LEARNING_RATE,
         "min_child_weight": 1.0,
         "subsample": 1.0,
         "colsample_bytree": 1.0,
@@ -82,7 +82,7 @@ _LIBRARY_DEFAULTS: dict[str, dict[str, float]] = {
         "min_split_loss": 0.0,
     },
     "lightgbm": {
-        "num_leaves": 31,
+        "num_leaves": 16,
         "learning_rate": 0.1,
         "min_data_in_leaf": 20,
         "min_sum_hessian_in_leaf": 1e-3,

@@ -240,6 +240,9 @@ class Backend(abc.ABC):
         sigmoid = read_number(params, "sigmoid", 1.0)  # LightGBM's
         return inverse_link(params["objective"], margins, sigmoid=sigmoid)
 
+    #: Size of the trees of two stages where `params` do not say how large they are.
+    default_size: ClassVar[Mapping[str, Any]]
+
     @abc.abstractmethod
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         """Return parameters of trees of this depth; None where `params` say how large trees are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,8 @@ class XgboostBackend(Backend):
 
     def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.Loss:
         return make_loss(objective, n_outputs, arithmetic=library.arithmetic(), **options)
+
+    default_size = MappingProxyType({"max_depth": 4})
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         if {"max_depth", "max_leaves", "grow_policy"} & params.keys():

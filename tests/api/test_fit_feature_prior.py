@@ -25,6 +25,7 @@ OPTIONS = {
     "num_boost_round": 4,
     "specific_rounds": 12,
     "early_stopping_rounds": None,
+    "params": {"max_depth": 6, "learning_rate": 0.3},
     "n_threads": 1,
 }
 

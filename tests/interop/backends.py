@@ -55,7 +55,7 @@ class Backend:
 
     name: str
 
-    def fit_model(self, table, label):
+    def fit_model(self, table, label, **options):
         params = self.params(label)
         return mtboost.fit(
             table,
@@ -67,6 +67,7 @@ class Backend:
             num_boost_round=12,
             specific_rounds=8,
             n_threads=1,
+            **options,
         )
 
     def fit(self, table, label):

@@ -402,7 +402,8 @@ def test_a_tiny_task_of_one_class_is_no_obstacle(library):
         n_threads=1,
     )
     assert model.specific["tiny"] is None
-    assert model.report().loc["tiny", "why_no_specific"] == "no validation rows"
+    reasons = {"no validation rows", "auc is undefined on its validation rows"}
+    assert model.report().loc["tiny", "why_no_specific"] in reasons
     assert model.quit_round["tiny"] == library.n_rounds(model.common)
 
 
@@ -788,7 +789,7 @@ def test_refitting_trains_the_rounds_found_on_all_rows(library):
     # With the plain score and no task that quits the common model is the library's own.
     options = {"validation_fraction": 0.3, "early_stopping_rounds": 30, "split_score": "plain"}
     options["library"] = library
-    found, refitted = fit(**options), fit(refit=True, **options)
+    found, refitted = fit(refit=False, **options), fit(refit=True, **options)
     assert refitted.quit_round == found.quit_round
     common = library.train(PARAMS, X, Y, library.n_rounds(found.common))
     assert library.trees(refitted.common) == library.trees(common)
@@ -807,7 +808,7 @@ def test_refitting_trains_the_rounds_found_on_all_rows(library):
 
 def test_refitting_lets_a_task_leave_after_the_round_found(library):
     options = {"validation_fraction": 0.3, "early_stopping_rounds": 2, "split_score": "plain"}
-    options["library"] = library
+    options |= {"library": library, "seed": 3}
     found, refitted = fit(**options), fit(refit=True, **options)
     left = {name: rule[1] for name, rule in rules_of(found, early_stopping_rounds=2).items()}
     assert left["b"] is not None

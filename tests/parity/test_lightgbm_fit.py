@@ -25,6 +25,7 @@ SIGN = np.where(TASK == "a", 1.0, -1.0)
 Y = 3 + np.nan_to_num(X[:, 0]) + SIGN * np.nan_to_num(X[:, 1]) + 0.3 * RNG.normal(size=N)
 KIND = RNG.choice(["low", "mid", "high"], N)
 FRAME = pd.DataFrame(X, columns=list("pqrs")).assign(kind=pd.Categorical(KIND))
+SIZE = {"num_leaves": 16, "learning_rate": 0.1}  # of mtboost.fit by default
 FAST = {"backend": "lightgbm", "num_boost_round": 8, "specific_rounds": 5, "n_threads": 1}
 
 
@@ -57,7 +58,7 @@ def test_with_one_task_the_common_model_is_lightgbms_bit_for_bit(settings):
     table, y = settings.get("X", X), settings.get("y", Y)
     model = fit(**{"task": None, "split_score": "plain", **settings})
     params = {"objective": model.objective, "metric": "None", "num_threads": 1, "verbosity": -1}
-    params |= {"seed": 0, **settings.get("params", {})}
+    params |= {"seed": 0, **SIZE, **settings.get("params", {})}
     if model.objective.startswith("multiclass"):
         params["num_class"] = 3
     stock = lightgbm.train(params, lightgbm.Dataset(table, y.astype(np.float32)), 8)
@@ -165,7 +166,7 @@ def test_a_schedule_of_the_learning_rate_is_lightgbms():
         return lightgbm.reset_parameter(learning_rate=lambda n_rounds: 0.3 * 0.5**n_rounds)
 
     model = fit(task=None, split_score="plain", callbacks=[schedule()])
-    params = {"objective": "regression", "num_threads": 1, "verbosity": -1}
+    params = {"objective": "regression", "num_threads": 1, "verbosity": -1, **SIZE}
     stock = lightgbm.train(params, lightgbm.Dataset(X, Y), 8, callbacks=[schedule()])
     assert LIGHTGBM.trees(model.common) == LIGHTGBM.trees(stock)
 
