@@ -656,3 +656,71 @@ class ProjectedBoosting(metaclass=_Pybind11Type):
     def margins(self) -> NDArray[np.float32]: ...
     @property
     def model(self) -> BoostedModel: ...
+
+# ---- trees of finished boosters: cpp/core/tree/margin_trees.hpp ----------------------------------
+
+class XgboostTrees(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        roots: NDArray[np.int32],
+        left: NDArray[np.int32],
+        right: NDArray[np.int32],
+        feature: NDArray[np.uint32],
+        threshold: NDArray[np.float32],
+        default_left: NDArray[np.uint8],
+        value: NDArray[np.float32],
+        n_features: int,
+        n_outputs: int,
+    ) -> None: ...
+    @property
+    def n_trees(self) -> int: ...
+    @property
+    def n_bytes(self) -> int: ...
+    # False if a value is infinite, which XGBoost refuses; margins are then of no use.
+    @staticmethod
+    def add_to(
+        margins: NDArray[np.float32],
+        X: NDArray[np.float32] | NDArray[np.float64],
+        *,
+        rows: NDArray[np.int64] | None,
+        trees: Sequence[XgboostTrees],
+        n_trees: Sequence[int],
+        begins: Sequence[int],
+        ends: Sequence[int],
+        sum_first: bool,
+        n_threads: int,
+    ) -> bool: ...
+
+class LightgbmTrees(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        roots: NDArray[np.int32],
+        left: NDArray[np.int32],
+        right: NDArray[np.int32],
+        feature: NDArray[np.uint32],
+        threshold: NDArray[np.float64],
+        default_left: NDArray[np.uint8],
+        value: NDArray[np.float64],
+        n_features: int,
+        n_outputs: int,
+    ) -> None: ...
+    @property
+    def n_trees(self) -> int: ...
+    @property
+    def n_bytes(self) -> int: ...
+    # False if a value is infinite, which XGBoost refuses; margins are then of no use.
+    @staticmethod
+    def add_to(
+        margins: NDArray[np.float64],
+        X: NDArray[np.float32] | NDArray[np.float64],
+        *,
+        rows: NDArray[np.int64] | None,
+        trees: Sequence[LightgbmTrees],
+        n_trees: Sequence[int],
+        begins: Sequence[int],
+        ends: Sequence[int],
+        sum_first: bool,
+        n_threads: int,
+    ) -> bool: ...

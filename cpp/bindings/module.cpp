@@ -17,4 +17,5 @@ PYBIND11_MODULE(_core, module) {
   mtboost::bind_compression(module);
   mtboost::bind_mt_decision_tree(module);
   mtboost::bind_boosting(module);
+  mtboost::bind_margin_trees(module);
 }

@@ -130,6 +130,27 @@ class Table:
             case "numpy":
                 return as_array(self.native[:, position])
 
+    def numbers(self, dtype: type[np.floating[Any]]) -> npt.NDArray[np.floating] | None:
+        """Cells of an array or of a pandas DataFrame of plain numbers, shape (n_rows, n_features).
+
+        They are float32 or float64 as they are, or else `dtype`. None for another table.
+        """
+        if self.library == "numpy":
+            types = [self.native.dtype]
+        elif self.library == "pandas":
+            types = list(self.native.dtypes)
+        else:
+            return None
+        if not all(isinstance(own, np.dtype) and own.kind in "biuf" for own in types):
+            return None
+        is_plain = types[0] in (np.float32, np.float64) and all(own == types[0] for own in types)
+        if is_plain and self.library == "numpy":
+            cells: npt.NDArray[np.floating] = self.native
+        else:
+            with np.errstate(over="ignore"):  # infinite, as in the libraries
+                cells = np.asarray(self.native, None if is_plain else dtype)
+        return cells if cells.flags.aligned else cells.copy()
+
     def _select(self, positions: list[int]) -> "Table":
         if not positions:
             raise DataError("No column of X is left: at least one feature is needed.")

@@ -173,16 +173,46 @@ class TaskSet:
             if self.n_tasks > 1:
                 raise DataError(f"task is missing: pass one label a row. {self._known(None)}")
             return np.zeros(n_rows, dtype=np.int32)
-        values = _checked_labels(labels, n_rows)
-        codes = np.fromiter((self._code_of.get(v, -1) for v in values), np.int32, count=n_rows)
+        codes = self._codes_of_integers(labels, n_rows)
+        if codes is None:
+            values = _checked_labels(labels, n_rows)
+            codes = np.fromiter((self._code_of.get(v, -1) for v in values), np.int32, count=n_rows)
         if unknown == "error" and n_rows and codes.min() < 0:
             row = int(codes.argmin())
-            check_digits([values[row]])
+            label = _checked_labels(labels, n_rows)[row]
+            check_digits([label])
             raise DataError(
-                f"task label {values[row]!r} at row {row} is unknown. {self._known(values[row])} "
+                f"task label {label!r} at row {row} is unknown. {self._known(label)} "
                 f"Pass unknown_task='common' to predict such rows with the common model."
             )
         return codes
+
+    def _codes_of_integers(self, labels: Any, n_rows: int) -> npt.NDArray[np.int32] | None:
+        """Codes of an array of integers by position in a table, if the names are close together."""
+        is_plain = type(labels) is np.ndarray and labels.dtype.kind in "iu"
+        if not is_plain or labels.shape != (n_rows,) or self._code_by_offset is None:
+            return None
+        first, code_by_offset = self._code_by_offset
+        is_inside = (labels >= first) & (labels < first + len(code_by_offset))
+        if is_inside.all():
+            found: npt.NDArray[np.int32] = code_by_offset[labels.astype(np.int64) - first]
+            return found
+        codes = np.full(n_rows, -1, np.int32)
+        codes[is_inside] = code_by_offset[labels[is_inside].astype(np.int64) - first]
+        return codes
+
+    @cached_property
+    def _code_by_offset(self) -> tuple[int, npt.NDArray[np.int32]] | None:
+        """The least name and the codes by distance from it, -1 without a task; None if too long."""
+        if not self.names or type(self.names[0]) is not int:
+            return None
+        least, most = int(min(self.names)), int(max(self.names))
+        if most - least > 4 * len(self.names) + 1000 or max(-least, most) >= 2**62:
+            return None
+        codes = np.full(most - least + 1, -1, np.int32)
+        for code, name in enumerate(self.names):
+            codes[int(name) - least] = code
+        return least, codes
 
     @cached_property
     def _code_of(self) -> dict[TaskName, int]:

@@ -235,7 +235,7 @@ def read_tree(text: str) -> Tree:
 
     arrays = {name: numbers(name, digits) for name, digits in _FORMATS.items()}
     decision_type = arrays.pop("decision_type")
-    category_starts, categories = _categories(numbers("cat_boundaries"), numbers("cat_threshold"))
+    category_starts, categories = read_categories(entries)
     return Tree(
         **arrays,
         is_categorical=decision_type & 1 != 0,
@@ -245,6 +245,16 @@ def read_tree(text: str) -> Tree:
         categories=categories,
         shrinkage=float(entries["shrinkage"]),
     )
+
+
+def read_categories(entries: Mapping[str, str]) -> tuple[Array, Array]:
+    """Return `category_starts` and `categories` of a tree from its lines by name."""
+    words = _read_integers(entries, "cat_threshold")
+    return _categories(_read_integers(entries, "cat_boundaries"), words)
+
+
+def _read_integers(entries: Mapping[str, str], name: str) -> Array:
+    return np.array(entries.get(name, "").split(), np.int64)
 
 
 def constant_tree(value: float, n_rows: int | None = None) -> Tree:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.base.tables import Columns, Table
+from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.lightgbm import assemble, library, matrices
@@ -22,10 +22,18 @@ from mtboost.lightgbm.callbacks import TaskSplit
 from mtboost.lightgbm.document import LightgbmDocument
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.trees.backend import Backend, Margins, Params, Rows, UntrainableError, read_number
+from mtboost.trees.backend import (
+    Backend,
+    Margins,
+    Params,
+    Response,
+    Rows,
+    UntrainableError,
+    read_number,
+)
 from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
-from mtboost.trees.losses import has_log_link, inverse_link, main_name, make_lightgbm_loss
+from mtboost.trees.losses import has_log_link, main_name, make_lightgbm_loss
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import rounds_of_rows
 from mtboost.trees.tree_options import TreeOptions
@@ -53,6 +61,7 @@ class LightgbmBackend(Backend):
     seed_bits = 31
     unstored_is_missing = False
     margin_type = np.float64
+    adds_sums = True
     fewest_rounds = 1
     default_name = "Column_{}"
     threads = "num_threads"
@@ -298,8 +307,8 @@ class LightgbmBackend(Backend):
         found = matrices.predict_margin(booster, table, added=added)
         return found if margin is None else np.reshape(margin, found.shape) + found
 
-    def response(self, no_rounds: lightgbm.Booster, columns: Columns, margins: Margins) -> Margins:
-        return inverse_link(_objective(no_rounds), margins, sigmoid=self._sigmoid(no_rounds))
+    def response(self, no_rounds: lightgbm.Booster) -> Response:
+        return self.probabilities(no_rounds, _objective(no_rounds))
 
     def _sigmoid(self, booster: lightgbm.Booster) -> float:
         return float(library.read_parameters(booster).get("sigmoid", 1.0))

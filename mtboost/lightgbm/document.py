@@ -15,10 +15,12 @@ from mtboost.base.tables import Columns
 from mtboost.lightgbm import assemble
 from mtboost.lightgbm.library import objective_lines
 from mtboost.lightgbm.matrices import own_name
+from mtboost.lightgbm.nodes import nodes_of
 from mtboost.lightgbm.prune import without_columns
 from mtboost.lightgbm.resolve import resolve_descriptors, resolve_task
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
+from mtboost.trees.nodes import Nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +37,9 @@ class LightgbmDocument(Document):
     def n_outputs(self) -> int:
         return assemble.outputs_of(self.content)
 
+    def start_margins(self) -> npt.NDArray[np.float32]:
+        return np.zeros(self.n_outputs, np.float32)
+
     def load(self) -> lightgbm.Booster:
         return assemble.load_document(self.content)
 
@@ -43,6 +48,9 @@ class LightgbmDocument(Document):
 
     def leaf_values(self) -> list[npt.NDArray[np.float64]]:
         return [assemble.leaf_values(tree) for tree in self.content.trees]
+
+    def nodes(self, n_added: int = 0) -> Nodes | None:
+        return nodes_of(self.content, n_added)
 
     def with_leaf_values(self, values: Sequence[npt.NDArray[np.float64]]) -> Self:
         return replace(self, content=assemble.with_leaf_values(self.content, values))

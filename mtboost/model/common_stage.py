@@ -15,7 +15,7 @@ from mtboost.base.missing_columns import align_some, lacking
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName
 from mtboost.model.common_trees import CommonTrees
-from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.backend import Backend, Margins, Response
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
 
@@ -60,7 +60,7 @@ class CommonStage:
 
     @property
     def n_outputs(self) -> int:
-        return self._document().n_outputs
+        return self.document.n_outputs
 
     @property
     def optional_columns(self) -> frozenset[str]:
@@ -79,7 +79,7 @@ class CommonStage:
 
     def check(self) -> None:
         """Raise ModelFormatError unless trees, rounds, columns and losses fit together."""
-        backend, booster, document = self.backend, self.trees.booster, self._document()
+        backend, booster, document = self.backend, self.trees.booster, self.document
         n_rounds = backend.n_rounds(booster)
         is_known = all(0 <= rounds <= n_rounds for rounds in self.quit_round.values())
         require(is_known, f"a task uses other rounds than the {n_rounds} of the common model")
@@ -162,6 +162,11 @@ class CommonStage:
         for n_rounds in np.unique(rounds):
             yield self._first_rounds(int(n_rounds)), np.flatnonzero(rounds == n_rounds)
 
+    def rounds_of(self, code: int) -> int:
+        """Rounds that the task with this code uses; -1 is an unknown task."""
+        rounds = self.quit_round.values()
+        return max(rounds) if code < 0 else self.quit_round[self.tasks[code]]
+
     def _rounds_of(self, codes: _Codes) -> _RowNumbers:
         rounds = [*self.quit_round.values(), max(self.quit_round.values())]  # the last: unknown
         return np.array(rounds)[codes]
@@ -192,7 +197,24 @@ class CommonStage:
             document = document.without_columns(self.columns, names)
         return document.combined(specific, n_rounds, columns)
 
-    def without_rounds(self, task: TaskName | None) -> Any:
+    def response(self, task: TaskName | None) -> Response:
+        """Return what makes predictions of the margins of a task, or of all."""
+        key = "response" if task is None else f"response {task!r}"
+        if key not in self._cache:
+            self._cache[key] = self.backend.response(self._without_rounds(task))
+        response: Response = self._cache[key]
+        return response
+
+    def probabilities(self, task: TaskName | None, objective: str) -> Response:
+        """As :meth:`response` for probabilities of classes."""
+        key = "probabilities" if task is None else f"probabilities {task!r}"
+        if key not in self._cache:
+            booster = self._without_rounds(task)
+            self._cache[key] = self.backend.probabilities(booster, objective)
+        response: Response = self._cache[key]
+        return response
+
+    def _without_rounds(self, task: TaskName | None) -> Any:
         """Return a booster without rounds, which has the link of a task, or of all."""
         if task is None or not self.losses:
             return self._first_rounds(0)
@@ -201,7 +223,7 @@ class CommonStage:
     def _first_rounds(self, rounds: int) -> Any:
         key = f"rounds {rounds}"
         if key not in self._cache:
-            self._cache[key] = self._document().first_rounds(rounds)
+            self._cache[key] = self.document.first_rounds(rounds)
         return self._cache[key]
 
     def _own_rounds(self, rounds: int, task: TaskName) -> Any:
@@ -213,9 +235,11 @@ class CommonStage:
         return self._cache[key]
 
     def _document_of(self, task: TaskName) -> Document:
-        return self.trees.document_of(task, self._document())
+        return self.trees.document_of(task, self.document)
 
-    def _document(self) -> Document:
+    @property
+    def document(self) -> Document:
+        """The common booster taken apart."""
         if "document" not in self._cache:
             self._cache["document"] = self.backend.document(self.trees.booster)
         document: Document = self._cache["document"]

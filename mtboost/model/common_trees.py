@@ -17,6 +17,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import Loss, leaf_refit
+from mtboost.trees.nodes import Nodes
 from mtboost.trees.pooled_leaves import PooledTrees, TaskValues, pool_leaves
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors
@@ -257,7 +258,7 @@ class CommonTrees:
         """
         document = self.backend.document(self.booster)
         n_rounds = int(rounds.max(initial=0))
-        if self.pooled.pooling is None and not self.shares and (rounds == n_rounds).all():
+        if self.are_predicted_at_once(rounds):
             first = document.first_rounds(n_rounds)
             margins = self.backend.predict_margin(first, table, base_margin, self._added(codes))
             return margins.reshape(table.n_rows, -1)
@@ -277,6 +278,25 @@ class CommonTrees:
             )
             parts.append(last)
         return np.concatenate(parts)
+
+    def are_predicted_at_once(self, rounds: npt.NDArray[np.integer[Any]]) -> bool:
+        """Whether one booster predicts rows that use these numbers of rounds."""
+        is_one = bool((rounds == rounds.max(initial=0)).all())
+        return self.pooled.pooling is None and not self.shares and is_one
+
+    def nodes_of(self, code: int, nodes: Nodes) -> Nodes:
+        """Nodes of the trees of a task, from those of the booster; -1 is an unknown task."""
+        if code >= 0 and (self.pooled.pooling is not None or self.tasks[code] in self.shares):
+            values = nodes.value.astype(np.float64)
+            for first, own in zip(nodes.first_leaves.tolist(), self.pooled.values, strict=False):
+                is_own = own.task == code
+                values[first + own.leaf[is_own]] = own.value[is_own]
+            nodes = nodes.with_values(self.shares.get(self.tasks[code], 1.0) * values)
+        if self.has_task_column:
+            nodes = nodes.for_task(code)
+        if self.descriptors is not None:
+            nodes = nodes.for_descriptors(self.descriptors.of_rows(code))
+        return nodes
 
     def margins_by_round(
         self, table: Table, codes: npt.NDArray[np.int32], base_margin: Margins | None

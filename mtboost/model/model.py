@@ -43,6 +43,7 @@ from mtboost.model.new_task import (
 from mtboost.model.parts import to_parts
 from mtboost.model.reports import TaskReport, report_rows
 from mtboost.model.stages.settings import Settings
+from mtboost.model.task_trees import TaskTrees
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import TaskLoss, is_classification, is_multiclass
@@ -139,16 +140,36 @@ class MultiTaskModel:
     @property
     def _stage(self) -> CommonStage:
         """The common model as each task follows it, and what predictions keep of it."""
-        if "stage" not in self._cache:
-            self._cache["stage"] = CommonStage(
+        found = self._cache.get("stage")
+        if found is None:
+            stage = CommonStage(
                 self.common_trees,
                 self.quit_round,
                 self.common_columns,
                 self.task_columns,
                 self.losses,
             )
-        stage: CommonStage = self._cache["stage"]
-        return stage
+            found = self._cache.setdefault("stage", stage)
+        own: CommonStage = found
+        return own
+
+    @property
+    def _task_trees(self) -> TaskTrees:
+        """The trees that the core predicts with."""
+        found = self._cache.get("trees")
+        if found is None:  # threads may arrive here together: one of them adds what all use
+            found = self._cache.setdefault("trees", TaskTrees(self._stage, self.specific))
+        trees: TaskTrees = found
+        return trees
+
+    @property
+    def _task_set(self) -> TaskSet:
+        """The tasks by code."""
+        found = self._cache.get("task set")
+        if found is None:
+            found = self._cache.setdefault("task set", TaskSet(self.tasks, np.empty(0, np.int32)))
+        task_set: TaskSet = found
+        return task_set
 
     @property
     def tasks(self) -> tuple[TaskName, ...]:
@@ -237,15 +258,18 @@ class MultiTaskModel:
             }
             return by_task, np.empty(0, np.int32)
         table, labels = self._split(X, task)
-        known = TaskSet(self.tasks, np.empty(0, np.int32))
         may_keep = unknown_task == "common" or bool(self.losses)
-        codes = known.encode(labels, table.n_rows, unknown="keep" if may_keep else "error")
+        codes = self._task_set.encode(labels, table.n_rows, unknown="keep" if may_keep else "error")
         if self.losses and codes.min(initial=0) < 0:
             raise DataError(
                 f"The task label at row {int(codes.argmin())} is unknown. Known: "
                 f"{listed(self.tasks, 'task')}. Give the new task to add_task() first."
             )
-        margins = self._stage.margins(table, codes, self._start(base_margin, table.n_rows))
+        start = self._start(base_margin, table.n_rows)
+        found = self._task_trees.margins(table, codes, start)
+        if found is not None:
+            return found, codes
+        margins = self._stage.margins(table, codes, start)
         for code in np.unique(codes[codes >= 0]):
             name = self.tasks[code]
             booster = self.specific[name]
@@ -387,7 +411,11 @@ class MultiTaskModel:
             table = self.task_columns[task].align(table)  # now with the names it had in training
         code = self.tasks.index(task) if task in self.quit_round else -1
         codes = np.full(table.n_rows, code, np.int32)
-        margins = self._stage.margins(table, codes, self._start(base_margin, table.n_rows))
+        start = self._start(base_margin, table.n_rows)
+        found = self._task_trees.margins(table, codes, start)
+        if found is not None:
+            return found
+        margins = self._stage.margins(table, codes, start)
         booster = self.specific.get(task)
         if booster is None:
             return margins
@@ -400,13 +428,12 @@ class MultiTaskModel:
         return as_base_margin(base_margin, n_rows, self._stage.n_outputs)
 
     def _response(self, margins: Margins, task: TaskName | None) -> Margins:
-        booster = self._stage.without_rounds(task)
-        return self._library.response(booster, self.common_columns, margins)
+        return self._stage.response(task)(margins)
 
     def _probabilities(self, margins: Margins, task: TaskName | None) -> Margins:
         own = self.losses.get(task) if task is not None else None
         objective = str(self.objective) if own is None else own.objective
-        found = self._library.probabilities(self._stage.without_rounds(task), objective, margins)
+        found = self._stage.probabilities(task, objective)(margins)
         return np.column_stack([1 - found, found]) if found.ndim == 1 else found
 
     # ---- single tasks -----------------------------------------------------------------------
@@ -663,7 +690,7 @@ class MultiTaskModel:
                 for name, table in X.items()
             }
         table, labels = self._split(X, task)
-        codes = TaskSet(self.tasks, np.empty(0, np.int32)).encode(labels, table.n_rows)
+        codes = self._task_set.encode(labels, table.n_rows)
         widths = {self.task_columns[self.tasks[code]] for code in np.unique(codes)}
         if len(widths) > 1:
             raise DataError("The tasks have different columns: pass X as a mapping {task: table}.")

@@ -35,6 +35,8 @@ from mtboost.trees.tree_options import TreeOptions
 _SMALL = 100_000
 Margins = npt.NDArray[Any]
 Params = Mapping[str, Any]
+#: Makes predictions of margins of shape (n_rows,) or (n_rows, n_outputs).
+Response = Callable[[Margins], Margins]
 
 
 class UntrainableError(DataError):
@@ -94,6 +96,8 @@ class Backend(abc.ABC):
     #: Whether a cell that a sparse table does not store is missing; else it is 0.
     unstored_is_missing: ClassVar[bool]
     margin_type: ClassVar[type[np.floating[Any]]]
+    #: Whether trees are added up from 0, and their sum to a base margin; else to the base margin.
+    adds_sums: ClassVar[bool]
     #: Its parameters that are arguments of fit(): name → argument.
     arguments: ClassVar[Mapping[str, str]]
     #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.
@@ -427,6 +431,10 @@ class Backend(abc.ABC):
     def document(self, booster: Any) -> Document:
         """Return the booster taken apart."""
 
+    def cells(self, table: Table) -> npt.NDArray[np.floating] | None:
+        """Return the numbers of a table as the library reads them; None for other tables."""
+        return table.numbers(self.margin_type)
+
     def leaves(
         self, booster: Any, table: Table, added: AddedColumns | None = None
     ) -> npt.NDArray[np.int32]:
@@ -455,12 +463,13 @@ class Backend(abc.ABC):
         """Margins in the library's shape: (n_rows,) for one output. `added` as in `Rows`."""
 
     @abc.abstractmethod
-    def response(self, no_rounds: Any, columns: Columns, margins: Margins) -> Margins:
-        """Return the prediction for these margins; `no_rounds` is a booster without rounds."""
+    def response(self, no_rounds: Any) -> Response:
+        """Return what makes predictions of margins; `no_rounds` is a booster without rounds."""
 
-    def probabilities(self, no_rounds: Any, objective: str, margins: Margins) -> Margins:
-        """Probabilities of the classes; of the second one where there are two."""
-        return inverse_link(objective, margins, sigmoid=self._sigmoid(no_rounds))
+    def probabilities(self, no_rounds: Any, objective: str) -> Response:
+        """As `response` for probabilities of classes; of the second one where there are two."""
+        sigmoid = self._sigmoid(no_rounds)
+        return lambda margins: np.asarray(inverse_link(objective, margins, sigmoid=sigmoid))
 
     def _sigmoid(self, booster: Any) -> float:
         """LightGBM's parameter of a booster."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mtboost.base.tables import Columns
 from mtboost.trees.losses import TaskLoss
+from mtboost.trees.nodes import Nodes
 
 
 class Document(abc.ABC):
@@ -25,6 +26,10 @@ class Document(abc.ABC):
     def n_outputs(self) -> int: ...
 
     @abc.abstractmethod
+    def start_margins(self) -> npt.NDArray[np.float32]:
+        """Return margins before the first tree, shape (n_outputs,); 0 where the trees hold them."""
+
+    @abc.abstractmethod
     def load(self) -> Any:
         """Return the booster."""
 
@@ -35,6 +40,13 @@ class Document(abc.ABC):
     @abc.abstractmethod
     def leaf_values(self) -> list[npt.NDArray[np.float64]]:
         """Return for each tree the values by number of the leaf; of inner nodes, anything."""
+
+    @abc.abstractmethod
+    def nodes(self, n_added: int = 0) -> Nodes | None:
+        """Return the nodes of all trees; None if the core cannot predict with them.
+
+        `n_added` is the number of columns after those of the tables.
+        """
 
     @abc.abstractmethod
     def with_leaf_values(self, values: Sequence[npt.NDArray[np.float64]]) -> Self:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import xgboost
 
 from mtboost import _core
@@ -18,7 +19,15 @@ from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import openmp_threads
 from mtboost.errors import ParameterError
-from mtboost.trees.backend import Backend, Margins, Params, Rows, is_quick, read_number
+from mtboost.trees.backend import (
+    Backend,
+    Margins,
+    Params,
+    Response,
+    Rows,
+    is_quick,
+    read_number,
+)
 from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import (
     FeaturePrior,
@@ -26,7 +35,7 @@ from mtboost.trees.feature_weights import (
     sampled_fraction,
     sampling_weights,
 )
-from mtboost.trees.losses import make_loss
+from mtboost.trees.losses import has_identity_link, make_loss
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library, matrices
@@ -56,6 +65,7 @@ class XgboostBackend(Backend):
     seed_bits = 63
     unstored_is_missing = True
     margin_type = np.float32
+    adds_sums = False
     fewest_rounds = 0
     default_name = "f{}"
     threads = "nthread"
@@ -254,10 +264,21 @@ class XgboostBackend(Backend):
     ) -> Margins:
         return self._predict(booster, table, added, margin, output_margin=True)
 
-    def response(self, no_rounds: xgboost.Booster, columns: Columns, margins: Margins) -> Margins:
-        empty = np.full((len(margins), columns.n), np.nan, np.float32)
-        table = Table(empty, "numpy", columns.names)
-        return self._predict(no_rounds, table, None, margins, validate_features=False)
+    def response(self, no_rounds: xgboost.Booster) -> Response:
+        learner = json.loads(no_rounds.save_config())["learner"]
+        if has_identity_link(learner["objective"]["name"]):
+            return lambda margins: margins
+        n_features = no_rounds.num_features()
+
+        def respond(margins: Margins) -> Margins:
+            # XGBoost predicts in place from SciPy's matrices only, not from its arrays.
+            rows = scipy.sparse.csr_matrix((len(margins), n_features), dtype=np.float32)
+            with openmp_threads(1 if is_quick(len(margins), 1) else None):
+                return np.asarray(
+                    no_rounds.inplace_predict(rows, base_margin=margins, validate_features=False)
+                )
+
+        return respond
 
     def followed_margins(
         self,

@@ -14,8 +14,10 @@ import xgboost
 from mtboost.base.tables import Columns
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
+from mtboost.trees.nodes import Nodes
 from mtboost.xgboost import assemble
 from mtboost.xgboost.library import objective_document
+from mtboost.xgboost.nodes import nodes_of
 from mtboost.xgboost.prune import without_columns
 from mtboost.xgboost.resolve import resolve_descriptors, resolve_task
 from mtboost.xgboost.vector_leaves import stacked as stacked_documents
@@ -35,6 +37,9 @@ class XgboostDocument(Document):
     def n_outputs(self) -> int:
         return assemble.outputs_of(self.content)
 
+    def start_margins(self) -> npt.NDArray[np.float32]:
+        return assemble.start_margins(self.content)
+
     def load(self) -> xgboost.Booster:
         return assemble.load_document(self.content)
 
@@ -45,6 +50,9 @@ class XgboostDocument(Document):
     def leaf_values(self) -> list[npt.NDArray[np.float64]]:
         trees = assemble.trees_of(self.content)
         return [tree["split_conditions"].astype(np.float64) for tree in trees]
+
+    def nodes(self, n_added: int = 0) -> Nodes | None:
+        return nodes_of(self.content, n_added)
 
     def with_leaf_values(self, values: Sequence[npt.NDArray[np.float64]]) -> Self:
         return replace(self, content=assemble.with_leaf_values(self.content, values))
@@ -70,7 +78,7 @@ class XgboostDocument(Document):
         return replace(self, content=assemble.combined(self.content, second, n_common_rounds))
 
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> xgboost.Booster:
-        difference = assemble.start_margins(self.content) - start
+        difference = self.start_margins() - start
         return assemble.with_first_round(self.content, difference, n_rounds)
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A grown tree of a forest: nodes that compare raw feature values, or send tasks two ways, and a vector of outputs in
 // each leaf. Append-only while growing, const afterwards.
-// (tree.hpp is the tree of the plug-ins, whose nodes speak of bins and whose predictions the libraries make.)
+// (tree.hpp is the tree of the plug-ins, whose nodes speak of bins; margin_trees.hpp predicts with finished boosters.)
 #pragma once
 
 #include <bit>

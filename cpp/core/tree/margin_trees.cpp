@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tree/margin_trees.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "base/require.hpp"
+
+namespace mtboost {
+namespace {
+
+// Walks at a time: while one waits for its next node, the others proceed.
+constexpr std::size_t kWalks = 8;
+// Rows of a block, unless they are wide: their values should stay in the fastest cache.
+constexpr std::size_t kMostRows = 256, kMostCells = 4096;
+// The first steps of all walks through a tree are taken without asking whether they have ended.
+constexpr std::uint32_t kSureSteps = 6;
+// LightGBM's kZeroThreshold.
+constexpr double kNextToZero = 1e-35f;
+
+// A cell as the library reads it.
+template <typename Value, typename Cell>
+Value as_read(Cell cell) noexcept {
+  const auto value = static_cast<Value>(cell);
+  if constexpr (std::is_same_v<Value, double>) return std::fabs(value) <= kNextToZero ? 0.0 : value;
+  return value;
+}
+
+// Takes as many steps of all walks as the deepest leaf needs, or fewer once all have ended.
+// step(walk, at) is the node after `at`.
+template <typename Step>
+inline void walk_to_leaves(std::array<node_t, kWalks>& at, std::uint32_t depth, const Step& step) noexcept {
+  for (std::uint32_t i = std::min(depth, kSureSteps); i > 0; --i)
+    for (std::size_t walk = 0; walk < kWalks; ++walk) at[walk] = step(walk, at[walk]);
+  for (std::uint32_t i = kSureSteps; i < depth; ++i) {
+    node_t moved = 0;
+    for (std::size_t walk = 0; walk < kWalks; ++walk) {
+      const node_t next = step(walk, at[walk]);
+      moved |= next ^ at[walk];
+      at[walk] = next;
+    }
+    if (moved == 0) return;
+  }
+}
+
+}  // namespace
+
+template <typename Value>
+MarginTrees<Value>::MarginTrees(const NodeArrays<Value>& arrays, feature_t n_features, std::size_t n_outputs)
+    : n_features_(n_features), n_outputs_(n_outputs) {
+  const std::size_t n_nodes = arrays.left.size();
+  require(n_outputs > 0 && arrays.roots.size() % n_outputs == 0, "trees must make whole rounds");
+  require(n_features > 0 && n_features < (1u << 31), "n_features must be between 1 and 2^31 - 1");
+  require(arrays.right.size() == n_nodes && arrays.feature.size() == n_nodes && arrays.threshold.size() == n_nodes &&
+              arrays.default_left.size() == n_nodes && arrays.value.size() == n_nodes,
+          "arrays of nodes must have one length");
+  const auto in_range = [&](node_t node) { return node >= 0 && static_cast<std::size_t>(node) < n_nodes; };
+  std::vector<node_t> level, next;  // numbers in the arrays
+  for (const node_t root : arrays.roots) {
+    require(in_range(root), "a root does not exist");
+    const std::size_t first = nodes_.size();
+    roots_.push_back(static_cast<node_t>(first));
+    std::uint32_t depth = 0;
+    level = {root};
+    for (;; ++depth) {  // level after level: a level's children are laid out behind it
+      require(nodes_.size() - first + level.size() <= n_nodes, "a tree has a cycle");
+      require(nodes_.size() + level.size() < std::size_t{std::numeric_limits<node_t>::max()}, "too many nodes");
+      next.clear();
+      const std::size_t behind = nodes_.size() + level.size();
+      for (const node_t number : level) {
+        const auto at = static_cast<std::size_t>(number);
+        values_.push_back(arrays.value[at]);
+        if (arrays.left[at] < 0) {
+          nodes_.push_back({std::numeric_limits<Value>::infinity(), 0, 1, static_cast<node_t>(nodes_.size())});
+          continue;
+        }
+        require(in_range(arrays.left[at]) && in_range(arrays.right[at]), "a child does not exist");
+        require(arrays.feature[at] < n_features, "a node tests a feature that does not exist");
+        nodes_.push_back({arrays.threshold[at], arrays.feature[at] & ~(1u << 31), arrays.default_left[at] != 0,
+                          static_cast<node_t>(behind + next.size())});
+        next.push_back(arrays.left[at]);
+        next.push_back(arrays.right[at]);
+      }
+      if (next.empty()) break;
+      std::swap(level, next);
+    }
+    depths_.push_back(depth);
+  }
+  roots_.push_back(static_cast<node_t>(nodes_.size()));
+  nodes_.shrink_to_fit();
+  values_.shrink_to_fit();
+}
+
+template <typename Value>
+std::size_t MarginTrees<Value>::n_bytes() const noexcept {
+  return sizeof(*this) + nodes_.size() * sizeof(Node) + values_.size() * sizeof(Value) +
+         depths_.size() * (sizeof(std::uint32_t) + sizeof(node_t));
+}
+
+template <typename Value>
+template <bool kMissing>
+inline node_t MarginTrees<Value>::child(const Node& node, const Value* row) noexcept {
+  const Value value = row[node.feature];
+  bool goes_left;
+  if constexpr (std::is_same_v<Value, float>) {
+    goes_left = value < node.threshold;
+  } else {
+    goes_left = value <= node.threshold;
+  }
+  if constexpr (kMissing) goes_left = goes_left | (std::isnan(value) & (node.default_left != 0));
+  return node.left + (goes_left ? 0 : 1);
+}
+
+// Rows in eights go through a tree side by side, any other row through eight trees.
+template <typename Value>
+template <bool kMissing>
+inline void MarginTrees<Value>::add(std::span<Value> sums, const Value* rows, std::size_t n_trees) const noexcept {
+  const std::size_t n_rows = sums.size() / n_outputs_, n_sides = n_rows - n_rows % kWalks, width = n_features_;
+  const Node* const nodes = nodes_.data();
+  const Value* const values = values_.data();
+  std::array<node_t, kWalks> at;
+  for (std::size_t tree = 0; tree < n_trees; ++tree) {
+    Value* const sums_of_output = sums.data() + tree % n_outputs_;
+    for (std::size_t row = 0; row < n_sides; row += kWalks) {
+      const Value* const first = rows + row * width;
+      at.fill(roots_[tree]);
+      walk_to_leaves(at, depths_[tree], [=](std::size_t walk, node_t node) {
+        return child<kMissing>(nodes[node], first + walk * width);
+      });
+      for (std::size_t walk = 0; walk < kWalks; ++walk)
+        sums_of_output[(row + walk) * n_outputs_] += values[at[walk]];
+    }
+  }
+  for (std::size_t row = n_sides; row < n_rows; ++row) {
+    const Value* const own = rows + row * width;
+    for (std::size_t tree = 0; tree < n_trees; tree += kWalks) {
+      const std::size_t n_walks = std::min(kWalks, n_trees - tree);
+      std::uint32_t depth = 0;
+      for (std::size_t walk = 0; walk < kWalks; ++walk) {  // surplus walks repeat the last tree
+        const std::size_t number = tree + std::min(walk, n_walks - 1);
+        at[walk] = roots_[number];
+        depth = std::max(depth, depths_[number]);
+      }
+      walk_to_leaves(at, depth, [=](std::size_t, node_t node) { return child<kMissing>(nodes[node], own); });
+      for (std::size_t walk = 0; walk < n_walks; ++walk)
+        sums[row * n_outputs_ + (tree + walk) % n_outputs_] += values[at[walk]];
+    }
+  }
+}
+
+template <typename Value>
+void MarginTrees<Value>::add_to(std::span<Value> sums, const Value* rows, std::size_t n_trees,
+                                bool may_be_missing) const noexcept {
+  if (may_be_missing) {
+    add<true>(sums, rows, n_trees);
+  } else {
+    add<false>(sums, rows, n_trees);
+  }
+}
+
+template <typename Value, typename Cell>
+bool add_margins(const MatrixView<Cell>& table, std::span<const std::int64_t> rows,
+                 std::span<const RowsOfTrees<Value>> groups, bool sum_first, ThreadPool& pool,
+                 std::span<Value> margins) {
+  const std::size_t n_block = std::clamp(kMostCells / table.n_columns, kWalks, kMostRows);
+  std::vector<std::size_t> first_blocks{0};
+  for (const auto& group : groups)
+    first_blocks.push_back(first_blocks.back() + (group.end - group.begin + n_block - 1) / n_block);
+  std::atomic<bool> is_finite{true};
+  pool.parallel_for(first_blocks.back(), [&](std::size_t block) {
+    const auto number =
+        static_cast<std::size_t>(std::ranges::upper_bound(first_blocks, block) - first_blocks.begin() - 1);
+    const auto& group = groups[number];
+    const std::size_t n_outputs = group.trees->n_outputs(), n_columns = table.n_columns;
+    const std::size_t begin = group.begin + (block - first_blocks[number]) * n_block;
+    const std::size_t n = std::min(n_block, group.end - begin);
+    const auto row_of = [&](std::size_t i) {
+      return rows.empty() ? begin + i : static_cast<std::size_t>(rows[begin + i]);
+    };
+    std::vector<Value> values(n * n_columns), sums(n * n_outputs, Value{0});
+    Value* next = values.data();
+    bool has_missing = false, has_infinite = false;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t row = row_of(i);
+      for (std::size_t column = 0; column < n_columns; ++column) {
+        const Value value = as_read<Value>(table(row, column));
+        has_missing |= std::isnan(value);
+        has_infinite |= std::isinf(value);
+        *next++ = value;
+      }
+      if (!sum_first)
+        for (std::size_t k = 0; k < n_outputs; ++k) sums[i * n_outputs + k] = margins[row * n_outputs + k];
+    }
+    if (std::is_same_v<Value, float> && has_infinite) {
+      is_finite.store(false, std::memory_order_relaxed);
+      return;
+    }
+    group.trees->add_to(sums, values.data(), group.n_trees, has_missing);
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t k = 0; k < n_outputs; ++k) {
+        Value& margin = margins[row_of(i) * n_outputs + k];
+        margin = sum_first ? margin + sums[i * n_outputs + k] : sums[i * n_outputs + k];
+      }
+  });
+  return is_finite.load(std::memory_order_relaxed);
+}
+
+template class MarginTrees<float>;
+template class MarginTrees<double>;
+
+#define MTBOOST_ADD_MARGINS(Value, Cell)                                                                       \
+  template bool add_margins(const MatrixView<Cell>&, std::span<const std::int64_t>,                            \
+                            std::span<const RowsOfTrees<Value>>, bool, ThreadPool&, std::span<Value>)
+MTBOOST_ADD_MARGINS(float, float);
+MTBOOST_ADD_MARGINS(float, double);
+MTBOOST_ADD_MARGINS(double, float);
+MTBOOST_ADD_MARGINS(double, double);
+#undef MTBOOST_ADD_MARGINS
+
+}  // namespace mtboost

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predictions by the core: the trees of each task, laid out once and kept for later calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.arrays import Float32Array
+from mtboost.base.latest import Latest
+from mtboost.base.tables import Columns, Table
+from mtboost.base.tasks import TaskName
+from mtboost.base.threads import default_n_threads
+from mtboost.errors import ModelFormatError, UnsupportedError
+from mtboost.model.common_stage import CommonStage
+from mtboost.trees.backend import Margins
+from mtboost.trees.nodes import MarginTrees, Nodes
+
+#: Memory for the trees of a model that are kept for later predictions.
+MOST_BYTES = 128 * 2**20
+# Memory for the trees of one call of the core.
+_BYTES_OF_A_CALL = MOST_BYTES // 2
+# Pairs of a row and a tree that one thread visits in about a millisecond.
+_SERIAL_VISITS = 100_000
+
+_Codes = npt.NDArray[np.int32]
+_Start = npt.NDArray[np.floating]
+_Cells = npt.NDArray[np.floating]
+_Order = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frame:
+    """Nodes of the common booster, and margins before its first tree, shape (n_outputs,)."""
+
+    nodes: Nodes
+    start: Float32Array
+
+    @property
+    def n_bytes(self) -> int:
+        return self.nodes.n_bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Common:
+    """Common trees of a task, or of all, and margins before the first tree."""
+
+    trees: MarginTrees
+    start: Float32Array
+
+    @property
+    def n_bytes(self) -> int:
+        return self.trees.n_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows of one task: places `begin` to `end` - 1 in the order by task."""
+
+    code: int
+    begin: int
+    end: int
+
+
+class TaskTrees:
+    """Trees of all tasks of a model, made when they are first needed and kept in bounded memory.
+
+    Margins are bitwise those of the boosters. Threads may predict at the same time.
+
+    Parameters
+    ----------
+    stage : CommonStage
+    specific : mapping of task name to Booster or None
+    """
+
+    def __init__(self, stage: CommonStage, specific: Mapping[TaskName, Any]) -> None:
+        self._stage, self._specific = stage, specific
+        self._backend = stage.backend
+        self._kept = Latest(MOST_BYTES)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of what is kept, at most :data:`MOST_BYTES`, or that of the largest part."""
+        return self._kept.n_bytes
+
+    def margins(self, table: Table, codes: _Codes, start: _Start | None) -> Margins | None:
+        """Margins of rows, each of the task with its code; -1 is an unknown task.
+
+        Parameters
+        ----------
+        table : Table
+            Its columns are found by name, in any order and among others.
+        codes : ndarray of int32, shape (n_rows,)
+        start : ndarray of shape (n_rows,) or (n_rows, n_outputs), optional
+            What each row starts from.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs), or None
+            None if the library has to predict: columns or trees have categories, the table is
+            sparse or of polars or pyarrow, tasks lack common columns, or a value is infinite.
+        """
+        stage = self._stage
+        if stage.optional_columns:
+            return None
+        cells = self._backend.cells(stage.columns.align(table))
+        if cells is None:
+            return None
+        order, groups = _by_task(codes)
+        margins = self._starts(order, groups, start, table.n_rows)
+        if margins is None or not self._add_common(margins, cells, order, groups):
+            return None
+        if not self._add_specific(margins, table, cells, order, groups):
+            return None
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    # ---- margins ----------------------------------------------------------------------------
+
+    def _starts(
+        self, order: _Order | None, groups: list[_Group], start: _Start | None, n_rows: int
+    ) -> Margins | None:
+        """Margins before the first tree, shape (n_rows, n_outputs)."""
+        margins = np.empty((n_rows, self._stage.n_outputs), self._backend.margin_type)
+        if start is not None:
+            with np.errstate(over="ignore"):  # infinite, as in XGBoost
+                margins[:] = start.reshape(margins.shape)
+            return margins
+        for group in groups if self._stage.losses else groups[:1]:
+            common = self._common(group.code)
+            if common is None:
+                return None
+            if order is None or not self._stage.losses:
+                margins[:] = common.start
+            else:
+                margins[order[group.begin : group.end]] = common.start
+        return margins
+
+    def _add_common(
+        self,
+        margins: Margins,
+        cells: _Cells,
+        order: _Order | None,
+        groups: list[_Group],
+    ) -> bool:
+        """Add the common trees of each task; False if the library has to predict."""
+        stage, sum_first = self._stage, self._backend.adds_sums
+        rounds = np.array([stage.rounds_of(group.code) for group in groups])
+        if not (stage.losses or stage.trees.are_same_for_all):
+            sum_first &= stage.trees.are_predicted_at_once(rounds)
+        adding = _Adding(margins, cells, order, sum_first)
+        for group, n_rounds in zip(groups, rounds.tolist(), strict=True):
+            common = self._common(group.code)
+            if common is None:
+                return False
+            n_trees = common.trees.n_trees if stage.losses else n_rounds * stage.n_outputs
+            adding.add(group, common.trees, n_trees)
+        return adding.end()
+
+    def _add_specific(
+        self,
+        margins: Margins,
+        table: Table,
+        cells: _Cells,
+        order: _Order | None,
+        groups: list[_Group],
+    ) -> bool:
+        """Add the specific trees of each task; False if the library has to predict."""
+        stage, tasks = self._stage, self._stage.tasks
+        adding: dict[Columns, _Adding] = {}
+        for group in groups:
+            name = tasks[group.code] if group.code >= 0 else None
+            if name is None or self._specific[name] is None:
+                continue
+            columns = stage.task_columns[name]
+            if columns not in adding:
+                is_common = columns == stage.columns
+                own = cells if is_common else self._backend.cells(columns.align(table))
+                if own is None:
+                    return False
+                adding[columns] = _Adding(margins, own, order, self._backend.adds_sums)
+            trees = self._specific_trees(group.code)
+            if trees is None:
+                return False
+            adding[columns].add(group, trees, trees.n_trees)
+        is_finite = [own.end() for own in adding.values()]
+        return all(is_finite)
+
+    # ---- trees ------------------------------------------------------------------------------
+
+    def _common(self, code: int) -> _Common | None:
+        """Common trees of a task; None if the core cannot predict with them."""
+        if self._stage.losses:
+            return self._kept.get(("common", code), lambda: self._own_common(code))
+        if self._stage.trees.are_same_for_all:
+            return self._kept.get("common", self._same_common)
+        return self._kept.get(("common", code), lambda: self._common_of_task(code))
+
+    def _own_common(self, code: int) -> _Common | None:
+        document = self._backend.document(self._stage.followed_by(self._stage.tasks[code]))
+        nodes = document.nodes()
+        return None if nodes is None else _Common(nodes.trees(), document.start_margins())
+
+    def _same_common(self) -> _Common | None:
+        frame = self._read_common()
+        return None if frame is None else _Common(frame.nodes.trees(), frame.start)
+
+    def _common_of_task(self, code: int) -> _Common | None:
+        frame, common = self._kept.get("nodes", self._read_common), self._stage.trees
+        if frame is None:
+            return None
+        name = self._stage.tasks[code] if code >= 0 else None
+        own = common.tasks.index(name) if name in common.tasks else -1
+        return _Common(common.nodes_of(own, frame.nodes).trees(), frame.start)
+
+    def _read_common(self) -> _Frame | None:
+        document = self._stage.document
+        nodes = document.nodes(self._stage.trees.n_added)
+        return None if nodes is None else _Frame(nodes, document.start_margins())
+
+    def _specific_trees(self, code: int) -> MarginTrees | None:
+        def make() -> MarginTrees | None:
+            try:
+                document = self._backend.document(self._specific[self._stage.tasks[code]])
+            except (ModelFormatError, UnsupportedError):  # only the library can read it
+                return None
+            nodes = document.nodes()
+            return None if nodes is None else nodes.trees()
+
+        return self._kept.get(("specific", code), make)
+
+
+def _by_task(codes: _Codes) -> tuple[_Order | None, list[_Group]]:
+    """Order of the rows by task, and the rows of each task in it; no order for one task alone."""
+    if len(codes) == 1 or (codes == codes[0]).all():
+        return None, [_Group(int(codes[0]), 0, len(codes))]
+    # NumPy sorts short integers in linear time.
+    is_short = codes.max() <= np.iinfo(np.int16).max
+    order = np.argsort(codes.astype(np.int16) if is_short else codes, kind="stable")
+    counts = np.bincount(codes + 1)
+    present, ends = np.flatnonzero(counts), np.cumsum(counts)
+    return order, [
+        _Group(code - 1, end - n, end)
+        for code, end, n in zip(
+            present.tolist(), ends[present].tolist(), counts[present].tolist(), strict=True
+        )
+    ]
+
+
+class _Adding:
+    """Trees that are added to the margins of rows, as many at a time as memory allows."""
+
+    def __init__(
+        self, margins: Margins, cells: _Cells, order: _Order | None, sum_first: bool
+    ) -> None:
+        self._margins, self._cells, self._order = margins, cells, order
+        self._sum_first = sum_first
+        self._is_finite = True
+        self._begin_call()
+
+    def _begin_call(self) -> None:
+        self._groups: list[_Group] = []
+        self._trees: list[Any] = []  # all of one type
+        self._n_trees: list[int] = []
+        self._n_bytes = self._n_visits = 0
+
+    def add(self, group: _Group, trees: MarginTrees, n_trees: int) -> None:
+        """Add the first trees to the rows of a group, now or later."""
+        if trees not in self._trees[-1:]:
+            self._n_bytes += trees.n_bytes
+        self._groups.append(group)
+        self._trees.append(trees)
+        self._n_trees.append(n_trees)
+        self._n_visits += (group.end - group.begin) * n_trees
+        if self._n_bytes > _BYTES_OF_A_CALL:
+            self.end()
+
+    def end(self) -> bool:
+        """Add what is left; False if a value was infinite, which XGBoost refuses."""
+        if self._groups:
+            self._is_finite &= type(self._trees[0]).add_to(
+                self._margins,
+                self._cells,
+                rows=self._order,
+                trees=self._trees,
+                n_trees=self._n_trees,
+                begins=[group.begin for group in self._groups],
+                ends=[group.end for group in self._groups],
+                sum_first=self._sum_first,
+                n_threads=1 if self._n_visits < _SERIAL_VISITS else default_n_threads(None),
+            )
+            self._begin_call()
+        return self._is_finite
