@@ -65,6 +65,22 @@ def mt_tree(class_starts=u32(0, 2, 4), labels=classes, **params):
     return _core.MTDecisionTree(
         sorted_columns, _core.MTTreeParams(**params), class_starts=class_starts, labels=labels
     )
+def i32(*values): return np.array(values, np.int32)
+def margin_trees(**arrays):
+    own = dict(
+        roots=i32(0), left=i32(1, -1, -1), right=i32(2, -1, -1), feature=u32(2, 0, 0),
+        threshold=f32(0, 0, 0), default_left=np.zeros(3, np.uint8), value=f32(0, 1, 2),
+        n_features=3, n_outputs=1,
+    )
+    return _core.XgboostTrees(**own | arrays)
+def add_trees(trees=None, margins=None, X=X, **options):
+    own = dict(
+        rows=None, trees=[trees or margin_trees()], n_trees=[1], begins=[0], ends=[30],
+        sum_first=False, n_threads=1,
+    )
+    margins = np.zeros((30, 1), np.float32) if margins is None else margins
+    return _core.XgboostTrees.add_to(margins, X, **own | options)
+assert add_trees()
 """
 
 FRACTIONS = {
@@ -153,6 +169,29 @@ NUMBERS = [
 ]
 
 ARRAYS = [
+    # trees of finished boosters
+    "margin_trees(left=i32(0, -1, -1))",  # a cycle
+    "margin_trees(left=i32(3, -1, -1))",
+    "margin_trees(right=i32(-1, -1, -1))",
+    "margin_trees(roots=i32(3))",
+    "margin_trees(roots=i32(-1))",
+    "margin_trees(feature=u32(3, 0, 0))",
+    "margin_trees(value=f32(0, 1))",
+    "margin_trees(n_outputs=2)",
+    "margin_trees(n_outputs=0)",
+    "add_trees(X=X[:, :2])",
+    "add_trees(X=X[:29])",
+    "add_trees(X=X[0])",
+    "add_trees(margins=np.zeros((30, 2), np.float32))",
+    "add_trees(rows=np.full(30, 30))",
+    "add_trees(rows=np.full(30, -1))",
+    "add_trees(rows=np.arange(29))",
+    "add_trees(begins=[-1])",
+    "add_trees(begins=[20], ends=[10])",
+    "add_trees(ends=[31])",
+    "add_trees(ends=[10, 20])",
+    "add_trees(n_trees=[2])",
+    "add_trees(n_trees=[-1])",
     # objects that are not there
     "_core.TreeGrower(None)",
     "_core.ProjectedBoosting(None, loss, labels, tree=_core.ComponentTreeParams())",

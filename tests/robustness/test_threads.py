@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.sparse
 import threadpoolctl
 import xgboost
 
@@ -15,6 +16,7 @@ import mtboost
 from mtboost.base import threads
 from mtboost.base.threads import default_n_threads, map_in_threads, openmp_threads
 from mtboost.metrics import Metric
+from mtboost.model import task_trees
 
 _rng = np.random.default_rng(0)
 NUMBERS = _rng.normal(size=(300, 4))
@@ -91,7 +93,18 @@ def test_both_stages_of_fit_keep_to_their_threads(library, n_threads):
     assert openmp_limit() == before
 
 
-def test_few_rows_are_predicted_by_one_thread_and_many_by_all(monkeypatch):
+def test_the_core_predicts_few_rows_by_one_thread_and_many_by_all(monkeypatch):
+    asked = []
+    monkeypatch.setattr(task_trees, "default_n_threads", lambda given: asked.append(given) or 3)
+    model = mtboost.fit(NUMBERS, VALUES, num_boost_round=10)
+    few = model.predict_margin(NUMBERS)
+    assert asked == []
+    many = model.predict_margin(np.tile(NUMBERS, (100, 1)))
+    assert asked == [None]
+    np.testing.assert_array_equal(many, np.tile(few, 100))
+
+
+def test_the_library_predicts_few_rows_by_one_thread_and_many_by_all(monkeypatch):
     limits = []
 
     class Watched(xgboost.DMatrix):
@@ -101,8 +114,8 @@ def test_few_rows_are_predicted_by_one_thread_and_many_by_all(monkeypatch):
 
     model = mtboost.fit(NUMBERS, VALUES, num_boost_round=10)
     monkeypatch.setattr("mtboost.xgboost.matrices.xgboost.DMatrix", Watched)
-    few = model.predict_margin(NUMBERS)
-    many = model.predict_margin(np.tile(NUMBERS, (100, 1)))
+    few = model.predict_margin(scipy.sparse.csr_array(NUMBERS))
+    many = model.predict_margin(scipy.sparse.csr_array(np.tile(NUMBERS, (100, 1))))
     assert limits == [1, openmp_limit()]
     np.testing.assert_array_equal(many, np.tile(few, 100))
 
