@@ -38,7 +38,8 @@ bool add_to(py::array_t<Value, py::array::c_style>& margins, const Cells& X,
             const std::vector<std::int64_t>& n_trees, const std::vector<std::int64_t>& begins,
             const std::vector<std::int64_t>& ends, bool sum_first, int n_threads) {
   require(margins.ndim() == 2, "margins must have two dimensions");
-  const auto n_rows = static_cast<std::size_t>(margins.shape(0)), n_outputs = static_cast<std::size_t>(margins.shape(1));
+  const auto n_rows = static_cast<std::size_t>(margins.shape(0)),
+             n_outputs = static_cast<std::size_t>(margins.shape(1));
   const auto n_columns = std::visit([](const auto& cells) { return cells.ndim() == 2 ? cells.shape(1) : 0; }, X);
   const auto n_cells = std::visit([](const auto& cells) { return cells.ndim() == 2 ? cells.shape(0) : 0; }, X);
   require(static_cast<std::size_t>(n_cells) == n_rows, "X and margins must have as many rows");

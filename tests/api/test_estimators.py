@@ -112,6 +112,8 @@ def test_rows_weighted_by_powers_of_two_are_rows_repeated_bit_for_bit(y):
 
 # Plain boosting without a task
 
+DEFAULTS = {"max_depth": 4, "learning_rate": 0.1}
+
 
 @pytest.mark.parametrize(
     "parameters",
@@ -134,7 +136,8 @@ def test_rows_weighted_by_powers_of_two_are_rows_repeated_bit_for_bit(y):
 )
 def test_without_a_task_it_is_xgboosts_regressor_bit_for_bit(parameters):
     ours = MultiTaskRegressor(n_estimators=20, **parameters).fit(NUMBERS, VALUES)
-    theirs = xgboost.XGBRegressor(n_estimators=20, **parameters).fit(NUMBERS, VALUES)
+    theirs = xgboost.XGBRegressor(n_estimators=20, **{**DEFAULTS, **parameters})
+    theirs.fit(NUMBERS, VALUES)
     np.testing.assert_array_equal(ours.predict(NUMBERS), theirs.predict(NUMBERS))
     # Both divide by a sum, one in float32 and one in float64.
     np.testing.assert_allclose(ours.feature_importances_, theirs.feature_importances_, rtol=1e-6)
@@ -145,7 +148,7 @@ def test_without_a_task_it_is_xgboosts_regressor_bit_for_bit(parameters):
 @pytest.mark.parametrize("y", [THREE_CLASSES > 0, THREE_CLASSES], ids=["two", "three"])
 def test_without_a_task_it_is_xgboosts_classifier_bit_for_bit(y):
     ours = MultiTaskClassifier(n_estimators=20).fit(NUMBERS, y)
-    theirs = xgboost.XGBClassifier(n_estimators=20).fit(NUMBERS, y)
+    theirs = xgboost.XGBClassifier(n_estimators=20, **DEFAULTS).fit(NUMBERS, y)
     np.testing.assert_array_equal(
         ours.decision_function(NUMBERS), theirs.predict(NUMBERS, output_margin=True)
     )
@@ -188,7 +191,8 @@ def test_without_a_task_it_is_lightgbms_booster_bit_for_bit(parameters, params):
         n_estimators=20, backend="lightgbm", n_jobs=1, random_state=0, **parameters
     ).fit(NUMBERS, VALUES)
     quiet = {"objective": "regression", "verbosity": -1, "num_threads": 1, "seed": 0}
-    theirs = lightgbm.train({**quiet, **params}, lightgbm.Dataset(NUMBERS, VALUES), 20)
+    size = {} if "max_depth" in params else {"num_leaves": 16}
+    theirs = lightgbm.train({**quiet, **size, **params}, lightgbm.Dataset(NUMBERS, VALUES), 20)
     np.testing.assert_array_equal(estimator.predict(NUMBERS), theirs.predict(NUMBERS))
     gains = LIBRARIES["lightgbm"].importance(theirs, "gain")
     expected = [gains.get(f"Column_{place}", 0.0) for place in range(3)]
@@ -200,7 +204,8 @@ def test_without_a_task_it_is_lightgbms_booster_bit_for_bit(parameters, params):
 @pytest.mark.parametrize("y", [THREE_CLASSES > 0, THREE_CLASSES], ids=["two", "three"])
 def test_without_a_task_it_is_lightgbms_classifier_bit_for_bit(y):
     ours = MultiTaskClassifier(n_estimators=20, backend="lightgbm").fit(NUMBERS, y)
-    theirs = lightgbm.LGBMClassifier(n_estimators=20, n_jobs=1, verbosity=-1).fit(NUMBERS, y)
+    theirs = lightgbm.LGBMClassifier(n_estimators=20, num_leaves=16, n_jobs=1, verbosity=-1)
+    theirs.fit(NUMBERS, y)
     np.testing.assert_array_equal(
         ours.decision_function(NUMBERS), theirs.predict(NUMBERS, raw_score=True)
     )
@@ -250,7 +255,10 @@ def test_what_lightgbm_does_not_have_is_refused(name):
             {"split_score": "plain", "symmetric_trees": True},
             {"split_score": "plain", "symmetric_trees": True},
         ),
-        ({"early_stopping_rounds": 1}, {"early_stopping_rounds": 1}),
+        (  # steps in which tasks quit
+            {"early_stopping_rounds": 1, "learning_rate": 1.0},
+            {"early_stopping_rounds": 1, "params": {"learning_rate": 1.0}},
+        ),
         ({"min_delta": 0.2}, {"min_delta": 0.2}),
         ({"eval_metric": "mae"}, {"eval_metric": "mae"}),
         ({"validation_fraction": 0.4}, {"validation_fraction": 0.4}),
@@ -266,13 +274,15 @@ def test_what_lightgbm_does_not_have_is_refused(name):
     ids=lambda names: ",".join(names) or "defaults",
 )
 def test_each_parameter_reaches_fit(parameters, arguments):
-    model = mtboost.fit(FRAME, VALUES, **{"task": "shop", **FAST_FIT, **arguments})
-    estimator = MultiTaskRegressor(task="shop").set_params(**{**FAST, **parameters})
+    # Of training rows alone: models of all rows need not depend on which were held out.
+    fixed = {"task": "shop", "refit": False}
+    model = mtboost.fit(FRAME, VALUES, **{**fixed, **FAST_FIT, **arguments})
+    estimator = MultiTaskRegressor().set_params(**{**fixed, **FAST, **parameters})
     estimator.fit(FRAME, VALUES)
     assert boosters(estimator) == boosters(model)
     assert estimator.quit_round_ == model.quit_round
     if parameters:
-        default = MultiTaskRegressor(task="shop", **FAST).fit(FRAME, VALUES)
+        default = MultiTaskRegressor(**fixed, **FAST).fit(FRAME, VALUES)
         assert boosters(estimator) != boosters(default)
 
 

@@ -58,7 +58,8 @@ def n_trees(booster):
 @pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic", "count:poisson"])
 def test_pooled_leaves_are_one_tree_a_round(objective):
     y = {"reg:squarederror": Y, "binary:logistic": Y > 0, "count:poisson": np.floor(np.exp(Y))}
-    model = fit(y=y[objective], objective=objective, pooling=5.0, **SHARED)
+    params = {**PARAMS, "learning_rate": 0.4}
+    model = fit(y=y[objective], objective=objective, pooling=5.0, params=params, **SHARED)
     assert len(set(model.quit_round.values())) > 1  # tasks without more trees have zeros
     booster = assert_outputs_are_those_of_the_tasks(model)
     assert n_trees(booster) == max(model.quit_round.values())

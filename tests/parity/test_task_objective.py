@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TaskObjective: XGBoost and LightGBM grow trees of their own from our gradients.
+"""TaskObjective: XGBoost and LightGBM grow the trees themselves from our gradients.
 
 Without weights of tasks they are the trees of the library's own objective from the same start; a
 task of weight 0, or one that has quit, is to the trees as if its rows were not there, with LightGBM

@@ -128,11 +128,9 @@ inline void MarginTrees<Value>::add(std::span<Value> sums, const Value* rows, st
     for (std::size_t row = 0; row < n_sides; row += kWalks) {
       const Value* const first = rows + row * width;
       at.fill(roots_[tree]);
-      walk_to_leaves(at, depths_[tree], [=](std::size_t walk, node_t node) {
-        return child<kMissing>(nodes[node], first + walk * width);
-      });
-      for (std::size_t walk = 0; walk < kWalks; ++walk)
-        sums_of_output[(row + walk) * n_outputs_] += values[at[walk]];
+      walk_to_leaves(at, depths_[tree],
+                     [=](std::size_t walk, node_t node) { return child<kMissing>(nodes[node], first + walk * width); });
+      for (std::size_t walk = 0; walk < kWalks; ++walk) sums_of_output[(row + walk) * n_outputs_] += values[at[walk]];
     }
   }
   for (std::size_t row = n_sides; row < n_rows; ++row) {
@@ -212,13 +210,12 @@ bool add_margins(const MatrixView<Cell>& table, std::span<const std::int64_t> ro
 template class MarginTrees<float>;
 template class MarginTrees<double>;
 
-#define MTBOOST_ADD_MARGINS(Value, Cell)                                                                       \
-  template bool add_margins(const MatrixView<Cell>&, std::span<const std::int64_t>,                            \
-                            std::span<const RowsOfTrees<Value>>, bool, ThreadPool&, std::span<Value>)
-MTBOOST_ADD_MARGINS(float, float);
-MTBOOST_ADD_MARGINS(float, double);
-MTBOOST_ADD_MARGINS(double, float);
-MTBOOST_ADD_MARGINS(double, double);
-#undef MTBOOST_ADD_MARGINS
+using Rows = std::span<const std::int64_t>;
+template <typename Value>
+using Groups = std::span<const RowsOfTrees<Value>>;
+template bool add_margins(const MatrixView<float>&, Rows, Groups<float>, bool, ThreadPool&, std::span<float>);
+template bool add_margins(const MatrixView<double>&, Rows, Groups<float>, bool, ThreadPool&, std::span<float>);
+template bool add_margins(const MatrixView<float>&, Rows, Groups<double>, bool, ThreadPool&, std::span<double>);
+template bool add_margins(const MatrixView<double>&, Rows, Groups<double>, bool, ThreadPool&, std::span<double>);
 
 }  // namespace mtboost
