@@ -438,10 +438,12 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Maximum number of rounds of the common model: by default 100, or 2000 with
         ``strategy="auto"``.
     learning_rate : float, optional
-        Step size: factor on the leaf values of each tree. Like all tree parameters down to
-        `interaction_constraints` it has the meaning and, if None, the default of the library.
+        Step size: factor on the leaf values of each tree. By default .1, or with
+        ``strategy="auto"`` .02 (.1 with more than 100,000 rows). The tree parameters after it,
+        down to `interaction_constraints`, have the meaning and the default of the library.
     max_depth : int, optional
-        Maximum depth of a tree.
+        Maximum depth of a tree. Where nothing says how large trees are, it is 4 (LightGBM:
+        `max_leaves` is 16), or ``strategy="auto"`` searches.
     max_leaves : int, optional
         Maximum number of leaves of a tree (LightGBM: ``num_leaves``).
     grow_policy : {"depthwise", "lossguide"}, optional
@@ -514,8 +516,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         By default the objective's; see :func:`mtboost.metrics.get_metric`.
     validation_fraction : float in [0, 1) or "auto", default="auto"
         Fraction of the rows of each task and class that is held out, unless ``fit`` gets
-        `eval_set`. ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of
-        the common model and none gets a specific one.
+        `eval_set`. ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than
+        2000 rows holds out each row once, in five folds. With 0 every task uses all rounds of the
+        common model and none gets a specific one.
     specific_params : mapping, optional
         Parameters of the library that differ in the specific models.
     specific_rounds : int, default=500
@@ -526,7 +529,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Factor on the row weights of each task. ``"balanced"`` gives all tasks the same total.
     refit : bool, optional
         Train both stages again on all rows of `X`, with the numbers of rounds found on those held
-        out. By default False, or True with ``strategy="auto"``.
+        out. By default True if `fit` itself holds rows out.
     common_features : sequence of str or "all", optional
         Columns of the common model; by default those that every task has. ``"all"`` are the columns
         of any task, missing in the rows of a task that lacks them.
@@ -763,7 +766,8 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         DMatrix or Dataset) -> gradient, hessian``.
     validation_fraction : float in [0, 1) or "auto", default="auto"
         Fraction of the rows of each task that is held out, unless ``fit`` gets `eval_set`.
-        ``"auto"`` is 0.2, or 0 for a single task. With 0 every task uses all rounds of the common
+        ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 2000 rows
+        holds out each row once, in five folds. With 0 every task uses all rounds of the common
         model and none gets a specific one.
 
     Attributes

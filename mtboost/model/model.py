@@ -726,7 +726,8 @@ class MultiTaskModel:
             Columns ``rows``, ``valid_rows``, ``positives`` (classifiers), ``quit_round``,
             ``specific_rounds``, ``why_no_specific``, and the validation metric of ``common`` and
             ``final``, and of each baseline where ``fit(baselines=True)`` trained them. Where each
-            task has its objective, ``objective`` and ``metric`` name them.
+            task has its objective, ``objective`` and ``metric`` name them. ``rows`` are those
+            beside the validation rows; where each row is held out once, both are all rows.
         """
         try:
             import pandas as pd

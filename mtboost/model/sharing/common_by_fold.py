@@ -122,7 +122,7 @@ def fit_common_by_fold(
         fit_common(others if place else first, train, valid, to_beat=bar)
         for place, ((train, valid), bar) in enumerate(zip(folds.pairs, bars, strict=True))
     ]
-    best = _best_round(settings, models, folds)
+    best = _best_round(models, folds)
     followed = [
         replace(model, quit_round=dict.fromkeys(model.quit_round, min(best, model.trees.n_rounds)))
         for model in models
@@ -135,12 +135,9 @@ def row_losses(settings: Settings, folds: Folds, margins: npt.NDArray[Any]) -> F
     return _losses_of(settings, folds, _on_label_scale(settings, margins))
 
 
-def _best_round(settings: Settings, models: list[CommonModel], folds: Folds) -> int:
+def _best_round(models: list[CommonModel], folds: Folds) -> int:
     """Return the round with the least mean loss of all folds."""
-    watches = [_watch_of(model) for model in models]
-    if len(watches) == 1:
-        return max(1, watches[0].best_round)
-    curves = [np.array(watch.curve) for watch in watches]
+    curves = [np.array(_watch_of(model).curve) for model in models]
     length = max(map(len, curves))
     weights = [
         float(valid.n_rows if valid.weight is None else valid.weight.sum())

@@ -67,7 +67,10 @@ def mean_histories(
     tasks: Sequence[TaskName],
     n_rows: Float64Array,
 ) -> dict[TaskName, Float64Array]:
-    """Return the metric of each task after each round, of the rows of all folds together."""
+    """Return the metric of each task after each round, of the rows of all folds together.
+
+    With several folds the metric must be a mean of rows, or a root of one.
+    """
     if len(histories) == 1:
         return dict(histories[0])
     by_fold = [[own.get(task, np.empty(0)) for task in tasks] for own in histories]
