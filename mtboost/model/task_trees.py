@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,23 +33,14 @@ _Cells = npt.NDArray[np.floating]
 _Order = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Frame:
-    """Nodes of the common booster, and margins before its first tree, shape (n_outputs,)."""
-
-    nodes: Nodes
-    start: Float32Array
-
-    @property
-    def n_bytes(self) -> int:
-        return self.nodes.n_bytes
+_Trees = TypeVar("_Trees", Nodes, MarginTrees)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Common:
-    """Common trees of a task, or of all, and margins before the first tree."""
+@dataclass(frozen=True, eq=False)
+class _Common(Generic[_Trees]):
+    """Common trees of a task, or of all, and margins before the first, shape (n_outputs,)."""
 
-    trees: MarginTrees
+    trees: _Trees
     start: Float32Array
 
     @property
@@ -191,7 +182,7 @@ class TaskTrees:
 
     # ---- trees ------------------------------------------------------------------------------
 
-    def _common(self, code: int) -> _Common | None:
+    def _common(self, code: int) -> _Common[MarginTrees] | None:
         """Common trees of a task; None if the core cannot predict with them."""
         if self._stage.losses:
             return self._kept.get(("common", code), lambda: self._own_common(code))
@@ -199,27 +190,27 @@ class TaskTrees:
             return self._kept.get("common", self._same_common)
         return self._kept.get(("common", code), lambda: self._common_of_task(code))
 
-    def _own_common(self, code: int) -> _Common | None:
+    def _own_common(self, code: int) -> _Common[MarginTrees] | None:
         document = self._backend.document(self._stage.followed_by(self._stage.tasks[code]))
         nodes = document.nodes()
         return None if nodes is None else _Common(nodes.trees(), document.start_margins())
 
-    def _same_common(self) -> _Common | None:
-        frame = self._read_common()
-        return None if frame is None else _Common(frame.nodes.trees(), frame.start)
+    def _same_common(self) -> _Common[MarginTrees] | None:
+        found = self._read_common()
+        return None if found is None else _Common(found.trees.trees(), found.start)
 
-    def _common_of_task(self, code: int) -> _Common | None:
-        frame, common = self._kept.get("nodes", self._read_common), self._stage.trees
-        if frame is None:
+    def _common_of_task(self, code: int) -> _Common[MarginTrees] | None:
+        found, common = self._kept.get("nodes", self._read_common), self._stage.trees
+        if found is None:
             return None
         name = self._stage.tasks[code] if code >= 0 else None
         own = common.tasks.index(name) if name in common.tasks else -1
-        return _Common(common.nodes_of(own, frame.nodes).trees(), frame.start)
+        return _Common(common.nodes_of(own, found.trees).trees(), found.start)
 
-    def _read_common(self) -> _Frame | None:
+    def _read_common(self) -> _Common[Nodes] | None:
         document = self._stage.document
         nodes = document.nodes(self._stage.trees.n_added)
-        return None if nodes is None else _Frame(nodes, document.start_margins())
+        return None if nodes is None else _Common(nodes, document.start_margins())
 
     def _specific_trees(self, code: int) -> MarginTrees | None:
         def make() -> MarginTrees | None:
