@@ -39,6 +39,7 @@ from mtboost.model.arguments import TaskSplits
 from mtboost.model.fitting import fit
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel, UnknownTask
+from mtboost.model.sharing.effort import EffortName
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import is_classification, is_multiclass
@@ -78,6 +79,7 @@ _UNROUTED = {"unknown_task": UNUSED}
 #: Parameters that ``fit`` has by the same name.
 _OF_FIT = (
     "strategy",
+    "effort",
     "split_score",
     "beta",
     "pooling",
@@ -131,6 +133,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         backend: Literal["xgboost", "lightgbm"] = "xgboost",
         params: Mapping[str, Any] | None = None,
         strategy: Literal["two-stage", "auto"] = "two-stage",
+        effort: EffortName = "balanced",
         split_score: Score | None = None,
         beta: Beta = "auto",
         pooling: PoolingOption = None,
@@ -174,6 +177,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         self.backend = backend
         self.params = params
         self.strategy = strategy
+        self.effort = effort
         self.split_score = split_score
         self.beta = beta
         self.pooling = pooling
@@ -486,6 +490,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         ``"auto"`` searches how much the tasks should share, see :func:`mtboost.fit`. It keeps what
         other parameters fix and searches the rest, so leave `learning_rate`, `max_depth` and
         `subsample` unset as well.
+    effort : {"fast", "balanced", "thorough"}, default="balanced"
+        How much ``strategy="auto"`` searches, see :func:`mtboost.fit`.
     split_score : {"entropy", "variance", "plain"} or callable, optional
         See :func:`mtboost.make_split_score`. By default ``"entropy"``, or ``"plain"`` with
         ``strategy="auto"``.

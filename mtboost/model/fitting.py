@@ -44,6 +44,7 @@ from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import task_reports, validation_scores
 from mtboost.model.sharing.curves import mean_histories
+from mtboost.model.sharing.effort import EFFORTS, Effort, EffortName
 from mtboost.model.sharing.plan import fit_plan, plan_sharing
 from mtboost.model.stages.baselines import baseline_scores
 from mtboost.model.stages.common import CommonModel, fit_common, refit_common
@@ -75,6 +76,7 @@ def fit(
     task: Any = None,
     objective: str | Mapping[Any, str] | Callable[..., Any] | None = None,
     strategy: Literal["two-stage", "auto"] = "two-stage",
+    effort: EffortName = "balanced",
     split_score: Score | None = None,
     beta: Beta = "auto",
     pooling: PoolingOption = None,
@@ -133,6 +135,9 @@ def fit(
         and the learning rate is .02 (with more than 100,000 rows .1). Rounds are found for all
         tasks together; `early_stopping_rounds` counts them at a rate of .1. Tables with different
         columns have all of them in the common model.
+    effort : {"fast", "balanced", "thorough"}, default="balanced"
+        How many settings ``strategy="auto"`` compares, by how many rows and in how large steps
+        (docs/strategies.md). The two-stage strategy compares none.
     split_score : {"entropy", "variance", "plain"} or callable, optional
         By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
     beta : float or "auto"
@@ -211,7 +216,9 @@ def fit(
         of any task, missing in the rows of a task that lacks them. See :class:`Dataset`.
     refit : bool, optional
         Train both stages again on training and validation rows together, with the rounds found.
-        True not with `eval_set`. By default True if `fit` itself holds rows out.
+        True not with `eval_set`. By default True if `fit` itself holds rows out;
+        ``strategy="auto"`` keeps the models of the training rows where there are more of them than
+        its search sees (`effort`).
     baselines : bool, default=False
         Also train what one would do without mtboost (pooled, one model each, task as a category),
         to be compared in :meth:`MultiTaskModel.report`. With an objective for each task only one
@@ -270,6 +277,7 @@ def fit(
     zhang2019, section 3 (key in docs/papers.md).
     """
     is_auto = check_choice("strategy", strategy, ("two-stage", "auto")) == "auto"
+    check_choice("effort", effort, tuple(EFFORTS))
     if is_auto:
         _check_auto(early_stopping_rounds, min_delta)
         if common_features is None and _has_names(X, feature_names):
@@ -327,8 +335,10 @@ def fit(
         folds = Folds(((data, valid),))
     for train in [train for train, _ in folds.pairs] if folds else [data]:
         _check_training_rows(settings, train)
-    fit_stages = _fit_auto if is_auto else _fit_two_stages
-    fitted = fit_stages(settings, folds, data, refit, tuple(callbacks))
+    if is_auto:
+        fitted = _fit_auto(settings, folds, data, refit, tuple(callbacks), EFFORTS[effort])
+    else:
+        fitted = _fit_two_stages(settings, folds, data, refit, tuple(callbacks))
     if baselines and folds:
         fitted.add_baselines(folds)
     return fitted.to_model(data, folds, task if is_column(task) else None)
@@ -429,6 +439,7 @@ def _fit_auto(
     data: Dataset,
     refit: bool | None,
     callbacks: tuple[Any, ...],
+    effort: Effort,
 ) -> _Fitted:
     """Choose how much to share on validation rows, and train that on all rows."""
     assert folds is not None
@@ -449,10 +460,15 @@ def _fit_auto(
             "eval_set, or hold out more rows by validation_fraction."
         )
     settings = replace(settings, common_early_stopping_rounds=settings.early_stopping_rounds)
-    final = folds.pairs[0][0] if refit is False else data
     with openmp_threads(settings.n_threads):
-        plan = plan_sharing(settings, judges)
-        common, specific = fit_plan(plan, final, callbacks)
+        plan = plan_sharing(settings, judges, effort)
+        # With many rows those held out add little to what the others say.
+        is_trained = plan.common is not None and refit is None and not effort.small_steps
+        if refit is False or (is_trained and not callbacks):
+            trained = None if callbacks else plan.common
+            common, specific = fit_plan(plan, folds.pairs[0][0], callbacks, trained)
+        else:
+            common, specific = fit_plan(plan, data, callbacks)
     return _Fitted(
         settings, common, specific, specific, plan.scores, plan.sharing, plan.common_losses
     )

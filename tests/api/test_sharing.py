@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fit(strategy="auto"): what it chooses, and that it trains what it has chosen."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from mtboost.metrics import Metric, get_metric
 from mtboost.model import fitting
 from mtboost.model.sharing import common_by_fold, plan
 from mtboost.model.sharing.curves import extended_curves, mean_curves, mean_histories
+from mtboost.model.sharing.effort import EFFORTS
 from mtboost.model.sharing.evidence import _shared_rounds, pays_for_all
 from mtboost.model.sharing.search import search
 from mtboost.model.stages.common import followed_margins
@@ -48,6 +50,12 @@ def wave(a, b, c):
 
 def other(a, b, c):
     return 3 * np.cos(7 * c) - 2 * b
+
+
+def limit(monkeypatch, **limits):
+    """Let a search of either effort cost less."""
+    for name in ("balanced", "thorough"):
+        monkeypatch.setitem(EFFORTS, name, replace(EFFORTS[name], **limits))
 
 
 SAMPLING = {
@@ -96,7 +104,8 @@ def test_an_outlier_leaves_and_does_not_harm_the_others(library):
     assert rmse(model, OUTLIER)[-1] < 0.7  # .30 and .51; of pooled models 1.9 and 1.5
     assert (sharing[: N_TASKS - 1] != "independent").all()
     without = fitted(library, tasks_of(SAME[1:]))
-    assert rmse(model, OUTLIER)[:-1].mean() < 2.0 * rmse(without, SAME[1:]).mean()
+    # .11 and .17 against .09 and .08 without the outlier.
+    assert rmse(model, OUTLIER)[:-1].mean() < 2.5 * rmse(without, SAME[1:]).mean()
     pooled = mtboost.fit(
         *tasks_of(OUTLIER)[:2],
         task=tasks_of(OUTLIER)[2],
@@ -211,7 +220,7 @@ def test_the_report_tells_what_every_way_would_lose(library):
 
 
 def test_the_common_models_that_were_tried_are_told(library):
-    losses = fitted(library, tasks_of(OUTLIER)).common_losses
+    losses = fitted(library, tasks_of(OUTLIER), effort="thorough").common_losses
     assert next(iter(losses)) == "given size, pooled"
     assert losses["given size, pooling 0.1"] < losses["given size, pooled"]
 
@@ -235,6 +244,7 @@ def test_independent_models_that_are_far_off_are_of_one_size(library, monkeypatc
     fit_specific = common_by_fold.fit_specific
     monkeypatch.setattr(common_by_fold, "fit_specific", counted)
     options = {"params": {}, "num_boost_round": 80, "early_stopping_rounds": 5}
+    options |= {"effort": "thorough"}
     fitted(library, tasks_of(SAME, n_each=40), **options)
     assert len(sizes) == 1
     monkeypatch.setattr(plan, "_MUCH_WORSE", 1e9)  # however far, they are near
@@ -252,8 +262,31 @@ def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_o
     assert len(model.common_losses) <= 12
 
 
+@pytest.mark.parametrize(("effort", "most"), [("fast", 4), ("balanced", 10), ("thorough", 40)])
+def test_more_effort_compares_more_settings(library, effort, most):
+    options = {"params": {}, "num_boost_round": 40, "early_stopping_rounds": 3, "effort": effort}
+    losses = fitted(library, tasks_of(OUTLIER, n_each=60), **options).common_losses
+    assert most / 3 < len(losses) <= most
+
+
+def test_rounds_found_in_large_steps_are_multiplied(library):
+    small = {**OPTIONS["params"], "learning_rate": 0.05}  # a fourth of the search's
+    model = fitted(library, tasks_of(SAME), params=small, num_boost_round=400)
+    report, curve = model.report(), model.history[0]["common"]
+    n_rounds = report["quit_round"][0]
+    assert n_rounds % 4 == 0
+    assert library.n_rounds(model.common) == n_rounds
+    assert curve[n_rounds] == pytest.approx(report["rmse common"][0], rel=1e-5)
+    assert np.array_equal(curve[1:].reshape(-1, 4), np.repeat(curve[4::4], 4).reshape(-1, 4))
+
+
+def test_an_unknown_effort_is_an_error(library):
+    with pytest.raises(ParameterError, match="effort"):
+        fitted(library, tasks_of(SAME), effort="huge")
+
+
 def test_few_rounds_compare_settings_and_do_not_limit_the_best(library, monkeypatch):
-    monkeypatch.setattr("mtboost.model.sharing.search._MOST_ROUNDS", 6)
+    limit(monkeypatch, most_rounds=6)
     model = fitted(library, tasks_of(SAME), params={**OPTIONS["params"], "learning_rate": 0.1})
     # Six rounds at a rate of .1 leave half of the labels' deviations, a fourth of the loss.
     variance = np.var(tasks_of(SAME)[1])
@@ -262,9 +295,11 @@ def test_few_rounds_compare_settings_and_do_not_limit_the_best(library, monkeypa
 
 
 def test_trees_see_a_part_of_the_rows_unless_the_user_says_how_many(library):
-    assert "given size, pooled, 0.5 of the rows" in fitted(library, tasks_of(SAME)).common_losses
+    options = {"effort": "thorough"}
+    losses = fitted(library, tasks_of(SAME), **options).common_losses
+    assert "given size, pooled, 0.5 of the rows" in losses
     all_rows = {**OPTIONS["params"], **SAMPLING[library.name]}
-    losses = fitted(library, tasks_of(SAME), params=all_rows).common_losses
+    losses = fitted(library, tasks_of(SAME), params=all_rows, **options).common_losses
     assert not any("rows" in setting for setting in losses)
 
 
@@ -275,7 +310,7 @@ def test_without_rounds_of_their_own_all_tasks_follow_the_common_model(library):
 
 def test_of_many_rows_a_part_is_compared(library, monkeypatch):
     data = tasks_of(OUTLIER)
-    monkeypatch.setattr("mtboost.model.sharing.search._MOST_ROWS", 300)
+    limit(monkeypatch, most_rows=300)
     monkeypatch.setattr("mtboost.model.sharing.search._SMALL_TASK", 100)
     model = fitted(library, data)
     assert model.report()["rows"].sum() == 720  # four fifths of 900
@@ -283,16 +318,27 @@ def test_of_many_rows_a_part_is_compared(library, monkeypatch):
     assert rmse(model, OUTLIER).mean() < rmse(pooled, OUTLIER).mean()
 
 
+def test_of_many_rows_those_held_out_are_trained_on_by_request(library, monkeypatch):
+    X, _, task = data = tasks_of(SAME)
+    limit(monkeypatch, most_rows=300)
+    as_it_comes, without, again = (
+        fitted(library, data, refit=refit).predict(X, task=task) for refit in (None, False, True)
+    )
+    assert np.array_equal(as_it_comes, without)
+    assert not np.array_equal(as_it_comes, again)
+    assert_allclose(as_it_comes, again, atol=0.5)
+
+
 def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
     seen = []
 
-    def watched(stages, folds):
+    def watched(stages, folds, effort):
         ((train, valid),) = folds.pairs
         seen.append((train.tasks.counts.tolist(), valid.tasks.names))
-        return search(stages, folds)
+        return search(stages, folds, effort)
 
     monkeypatch.setattr("mtboost.model.sharing.plan.search", watched)
-    monkeypatch.setattr("mtboost.model.sharing.search._MOST_ROWS", 300)
+    limit(monkeypatch, most_rows=300)
     model = fitted(library, tasks_of(UNRELATED))
     assert seen == [([120, 120], (0, 3))]
     assert model.report()["rmse common"].notna().sum() == 2
@@ -302,7 +348,7 @@ def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
 
 
 def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
-    monkeypatch.setattr("mtboost.model.sharing.search._MOST_ROWS", 300)
+    limit(monkeypatch, most_rows=300)
     X, y, task = tasks_of(OUTLIER)
     for kept in ([4], [1, 2, 3, 5]):
         own = np.isin(task, kept)
@@ -311,7 +357,7 @@ def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
 
 
 def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
-    monkeypatch.setattr("mtboost.model.sharing.plan._MOST_TASKS", 4)
+    limit(monkeypatch, n_tasks=4)
     report = fitted(library, tasks_of(UNRELATED, n_each=250)).report()
     # Two tasks are not evaluated separately and follow the others.
     assert report["rmse common"].notna().all()

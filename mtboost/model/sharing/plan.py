@@ -30,23 +30,24 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.base.validation import Folds
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold, row_losses
+from mtboost.model.sharing.effort import Effort
 from mtboost.model.sharing.evidence import Evidence, Sharing
 from mtboost.model.sharing.search import (
     Search,
+    depths_of,
     is_better,
     part_of,
     search,
-    sizes_of,
 )
 from mtboost.model.stages.common import CommonModel, fit_common
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
+from mtboost.trees.task_quitting import OnRound
 
-#: Least learning rates: of models that settings are compared by, and of a task's own models.
-_SEARCH_LEARNING_RATE = 0.1
+#: Least learning rate of independent models.
 _OWN_LEARNING_RATE = 0.05
-#: Tasks by which ways to share are compared.
-_MOST_TASKS = 100
+#: The learning rate at which ``early_stopping_rounds`` counts rounds.
+_COUNTED_LEARNING_RATE = 0.1
 #: Standard errors by which independent models may be worse in large steps, to be trained in small.
 _MUCH_WORSE = 2.0
 #: λ of specific stumps in units of κ: little more than shrunken offsets at first.
@@ -83,6 +84,8 @@ class SharingPlan:
         steps has none of the latter.
     common_losses : dict of str to float
         Mean validation loss of each common model that was tried.
+    common : CommonModel or None
+        The common model, where finding its rounds has trained it on all training rows.
     """
 
     settings: Settings
@@ -97,20 +100,28 @@ class SharingPlan:
     common_history: dict[TaskName, npt.NDArray[np.float64]]
     own_history: dict[TaskName, npt.NDArray[np.float64]]
     common_losses: dict[str, float]
+    common: CommonModel | None = None
 
 
 def fit_plan(
-    plan: SharingPlan, data: Dataset, callbacks: tuple[Any, ...] = ()
+    plan: SharingPlan,
+    data: Dataset,
+    callbacks: tuple[Any, ...] = (),
+    pool: CommonModel | None = None,
 ) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
-    """Train what the plan says on all rows of `data`; histories are those of the plan."""
+    """Train what the plan says on all rows of `data`; histories are those of the plan.
+
+    `pool` is the common model, if it need not be trained.
+    """
     fixed = replace(
         plan.settings,
         rounds=plan.common_rounds,
         common_early_stopping_rounds=None,
         early_stopping_rounds=None,
     )
-    pool = fit_common(fixed, data.of_tasks(plan.pool), None, callbacks)
-    n_rounds = pool.trees.n_rounds
+    if pool is None:
+        pool = fit_common(fixed, data.of_tasks(plan.pool), None, callbacks)
+    n_rounds = min(plan.common_rounds, pool.trees.n_rounds)
     averaged = [task for task, way in plan.sharing.items() if way == "averaged"]
     alone = averaged + [task for task, way in plan.sharing.items() if way == "independent"]
     quit_round = {task: 0 if task in alone else n_rounds for task in data.tasks}
@@ -129,19 +140,21 @@ def fit_plan(
         task: replace(model, history=plan.own_history.get(task, model.history))
         for task, model in models.items()
     }
-    return _averaged(common, models, averaged, plan.common_share)
+    return _averaged(common, models, dict.fromkeys(averaged, n_rounds), plan.common_share)
 
 
 def _averaged(
     common: CommonModel,
     models: dict[TaskName, SpecificModel],
-    tasks: list[TaskName],
+    rounds: Mapping[TaskName, int],
     share: float,
 ) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
-    """Weigh the common trees and the independent models of some tasks: a sum is then an average."""
-    rounds = common.quit_round | dict.fromkeys(tasks, common.trees.n_rounds)
+    """Weigh the common trees and the independent models of some tasks: a sum is then an average.
+
+    `rounds` are those of the common model that these tasks use.
+    """
     # A task whose rows have no weight has no model to be averaged with.
-    tasks = [task for task in tasks if models[task].n_rounds]
+    tasks = [task for task in rounds if models[task].n_rounds]
     trees = replace(common.trees, shares=dict.fromkeys(tasks, share))
     models = models | {
         task: replace(
@@ -150,37 +163,40 @@ def _averaged(
         )
         for task in tasks
     }
-    return CommonModel(trees, rounds, {}, common.history), models
+    return CommonModel(trees, {**common.quit_round, **rounds}, {}, common.history), models
 
 
-def plan_sharing(settings: Settings, folds: Folds) -> SharingPlan:
+def plan_sharing(settings: Settings, folds: Folds, effort: Effort) -> SharingPlan:
     """Choose on validation rows; see the module.
 
-    `early_stopping_rounds` counts rounds in large steps; in small ones training goes on as much
-    longer. ``on_round`` is called for the chosen common model.
+    `early_stopping_rounds` counts rounds at a learning rate of .1; in smaller steps training goes
+    on as much longer. ``on_round`` is called for the chosen common model.
     """
-    large, small = _in_steps(settings, _SEARCH_LEARNING_RATE), _in_steps(settings, 0.0)
+    large, small = _in_steps(settings, effort.learning_rate), _in_steps(settings, 0.0)
     own = small
     if "learning_rate" not in settings.given:
         own = _in_steps(settings, _OWN_LEARNING_RATE)
-    part = part_of(folds)
-    found = search(replace(large, on_round=None), part)
+    part = part_of(folds, effort.most_rows)
+    found = search(replace(large, on_round=None), part, effort)
     best = found.chosen(small)
-    common = fit_common_by_fold(best, part)
+    common, scale = found.common, _steps_in(large, small)
+    if effort.small_steps:
+        common, scale = fit_common_by_fold(best, part), 1.0
+    elif settings.on_round is not None:
+        _tell(settings.on_round, common.history())
     best = replace(best, on_round=None)
-    watched = common.judged_by(_some_tasks(part))
+    watched = common.judged_by(_some_tasks(part, effort.n_tasks))
     evidence = Evidence(best, folds.tasks, watched)
-    choices = _specific_choices(settings, best, common)
     specific_params = _add_best_specific(
         evidence,
         replace(best, early_stopping_rounds=settings.early_stopping_rounds),
         watched,
-        choices,
+        _specific_choices(settings, best, common, effort),
     )
-    independent, scale = _add_best_independent(evidence, found, own, watched)
+    independent, own_scale = _add_best_independent(evidence, found, own, watched, effort)
     common_share = evidence.add_average()
     sharing = evidence.ways()
-    alone = {task: math.ceil(scale * n) for task, n in evidence.rounds("independent").items()}
+    alone = {task: math.ceil(own_scale * n) for task, n in evidence.rounds("independent").items()}
     continued = evidence.rounds("common + specific")
     plan = SharingPlan(
         settings=best,
@@ -188,25 +204,26 @@ def plan_sharing(settings: Settings, folds: Folds) -> SharingPlan:
         independent=independent,
         common_share=common_share,
         pool=list(folds.tasks),
-        common_rounds=common.n_rounds,
+        common_rounds=math.ceil(scale * common.n_rounds),
         sharing=sharing,
         own_rounds={
             task: {"common": 0, "common + specific": continued[task]}.get(way, alone[task])
             for task, way in sharing.items()
         },
         scores=evidence.scores() | _common_scores(common, watched),
-        common_history=common.history(),
+        common_history=_stretched(common.history(), scale),
         own_history={},
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
     )
     leavers = {task: alone[task] for task in evidence.better_alone()}
-    plan = _without(leavers, plan, common)
+    plan = _without(leavers, plan, common, scale)
     if part is not folds:
-        plan = _with_common(plan, fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool)))
+        common = fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool))
+        plan = replace(_with_common(plan, common), common=common.models[0])
     for task, way in plan.sharing.items():
         if way in plan.scores[task]:
             plan.scores[task]["final"] = plan.scores[task][way]
-    return replace(plan, own_history=_own_history(evidence, plan.sharing, scale))
+    return replace(plan, own_history=_own_history(evidence, plan.sharing, own_scale))
 
 
 def _own_history(
@@ -220,9 +237,35 @@ def _own_history(
     return {task: histories[way][task] for task, way in sharing.items() if way in histories}
 
 
-def _with_common(plan: SharingPlan, common: CommonByFold) -> SharingPlan:
+def _with_common(plan: SharingPlan, common: CommonByFold, scale: float = 1.0) -> SharingPlan:
     """The plan with the rounds and validation curves of a common model."""
-    return replace(plan, common_rounds=common.n_rounds, common_history=common.history())
+    return replace(
+        plan,
+        common_rounds=math.ceil(scale * common.n_rounds),
+        common_history=_stretched(common.history(), scale),
+    )
+
+
+def _tell(on_round: OnRound, history: Mapping[TaskName, npt.NDArray[np.float64]]) -> None:
+    """Call `on_round` for each round of a model that has been trained."""
+    for n_rounds in range(1, max(map(len, history.values()))):
+        on_round(n_rounds, {task: float(curve[n_rounds]) for task, curve in history.items()})
+
+
+def _stretched(
+    history: Mapping[TaskName, npt.NDArray[np.float64]], scale: float
+) -> dict[TaskName, npt.NDArray[np.float64]]:
+    """Return validation curves by rounds in small steps, of which `scale` are a large one."""
+    curves = {}
+    for task, curve in history.items():
+        n_rounds = math.ceil(scale * (len(curve) - 1))
+        curves[task] = curve[np.ceil(np.arange(n_rounds + 1) / scale).astype(np.int64)]
+    return curves
+
+
+def _steps_in(large: Settings, small: Settings) -> float:
+    """Small steps in a large one."""
+    return float(large.params["learning_rate"] / small.params["learning_rate"])
 
 
 def _in_steps(settings: Settings, least: float) -> Settings:
@@ -230,7 +273,7 @@ def _in_steps(settings: Settings, least: float) -> Settings:
     rate = settings.params["learning_rate"]
     own = max(rate, least)
     early_stopping_rounds = math.ceil(
-        settings.early_stopping_rounds * max(rate, _SEARCH_LEARNING_RATE) / own
+        settings.early_stopping_rounds * max(rate, _COUNTED_LEARNING_RATE) / own
     )
     return replace(
         settings,
@@ -241,13 +284,13 @@ def _in_steps(settings: Settings, least: float) -> Settings:
     )
 
 
-def _some_tasks(folds: Folds) -> list[TaskName]:
+def _some_tasks(folds: Folds, n_tasks: int) -> list[TaskName]:
     """All tasks, or some of all sizes, by which ways to share are compared for all."""
     tasks = folds.tasks
     counts = np.bincount(folds.valid_codes(tasks), minlength=tasks.n_tasks)
     by_size = np.argsort(counts, kind="stable")[np.count_nonzero(counts == 0) :]
-    if len(by_size) > _MOST_TASKS:
-        by_size = by_size[np.linspace(0, len(by_size) - 1, _MOST_TASKS).astype(np.int64)]
+    if len(by_size) > n_tasks:
+        by_size = by_size[np.linspace(0, len(by_size) - 1, n_tasks).astype(np.int64)]
     return [tasks.names[code] for code in by_size.tolist()]
 
 
@@ -264,7 +307,7 @@ def _common_scores(common: CommonByFold, watched: CommonByFold) -> dict[TaskName
 
 
 def _without(
-    leavers: Mapping[TaskName, int], plan: SharingPlan, common: CommonByFold
+    leavers: Mapping[TaskName, int], plan: SharingPlan, common: CommonByFold, scale: float
 ) -> SharingPlan:
     """A few tasks leave the pool, to models with the given rounds, if the others are better off."""
     stay = [task for task in plan.pool if task not in leavers]
@@ -273,15 +316,15 @@ def _without(
     others = common.judged_by(stay)
     if not others.models:
         return plan
-    rest = fit_common_by_fold(plan.settings, common.folds.of_tasks(stay))
+    rest = fit_common_by_fold(common.settings, common.folds.of_tasks(stay))
     before, after = (
-        row_losses(plan.settings, each.folds, each.followed_margins()) for each in (others, rest)
+        row_losses(common.settings, each.folds, each.followed_margins()) for each in (others, rest)
     )
     if not is_better(after, before, others.folds.valid_weights()):
         return plan
     ways: dict[TaskName, Sharing] = dict.fromkeys(leavers, "independent")
     return replace(
-        _with_common(plan, rest),
+        _with_common(plan, rest, scale),
         pool=stay,
         sharing=plan.sharing | ways,
         own_rounds=plan.own_rounds | dict(leavers),
@@ -289,14 +332,14 @@ def _without(
 
 
 def _specific_choices(
-    settings: Settings, best: Settings, common: CommonByFold
+    settings: Settings, best: Settings, common: CommonByFold, effort: Effort
 ) -> list[Mapping[str, Any]]:
     """Parameters of specific models: those that the user has fixed, or of two kinds."""
     if settings.specific_params:
         return [settings.specific_params]
-    rate = max(best.params["learning_rate"], _OWN_LEARNING_RATE)
+    rate = max(best.params["learning_rate"], effort.own_learning_rate)
     choices = [{"learning_rate": rate}]
-    if len(sizes_of(settings)) > 1:
+    if depths_of(settings, effort) != [None]:
         penalty = _STUMP_PENALTY * common.models[0].trees.pooled.mean_hessian
         choices.append(settings.backend.stumps({}, penalty, _STUMP_LEARNING_RATE))
     return [
@@ -319,7 +362,7 @@ def _add_best_specific(
 
 
 def _add_best_independent(
-    evidence: Evidence, found: Search, small: Settings, common: CommonByFold
+    evidence: Evidence, found: Search, small: Settings, common: CommonByFold, effort: Effort
 ) -> tuple[Settings, float]:
     """Settings of independent models, and their rounds as a multiple of those that were found.
 
@@ -332,8 +375,8 @@ def _add_best_independent(
     is_watched[common.folds.valid_codes(tasks)] = True
     of_common = found.of_rows[is_watched[found.folds.valid_codes(tasks)]]
 
-    def trained(steps: Settings, size: str) -> list[dict[TaskName, SpecificModel]]:
-        settings = found.best.sized(steps, size)
+    def trained(steps: Settings, depth: int | None) -> list[dict[TaskName, SpecificModel]]:
+        settings = replace(found.best, depth=depth).sized(steps)
         n_rounds = settings.rounds if settings.specific_rounds else 0
         settings = replace(settings, specific_rounds=n_rounds)
         return nobody.fit_specific(settings, alone=tasks.names)
@@ -342,16 +385,16 @@ def _add_best_independent(
         losses = evidence.losses_of_rows("independent")
         return not is_better(of_common, losses, common.folds.valid_weights(), _MUCH_WORSE)
 
-    scale = found.settings.params["learning_rate"] / small.params["learning_rate"]
-    best, *others = list(sizes_of(found.settings))[:2]
+    scale = _steps_in(found.settings, small)
+    best, *others = list(depths_of(found.settings, effort))[:2]
     models = trained(found.settings, best)
     evidence.add("independent", models, nobody)
-    for size in others if are_near() else ():
-        other = trained(found.settings, size)
+    for depth in others if are_near() else ():
+        other = trained(found.settings, depth)
         if evidence.mean_loss(other, "independent") < evidence.mean_loss(models, "independent"):
-            best, models = size, other
+            best, models = depth, other
             evidence.add("independent", models, nobody)
-    if scale > 1.0 and are_near():
+    if effort.small_steps and scale > 1.0 and are_near():
         scale = 1.0
         evidence.add("independent", trained(small, best), nobody)
-    return found.best.sized(small, best), scale
+    return replace(found.best, depth=best).sized(small), scale

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much a search may cost: ``effort`` of :func:`mtboost.fit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+EffortName: TypeAlias = Literal["fast", "balanced", "thorough"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Which settings a search compares, by how many rows and in how large steps.
+
+    Attributes
+    ----------
+    learning_rate : float
+        Least learning rate at which common models are compared.
+    own_learning_rate : float
+        Least learning rate of specific models.
+    most_rows : int
+        Rows to train on, and to validate on, when settings and ways to share are compared.
+    most_rounds : int
+        Most rounds of a model that is compared.
+    depths : tuple of int
+        Depths of the common model's trees.
+    poolings : tuple of float
+        κ as multiples of what a task has on average.
+    task_splits : tuple of str
+        How nodes may separate tasks; see :mod:`mtboost.model.sharing.search`.
+    random_strengths : tuple of float
+        Noise in the choice of the splits of symmetric trees.
+    subsamples : tuple of float
+        Parts of the rows that each tree sees.
+    repeats : bool
+        Whether depths and poolings are searched again with what has been found after them.
+    n_tasks : int
+        Tasks by which ways to share are compared.
+    small_steps : bool
+        Whether the chosen models are trained in the steps of the final model before their rounds
+        are fixed; otherwise the rounds found in large steps are multiplied.
+    """
+
+    learning_rate: float
+    own_learning_rate: float
+    most_rows: int
+    most_rounds: int
+    depths: tuple[int, ...]
+    poolings: tuple[float, ...]
+    task_splits: tuple[str, ...]
+    random_strengths: tuple[float, ...]
+    subsamples: tuple[float, ...]
+    repeats: bool
+    n_tasks: int
+    small_steps: bool
+
+
+EFFORTS: dict[EffortName, Effort] = {
+    "fast": Effort(
+        learning_rate=0.2,
+        own_learning_rate=0.1,
+        most_rows=30_000,
+        most_rounds=200,
+        depths=(4,),
+        poolings=(0.5,),
+        task_splits=("descriptors",),
+        random_strengths=(1.0,),
+        subsamples=(0.7,),
+        repeats=False,
+        n_tasks=25,
+        small_steps=False,
+    ),
+    "balanced": Effort(
+        learning_rate=0.2,
+        own_learning_rate=0.1,
+        most_rows=50_000,
+        most_rounds=200,
+        depths=(2, 4, 6),
+        poolings=(2.0, 0.5, 0.1),
+        task_splits=("descriptors",),
+        random_strengths=(1.0,),
+        subsamples=(0.7,),
+        repeats=False,
+        n_tasks=25,
+        small_steps=False,
+    ),
+    "thorough": Effort(
+        learning_rate=0.1,
+        own_learning_rate=0.05,
+        most_rows=100_000,
+        most_rounds=400,
+        depths=(2, 4, 6),
+        poolings=(2.0, 0.5, 0.1),
+        task_splits=("few descriptors", "descriptors", "task splits"),
+        random_strengths=(1.0, 0.0, 2.0),
+        subsamples=(0.7, 0.5),
+        repeats=True,
+        n_tasks=100,
+        small_steps=True,
+    ),
+}
