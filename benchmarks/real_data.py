@@ -173,6 +173,7 @@ def two_stages(score: str) -> Callable[[Task, np.ndarray, np.ndarray], np.ndarra
                 eval_metric=data.metric,
                 n_threads=THREADS,
                 **options,
+                strategy="two-stage",
             )
 
         inner, valid = data.split(train, 0.2, seed=1)

@@ -55,6 +55,7 @@ def by_rows(seed: int, folder: Path) -> Iterator[tuple[str, float]]:
             early_stopping_rounds=None,
             refit=True,
             seed=seed,
+            strategy="two-stage",
         )
         yield (
             f"{share:.0%} of the rows",

@@ -90,7 +90,9 @@ def best_of_depths(
 
 def fit(rows: Rows, rounds: int, params: dict[str, Any], **options: Any) -> mtboost.MultiTaskModel:
     X, y, task = in_tables(rows)
-    return mtboost.fit(X, y, task=task, params=params, num_boost_round=rounds, **options)
+    return mtboost.fit(
+        X, y, task=task, params=params, num_boost_round=rounds, **options, strategy="two-stage"
+    )
 
 
 def main() -> None:

@@ -56,6 +56,7 @@ def main() -> None:
         params={"max_depth": 3, "eta": 0.1},
         num_boost_round=N_ROUNDS,
         specific_rounds=0,
+        strategy="two-stage",
     )
 
     def own_model(X: FloatArray, y: FloatArray, *callbacks: PriorFeatureSampling) -> Model:

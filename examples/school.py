@@ -40,21 +40,24 @@ def main() -> None:
     train, valid, test = (np.flatnonzero(part == number) for number in range(3))
     print(f"{len(np.unique(school))} schools: {len(train)} pupils to train on, {len(test)} to test")
 
+    rows = {"task": school[train], "eval_set": (X[valid], y[valid], school[valid])}
+    searched = mtboost.fit(X[train], y[train], **rows)
     model = mtboost.fit(
         X[train],
         y[train],
-        task=school[train],
-        eval_set=(X[valid], y[valid], school[valid]),
+        **rows,
         params=PARAMS,
         num_boost_round=ROUNDS,
         early_stopping_rounds=EARLY_STOPPING_ROUNDS,
+        strategy="two-stage",
     )
     with_school = np.column_stack([X, school])
     types = ["q"] * X.shape[1] + ["c"]
     predictions = {
         "pooled": stock_predictions(X, y, train, valid, test),
         "pooled + school": stock_predictions(with_school, y, train, valid, test, types),
-        "mtboost entropy": model.predict(X[test], task=school[test]),
+        "entropy score": model.predict(X[test], task=school[test]),
+        "mtboost.fit": searched.predict(X[test], task=school[test]),
     }
     print(f"\n{'RMSE of test pupils':20}{'all':>8}{'mean of schools':>18}")
     for name, predicted in predictions.items():
@@ -64,7 +67,7 @@ def main() -> None:
 
     rounds = np.array(list(model.quit_round.values()))
     n_specific = sum(booster is not None for booster in model.specific.values())
-    print(f"\nRounds of the common model: {model.common.num_boosted_rounds()}")
+    print(f"\nRounds of the model with the entropy score: {model.common.num_boosted_rounds()}")
     print(f"used by a school: {rounds.min()} to {rounds.max()}, median {np.median(rounds):.0f}")
     print(f"schools with a specific model: {n_specific}")
 

@@ -113,6 +113,7 @@ def fit_mtboost(rows: Rows, seed: int, budget: Budget, **options: Any) -> mtboos
         n_threads=budget.threads,
         seed=seed,
         **options,
+        strategy="two-stage",
     )
 
 

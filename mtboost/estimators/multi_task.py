@@ -35,7 +35,7 @@ from mtboost.base.threads import threads_of_jobs
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.tree_parameters import seed_of
 from mtboost.metrics import Metric
-from mtboost.model.arguments import TaskSplits
+from mtboost.model.arguments import Strategy, TaskSplits, strategy_of
 from mtboost.model.fitting import fit
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel, UnknownTask
@@ -78,7 +78,6 @@ _UNROUTED = {"unknown_task": UNUSED}
 
 #: Parameters that ``fit`` has by the same name.
 _OF_FIT = (
-    "strategy",
     "effort",
     "split_score",
     "beta",
@@ -132,7 +131,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         objective: Objective | None = None,
         backend: Literal["xgboost", "lightgbm"] = "xgboost",
         params: Mapping[str, Any] | None = None,
-        strategy: Literal["two-stage", "auto"] = "two-stage",
+        strategy: Strategy | None = None,
         effort: EffortName = "balanced",
         split_score: Score | None = None,
         beta: Beta = "auto",
@@ -268,8 +267,10 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         objective = self._learn_labels(y, library)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode(eval_set[1]), *eval_set[2:])
+        rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
+        strategy = strategy_of(self.strategy, objective, *rounds)
         n_estimators = self.n_estimators
-        if n_estimators is None and self.strategy != "auto":
+        if n_estimators is None and strategy == "two-stage":
             n_estimators = _N_ESTIMATORS
         # Callbacks keep what they have seen, which must not reach another fit.
         self.callbacks_ = tuple(copy.deepcopy(() if self.callbacks is None else self.callbacks))
@@ -284,6 +285,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             weight=sample_weight,
             base_margin=base_margin,
             callbacks=self.callbacks_,
+            strategy=strategy,
             **{name: getattr(self, name) for name in _OF_FIT},
             n_threads=threads_of_jobs(self.n_jobs),
             seed=seed_of(self.random_state),
@@ -433,17 +435,17 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
 class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore[misc]
     """Classifier for related tasks: a common model, continued by a specific model for each task.
 
-    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``, or
-    of LightGBM.
+    By default validation rows decide how much the tasks share (``strategy="auto"``). Without a task
+    it is gradient boosting of one model, whose kind of trees and rounds are chosen as well.
 
     Parameters
     ----------
     n_estimators : int, optional
-        Maximum number of rounds of the common model: by default 100, or 2000 with
-        ``strategy="auto"``.
+        Maximum number of rounds of the common model: by default 2000, or 100 with
+        ``strategy="two-stage"``.
     learning_rate : float, optional
-        Step size: factor on the leaf values of each tree. By default .1, or with
-        ``strategy="auto"`` .02 (.1 with more than 100,000 rows). The tree parameters after it,
+        Step size: factor on the leaf values of each tree. By default .02 (.1 with more than 100,000
+        rows, or with ``strategy="two-stage"``). The tree parameters after it,
         down to `interaction_constraints`, have the meaning and the default of the library.
     max_depth : int, optional
         Maximum depth of a tree. Where nothing says how large trees are, it is 4 (LightGBM:
@@ -486,10 +488,10 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
         Further parameters of the library, such as ``scale_pos_weight`` and ``max_cat_to_onehot``.
-    strategy : {"two-stage", "auto"}, default="two-stage"
-        ``"auto"`` searches how much the tasks should share, see :func:`mtboost.fit`. It keeps what
-        other parameters fix and searches the rest, so leave `learning_rate`, `max_depth` and
-        `subsample` unset as well.
+    strategy : {"auto", "two-stage"}, optional
+        ``"auto"``, the default unless another parameter rules it out, searches how much the tasks
+        should share, see :func:`mtboost.fit`. It keeps what other parameters fix and searches the
+        rest, so leave `learning_rate`, `max_depth` and `subsample` unset as well.
     effort : {"fast", "balanced", "thorough"}, default="balanced"
         How much ``strategy="auto"`` searches, see :func:`mtboost.fit`.
     split_score : {"entropy", "variance", "plain"} or callable, optional
@@ -543,7 +545,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         The library's, for the common model. Each fit uses copies, which are in ``callbacks_``
         afterwards.
     verbose : bool or int, default=False
-        Print progress every `verbose` rounds; True is every round.
+        Show progress, see :func:`mtboost.fit`.
     n_jobs : int, optional
         Threads of ``fit``, by default the cores this process may use, or one for a small table; -1
         are all cores. The model does not depend on it.
@@ -762,8 +764,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
 class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[misc]
     """Regressor for related tasks: a common model, continued by a specific model for each task.
 
-    Without a task it is plain gradient boosting: `n_estimators` rounds of XGBoost's ``hist``, or
-    of LightGBM.
+    By default validation rows decide how much the tasks share (``strategy="auto"``). Without a task
+    it is gradient boosting of one model, whose kind of trees and rounds are chosen as well.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import FloatArray
-from mtboost.base.checks import check_number, check_seed, listed, refuse
+from mtboost.base.checks import check_choice, check_number, check_seed, is_number, listed, refuse
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
@@ -27,7 +27,41 @@ from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
 from mtboost.trees.tree_options import TreeOptions
 
+Strategy: TypeAlias = Literal["auto", "two-stage"]
 TaskSplits: TypeAlias = "bool | float | Literal['descriptors']"
+
+
+def strategy_of(
+    strategy: Strategy | None,
+    objective: object,
+    early_stopping_rounds: object,
+    min_delta: object,
+    validation_fraction: object,
+    eval_set: object,
+) -> Strategy:
+    """Return the strategy: as asked, else "auto", unless another argument rules that out."""
+    if strategy is not None:
+        check_choice("strategy", strategy, ("auto", "two-stage"))
+        return strategy
+    has_no_validation = eval_set is None and _is_zero(validation_fraction)
+    is_ruled_out = (
+        isinstance(objective, Mapping)
+        or early_stopping_rounds is None
+        or not _is_zero(min_delta)
+        or has_no_validation
+    )
+    return "two-stage" if is_ruled_out else "auto"
+
+
+def _is_zero(value: object) -> bool:
+    return is_number(value) and float(value) == 0.0
+
+
+def objective_for(backend: Backend, labels: npt.NDArray[Any]) -> str:
+    """Return the objective for labels: logistic for 0 and 1, else squared error."""
+    values = np.unique(labels)
+    is_binary = len(values) == 2 and np.array_equal(values, [0.0, 1.0])
+    return backend.binary if is_binary else backend.squared_error
 
 
 def common_parameters(

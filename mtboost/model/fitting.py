@@ -21,6 +21,7 @@ from mtboost.base.checks import (
     check_verbose,
 )
 from mtboost.base.dataset import Dataset, is_column
+from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
 from mtboost.base.tables import Columns, as_table
 from mtboost.base.task_tables import CommonFeatures, is_mapping
@@ -31,13 +32,16 @@ from mtboost.base.validation import Folds, cross_validation, hold_out, validatio
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, is_mean_of_rows
 from mtboost.model.arguments import (
+    Strategy,
     TaskSplits,
     check_rows,
     common_parameters,
     feature_prior_of,
     labels_are_classes,
     make_objectives,
+    objective_for,
     specific_parameters,
+    strategy_of,
     tree_options,
 )
 from mtboost.model.libraries import get_backend
@@ -75,7 +79,7 @@ def fit(
     *,
     task: Any = None,
     objective: str | Mapping[Any, str] | Callable[..., Any] | None = None,
-    strategy: Literal["two-stage", "auto"] = "two-stage",
+    strategy: Strategy | None = None,
     effort: EffortName = "balanced",
     split_score: Score | None = None,
     beta: Beta = "auto",
@@ -122,14 +126,19 @@ def fit(
     objective : str, mapping of task name to str, or callable, optional
         The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
-        squared error. A mapping names one for each task: squared error, logistic, Poisson, gamma
-        and Tweedie losses can be mixed (docs/mixed_tasks.md).
-    strategy : {"two-stage", "auto"}, default="two-stage"
-        ``"two-stage"`` is zhang2019 with the arguments below. ``"auto"`` finds on validation rows
-        how much the tasks should share (docs/strategies.md): the values of the common model's
-        leaves wholly or partially, and for each task the common model alone, a specific model on
-        top of it, its average with an independent model, or that alone. It then trains what it has
-        chosen on all rows of `X`; :meth:`MultiTaskModel.report` tells what and why. It keeps what
+        logistic loss where all labels are 0 or 1 (False or True) and both occur, else squared
+        error; ``objective`` of the model and of its report names it. Class numbers 0, 1, 2, ...
+        need ``"multi:softprob"`` (LightGBM: ``"multiclass"``), or ``MultiTaskClassifier``. A
+        mapping names one for each task: squared error, logistic, Poisson, gamma and Tweedie losses
+        can be mixed (docs/mixed_tasks.md).
+    strategy : {"auto", "two-stage"}, optional
+        ``"two-stage"`` is zhang2019 with the arguments below. ``"auto"``, the default, finds on
+        validation rows how much the tasks should share (docs/strategies.md): the values of the
+        common model's leaves wholly or partially, and for each task the common model alone, a
+        specific model on top of it, its average with an independent model, or that alone. It then
+        trains its choice on all rows of `X`; :meth:`MultiTaskModel.report` shows the choice and the
+        scores. The default is ``"two-stage"`` where ``"auto"`` is impossible: with an objective for
+        each task, `early_stopping_rounds` None, a `min_delta`, or no validation rows. It keeps what
         other arguments fix and searches the rest: without `split_score` it splits by the plain
         score, without `params` it finds the size of trees and the part of the rows that each sees,
         and the learning rate is .02 (with more than 100,000 rows .1). Rounds are found for all
@@ -180,8 +189,9 @@ def fit(
         Smaller improvements do not count. Not with ``strategy="auto"``.
     eval_metric : str or Metric, or mapping of task name to either, optional
         By default the objective's; see :func:`mtboost.metrics.get_metric`. A mapping, which may
-        leave tasks out, needs an objective for each task. With ``strategy="auto"`` a built-in one
-        that is a mean over rows: all but ``"auc"`` and ``"aucpr"``.
+        leave tasks out, needs an objective for each task. ``strategy="auto"`` chooses by it if it
+        is a built-in mean over rows; otherwise, as for ``"auc"``, by the objective's default
+        metric, and this one is reported.
     eval_set : (X, y[, task[, weight[, base_margin]]]), optional
         Validation rows; tasks without any never quit and get no specific model. They need a base
         margin if the training rows have one.
@@ -232,7 +242,8 @@ def fit(
         the training, as ``optuna.TrialPruned``. ``strategy="auto"`` tells of the common model that
         it has chosen, on the training rows.
     verbose : bool or int, default=False
-        Print progress every `verbose` rounds.
+        Show progress: of ``strategy="auto"`` a bar, if tqdm is installed, or lines of the log
+        ``"mtboost"``; of the two stages the metric of each task every `verbose` rounds.
     n_threads : int, optional
         By default the cores this process may use, or one for a small table.
     seed : int, default=0
@@ -276,7 +287,8 @@ def fit(
     ----------
     zhang2019, section 3 (key in docs/papers.md).
     """
-    is_auto = check_choice("strategy", strategy, ("two-stage", "auto")) == "auto"
+    rounds = (early_stopping_rounds, min_delta, validation_fraction, eval_set)
+    is_auto = strategy_of(strategy, objective, *rounds) == "auto"
     check_choice("effort", effort, tuple(EFFORTS))
     if is_auto:
         _check_auto(early_stopping_rounds, min_delta)
@@ -285,7 +297,8 @@ def fit(
     rows = {"weight": weight, "base_margin": base_margin, "feature_names": feature_names}
     data = Dataset(X, y, task=task, common_features=common_features, **rows)
     library = get_backend(backend)
-    objective = library.squared_error if objective is None else objective
+    if objective is None:
+        objective = objective_for(library, data.labels())
     if isinstance(objective, Mapping):
         objective = objectives_by_task(objective, data.tasks, library)
     parameters = common_parameters(library, params, objective, data, n_threads, seed)
@@ -443,25 +456,26 @@ def _fit_auto(
 ) -> _Fitted:
     """Choose how much to share on validation rows, and train that on all rows."""
     assert folds is not None
-    if isinstance(settings.objectives.names, dict) or settings.objectives.function is not None:
+    if isinstance(settings.objectives.names, dict):
         raise ParameterError(
-            "strategy='auto' compares losses of all tasks: give it one objective by name."
+            "strategy='auto' compares losses of all tasks: give it one objective, or pass "
+            "strategy='two-stage'."
         )
-    if not is_mean_of_rows(settings.metric):
-        raise ParameterError(
-            f"strategy='auto' compares losses row by row, and eval_metric={settings.metric.name!r} "
-            "is not known to be a mean over rows: leave it out, or pass one such as "
-            f"{settings.backend.default_metric(settings.params).name!r}."
-        )
+    metric, judged = settings.metric, settings
+    if not is_mean_of_rows(metric):
+        judged = settings.with_metric(settings.backend.default_metric(settings.params))
     judges = folds.with_weight()
     if judges is None:
         raise DataError(
             "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
             "eval_set, or hold out more rows by validation_fraction."
         )
-    settings = replace(settings, common_early_stopping_rounds=settings.early_stopping_rounds)
-    with openmp_threads(settings.n_threads):
-        plan = plan_sharing(settings, judges, effort)
+    judged = replace(
+        judged, common_early_stopping_rounds=settings.early_stopping_rounds, verbose=False
+    )
+    progress = Progress(effort.n_models, is_shown=bool(settings.verbose))
+    with openmp_threads(settings.n_threads), progress:
+        plan = plan_sharing(judged, judges, effort, metric, progress)
         # With many rows those held out add little to what the others say.
         is_trained = plan.common is not None and refit is None and not effort.small_steps
         if refit is False or (is_trained and not callbacks):

@@ -723,10 +723,11 @@ class MultiTaskModel:
         Returns
         -------
         pandas.DataFrame
-            Columns ``rows``, ``valid_rows``, ``positives`` (classifiers), ``quit_round``,
-            ``specific_rounds``, ``why_no_specific``, and the validation metric of ``common`` and
-            ``final``, and of each baseline where ``fit(baselines=True)`` trained them. Where each
-            task has its objective, ``objective`` and ``metric`` name them. ``rows`` are those
+            Columns ``objective``, ``rows``, ``valid_rows``, ``positives`` (classifiers),
+            ``quit_round``, ``specific_rounds``, ``why_no_specific``, and the validation metric of
+            ``common`` and ``final``, and of each baseline where ``fit(baselines=True)`` trained
+            them. Where each task has its objective, ``metric`` names the metric.
+            ``strategy="auto"`` adds ``sharing``, and the metric of each way. ``rows`` are those
             beside the validation rows; where each row is held out once, both are all rows.
         """
         try:

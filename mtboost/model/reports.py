@@ -103,12 +103,14 @@ def report_rows(
 ) -> dict[TaskName, dict[str, Any]]:
     """A row of a table for each task; `objective` and `metric` are mappings where tasks differ."""
     rows = {}
+    row: dict[str, Any]
     for task, report in reports.items():
-        row: dict[str, Any] = {}
-        of_metric = f"{metric} "
         if isinstance(objective, Mapping) and isinstance(metric, Mapping):
-            row |= {"objective": objective[task], "metric": metric[task]}
+            row = {"objective": objective[task], "metric": metric[task]}
             of_metric = ""
+        else:
+            row = {"objective": objective}
+            of_metric = f"{metric} "
         row |= {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
         if report.n_positives is not None:
             row["positives"] = report.n_positives

@@ -189,7 +189,7 @@ class SearchSpace:
         """Return the learning rate of the common model."""
         params = self.library.parameters(arguments["params"])
         default = _LIBRARY_DEFAULTS[self.library.name]["learning_rate"]
-        if arguments.get("strategy") == "auto":
+        if arguments["strategy"] == "auto":
             default = AUTO_LEARNING_RATE
         return float(params.get("learning_rate", default))
 
@@ -234,7 +234,7 @@ def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) 
         place: (name, own)
         for name, own in _DEFAULT_SPACE[library.name].items()
         if (place := empty.place(name)) not in taken
-        and not (fixed.get("strategy") == "auto" and name in _FOUND_BY_AUTO)
+        and not (fixed["strategy"] == "auto" and name in _FOUND_BY_AUTO)
         and not (place[0] == "specific_params" and _is_zero(fixed.get("specific_rounds")))
     }
     for name, own in (given or {}).items():

@@ -16,11 +16,11 @@ from mtboost.base.checks import check_count, check_number, check_seed, check_typ
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics import Metric
-from mtboost.model.arguments import metric_of, names_of_objectives
+from mtboost.model.arguments import metric_of, names_of_objectives, objective_for, strategy_of
 from mtboost.model.fitting import fit
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.search_space import Space, check_fit_arguments, make_space
+from mtboost.model.search_space import FIT_ARGUMENTS, Space, check_fit_arguments, make_space
 
 if TYPE_CHECKING:
     import optuna
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 _STEP = 0.5
 _STEPS_BEFORE_PRUNING = 10
 _TRIALS_BEFORE_PRUNING = 5
+# Arguments of fit() that decide its strategy.
+_DECIDING = (
+    *("strategy", "objective", "early_stopping_rounds"),
+    *("min_delta", "validation_fraction", "eval_set"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ def tune(
         Task of each row, or the name (or position) of the column of `X` that contains it; that
         column is not used as a feature. None is a single task. Must be None for a mapping.
     objective : str, mapping of task name to str, or callable, optional
-        As in :func:`mtboost.fit`; by default squared error.
+        As in :func:`mtboost.fit`.
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     n_trials : int, default=20
@@ -144,12 +149,11 @@ def tune(
         ``(low, high, "log")``, a list of choices, or None for what is not to be searched. It
         replaces ranges of the same name in the default space and is added to the others. A function
         takes an ``optuna.Trial``, returns a mapping of name to value, and stands for itself.
-        By default: ``max_depth`` (LightGBM: ``max_leaves``), ``learning_rate``,
-        ``min_child_weight`` (``min_child_samples``), ``subsample``, ``colsample_bytree``,
-        ``split_score``, and the depth (leaves) of the specific models, without those that are fixed
-        by `fit_arguments`. Numbers of rounds are found by the validation rows, not searched. With
-        ``strategy="auto"``, which finds the others itself, only ``min_child_weight``
-        (``min_child_samples``) and ``colsample_bytree``.
+        By default ``min_child_weight`` (LightGBM: ``min_child_samples``) and ``colsample_bytree``,
+        as ``strategy="auto"`` finds the rest itself. With ``strategy="two-stage"`` also
+        ``max_depth`` (``max_leaves``), ``learning_rate``, ``subsample``, ``split_score``, and the
+        depth (leaves) of the specific models. Those that `fit_arguments` fixes are left out.
+        Numbers of rounds are found by the validation rows, not searched.
     study : optuna.Study, optional
         A study with its own sampler, pruner or storage, to which trials are added.
     refit : bool, optional
@@ -211,17 +215,20 @@ def tune(
             "objective is a mapping: metrics of different losses have no mean that trials could be "
             "compared by. Tune with one objective."
         )
-    for name in [] if objective is None else names_of_objectives(objective):
+    if objective is None:
+        objective = objective_for(library, _labels_of(y))
+    for name in names_of_objectives(objective):
         library.check_objective(name)
     at_the_end = _check_validation(fit_arguments, refit)
+    strategy = strategy_of(*(fit_arguments.get(name, FIT_ARGUMENTS[name]) for name in _DECIDING))
     fixed = {"objective": objective, "backend": backend, "seed": seed, **fit_arguments}
+    fixed["strategy"] = strategy
     own_space = make_space(library, space, fixed)
     params = {
         "objective": objective if isinstance(objective, str) else library.squared_error,
         **library.parameters(fit_arguments.get("params") or {}),
     }
-    name = library.squared_error if objective is None else objective
-    metric = metric_of(library, name, fit_arguments.get("eval_metric"), params)
+    metric = metric_of(library, objective, fit_arguments.get("eval_metric"), params)
     study = _study(study, metric, seed, verbose)
     start = own_space.start()
     if start:
@@ -248,6 +255,12 @@ def tune(
         metric=metric.name,
         study=study,
     )
+
+
+def _labels_of(y: Any) -> npt.NDArray[Any]:
+    """Labels of all tasks, as far as they are arrays; fit() refuses others."""
+    parts = list(y.values()) if isinstance(y, Mapping) else [y]
+    return np.concatenate([np.asarray(part).ravel() for part in parts]) if parts else np.empty(0)
 
 
 def _check_validation(fit_arguments: dict[str, Any], refit: bool | None) -> dict[str, Any]:

@@ -21,7 +21,12 @@ X, y = map(np.concatenate, zip(scene(N_ROWS, 1.0), scene(N_ROWS, 2.0), strict=Tr
 TASK = np.repeat(["a", "b"], N_ROWS)
 NEW, NEW_Y = scene(150, 3.0)
 VALID = scene(100, 3.0)
-OPTIONS = {"num_boost_round": 25, "specific_rounds": 20, "early_stopping_rounds": 5}
+OPTIONS = {
+    "strategy": "two-stage",
+    "num_boost_round": 25,
+    "specific_rounds": 20,
+    "early_stopping_rounds": 5,
+}
 
 
 def fitted(library, **options):

@@ -58,8 +58,8 @@ THREE_CLASSES = np.digitize(VALUES, [-0.5, 0.8])
 FRAME = pd.DataFrame(NUMBERS, columns=["a", "b", "c"]).assign(
     shop=SHOP, color=pd.Categorical(COLOR)
 )
-FAST = {"n_estimators": 10, "specific_rounds": 5, "random_state": 0}
-FAST_FIT = {"num_boost_round": 10, "specific_rounds": 5, "seed": 0}
+FAST = {"strategy": "two-stage", "n_estimators": 10, "specific_rounds": 5, "random_state": 0}
+FAST_FIT = {"strategy": "two-stage", "num_boost_round": 10, "specific_rounds": 5, "seed": 0}
 
 every_estimator = pytest.mark.parametrize(
     ("estimator", "y"),
@@ -84,10 +84,10 @@ def boosters(model):
 
 @parametrize_with_checks(
     [
-        MultiTaskClassifier(),
-        MultiTaskRegressor(),
-        MultiTaskClassifier(backend="lightgbm"),
-        MultiTaskRegressor(backend="lightgbm"),
+        MultiTaskClassifier(strategy="two-stage"),
+        MultiTaskRegressor(strategy="two-stage"),
+        MultiTaskClassifier(backend="lightgbm", strategy="two-stage"),
+        MultiTaskRegressor(backend="lightgbm", strategy="two-stage"),
     ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(
         (type(estimator).__name__, estimator.backend), {}
@@ -101,8 +101,10 @@ def test_scikit_learn_check(estimator, check):
 def test_rows_weighted_by_powers_of_two_are_rows_repeated_bit_for_bit(y):
     # What scikit-learn demands of all weights (EXPECTED_FAILURES): nothing is rounded here.
     times = np.array([0, 1, 2, 4])[np.arange(N_ROWS) // 3 % 4]
-    weighted = MultiTaskClassifier(n_estimators=20).fit(NUMBERS, y, sample_weight=times)
-    repeated = MultiTaskClassifier(n_estimators=20).fit(
+    weighted = MultiTaskClassifier(n_estimators=20, strategy="two-stage").fit(
+        NUMBERS, y, sample_weight=times
+    )
+    repeated = MultiTaskClassifier(n_estimators=20, strategy="two-stage").fit(
         NUMBERS.repeat(times, axis=0), y.repeat(times)
     )
     np.testing.assert_array_equal(
@@ -135,7 +137,9 @@ DEFAULTS = {"max_depth": 4, "learning_rate": 0.1}
     ids=lambda parameters: ",".join(parameters) or "defaults",
 )
 def test_without_a_task_it_is_xgboosts_regressor_bit_for_bit(parameters):
-    ours = MultiTaskRegressor(n_estimators=20, **parameters).fit(NUMBERS, VALUES)
+    ours = MultiTaskRegressor(n_estimators=20, **parameters, strategy="two-stage").fit(
+        NUMBERS, VALUES
+    )
     theirs = xgboost.XGBRegressor(n_estimators=20, **{**DEFAULTS, **parameters})
     theirs.fit(NUMBERS, VALUES)
     np.testing.assert_array_equal(ours.predict(NUMBERS), theirs.predict(NUMBERS))
@@ -147,7 +151,7 @@ def test_without_a_task_it_is_xgboosts_regressor_bit_for_bit(parameters):
 
 @pytest.mark.parametrize("y", [THREE_CLASSES > 0, THREE_CLASSES], ids=["two", "three"])
 def test_without_a_task_it_is_xgboosts_classifier_bit_for_bit(y):
-    ours = MultiTaskClassifier(n_estimators=20).fit(NUMBERS, y)
+    ours = MultiTaskClassifier(n_estimators=20, strategy="two-stage").fit(NUMBERS, y)
     theirs = xgboost.XGBClassifier(n_estimators=20, **DEFAULTS).fit(NUMBERS, y)
     np.testing.assert_array_equal(
         ours.decision_function(NUMBERS), theirs.predict(NUMBERS, output_margin=True)
@@ -188,7 +192,12 @@ OF_LIGHTGBM = [
 )
 def test_without_a_task_it_is_lightgbms_booster_bit_for_bit(parameters, params):
     estimator = MultiTaskRegressor(
-        n_estimators=20, backend="lightgbm", n_jobs=1, random_state=0, **parameters
+        n_estimators=20,
+        backend="lightgbm",
+        n_jobs=1,
+        random_state=0,
+        **parameters,
+        strategy="two-stage",
     ).fit(NUMBERS, VALUES)
     quiet = {"objective": "regression", "verbosity": -1, "num_threads": 1, "seed": 0}
     size = {} if "max_depth" in params else {"num_leaves": 16}
@@ -203,7 +212,9 @@ def test_without_a_task_it_is_lightgbms_booster_bit_for_bit(parameters, params):
 
 @pytest.mark.parametrize("y", [THREE_CLASSES > 0, THREE_CLASSES], ids=["two", "three"])
 def test_without_a_task_it_is_lightgbms_classifier_bit_for_bit(y):
-    ours = MultiTaskClassifier(n_estimators=20, backend="lightgbm").fit(NUMBERS, y)
+    ours = MultiTaskClassifier(n_estimators=20, backend="lightgbm", strategy="two-stage").fit(
+        NUMBERS, y
+    )
     theirs = lightgbm.LGBMClassifier(n_estimators=20, num_leaves=16, n_jobs=1, verbosity=-1)
     theirs.fit(NUMBERS, y)
     np.testing.assert_array_equal(
@@ -229,7 +240,9 @@ def test_probabilities_follow_lightgbms_sigmoid(sigmoid):
 def test_what_lightgbm_does_not_have_is_refused(name):
     value = "lossguide" if name == "grow_policy" else 0.5
     with pytest.raises(ParameterError, match=f"LightGBM has no {name}: leave it out"):
-        MultiTaskRegressor(backend="lightgbm", **{name: value}).fit(NUMBERS, VALUES)
+        MultiTaskRegressor(backend="lightgbm", **{name: value}, strategy="two-stage").fit(
+            NUMBERS, VALUES
+        )
 
 
 # mtboost.fit underneath
@@ -294,7 +307,9 @@ def test_task_splits_reach_fit():
 
 
 def test_the_number_of_rounds_depends_on_the_strategy(monkeypatch):
-    estimator = MultiTaskRegressor(max_depth=1, specific_rounds=0, early_stopping_rounds=None)
+    estimator = MultiTaskRegressor(
+        max_depth=1, specific_rounds=0, early_stopping_rounds=None, strategy="two-stage"
+    )
     estimator.fit(NUMBERS, VALUES, task=SHOP)
     assert set(estimator.quit_round_.values()) == {100}
     monkeypatch.setattr("mtboost.model.fitting._AUTO_ROUNDS", 3)
@@ -382,7 +397,7 @@ def test_a_model_without_validation_rows_has_no_history_to_draw(library):
 
 def test_what_an_estimator_fixes_auto_keeps(library):
     fixed = {"pooling": 2.0, "task_splits": False, "random_strength": 0.5, "max_depth": 2}
-    options = {"strategy": "auto", "backend": library.name, **fixed, **FAST}
+    options = {"backend": library.name, **fixed, **FAST, "strategy": "auto"}
     estimator = MultiTaskRegressor(task="shop", **options).fit(FRAME, VALUES)
     tried = [*estimator.model_.common_losses]
     assert all("given size, given pooling" in name for name in tried)
@@ -392,12 +407,12 @@ def test_what_an_estimator_fixes_auto_keeps(library):
 def test_before_fit_everything_is_refused_as_unfitted():
     for name in ("report", "plot_history"):
         with pytest.raises(NotFittedError):
-            getattr(MultiTaskRegressor(), name)()
+            getattr(MultiTaskRegressor(strategy="two-stage"), name)()
     with pytest.raises(NotFittedError):
-        MultiTaskRegressor().booster("all")
+        MultiTaskRegressor(strategy="two-stage").booster("all")
     with pytest.raises(NotFittedError):
-        _ = MultiTaskRegressor().feature_importances_
-    assert not hasattr(MultiTaskRegressor(), "feature_importances_")
+        _ = MultiTaskRegressor(strategy="two-stage").feature_importances_
+    assert not hasattr(MultiTaskRegressor(strategy="two-stage"), "feature_importances_")
 
 
 # The task as a column of X
@@ -478,7 +493,9 @@ def test_x_is_handed_on_as_it_is(X, monkeypatch):
 
 
 def test_an_unknown_task_is_refused_or_predicted_by_the_common_model():
-    estimator = MultiTaskRegressor(task="shop", n_estimators=10, specific_rounds=0)
+    estimator = MultiTaskRegressor(
+        task="shop", n_estimators=10, specific_rounds=0, strategy="two-stage"
+    )
     estimator.fit(FRAME, VALUES)
     new = FRAME.assign(shop="w")
     with pytest.raises(DataError, match=r"'w' at row 0 is unknown\. Known: tasks 'x', 'y'"):
@@ -554,7 +571,9 @@ def test_grid_search_in_processes_finds_the_same():
 
 def test_permutation_importance_sees_the_task_column():
     y = NUMBERS[:, 0] * np.where(SHOP == "x", 1.0, -1.0)  # means nothing without the task
-    estimator = MultiTaskRegressor(task="shop", n_estimators=20, random_state=0).fit(FRAME, y)
+    estimator = MultiTaskRegressor(
+        task="shop", n_estimators=20, random_state=0, strategy="two-stage"
+    ).fit(FRAME, y)
     found = permutation_importance(estimator, FRAME, y, n_repeats=3, random_state=0)
     importance = dict(zip(FRAME.columns, found.importances_mean, strict=True))
     assert importance["a"] > 0.5
@@ -667,10 +686,15 @@ def test_grid_search_routes_the_task_through_a_pipeline():
 @pytest.mark.usefixtures("routing")
 def test_a_task_that_was_not_requested_is_not_dropped_in_silence():
     with pytest.raises(UnsetMetadataPassedError, match="task"):
-        cross_validate(MultiTaskRegressor(), NUMBERS, VALUES, params={"task": SHOP})
+        cross_validate(
+            MultiTaskRegressor(strategy="two-stage"), NUMBERS, VALUES, params={"task": SHOP}
+        )
 
 
-@pytest.mark.parametrize("estimator", [MultiTaskClassifier(), MultiTaskRegressor()])
+@pytest.mark.parametrize(
+    "estimator",
+    [MultiTaskClassifier(strategy="two-stage"), MultiTaskRegressor(strategy="two-stage")],
+)
 def test_only_what_belongs_to_rows_can_be_requested(estimator):
     requests = estimator.get_metadata_routing()
     assert set(requests.fit.requests) == {"task", "sample_weight", "base_margin", "eval_set"}
@@ -895,7 +919,9 @@ def test_a_task_may_have_one_class_and_another_may_lack_one():
     # x is always "a", y never "c", z has all.
     of_task = {"x": ["a", "a", "a"], "y": ["a", "b", "b"], "z": ["a", "b", "c"]}
     y = np.array([of_task[shop][code] for shop, code in zip(SHOP, THREE_CLASSES, strict=True)])
-    estimator = MultiTaskClassifier(n_estimators=30, random_state=0).fit(NUMBERS, y, task=SHOP)
+    estimator = MultiTaskClassifier(n_estimators=30, random_state=0, strategy="two-stage").fit(
+        NUMBERS, y, task=SHOP
+    )
     assert estimator.classes_.tolist() == ["a", "b", "c"]
     predictions = estimator.predict(NUMBERS, task=SHOP)
     assert set(predictions[SHOP == "x"]) == {"a"}
@@ -951,7 +977,9 @@ def test_a_regressor_takes_an_objective_of_the_users():
 
 def test_importances_are_the_average_over_tasks_and_the_task_column_has_none():
     y = np.where(SHOP == "x", NUMBERS[:, 0], NUMBERS[:, 1])
-    estimator = MultiTaskRegressor(task="shop", n_estimators=20, random_state=0).fit(FRAME, y)
+    estimator = MultiTaskRegressor(
+        task="shop", n_estimators=20, random_state=0, strategy="two-stage"
+    ).fit(FRAME, y)
     expected = np.zeros(5)
     for task in "xyz":
         gains = estimator.booster(task).get_score(importance_type="gain")
@@ -1025,19 +1053,19 @@ def test_importances_are_zero_where_nothing_is_split():
 )
 def test_what_a_classifier_cannot_be_fitted_with_is_refused(parameters, y, message):
     with pytest.raises(ValueError, match=message):
-        MultiTaskClassifier(**parameters).fit(NUMBERS, y)
+        MultiTaskClassifier(**parameters, strategy="two-stage").fit(NUMBERS, y)
 
 
 def test_an_unknown_parameter_is_a_type_error():
     with pytest.raises(TypeError, match="n_estimator"):
-        MultiTaskClassifier(n_estimator=3)
+        MultiTaskClassifier(n_estimator=3, strategy="two-stage")
     with pytest.raises(TypeError, match=r"unknown name 'max_dept'\. Did you mean 'max_depth'"):
-        MultiTaskClassifier(params={"max_dept": 3}).fit(NUMBERS, CLASSES)
+        MultiTaskClassifier(params={"max_dept": 3}, strategy="two-stage").fit(NUMBERS, CLASSES)
 
 
 def test_the_task_is_given_once():
     with pytest.raises(ParameterError, match=r"given twice, .* column 'shop'"):
-        MultiTaskRegressor(task="shop").fit(FRAME, VALUES, task=SHOP)
+        MultiTaskRegressor(task="shop", strategy="two-stage").fit(FRAME, VALUES, task=SHOP)
 
 
 def test_a_model_of_several_tasks_needs_the_task_to_predict():
@@ -1048,14 +1076,16 @@ def test_a_model_of_several_tasks_needs_the_task_to_predict():
 
 def test_a_label_that_training_did_not_see_is_refused_in_validation_rows():
     with pytest.raises(ValueError, match="previously unseen labels"):
-        MultiTaskClassifier().fit(NUMBERS, CLASSES, eval_set=(NUMBERS, THREE_CLASSES))
+        MultiTaskClassifier(strategy="two-stage").fit(
+            NUMBERS, CLASSES, eval_set=(NUMBERS, THREE_CLASSES)
+        )
 
 
 def test_labels_of_a_mapping_are_a_mapping():
     with pytest.raises(DataError, match=r"y is a ndarray; it must be a mapping"):
-        MultiTaskRegressor().fit(TABLES, VALUES)
+        MultiTaskRegressor(strategy="two-stage").fit(TABLES, VALUES)
     with pytest.raises(DataError, match="y lacks task 'y'"):
-        MultiTaskRegressor().fit(TABLES, {"x": VALUES[:80]})
+        MultiTaskRegressor(strategy="two-stage").fit(TABLES, {"x": VALUES[:80]})
 
 
 @pytest.mark.parametrize("was_fitted", [False, True])

@@ -135,7 +135,9 @@ def test_models_of_all_libraries_can_stand_side_by_side():
 
 def test_a_model_of_mtboost_has_importances_by_name():
     task = np.arange(120) % 2
-    model = mtboost.fit(TABLE, Y, task=task, num_boost_round=5, specific_rounds=3)
+    model = mtboost.fit(
+        TABLE, Y, task=task, num_boost_round=5, specific_rounds=3, strategy="two-stage"
+    )
     found = feature_prior([model.importance(name, "total_gain") for name in model.tasks])
     assert set(found) <= set(NAMES)
     assert max(found, key=found.get) == "d"

@@ -22,6 +22,7 @@ TASK = np.repeat(["a", "b"], N_ROWS)
 Y = 2 * X[:, 3] + np.where(TASK == "a", 1, -1) * X[:, 5] + 0.1 * _rng.normal(size=2 * N_ROWS)
 NAMES = [f"x{feature}" for feature in range(N_FEATURES)]
 OPTIONS = {
+    "strategy": "two-stage",
     "num_boost_round": 4,
     "specific_rounds": 12,
     "early_stopping_rounds": None,

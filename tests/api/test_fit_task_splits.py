@@ -35,7 +35,7 @@ def fitted(library, table=X, y=Y, task=TASK, **options):
         "early_stopping_rounds": None,
         **options,
     }
-    return mtboost.fit(table, y, task=task, backend=library.name, **options)
+    return mtboost.fit(table, y, task=task, backend=library.name, **options, strategy="two-stage")
 
 
 by_code_or_descriptors = pytest.mark.parametrize("splits", [True, "descriptors"])
@@ -203,4 +203,10 @@ def test_one_task_is_not_divided(library):
 
 def test_more_constraints_than_columns_are_an_error():
     with pytest.raises(ParameterError, match="each of 4 columns, found 5"):
-        mtboost.fit(X, Y, backend="lightgbm", params={"monotone_constraints": [0, 1, 0, 0, 1]})
+        mtboost.fit(
+            X,
+            Y,
+            backend="lightgbm",
+            params={"monotone_constraints": [0, 1, 0, 0, 1]},
+            strategy="two-stage",
+        )

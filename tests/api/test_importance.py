@@ -30,6 +30,7 @@ def test_importance_is_that_of_the_tasks_booster(library, objective, X, kind):
         objective=getattr(library, objective),
         num_boost_round=15,
         early_stopping_rounds=5,
+        strategy="two-stage",
     )
     assert len(set(model.quit_round.values())) > 1
     assert any(model.specific.values())
@@ -102,8 +103,8 @@ def test_gains_are_those_of_a_tasks_own_leaf_values(library, kind, setting, tmp_
 
 def test_a_task_with_the_values_of_all_has_their_gains(library):
     options = {"backend": library.name, "num_boost_round": 5, "specific_rounds": 0}
-    pooled = mtboost.fit(NUMBERS, VALUES, task=TASKS, pooling=1e12, **options)
-    plain = mtboost.fit(NUMBERS, VALUES, task=TASKS, **options)
+    pooled = mtboost.fit(NUMBERS, VALUES, task=TASKS, pooling=1e12, **options, strategy="two-stage")
+    plain = mtboost.fit(NUMBERS, VALUES, task=TASKS, **options, strategy="two-stage")
     expected = of_columns(plain.importance(0, "total_gain"), library)
     # Up to the penalty of leaves, which the values contain and the formula lacks.
     np.testing.assert_allclose(
@@ -122,6 +123,7 @@ def test_contributions_are_those_of_the_rows_given(library, objective, X):
         backend=library.name,
         objective=getattr(library, objective),
         num_boost_round=15,
+        strategy="two-stage",
     )
     for task in model.tasks:
         rows = X[task == TASKS]
@@ -136,13 +138,13 @@ def test_contributions_are_those_of_the_rows_given(library, objective, X):
 
 @pytest.mark.parametrize(("kind", "X"), [("contribution", None), ("gain", NUMBERS)])
 def test_rows_go_with_contributions_only(kind, X):
-    model = mtboost.fit(NUMBERS, VALUES, task=TASKS, num_boost_round=2)
+    model = mtboost.fit(NUMBERS, VALUES, task=TASKS, num_boost_round=2, strategy="two-stage")
     with pytest.raises(ParameterError, match=f"importance_type is '{kind}' and X is"):
         model.importance(0, kind, X=X)
 
 
 def test_an_unknown_task_has_no_importance():
-    model = mtboost.fit(NUMBERS, VALUES, task=TASKS, num_boost_round=2)
+    model = mtboost.fit(NUMBERS, VALUES, task=TASKS, num_boost_round=2, strategy="two-stage")
     with pytest.raises(DataError, match="task 7 is unknown"):
         model.importance(7, X=NUMBERS)
 
@@ -150,7 +152,13 @@ def test_an_unknown_task_has_no_importance():
 def test_a_task_without_any_tree_has_no_importance():
     y = np.where(TASKS == 2, _rng.permutation(VALUES) * 100, VALUES)
     model = mtboost.fit(
-        NUMBERS, y, task=TASKS, num_boost_round=3, specific_rounds=0, early_stopping_rounds=1
+        NUMBERS,
+        y,
+        task=TASKS,
+        num_boost_round=3,
+        specific_rounds=0,
+        early_stopping_rounds=1,
+        strategy="two-stage",
     )
     without = [task for task, n_rounds in model.quit_round.items() if n_rounds == 0]
     assert without
@@ -159,6 +167,8 @@ def test_a_task_without_any_tree_has_no_importance():
 
 def test_lightgbms_names_of_columns_are_the_users_again():
     frame = FRAME.rename(columns={"a": "a column", "b": "β"})
-    model = mtboost.fit(frame, VALUES, task=TASKS, backend="lightgbm", num_boost_round=5)
+    model = mtboost.fit(
+        frame, VALUES, task=TASKS, backend="lightgbm", num_boost_round=5, strategy="two-stage"
+    )
     assert set(model.importance(1)) >= {"a column", "β"}
     assert model.booster(1).feature_name() == ["a_column", "β", "c", "d"]

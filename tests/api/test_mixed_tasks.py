@@ -27,7 +27,13 @@ X = np.concatenate([SIGNAL[name] for name in N])
 LABELS = np.concatenate([Y[name] for name in N])
 TASK = np.repeat(list(N), list(N.values()))
 OBJECTIVE = {"spend": "reg:squarederror", "churn": "binary:logistic", "visits": "count:poisson"}
-FAST = {"num_boost_round": 25, "specific_rounds": 10, "early_stopping_rounds": 5, "n_threads": 1}
+FAST = {
+    "strategy": "two-stage",
+    "num_boost_round": 25,
+    "specific_rounds": 10,
+    "early_stopping_rounds": 5,
+    "n_threads": 1,
+}
 NEW = RNG.normal(size=(90, 4))
 
 
@@ -483,7 +489,14 @@ def test_what_does_not_fit_is_refused_before_the_first_tree(library, changes, me
 
 def test_a_metric_by_task_needs_an_objective_by_task(library):
     with pytest.raises(ParameterError, match="eval_metric is a mapping, but objective is one"):
-        mtboost.fit(X, LABELS, task=TASK, backend=library.name, eval_metric={"churn": "auc"})
+        mtboost.fit(
+            X,
+            LABELS,
+            task=TASK,
+            backend=library.name,
+            eval_metric={"churn": "auc"},
+            strategy="two-stage",
+        )
 
 
 def test_a_start_of_all_tasks_is_refused():

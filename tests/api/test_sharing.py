@@ -332,10 +332,10 @@ def test_of_many_rows_those_held_out_are_trained_on_by_request(library, monkeypa
 def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
     seen = []
 
-    def watched(stages, folds, effort):
+    def watched(stages, folds, *options):
         ((train, valid),) = folds.pairs
         seen.append((train.tasks.counts.tolist(), valid.tasks.names))
-        return search(stages, folds, effort)
+        return search(stages, folds, *options)
 
     monkeypatch.setattr("mtboost.model.sharing.plan.search", watched)
     limit(monkeypatch, most_rows=300)
@@ -458,6 +458,53 @@ def test_a_metric_that_is_fixed_decides(library):
     assert same
     for name in same:  # mean absolute errors and mean squares of the same models
         assert model.common_losses[name] != pytest.approx(by_default.common_losses[name], rel=0.1)
+
+
+@pytest.mark.parametrize("effort", ["balanced", "thorough"])
+def test_a_metric_that_is_no_mean_is_reported_and_does_not_decide(library, effort):
+    X, y, task = tasks_of(OUTLIER)
+    data = X, (y > np.median(y)).astype(float), task
+    told = []
+    options = {"effort": effort, "eval_set": (X[::3], data[1][::3], task[::3])}
+    model = fitted(
+        library, data, eval_metric="auc", on_round=lambda *own: told.append(own), **options
+    )
+    by_loss = fitted(library, data, **options)
+    assert model.common_losses == by_loss.common_losses
+    assert np.array_equal(model.predict(X, task=task), by_loss.predict(X, task=task))
+    report, curves = model.report(), model.history
+    assert model.metric == "auc"
+    followers = [code for code in range(N_TASKS) if model.quit_round[code]]
+    assert len(followers) > 3
+    for code in followers:
+        common = report["auc common"][code]
+        assert common == pytest.approx(curves[code]["common"][model.quit_round[code]], abs=0.02)
+        assert 0.5 < common <= 1.0
+    assert told[-1][1].keys() == set(range(N_TASKS))
+    assert told[-1][1][0] > 0.5
+
+
+def test_a_metric_of_the_user_is_reported_with_and_without_weights(library):
+    X, y, task = tasks_of(SAME)
+    metric = Metric("own", lambda y, p: mean_squared_error(y, p), greater_is_better=False)
+    report = fitted(library, (X, y, task), eval_metric=metric).report()
+    np.testing.assert_allclose(
+        report["own common"], fitted(library, (X, y, task)).report()["rmse common"] ** 2, rtol=1e-4
+    )
+    weighted = Metric("own", mean_squared_error, greater_is_better=False)
+    weight = np.ones(len(y))
+    again = fitted(library, (X, y, task), eval_metric=weighted, weight=weight).report()
+    np.testing.assert_allclose(again["own common"], report["own common"])
+
+
+def test_gradients_of_the_users_own_are_searched_with(library):
+    def squared(margins, data):
+        return margins - data.get_label(), np.ones_like(margins)
+
+    model = fitted(library, tasks_of(OUTLIER), objective=squared)
+    assert len(model.common_losses) > 3
+    named = fitted(library, tasks_of(OUTLIER))
+    assert rmse(model, OUTLIER).mean() < 1.3 * rmse(named, OUTLIER).mean()
 
 
 @pytest.mark.parametrize("size", [{}, {"max_depth": 3}])
@@ -671,6 +718,67 @@ def test_tiny_tasks_are_not_worse_than_a_constant(library):
     assert np.mean(losses) < 0.1
 
 
+# Defaults -----------------------------------------------------------------------------------------
+
+
+def test_it_is_the_default(library):
+    X, y, task = tasks_of(OUTLIER)
+    by_name = fitted(library, (X, y, task))
+    options = {"backend": library.name, **OPTIONS}
+    model = mtboost.fit(X, y, task=task, **options)
+    assert model.common_losses == by_name.common_losses
+    assert np.array_equal(model.predict(X, task=task), by_name.predict(X, task=task))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"early_stopping_rounds": None},
+        {"min_delta": 0.1},
+        {"validation_fraction": 0},
+        {"objective": dict.fromkeys(range(N_TASKS), "reg:squarederror")},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_two_stages_are_the_default_where_it_cannot_choose(library, options):
+    if "objective" in options:
+        own = {task: library.own(name) for task, name in options["objective"].items()}
+        options = {"objective": own}
+    X, y, task = tasks_of(SAME, n_each=30)
+    options = {"backend": library.name, "num_boost_round": 5, **options}
+    model, by_name = (
+        mtboost.fit(X, y, task=task, **options, **more) for more in ({}, {"strategy": "two-stage"})
+    )
+    assert "sharing" not in model.report()
+    assert np.array_equal(model.predict(X, task=task), by_name.predict(X, task=task))
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        (lambda y: y > 1.0, "binary:logistic"),
+        (lambda y: np.int64(y > 1.0), "binary:logistic"),
+        (lambda y: np.float32(y > 1.0), "binary:logistic"),
+        (lambda y: y, "reg:squarederror"),
+        (lambda y: np.floor(y), "reg:squarederror"),
+        (lambda y: 2.0 * (y > 1.0), "reg:squarederror"),
+        (lambda y: np.zeros(len(y)), "reg:squarederror"),
+    ],
+    ids=["bool", "int", "float", "numbers", "whole numbers", "0 and 2", "constant"],
+)
+def test_labels_decide_the_objective_unless_it_is_given(library, labels, name):
+    X, y, task = tasks_of(SAME, n_each=30)
+    options = {"strategy": "two-stage", "num_boost_round": 2, "specific_rounds": 0}
+    model = mtboost.fit(X, labels(y), task=task, backend=library.name, **options)
+    assert model.objective == library.own(name)
+    assert set(model.report()["objective"]) == {library.own(name)}
+    given = library.own("count:poisson")
+    if labels(y).min() >= 0 and labels(y).max() > 0:
+        options["objective"] = given
+        model = mtboost.fit(X, labels(y) + 0.0, task=task, backend=library.name, **options)
+        assert model.objective == given
+
+
 # What is refused ----------------------------------------------------------------------------------
 
 
@@ -680,18 +788,16 @@ def test_tiny_tasks_are_not_worse_than_a_constant(library):
         ({"validation_fraction": 0}, "chooses on validation rows"),
         ({"early_stopping_rounds": None}, "early_stopping_rounds=None fixes them"),
         ({"min_delta": 0.1}, "min_delta is 0.1"),
-        ({"eval_metric": "auc"}, "eval_metric='auc' is not known to be a mean over rows"),
-        (
-            {"eval_metric": Metric("own", mean_squared_error, greater_is_better=False)},
-            "eval_metric='own' is not known to be a mean over rows",
-        ),
-        ({"objective": lambda margin, data: (margin, np.ones_like(margin))}, "one objective"),
+        ({"objective": dict.fromkeys(range(N_TASKS), "reg:squarederror")}, "one objective"),
         ({"strategy": "best"}, "strategy must be"),
     ],
 )
 def test_what_it_cannot_choose_by_is_an_error(library, options, message, monkeypatch):
     for module in (fitting, plan, common_by_fold):
         monkeypatch.setattr(module, "fit_common", partial(pytest.fail, "training"))
+    own = options.get("objective")
+    if own:
+        options = {"objective": {task: library.own(name) for task, name in own.items()}}
     with pytest.raises(ParameterError, match=message):
         fitted(library, tasks_of(SAME), **options)
 

@@ -51,7 +51,7 @@ def fitted(library, y=Y, **options):
         "early_stopping_rounds": None,
         **options,
     }
-    return mtboost.fit(X, y, task=TASK, backend=library.name, **options)
+    return mtboost.fit(X, y, task=TASK, backend=library.name, **options, strategy="two-stage")
 
 
 def numbers_of_cuts(booster):
@@ -163,6 +163,7 @@ def test_the_estimators_have_it(library):
         symmetric_trees=True,
         random_strength=1.0,
         **options,
+        strategy="two-stage",
     )
     model.fit(table, Y)
     other = clone(model).set_params(random_strength=0.0).fit(table, Y)

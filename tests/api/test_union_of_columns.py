@@ -18,7 +18,13 @@ N_ROWS = 300
 COLUMNS = {"a": ["p", "q", "k"], "b": ["r", "p"], "c": ["k", "q", "r", "s"]}
 UNION = ("p", "q", "k", "r", "s")
 KINDS = ["z", "x", "y"]
-OPTIONS = {"num_boost_round": 20, "specific_rounds": 10, "early_stopping_rounds": 5, "n_threads": 1}
+OPTIONS = {
+    "strategy": "two-stage",
+    "num_boost_round": 20,
+    "specific_rounds": 10,
+    "early_stopping_rounds": 5,
+    "n_threads": 1,
+}
 NUMBERS = {task: [n for n in names if n != "k"] for task, names in COLUMNS.items()}
 
 
@@ -147,7 +153,14 @@ def test_columns_of_any_type_may_be_lacking(library, first, second):
     for value, own in zip(found, expected, strict=True):
         assert pd.isna(value) if pd.isna(own) else float(value) == float(own)
     y = {task: np.arange(len(x)) for task, x in X.items()}
-    mtboost.fit(X, y, backend=library.name, common_features="all", validation_fraction=0)
+    mtboost.fit(
+        X,
+        y,
+        backend=library.name,
+        common_features="all",
+        validation_fraction=0,
+        strategy="two-stage",
+    )
 
 
 def test_labels_of_a_frame_that_are_numbers_are_names():
@@ -398,7 +411,7 @@ def test_files_and_boosters_without_mtboost(library, tmp_path):
 
 def test_the_estimators_know_it(library):
     model = mtboost.MultiTaskRegressor(
-        n_estimators=10, backend=library.name, common_features="all", n_jobs=1
+        n_estimators=10, backend=library.name, common_features="all", n_jobs=1, strategy="two-stage"
     ).fit(X, Y)
     assert model.model_.common_columns.names == UNION
     assert {task: len(values) for task, values in model.predict(NEW).items()} == dict.fromkeys(

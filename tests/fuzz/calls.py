@@ -42,7 +42,7 @@ from mtboost.errors import MtboostError
 
 TIME_LIMIT = 60.0
 TEST_CALLS = 60
-SMALL = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
+SMALL = {"strategy": "two-stage", "num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
 PLUG_INS = {"xgboost": mtboost.xgboost, "lightgbm": mtboost.lightgbm}
 QUIET = {"xgboost": {"nthread": 1, "verbosity": 0}, "lightgbm": {"num_threads": 1, "verbosity": -1}}
 
@@ -76,7 +76,7 @@ def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _fit(**arguments: Any) -> object:
-    model = mtboost.fit(**arguments)
+    model = mtboost.fit(**arguments, strategy="two-stage")
     if arguments.get("X") is X and arguments.get("task") is TASK:  # legal rows
         margin = None if arguments.get("base_margin") is None else np.zeros(len(X))
         with contextlib.suppress(mtboost.errors.DataError):  # margins of classes

@@ -81,7 +81,13 @@ def _fit(backend, X=_X, y=_Y, task=_CODES, **options):
         objective = names[objective]
     rounds = {"num_boost_round": 4, "specific_rounds": 3, "n_threads": 1}
     model = mtboost.fit(
-        X, y, task=task, backend=backend, objective=objective, **{**rounds, **options}
+        X,
+        y,
+        task=task,
+        backend=backend,
+        objective=objective,
+        **{**rounds, **options},
+        strategy="two-stage",
     )
     return model, X, {} if task is None else {"task": task}
 

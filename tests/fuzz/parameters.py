@@ -367,6 +367,7 @@ def _fit_case(rng: np.random.Generator) -> tuple[str, Callable[[], None]]:
             backend=name,
             callbacks=[library.callback(count)],
             **{**options, **changes},
+            strategy="two-stage",
         )
 
     def run() -> None:

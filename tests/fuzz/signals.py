@@ -110,7 +110,9 @@ def entry_of_fit(backend: str, **options: Any) -> Callable[[], Run]:
         X, y, _, task = table()
         given = {"num_boost_round": 10, "specific_rounds": 5, "n_threads": 2, "seed": 1}
         given |= {"early_stopping_rounds": 3, **options}
-        return lambda: raw_of_model(mtboost.fit(X, y, task=task, backend=backend, **given))
+        return lambda: raw_of_model(
+            mtboost.fit(X, y, task=task, backend=backend, **given, strategy="two-stage")
+        )
 
     return make
 
@@ -339,7 +341,9 @@ def _multi_task_regressor() -> Run:
     X, y, _, task = table()
 
     def run() -> bytes:
-        model = mtboost.MultiTaskRegressor(n_estimators=15, n_jobs=1, random_state=1)
+        model = mtboost.MultiTaskRegressor(
+            n_estimators=15, n_jobs=1, random_state=1, strategy="two-stage"
+        )
         found: bytes = model.fit(X, y, task=task).predict(X, task=task).tobytes()
         return found
 
@@ -372,7 +376,14 @@ def _tune() -> Run:
         with warnings.catch_warnings():  # that the best trial so far is taken
             warnings.simplefilter("ignore")
             found = mtboost.tune(
-                X, y, task=task, n_trials=2, seed=1, num_boost_round=4, n_threads=1
+                X,
+                y,
+                task=task,
+                n_trials=2,
+                seed=1,
+                num_boost_round=4,
+                n_threads=1,
+                strategy="two-stage",
             )
         return raw_of_model(found.model)
 
@@ -384,7 +395,14 @@ def fitted(backend: str = "xgboost") -> Any:
 
     X, y, _, task = table()
     return mtboost.fit(
-        X, y, task=task, backend=backend, num_boost_round=10, specific_rounds=5, n_threads=1
+        X,
+        y,
+        task=task,
+        backend=backend,
+        num_boost_round=10,
+        specific_rounds=5,
+        n_threads=1,
+        strategy="two-stage",
     )
 
 

@@ -55,7 +55,9 @@ def _fit(library: str, **options: Any) -> Entry:
     own = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1, "backend": library}
 
     def fit(X: Any) -> Any:
-        return mtboost.fit(X, NUMBERS, task=TASK, params=size, **own, **options)
+        return mtboost.fit(
+            X, NUMBERS, task=TASK, params=size, **own, **options, strategy="two-stage"
+        )
 
     return Entry(fit, _by_task("predict"), library == "xgboost")
 
@@ -65,7 +67,7 @@ def _fit_by_task() -> Entry:
     options = {"num_boost_round": 2, "specific_rounds": 1, "n_threads": 1, "params": SHALLOW}
 
     def fit(X: Any) -> Any:
-        return mtboost.fit({0: X, 1: X}, y, common_features="all", **options)
+        return mtboost.fit({0: X, 1: X}, y, common_features="all", **options, strategy="two-stage")
 
     return Entry(fit, lambda model, X: [*model.predict({0: X, 1: X}).values()], True)
 

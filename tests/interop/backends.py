@@ -68,6 +68,7 @@ class Backend:
             specific_rounds=8,
             n_threads=1,
             **options,
+            strategy="two-stage",
         )
 
     def fit(self, table, label):
@@ -85,6 +86,7 @@ class Backend:
             specific_rounds=4,
             n_jobs=1,
             random_state=0,
+            strategy="two-stage",
         )
 
 

@@ -107,6 +107,7 @@ def fitted(library, y=Y, weight=None, **options):
             "validation_fraction": 0,
             **options,
         },
+        strategy="two-stage",
     )
 
 
@@ -230,9 +231,12 @@ def test_a_weight_counts_as_so_many_rows():
         "validation_fraction": 0,
         "pooling": 5.0,
     }
-    weighted = mtboost.fit(X, Y, task=TASK, weight=weight, **options)
+    weighted = mtboost.fit(X, Y, task=TASK, weight=weight, **options, strategy="two-stage")
     repeated = mtboost.fit(
-        *(np.repeat(a, weight, axis=0) for a in (X, Y)), task=np.repeat(TASK, weight), **options
+        *(np.repeat(a, weight, axis=0) for a in (X, Y)),
+        task=np.repeat(TASK, weight),
+        **options,
+        strategy="two-stage",
     )
     np.testing.assert_allclose(
         weighted.predict_margin(X_NEW, task=TASK_NEW),

@@ -54,6 +54,7 @@ def test_139_schools_learn_from_each_other(score):
         specific_params={"max_depth": 1, "reg_lambda": 50},
         specific_rounds=25,
         validation_fraction=0,
+        strategy="two-stage",
     )
 
     def rmse(prediction):
@@ -69,7 +70,13 @@ def test_139_schools_learn_from_each_other(score):
 def test_29_mine_fields_are_told_from_clutter_by_boosters_of_their_own():
     (X, y, task), (X_test, y_test, task_test) = load("landmine")
     model = mtboost.fit(
-        X, y, task=task, objective="binary:logistic", params={"max_depth": 3}, refit=True
+        X,
+        y,
+        task=task,
+        objective="binary:logistic",
+        params={"max_depth": 3},
+        refit=True,
+        strategy="two-stage",
     )
     margins = model.predict_margin(X_test, task=task_test)
     scores = []

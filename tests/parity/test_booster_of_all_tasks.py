@@ -34,7 +34,7 @@ SHARED = {"specific_rounds": 0, "split_score": "plain"}
 
 def fit(x=X, y=Y, *, task=TASK, **options):
     options = {"params": PARAMS, "n_threads": 1, "num_boost_round": 15} | options
-    return mtboost.fit(x, y, task=task, **options)
+    return mtboost.fit(x, y, task=task, **options, strategy="two-stage")
 
 
 def margins_of(booster, table, **options):
@@ -108,7 +108,9 @@ def test_tasks_with_columns_of_their_own_have_their_union():
     own = {0: list("abck"), 1: list("abdk"), 2: list("kabc")}
     y = {task: Y[task == TASK] + 2 * (frame["k"][task == TASK] == "y") for task in own}
     tables = {task: frame.loc[task == TASK, columns] for task, columns in own.items()}
-    model = mtboost.fit(tables, y, params=PARAMS, num_boost_round=10, n_threads=1)
+    model = mtboost.fit(
+        tables, y, params=PARAMS, num_boost_round=10, n_threads=1, strategy="two-stage"
+    )
     assert any(report.specific_rounds > 0 for report in model.reports.values())
     booster = model.booster()
     assert sorted(booster.feature_names) == sorted(frame.columns)
@@ -156,7 +158,7 @@ def test_of_the_plugin():
 
 
 def test_of_the_estimator():
-    model = mtboost.MultiTaskRegressor(n_estimators=5, task=0)
+    model = mtboost.MultiTaskRegressor(n_estimators=5, task=0, strategy="two-stage")
     table = np.column_stack([TASK, X])
     model.fit(table, Y)
     assert_array_equal(margins_of(model.booster(), X), margins_of(model.model_.booster(), X))

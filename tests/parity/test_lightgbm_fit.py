@@ -26,7 +26,13 @@ Y = 3 + np.nan_to_num(X[:, 0]) + SIGN * np.nan_to_num(X[:, 1]) + 0.3 * RNG.norma
 KIND = RNG.choice(["low", "mid", "high"], N)
 FRAME = pd.DataFrame(X, columns=list("pqrs")).assign(kind=pd.Categorical(KIND))
 SIZE = {"num_leaves": 16, "learning_rate": 0.1}  # of mtboost.fit by default
-FAST = {"backend": "lightgbm", "num_boost_round": 8, "specific_rounds": 5, "n_threads": 1}
+FAST = {
+    "strategy": "two-stage",
+    "backend": "lightgbm",
+    "num_boost_round": 8,
+    "specific_rounds": 5,
+    "n_threads": 1,
+}
 
 
 def fit(X=X, y=Y, task=TASK, **options):

@@ -264,7 +264,14 @@ def test_callbacks_are_called_in_their_order(function):
     rows = X[:N_TRAIN], make_labels("reg:squarederror")[:N_TRAIN]
     task = TASK[:N_TRAIN]
     if function == "fit":
-        mtboost.fit(*rows, task=task, validation_fraction=0, callbacks=callbacks, n_threads=1)
+        mtboost.fit(
+            *rows,
+            task=task,
+            validation_fraction=0,
+            callbacks=callbacks,
+            n_threads=1,
+            strategy="two-stage",
+        )
     else:
         mtboost.train({"nthread": 1}, mtboost.Dataset(*rows, task=task), callbacks=callbacks)
     calls = ["begin", "before 0", "after 0", "before 1", "after 1", "before 2"]

@@ -345,7 +345,12 @@ def test_one_table_has_all_columns_and_nan_where_a_task_has_none():
 def test_a_family_is_what_fit_takes():
     family = make_task_family("columns", n_rows=400, seed=11)
     model = mtboost.fit(
-        family.X, family.y, feature_names=family.feature_names, num_boost_round=2, n_threads=1
+        family.X,
+        family.y,
+        feature_names=family.feature_names,
+        num_boost_round=2,
+        n_threads=1,
+        strategy="two-stage",
     )
     assert set(model.tasks) == set(family.X)
 

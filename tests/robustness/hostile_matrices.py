@@ -102,16 +102,21 @@ def multi_task() -> Iterator[tuple[str, Callable[[Any], object]]]:
     good = sp.csr_array(CELLS)
     for backend in ("xgboost", "lightgbm"):
         own = {**options, "backend": backend}
-        model = mtboost.fit(good, LABELS, task=TASKS, **own)
-        yield f"{backend} fit", lambda X, own=own: mtboost.fit(X, LABELS, task=TASKS, **own)
+        model = mtboost.fit(good, LABELS, task=TASKS, **own, strategy="two-stage")
+        yield (
+            f"{backend} fit",
+            lambda X, own=own: mtboost.fit(X, LABELS, task=TASKS, **own, strategy="two-stage"),
+        )
         yield (
             f"{backend} fit, a mapping",
-            lambda X, own=own: mtboost.fit({0: good, 1: X}, {0: LABELS, 1: LABELS}, **own),
+            lambda X, own=own: mtboost.fit(
+                {0: good, 1: X}, {0: LABELS, 1: LABELS}, **own, strategy="two-stage"
+            ),
         )
         yield (
             f"{backend} fit, eval_set",
             lambda X, own=own: mtboost.fit(
-                good, LABELS, task=TASKS, eval_set=(X, LABELS, TASKS), **own
+                good, LABELS, task=TASKS, eval_set=(X, LABELS, TASKS), **own, strategy="two-stage"
             ),
         )
         for method in ("predict", "predict_margin", "contributions"):
@@ -119,9 +124,13 @@ def multi_task() -> Iterator[tuple[str, Callable[[Any], object]]]:
             yield f"{backend} {method}", lambda X, call=call: call(X, task=TASKS)
             yield f"{backend} {method}, a mapping", lambda X, call=call: call({1: X})
         yield f"{backend} add_task", lambda X, model=model: model.add_task(7, X, LABELS)
-        estimator = mtboost.MultiTaskRegressor(n_estimators=2, backend=backend, n_jobs=1)
+        estimator = mtboost.MultiTaskRegressor(
+            n_estimators=2, backend=backend, n_jobs=1, strategy="two-stage"
+        )
         yield f"{backend} estimator", lambda X, e=estimator: e.fit(X, LABELS, task=TASKS)
-        known = mtboost.MultiTaskRegressor(n_estimators=2, backend=backend, n_jobs=1)
+        known = mtboost.MultiTaskRegressor(
+            n_estimators=2, backend=backend, n_jobs=1, strategy="two-stage"
+        )
         known.fit(good, LABELS, task=TASKS)
         yield f"{backend} estimator's predict", lambda X, e=known: e.predict(X, task=TASKS)
     yield "Dataset", lambda X: mtboost.Dataset(X, LABELS)

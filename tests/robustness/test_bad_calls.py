@@ -32,7 +32,7 @@ OUTPUTS = np.column_stack([Y, -Y, X[:, 0]])
 TASK = np.arange(N) % 2
 FRAME = pd.DataFrame(X, columns=list("pqr"))
 FEW = {"n_estimators": 2, "n_jobs": 1}
-SMALL = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
+SMALL = {"strategy": "two-stage", "num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
 
 
 def planted(values, *odd):
@@ -51,7 +51,7 @@ LONG = X.astype(np.longdouble) * np.longdouble("1e4000")
 ESTIMATORS = {
     "forest": (mtboost.MTExtraTreesRegressor(**FEW), Y),
     "boosting": (mtboost.ProjectedBoostingRegressor(**FEW), OUTPUTS),
-    "multi-task": (mtboost.MultiTaskRegressor(**FEW), Y),
+    "multi-task": (mtboost.MultiTaskRegressor(**FEW, strategy="two-stage"), Y),
 }
 ODD_TABLES = {
     "names twice": (TWICE, "2 columns named 'p'"),
@@ -80,7 +80,7 @@ def test_trees_grow_on_sparse_columns_that_are_filled_by_nan():
 
 
 CLASSIFIERS = [
-    mtboost.MultiTaskClassifier(**FEW),
+    mtboost.MultiTaskClassifier(**FEW, strategy="two-stage"),
     mtboost.MTExtraTreesClassifier(**FEW),
     mtboost.MTDecisionTreeClassifier(),
     mtboost.MTAdaBoostClassifier(**FEW),
@@ -100,7 +100,7 @@ def test_classifiers_refuse_labels_that_are_none(estimator, y):
 
 def test_parameters_of_an_estimator_are_a_mapping():
     with pytest.raises(TypeError, match="params must be None or a mapping, found 'x'"):
-        mtboost.MultiTaskRegressor(params="x").fit(X, Y)
+        mtboost.MultiTaskRegressor(params="x", strategy="two-stage").fit(X, Y)
 
 
 SCORES = {
@@ -116,7 +116,7 @@ SCORES = {
 @pytest.mark.parametrize("arguments", SCORES.values(), ids=SCORES)
 @pytest.mark.parametrize(
     "estimator",
-    [mtboost.MTExtraTreesRegressor(**FEW), mtboost.MultiTaskRegressor(**FEW)],
+    [mtboost.MTExtraTreesRegressor(**FEW), mtboost.MultiTaskRegressor(**FEW, strategy="two-stage")],
     ids=["forest", "multi-task"],
 )
 def test_scores_of_odd_labels_are_refused(estimator, arguments):
@@ -259,8 +259,18 @@ def test_lightgbm_refuses_monotone_constraints_on_categories(argument):
     options = {"task": TASK, "backend": "lightgbm", **SMALL}
     for signs in ([0, 1, 0], "1,-1,0"):
         with pytest.raises(ParameterError, match=message):
-            mtboost.fit(table, Y, **options, **{argument: {"monotone_constraints": signs}})
-    mtboost.fit(table, Y, **options, **{argument: {"monotone_constraints": [1, 0, -1]}})
+            mtboost.fit(
+                table,
+                Y,
+                **options,
+                **{argument: {"monotone_constraints": signs}},
+            )
+    mtboost.fit(
+        table,
+        Y,
+        **options,
+        **{argument: {"monotone_constraints": [1, 0, -1]}},
+    )
 
 
 def test_xgboost_refuses_weights_whose_sum_it_cannot_store():

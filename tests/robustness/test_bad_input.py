@@ -55,7 +55,7 @@ def fit(library=LIBRARIES["xgboost"], **changes):
     options = {"X": X, "y": Y, "task": TASK, "backend": library.name, **SMALL, **changes}
     if isinstance(options.get("objective"), str):
         options["objective"] = library.own(options["objective"])
-    return mtboost.fit(options.pop("X"), options.pop("y"), **options)
+    return mtboost.fit(options.pop("X"), options.pop("y"), **options, strategy="two-stage")
 
 
 def assert_refused(library, changes, error, message):
@@ -568,7 +568,7 @@ def test_an_objective_that_is_none_is_refused(library):
 def test_an_objective_of_the_other_library_is_refused(library):
     (other,) = (each for each in LIBRARIES.values() if each is not library)
     with pytest.raises(UnsupportedError, match="known are .*" + library.squared_error):
-        mtboost.fit(X, Y, backend=library.name, objective=other.squared_error)
+        mtboost.fit(X, Y, backend=library.name, objective=other.squared_error, strategy="two-stage")
 
 
 def test_what_a_users_function_raises_is_handed_on(library):

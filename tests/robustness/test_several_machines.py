@@ -63,11 +63,13 @@ def xgboost_cases():
         "PriorFeatureSampling": lambda: train(
             params={**params, "colsample_bynode": 0.5}, callbacks=[sampling]
         ),
-        "mtboost.fit": lambda: mtboost.fit(X, y, task=task),
+        "mtboost.fit": lambda: mtboost.fit(X, y, task=task, strategy="two-stage"),
         "mtboost.fit, auto": lambda: mtboost.fit(X, y, task=task, strategy="auto"),
         "mtboost.train": lambda: mtboost.train({}, mtboost.Dataset(X, y, task=task), 1),
         "mtboost.feature_prior": lambda: mtboost.feature_prior([(X, y)]),
-        "MultiTaskRegressor": lambda: mtboost.MultiTaskRegressor().fit(X, y, task=task),
+        "MultiTaskRegressor": lambda: mtboost.MultiTaskRegressor(strategy="two-stage").fit(
+            X, y, task=task
+        ),
         "ProjectedBoostingRegressor": lambda: mtboost.ProjectedBoostingRegressor().fit(X, y),
         "PriorSamplingClassifier": lambda: mtboost.PriorSamplingClassifier().fit(X, y > 0),
     }
@@ -99,7 +101,9 @@ def lightgbm_cases(**network):
         lightgbm.train(params, data, 1, valid_sets=[data], feval=metric)
 
     def fit(**options):
-        mtboost.fit(X, y, task=task, backend="lightgbm", params=network, **options)
+        mtboost.fit(
+            X, y, task=task, backend="lightgbm", params=network, **options, strategy="two-stage"
+        )
 
     return {
         "TaskSplit": lambda: train(callbacks=[split]),
@@ -150,7 +154,13 @@ def test_machines_named_in_parameters_are_refused(alias, machines):
     rng = np.random.default_rng(0)
     params = {alias: machines}
     with pytest.raises(UnsupportedError, match="network has 2: train on one"):
-        mtboost.fit(rng.normal(size=(9, 1)), np.arange(9.0), backend="lightgbm", params=params)
+        mtboost.fit(
+            rng.normal(size=(9, 1)),
+            np.arange(9.0),
+            backend="lightgbm",
+            params=params,
+            strategy="two-stage",
+        )
 
 
 def test_one_machine_is_not_refused():

@@ -441,7 +441,7 @@ def test_tables_that_xgboost_does_not_read_are_refused_before_training(monkeypat
     monkeypatch.setattr(xgboost, "train", None)
     y = {task: [1, 2, 3, 4] for task in X} if isinstance(X, dict) else [1, 2, 3, 4]
     with pytest.raises(UnsupportedError, match=message):
-        mtboost.fit(X, y)
+        mtboost.fit(X, y, strategy="two-stage")
     if not isinstance(X, dict):
         with pytest.raises(UnsupportedError, match=message):
             mtboost.train({}, mtboost.Dataset(X, y))

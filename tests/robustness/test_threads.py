@@ -86,6 +86,7 @@ def test_both_stages_of_fit_keep_to_their_threads(library, n_threads):
         specific_rounds=5,
         eval_metric=Metric("watched", watched, greater_is_better=False),
         n_threads=n_threads,
+        strategy="two-stage",
     )
     assert any(model.specific.values())
     assert limits["common"] == {min(n_threads, before)}
@@ -96,7 +97,7 @@ def test_both_stages_of_fit_keep_to_their_threads(library, n_threads):
 def test_the_core_predicts_few_rows_by_one_thread_and_many_by_all(monkeypatch):
     asked = []
     monkeypatch.setattr(task_trees, "default_n_threads", lambda given: asked.append(given) or 3)
-    model = mtboost.fit(NUMBERS, VALUES, num_boost_round=10)
+    model = mtboost.fit(NUMBERS, VALUES, num_boost_round=10, strategy="two-stage")
     few = model.predict_margin(NUMBERS)
     assert asked == []
     many = model.predict_margin(np.tile(NUMBERS, (100, 1)))
@@ -112,7 +113,7 @@ def test_the_library_predicts_few_rows_by_one_thread_and_many_by_all(monkeypatch
             limits.append(openmp_limit())
             super().__init__(*args, **kwargs)
 
-    model = mtboost.fit(NUMBERS, VALUES, num_boost_round=10)
+    model = mtboost.fit(NUMBERS, VALUES, num_boost_round=10, strategy="two-stage")
     monkeypatch.setattr("mtboost.xgboost.matrices.xgboost.DMatrix", Watched)
     few = model.predict_margin(scipy.sparse.csr_array(NUMBERS))
     many = model.predict_margin(scipy.sparse.csr_array(np.tile(NUMBERS, (100, 1))))
@@ -140,6 +141,7 @@ def test_a_model_has_the_same_bytes_for_any_number_of_threads(library, objective
             specific_rounds=3,
             baselines=True,
             n_threads=n_threads,
+            strategy="two-stage",
         )
         model.save(tmp_path / str(n_threads))
         files.append((tmp_path / str(n_threads)).read_bytes())

@@ -27,7 +27,7 @@ def labels(first, second):
 
 def fit(task, X=X, y=Y, **options):
     few = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
-    return mtboost.fit(X, y, task=task, **few, **options)
+    return mtboost.fit(X, y, task=task, **few, **options, strategy="two-stage")
 
 
 def copy_of(model, tmp_path):

@@ -13,9 +13,14 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
 from mtboost.base.validation import Folds
-from mtboost.metrics import evaluate_by_task
+from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.model.sharing.curves import extended_curves, mean_histories
-from mtboost.model.stages.common import CommonModel, fit_common, followed_margins
+from mtboost.model.stages.common import (
+    CommonModel,
+    fit_common,
+    follow_common,
+    followed_margins,
+)
 from mtboost.model.stages.mean_watch import MeanWatch, as_losses
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
@@ -49,7 +54,7 @@ class CommonByFold:
                 predictions.append(watch.best_predictions)
             else:
                 margins = followed_margins(self.settings, model, valid)
-                predictions.append(_on_label_scale(self.settings, margins))
+                predictions.append(on_label_scale(self.settings, margins))
         return _losses_of(self.settings, self.folds, np.concatenate(predictions))
 
     def least_losses(self) -> list[float]:
@@ -91,11 +96,18 @@ class CommonByFold:
             ]
         )
 
-    def history(self) -> dict[TaskName, Float64Array]:
-        """Return the validation metric of each task after 0, 1, ... rounds."""
+    def history(self, metric: Metric) -> dict[TaskName, Float64Array]:
+        """Return a validation metric of each task after 0, 1, ... rounds."""
+        histories = [model.history for model in self.models]
+        if metric is not self.settings.metric:
+            settings = self.settings.with_metric(metric)
+            histories = [
+                follow_common(settings, model.trees, valid, valid, 0).history
+                for model, (_, valid) in zip(self.models, self.folds.pairs, strict=True)
+            ]
         return mean_histories(
-            self.settings.metric,
-            [model.history for model in self.models],
+            metric,
+            histories,
             self.folds.tasks.names,
             self.folds.valid_rows_by_task(self.folds.tasks),
         )
@@ -111,16 +123,14 @@ def fit_common_by_fold(
     Parameters
     ----------
     settings : Settings
-        Its ``on_round`` is called for the first fold.
     folds : Folds
     to_beat : sequence of float, optional
         Mean loss of each fold that a model must come near, or its training ends.
     """
     bars = [np.inf] * len(folds.pairs) if to_beat is None else to_beat
-    first, others = settings, replace(settings, on_round=None)
     models = [
-        fit_common(others if place else first, train, valid, to_beat=bar)
-        for place, ((train, valid), bar) in enumerate(zip(folds.pairs, bars, strict=True))
+        fit_common(settings, train, valid, to_beat=bar)
+        for (train, valid), bar in zip(folds.pairs, bars, strict=True)
     ]
     best = _best_round(models, folds)
     followed = [
@@ -132,7 +142,7 @@ def fit_common_by_fold(
 
 def row_losses(settings: Settings, folds: Folds, margins: npt.NDArray[Any]) -> Float64Array:
     """Loss of each validation row: the metric of the row alone."""
-    return _losses_of(settings, folds, _on_label_scale(settings, margins))
+    return _losses_of(settings, folds, on_label_scale(settings, margins))
 
 
 def _best_round(models: list[CommonModel], folds: Folds) -> int:
@@ -152,7 +162,8 @@ def _watch_of(model: CommonModel) -> MeanWatch:
     return model.together
 
 
-def _on_label_scale(settings: Settings, margins: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
+def on_label_scale(settings: Settings, margins: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
+    """Return margins of shape (n_rows, n_outputs) on the scale of the labels."""
     return settings.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
 
 

@@ -55,6 +55,18 @@ class Effort:
     n_tasks: int
     small_steps: bool
 
+    @property
+    def n_models(self) -> int:
+        """Most steps that a search can have: common models, ways to share and the final model."""
+        n_depths, n_poolings = len(self.depths), len(self.poolings)
+        n_splits = n_depths * len(self.task_splits) + n_poolings + 1
+        n_trees = (n_depths if self.repeats else 1) + len(self.random_strengths) - 1
+        n_again = n_poolings + n_depths + 2 if self.repeats else 0
+        return n_depths + n_splits + n_trees + n_again + len(self.subsamples) - 1 + _N_OF_TASKS
+
+
+#: Steps after the common model: specific, independent and final models.
+_N_OF_TASKS = 3
 
 EFFORTS: dict[EffortName, Effort] = {
     "fast": Effort(

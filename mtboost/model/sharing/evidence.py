@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.model.sharing.common_by_fold import CommonByFold, row_losses
+from mtboost.metrics import Metric, evaluate_by_task
+from mtboost.model.sharing.common_by_fold import CommonByFold, on_label_scale, row_losses
 from mtboost.model.sharing.curves import mean_curves, mean_histories
 from mtboost.model.stages.mean_watch import from_loss
 from mtboost.model.stages.settings import Settings
@@ -122,6 +123,7 @@ class Evidence:
             for share, losses in of_rows.items()
         }
         best = min(_SHARES, key=lambda share: (self._n_rows * means[share])[known].sum())
+        self._margins["averaged"] = best * common + (1.0 - best) * alone
         self._of_rows["averaged"], self._means["averaged"] = of_rows[best], means[best]
         self._rounds["averaged"] = self._rounds["independent"]
         return best
@@ -202,15 +204,23 @@ class Evidence:
         certain = self._certain_gains("independent", "common", 1.0).tolist()
         return [task for task, gain in zip(self._tasks, certain, strict=True) if gain > 0]
 
-    def scores(self) -> dict[TaskName, dict[str, float]]:
-        """Validation metric of each task under each way."""
+    def scores(self, metric: Metric) -> dict[TaskName, dict[str, float]]:
+        """A validation metric of each task under each way."""
+        found = {way: self._scores_of(way, metric) for way in self._found()}
         return {
-            task: {
-                way: from_loss(self._settings.metric, self._means[way][code])
-                for way in self._found()
-            }
+            task: {way: float(scores[code]) for way, scores in found.items()}
             for code, task in enumerate(self._tasks)
         }
+
+    def _scores_of(self, way: Sharing, metric: Metric) -> Float64Array:
+        if metric is self._settings.metric:
+            return np.array([from_loss(metric, loss) for loss in self._means[way]])
+        labels = np.concatenate([valid.labels() for _, valid in self._folds.pairs])
+        predictions = on_label_scale(self._settings, self._margins[way])
+        has_weights = any(valid.weight is not None for _, valid in self._folds.pairs)
+        weights = self._weights if has_weights else None
+        n_tasks = len(self._tasks)
+        return evaluate_by_task(metric, labels, predictions, self._codes, n_tasks, weights)
 
 
 def pays_for_all(

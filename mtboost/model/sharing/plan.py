@@ -27,8 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
+from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
 from mtboost.base.validation import Folds
+from mtboost.metrics import Metric
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold, row_losses
 from mtboost.model.sharing.effort import Effort
 from mtboost.model.sharing.evidence import Evidence, Sharing
@@ -166,37 +168,52 @@ def _averaged(
     return CommonModel(trees, {**common.quit_round, **rounds}, {}, common.history), models
 
 
-def plan_sharing(settings: Settings, folds: Folds, effort: Effort) -> SharingPlan:
+def plan_sharing(
+    settings: Settings, folds: Folds, effort: Effort, reported: Metric, progress: Progress
+) -> SharingPlan:
     """Choose on validation rows; see the module.
 
     `early_stopping_rounds` counts rounds at a learning rate of .1; in smaller steps training goes
-    on as much longer. ``on_round`` is called for the chosen common model.
+    on as much longer.
+
+    Parameters
+    ----------
+    settings : Settings
+        Their metric is a mean over rows, by which everything is chosen. ``on_round`` is called for
+        the chosen common model.
+    reported : Metric
+        Metric of scores and histories.
+    progress : Progress
     """
+    on_round, settings = settings.on_round, replace(settings, on_round=None)
     large, small = _in_steps(settings, effort.learning_rate), _in_steps(settings, 0.0)
     own = small
     if "learning_rate" not in settings.given:
         own = _in_steps(settings, _OWN_LEARNING_RATE)
     part = part_of(folds, effort.most_rows)
-    found = search(replace(large, on_round=None), part, effort)
+    found = search(large, part, effort, progress)
     best = found.chosen(small)
     common, scale = found.common, _steps_in(large, small)
     if effort.small_steps:
         common, scale = fit_common_by_fold(best, part), 1.0
-    elif settings.on_round is not None:
-        _tell(settings.on_round, common.history())
-    best = replace(best, on_round=None)
+    history = common.history(reported)
+    if on_round is not None:
+        _tell(on_round, history)
     watched = common.judged_by(_some_tasks(part, effort.n_tasks))
     evidence = Evidence(best, folds.tasks, watched)
+    progress.begin("specific models")
     specific_params = _add_best_specific(
         evidence,
         replace(best, early_stopping_rounds=settings.early_stopping_rounds),
         watched,
         _specific_choices(settings, best, common, effort),
     )
+    progress.begin("independent models")
     independent, own_scale = _add_best_independent(evidence, found, own, watched, effort)
     common_share = evidence.add_average()
     sharing = evidence.ways()
-    alone = {task: math.ceil(own_scale * n) for task, n in evidence.rounds("independent").items()}
+    found_alone = evidence.rounds("independent")
+    alone = {task: _rounds_in(independent, own_scale, n) for task, n in found_alone.items()}
     continued = evidence.rounds("common + specific")
     plan = SharingPlan(
         settings=best,
@@ -204,25 +221,28 @@ def plan_sharing(settings: Settings, folds: Folds, effort: Effort) -> SharingPla
         independent=independent,
         common_share=common_share,
         pool=list(folds.tasks),
-        common_rounds=math.ceil(scale * common.n_rounds),
+        common_rounds=_rounds_in(small, scale, common.n_rounds),
         sharing=sharing,
         own_rounds={
             task: {"common": 0, "common + specific": continued[task]}.get(way, alone[task])
             for task, way in sharing.items()
         },
-        scores=evidence.scores() | _common_scores(common, watched),
-        common_history=_stretched(common.history(), scale),
+        scores=evidence.scores(reported) | _common_scores(common, watched, history),
+        common_history=_stretched(history, scale),
         own_history={},
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
     )
+    progress.begin("final model")
     leavers = {task: alone[task] for task in evidence.better_alone()}
-    plan = _without(leavers, plan, common, scale)
+    plan = _without(leavers, plan, common, scale, reported)
     if part is not folds:
         common = fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool))
-        plan = replace(_with_common(plan, common), common=common.models[0])
+        plan = replace(_with_common(plan, common, 1.0, reported), common=common.models[0])
     for task, way in plan.sharing.items():
         if way in plan.scores[task]:
             plan.scores[task]["final"] = plan.scores[task][way]
+    if reported is not settings.metric:
+        return plan  # its curves of the tasks' own models are not known
     return replace(plan, own_history=_own_history(evidence, plan.sharing, own_scale))
 
 
@@ -237,12 +257,14 @@ def _own_history(
     return {task: histories[way][task] for task, way in sharing.items() if way in histories}
 
 
-def _with_common(plan: SharingPlan, common: CommonByFold, scale: float = 1.0) -> SharingPlan:
+def _with_common(
+    plan: SharingPlan, common: CommonByFold, scale: float, reported: Metric
+) -> SharingPlan:
     """The plan with the rounds and validation curves of a common model."""
     return replace(
         plan,
-        common_rounds=math.ceil(scale * common.n_rounds),
-        common_history=_stretched(common.history(), scale),
+        common_rounds=_rounds_in(plan.settings, scale, common.n_rounds),
+        common_history=_stretched(common.history(reported), scale),
     )
 
 
@@ -261,6 +283,11 @@ def _stretched(
         n_rounds = math.ceil(scale * (len(curve) - 1))
         curves[task] = curve[np.ceil(np.arange(n_rounds + 1) / scale).astype(np.int64)]
     return curves
+
+
+def _rounds_in(small: Settings, scale: float, n_rounds: int) -> int:
+    """Rounds in small steps, for rounds in large ones; at most what the user wants."""
+    return min(small.rounds, math.ceil(scale * n_rounds))
 
 
 def _steps_in(large: Settings, small: Settings) -> float:
@@ -294,20 +321,28 @@ def _some_tasks(folds: Folds, n_tasks: int) -> list[TaskName]:
     return [tasks.names[code] for code in by_size.tolist()]
 
 
-def _common_scores(common: CommonByFold, watched: CommonByFold) -> dict[TaskName, dict[str, float]]:
+def _common_scores(
+    common: CommonByFold,
+    watched: CommonByFold,
+    history: Mapping[TaskName, npt.NDArray[np.float64]],
+) -> dict[TaskName, dict[str, float]]:
     """Validation metric of the tasks by which nothing else was compared."""
     if watched.folds.n_valid_rows == common.folds.n_valid_rows:
         return {}
     compared = {task for _, valid in watched.folds.pairs for task in valid.tasks}
     return {
         task: {"common": float(values[min(common.n_rounds, len(values) - 1)])}
-        for task, values in common.history().items()
+        for task, values in history.items()
         if task not in compared
     }
 
 
 def _without(
-    leavers: Mapping[TaskName, int], plan: SharingPlan, common: CommonByFold, scale: float
+    leavers: Mapping[TaskName, int],
+    plan: SharingPlan,
+    common: CommonByFold,
+    scale: float,
+    reported: Metric,
 ) -> SharingPlan:
     """A few tasks leave the pool, to models with the given rounds, if the others are better off."""
     stay = [task for task in plan.pool if task not in leavers]
@@ -324,7 +359,7 @@ def _without(
         return plan
     ways: dict[TaskName, Sharing] = dict.fromkeys(leavers, "independent")
     return replace(
-        _with_common(plan, rest, scale),
+        _with_common(plan, rest, scale, reported),
         pool=stay,
         sharing=plan.sharing | ways,
         own_rounds=plan.own_rounds | dict(leavers),

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
+from mtboost.base.progress import Progress
 from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
@@ -111,12 +112,15 @@ class Search:
     common: CommonByFold
     of_rows: _Losses
 
-    def __init__(self, settings: Settings, folds: Folds, most_rounds: int) -> None:
+    def __init__(
+        self, settings: Settings, folds: Folds, most_rounds: int, progress: Progress
+    ) -> None:
         self.settings = settings
         self.folds = folds
         self.losses: dict[Setting, float] = {}
         self._limited = replace(settings, rounds=min(settings.rounds, most_rounds))
         self._weights = folds.valid_weights()
+        self._progress = progress
         #: Least mean loss of any model, in each fold.
         self._least = [np.inf] * len(folds.pairs)
 
@@ -129,6 +133,9 @@ class Search:
         for setting in settings:
             if setting in self.losses:
                 continue
+            least = min(self.losses.values(), default=np.inf)
+            best = f"least loss {least:.5g}" if self.losses else ""
+            self._progress.begin(f"common model, {setting}", best)
             factor = setting.pooling
             relative = RelativePooling(factor) if isinstance(factor, float) else None
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
@@ -159,9 +166,9 @@ def is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: floa
     return bool(mean > n_errors * error)
 
 
-def search(settings: Settings, folds: Folds, effort: Effort) -> Search:
+def search(settings: Settings, folds: Folds, effort: Effort, progress: Progress) -> Search:
     """Search one setting after the other; the size of trees again when the others are found."""
-    search = Search(settings, folds, effort.most_rounds)
+    search = Search(settings, folds, effort.most_rounds, progress)
     options, depths = settings.options, depths_of(settings, effort)
     strengths = _strengths_of(settings, effort)
     first = [

@@ -54,6 +54,9 @@ class Objectives(Protocol):
     def function(self) -> Callable[..., Any] | None:
         """The user's function of gradients, if there is one."""
 
+    def with_metric(self, metric: Metric) -> Objectives:
+        """Return the same with one metric for all tasks."""
+
     def on_rows(self, data: Dataset, params: Params) -> Objectives:
         """Return the objectives for these training rows."""
 
@@ -95,6 +98,9 @@ class OneObjective:
     @property
     def metric_names(self) -> str:
         return self.metric.name
+
+    def with_metric(self, metric: Metric) -> OneObjective:
+        return replace(self, metric=metric)
 
     def on_rows(self, data: Dataset, params: Params) -> OneObjective:
         return self
@@ -145,6 +151,9 @@ class ObjectiveByTask:
     @property
     def function(self) -> None:
         return None
+
+    def with_metric(self, metric: Metric) -> ObjectiveByTask:
+        return replace(self, metrics=dict.fromkeys(self.metrics, metric))
 
     def on_rows(self, data: Dataset, params: Params) -> ObjectiveByTask:
         return replace(self, losses=measure_losses(self.by_task, data, self.backend, params))

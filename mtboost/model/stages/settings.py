@@ -66,6 +66,10 @@ class Settings:
     def metric(self) -> Metric:
         return self.objectives.metric
 
+    def with_metric(self, metric: Metric) -> Settings:
+        """Return the settings of tasks with one objective with another metric."""
+        return replace(self, objectives=self.objectives.with_metric(metric))
+
     def on_rows(self, data: Dataset) -> Settings:
         """Return the settings for these training rows."""
         return replace(self, objectives=self.objectives.on_rows(data, self.params))

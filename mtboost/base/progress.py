@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress of long work: a bar of tqdm, or lines of the log where tqdm is not installed."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import Any, Self
+
+_LOG = logging.getLogger("mtboost")
+
+
+class Progress:
+    """Steps of long work, shown one after the other.
+
+    The log is ``logging.getLogger("mtboost")``. Where nobody handles it, lines go to stderr.
+
+    Parameters
+    ----------
+    n_steps : int
+        Most steps that there can be.
+    is_shown : bool
+        Without it nothing is shown.
+    """
+
+    def __init__(self, n_steps: int, *, is_shown: bool) -> None:
+        self._n_steps = n_steps
+        self._n_begun = 0
+        self._is_shown = is_shown
+        self._bar: Any = None
+        self._handler: logging.Handler | None = None
+        self._level = _LOG.level
+
+    def __enter__(self) -> Self:
+        if not self._is_shown:
+            return self
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            if not _LOG.hasHandlers():
+                self._handler = logging.StreamHandler()
+                _LOG.addHandler(self._handler)
+            if not _LOG.isEnabledFor(logging.INFO):
+                _LOG.setLevel(logging.INFO)
+        else:
+            self._bar = tqdm(total=self._n_steps, unit="model")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            if error is None:
+                self._bar.total = self._n_begun
+                self._bar.update(self._n_begun - self._bar.n)
+            self._bar.close()
+        if self._handler is not None:
+            _LOG.removeHandler(self._handler)
+        _LOG.setLevel(self._level)
+
+    def begin(self, step: str, best: str = "") -> None:
+        """Say which step begins, and what is best so far; the step before it has ended."""
+        if self._bar is not None:
+            self._bar.update(self._n_begun - self._bar.n)
+            self._bar.set_description(step)
+            self._bar.set_postfix_str(best)
+        elif self._is_shown:
+            after = f"; {best}" if best else ""
+            _LOG.info("%d of at most %d: %s%s", self._n_begun + 1, self._n_steps, step, after)
+        self._n_begun += 1
