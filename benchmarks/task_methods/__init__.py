@@ -8,22 +8,64 @@ or a half of them for each tree, at a high learning rate; then it is trained at 
 rounds found by early stopping.
 """
 
-from task_methods.multi_task import auto, extra_trees, two_stages_quitting, two_stages_rounds
+from task_methods.defaults import (
+    catboost_default,
+    hist_gradient_boosting_default,
+    independent_default,
+    lightgbm_default,
+    mtboost_default,
+    xgboost_default,
+)
+from task_methods.multi_task import (
+    auto,
+    auto_eval_set,
+    extra_trees,
+    two_stages_quitting,
+    two_stages_rounds,
+)
 from task_methods.rows import Budget, Fitted, Method, Rows, SkippedError, category, no_task, one_hot
 from task_methods.stock import catboost_category, independent, lightgbm_category, pooled_xgboost
 
-__all__ = ["METHODS", "Budget", "Fitted", "Method", "Rows", "SkippedError"]
+__all__ = [
+    "DEFAULTS",
+    "METHODS",
+    "PEERS",
+    "PEERS_OF_DEFAULTS",
+    "Budget",
+    "Fitted",
+    "Method",
+    "Rows",
+    "SkippedError",
+]
 
 METHODS: dict[str, Method] = {
     "auto": auto,
-    "pooled": pooled_xgboost(no_task),
-    "one-hot": pooled_xgboost(one_hot),
-    "category": pooled_xgboost(category),
-    "independent": independent,
+    "auto eval_set": auto_eval_set,
     "two-stage quitting": two_stages_quitting,
     "two-stage rounds": two_stages_rounds,
     "MT extra trees": extra_trees(),
     "extra trees one-hot": extra_trees(has_task_columns=True),
+    "pooled": pooled_xgboost(no_task),
+    "one-hot": pooled_xgboost(one_hot),
+    "category": pooled_xgboost(category),
+    "independent": independent,
     "LightGBM category": lightgbm_category,
     "CatBoost category": catboost_category,
+    "XGBoost default": xgboost_default,
+    "LightGBM default": lightgbm_default,
+    "CatBoost default": catboost_default,
 }
+PEERS = list(METHODS)[list(METHODS).index("pooled") :]  # methods without mtboost
+
+# Nothing is chosen: the methods of out_of_the_box.py.
+DEFAULTS: dict[str, Method] = {
+    "mtboost": mtboost_default(),
+    "mtboost two-stage": mtboost_default(strategy="two-stage"),
+    "mtboost auto": mtboost_default(strategy="auto"),
+    "XGBoost": xgboost_default,
+    "LightGBM": lightgbm_default,
+    "CatBoost": catboost_default,
+    "HistGradientBoosting": hist_gradient_boosting_default,
+    "LightGBM, one each": independent_default,
+}
+PEERS_OF_DEFAULTS = list(DEFAULTS)[list(DEFAULTS).index("XGBoost") :]

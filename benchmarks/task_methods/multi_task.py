@@ -218,12 +218,24 @@ def two_stages_rounds(train: Rows, seed: int, budget: Budget) -> Fitted:
 
 def auto(train: Rows, seed: int, budget: Budget) -> Fitted:
     """`mtboost.fit(strategy="auto")`, which chooses for itself."""
+    return _auto(train, seed, budget)
+
+
+def auto_eval_set(train: Rows, seed: int, budget: Budget) -> Fitted:
+    """The same with the held-out rows that all methods choose by; it is not trained on them."""
+    inner, valid = train.inner(seed)
+    X, y, task = in_tables(valid)
+    return _auto(inner, seed, budget, eval_set=(X, y) if task is None else (X, y, task))
+
+
+def _auto(train: Rows, seed: int, budget: Budget, **options: Any) -> Fitted:
     finer = budget.finer()
     model = fit_mtboost(
         train,
         seed,
         budget,
         strategy="auto",
+        **options,
         num_boost_round=finer.rounds,
         specific_rounds=SPECIFIC_ROUNDS,
         early_stopping_rounds=budget.early_stopping_rounds,

@@ -61,26 +61,72 @@ class Rows:
     n_tasks: int
     is_binary: bool
     columns: tuple[tuple[int, ...], ...] | None = None  # of each task; None: all have all
+    time: Floats | None = None  # if there is one, later rows are held out
+    group: Indices | None = None  # rows of one group are held out together
 
-    def take(self, rows: Indices) -> Rows:
-        return replace(self, X=self.X[rows], y=self.y[rows], task=self.task[rows])
+    def take(self, rows: Indices | npt.NDArray[np.bool_]) -> Rows:
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            task=self.task[rows],
+            time=None if self.time is None else self.time[rows],
+            group=None if self.group is None else self.group[rows],
+        )
 
     def of_task(self, task: int) -> Rows:
         return self.take(np.flatnonzero(self.task == task))
 
     def split(self, part: float, seed: int) -> tuple[Rows, Rows]:
-        """Hold out a part of each task's rows, and of each class in it."""
-        rng = np.random.default_rng(seed)
-        group = 2 * self.task + (self.y.astype(np.int64) if self.is_binary else 0)
-        is_held_out = np.zeros(len(self.y), bool)
-        for code in np.unique(group):
-            own = rng.permutation(np.flatnonzero(group == code))
-            is_held_out[own[: round(part * len(own))]] = True
-        return self.take(np.flatnonzero(~is_held_out)), self.take(np.flatnonzero(is_held_out))
+        """Hold out a part of the rows: the last in time, whole groups, or some of each task.
+
+        Without times and groups it is a part of each task's rows, and of each class in it. A task
+        whose rows would all be held out keeps them.
+        """
+        if self.time is not None:
+            is_held_out = self.time >= _start_of_last(part, self.time)
+        elif self.group is not None:
+            is_held_out = _some_of_each(part, np.zeros_like(self.group), self.group, seed)
+        else:
+            stratum = 2 * self.task + (self.y.astype(np.int64) if self.is_binary else 0)
+            is_held_out = _some_of_each(part, stratum, np.arange(len(self.y)), seed)
+        is_held_out &= np.isin(self.task, self.task[~is_held_out])
+        return self.take(~is_held_out), self.take(is_held_out)
+
+    def sample(self, part: float, seed: int) -> Rows:
+        """A part of the groups, or of each task's rows but at least one row of each."""
+        if part >= 1:
+            return self
+        if self.group is not None:
+            return self.take(_some_of_each(part, np.zeros_like(self.group), self.group, seed))
+        rows = np.arange(len(self.y))
+        return self.take(_some_of_each(part, self.task, rows, seed, at_least=1))
 
     def inner(self, seed: int) -> tuple[Rows, Rows]:
         """Rows to train on and to choose by, the same for every method."""
         return self.split(0.2, seed + 1000)
+
+
+def _some_of_each(
+    part: float, stratum: Indices, group: Indices, seed: int, at_least: int = 0
+) -> npt.NDArray[np.bool_]:
+    """Mask of the rows of some groups, drawn from each stratum of groups."""
+    rng = np.random.default_rng(seed)
+    groups, first = np.unique(group, return_index=True)
+    is_drawn = np.zeros(len(groups), bool)
+    for code in np.unique(stratum):
+        members = rng.permutation(np.flatnonzero(stratum[first] == code))
+        is_drawn[members[: max(at_least, round(part * len(members)))]] = True
+    return is_drawn[np.searchsorted(groups, group)]
+
+
+def _start_of_last(part: float, time: Floats) -> float:
+    """Time from which on about a part of the rows are; later than the first."""
+    times, counts = np.unique(time, return_counts=True)
+    if len(times) < 2:
+        raise ValueError(f"All {len(time)} rows have the time {times[0]}: leave `time` out.")
+    parts = 1 - np.cumsum(counts)[:-1] / len(time)  # of the rows from times[1:] on
+    return float(times[1 + np.abs(parts - part).argmin()])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmarks that compare methods run, split fairly and judge as they say."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("lightgbm")
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+if not BENCHMARKS.is_dir():
+    pytest.skip("a source distribution has no benchmarks", allow_module_level=True)
+sys.path.append(str(BENCHMARKS))  # last: tests/ has modules of the same names as some scripts
+
+import never_worse  # noqa: E402
+import out_of_the_box  # noqa: E402
+import task_comparison  # noqa: E402
+from task_data import make_fraud_weeks, names_in, read_rows, task_set  # noqa: E402
+from task_data.scores import binary_scores, calibration_error  # noqa: E402
+from task_methods import DEFAULTS, METHODS, Budget, Fitted, Rows, SkippedError  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
+FOLDS = {"auto", "mtboost", "mtboost auto"}  # five folds of few rows take long: not tested here
+SMALL = Budget(depths=(2,), subsamples=(1.0,), rounds=20, trees=10, threads=1)
+
+
+def a_table(n_rows: int = 240, n_tasks: int = 3, is_binary: bool = True) -> Rows:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 3)).astype(np.float32)
+    task = np.arange(n_rows) % n_tasks
+    y = X[:, 0] + 0.5 * task * X[:, 1] + rng.normal(size=n_rows)
+    return Rows(X, (y > 0).astype(np.float64) if is_binary else y, task, n_tasks, is_binary)
+
+
+def write_csv(path: Path, rows: Rows, **more: object) -> None:
+    frame = pd.DataFrame(rows.X, columns=["a", "b", "c"])
+    frame.assign(task=[f"task {task}" for task in rows.task], y=rows.y, **more).to_csv(
+        path, index=False
+    )
+
+
+# ---- the scripts ---------------------------------------------------------------------------------
+
+
+def test_never_worse_reads_a_folder_appends_what_is_missing_and_prints_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "mine.csv", a_table())
+    out = tmp_path / "results.jsonl"
+    command = ["mine", "--data", str(tmp_path), "--out", str(out), "--threads", "1"]
+    command += ["--seeds", "2", "--rows", "0.5", "1", "--reference", "XGBoost default"]
+    methods = ["XGBoost default", "LightGBM default"]
+    never_worse.main([*command, "--method", methods[0]])
+    never_worse.main([*command, "--method", *methods])
+    entries = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert {(e["data"], e["seed"], e["method"]) for e in entries} == {
+        (data, seed, method)
+        for data in ("mine", "mine 0.5")
+        for seed in (0, 1)
+        for method in methods
+    }
+    assert len(entries) == 8
+    assert all(list(entry["scores"]) == ["auc", "logloss", "calibration"] for entry in entries)
+    capsys.readouterr()
+    never_worse.main([*command, "--table"])
+    printed = capsys.readouterr().out
+    for title in ("AUC or explained variance", "log loss or RMSE"):
+        assert f"XGBoost default - best peer, {title}" in printed
+        assert f"Mean rank by {title}" in printed
+
+
+def test_out_of_the_box_runs_on_generated_weeks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["fraud weeks", "retail weeks", "--out", str(tmp_path / "results.jsonl")]
+    command += ["--rows", "0.1", "--seeds", "1", "--threads", "1"]
+    out_of_the_box.main([*command, "--method", "LightGBM", "LightGBM, one each"])
+    printed = capsys.readouterr().out
+    assert "fraud weeks 0.1" in printed
+    assert "retail weeks 0.1" in printed
+    assert "explained" in printed
+    assert "calibration" in printed
+
+
+@pytest.mark.parametrize("is_binary", [True, False])
+@pytest.mark.parametrize("name", [name for name in [*METHODS, *DEFAULTS] if name not in FOLDS])
+def test_every_method_predicts_every_row(name: str, is_binary: bool) -> None:
+    train, _ = task_set(a_table(is_binary=is_binary), 0)
+    method = {**METHODS, **DEFAULTS}[name]
+    try:
+        fitted = method(train, 0, SMALL)
+    except SkippedError as reason:
+        pytest.skip(str(reason))
+    prediction = fitted.predict(train)
+    assert prediction.shape == train.y.shape
+    assert np.corrcoef(prediction, train.y)[0, 1] > 0.2
+    assert not is_binary or ((prediction >= 0) & (prediction <= 1)).all()
+
+
+def test_a_method_that_fails_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(train: Rows, seed: int, budget: Budget) -> Fitted:
+        raise ZeroDivisionError("no rows at all")
+
+    def mean(train: Rows, seed: int, budget: Budget) -> Fitted:
+        return Fitted(lambda rows: np.full(len(rows.y), train.y.mean()), {})
+
+    write_csv(tmp_path / "mine.csv", a_table())
+    out = tmp_path / "results.jsonl"
+    with pytest.raises(SystemExit, match="1 runs failed"):
+        task_comparison.main(
+            ["--out", str(out), "--data", str(tmp_path), "--seeds", "1"],
+            *(None, {}, {"fail": fail, "mean": mean}, ["mean"], []),
+        )
+    assert "no rows at all" in capsys.readouterr().out
+    (entry,) = map(json.loads, out.read_text("utf-8").splitlines())
+    assert entry["method"] == "mean"
+
+
+def test_a_lower_log_loss_is_better_and_equal_scores_are_tied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    losses = {"ours": (0.3, 0.31), "good": (0.4, 0.42), "bad": (0.8, 0.7), "copy": (0.3, 0.31)}
+    lines = [
+        {"data": "set", "seed": seed, "method": name, "scores": {"auc": 0.5, "logloss": loss}}
+        for name, both in losses.items()
+        for seed, loss in enumerate(both)
+    ]
+    path = tmp_path / "results.jsonl"
+    path.write_text("".join(json.dumps({**line, "seconds": 1.0}) + "\n" for line in lines), "utf-8")
+    task_comparison.print_tables(path, list(losses), ["ours"], ["good", "bad"])
+    of_loss = capsys.readouterr().out.split("ours - best peer, log loss or RMSE")[1]
+    (best,) = (line.split() for line in of_loss.splitlines() if line.startswith("set "))
+    assert best == ["set", "2", "good", "0.305", "-0.105", "0.005", "better"]
+    counts = {line.split()[0]: line.split()[1:] for line in of_loss.splitlines() if line}
+    assert counts["method"] == []
+    assert counts["copy"] == ["0", "1"]  # better, tied
+    assert counts["good"] == ["1", "0"]
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def test_outputs_of_one_original_row_are_never_divided(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    Y = rng.integers(0, 2, (60, 4))
+    np.savez(tmp_path / "labels.npz", X=np.arange(60.0)[:, None], Y=Y, kind="multilabel")
+    np.savez(tmp_path / "classes.npz", X=np.arange(60.0)[:, None], y=Y[:, 0], kind="classification")
+    tables = names_in(tmp_path)
+    assert list(tables) == ["labels"]
+    rows = read_rows(tables["labels"], seed=0)
+    assert rows.is_binary
+    assert rows.n_tasks == 4
+    np.testing.assert_array_equal(rows.y, Y[rows.X[:, 0].astype(int), rows.task])
+    train, test = rows.split(0.25, seed=0)
+    assert len(test.y) == 60
+    for inside, outside in ((train, test), train.inner(0)):
+        assert not set(inside.X[:, 0]) & set(outside.X[:, 0])
+    sampled = train.sample(0.2, seed=0)
+    assert len(sampled.y) == 4 * 9
+    assert len(np.unique(sampled.X)) == 9
+
+
+def test_of_many_outputs_the_most_frequent_are_used(tmp_path: Path) -> None:
+    Y = np.arange(50)[None, :] > np.arange(50)[:, None]
+    np.savez(tmp_path / "labels.npz", X=np.zeros((50, 1)), Y=Y.astype(np.uint8))
+    rows = read_rows(tmp_path / "labels.npz", seed=0)
+    assert rows.n_tasks == 40
+    assert [rows.y[rows.task == task].sum() for task in (0, 39)] == [10, 49]
+
+
+def test_outputs_are_standardised_by_training_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    Y = rng.normal(5, (1, 100), (80, 2))
+    np.savez(tmp_path / "outputs.npz", X=rng.normal(size=(80, 1)), Y=Y)
+    train, _ = task_set(read_rows(tmp_path / "outputs.npz", seed=0), 0)
+    for task in (0, 1):
+        own = train.y[train.task == task]
+        np.testing.assert_allclose([own.mean(), own.std()], [0, 1], atol=1e-12)
+
+
+def test_rows_with_a_time_are_held_out_from_the_end() -> None:
+    rows = make_fraud_weeks(0)
+    train, test = rows.split(0.25, seed=0)
+    inner, valid = train.inner(0)
+    assert rows.time is not None
+    assert rows.time.max() == test.time.max()
+    assert inner.time.max() < valid.time.min() <= valid.time.max() < test.time.min()
+    assert len(test.y) / len(rows.y) == pytest.approx(0.25, abs=0.03)
+
+
+def test_a_task_without_rows_before_the_test_period_is_left_out() -> None:
+    rows = a_table()
+    time = np.arange(240.0)
+    rows = replace(rows, task=np.where(time >= 230, 0, rows.task + 1), n_tasks=4, time=time)
+    seen = []
+    train, judge = task_set(rows, 0)
+    judge(lambda test: seen.append(test) or np.full(len(test.y), 0.5))
+    assert train.n_tasks == 3
+    assert train.time.max() < seen[0].time.min()
+    assert set(train.task) == set(seen[0].task) == {0, 1, 2}
+
+
+def test_csv_with_dates_is_split_in_time(tmp_path: Path) -> None:
+    rows = a_table(is_binary=False)
+    dates = pd.date_range("2024-01-01", periods=240).strftime("%Y-%m-%d")
+    write_csv(tmp_path / "mine.csv", rows, time=dates, colour=["red", "blue"] * 120)
+    found = read_rows(tmp_path / "mine.csv", seed=0)
+    assert not found.is_binary
+    np.testing.assert_array_equal(np.diff(found.time), 86400)
+    np.testing.assert_array_equal(found.X[:2, 3], [1, 0])  # blue, red
+    np.testing.assert_array_equal(found.task, rows.task)
+
+
+def test_csv_without_tasks_is_skipped_with_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("a,b,y\n1,2,3\n", "utf-8")
+    with pytest.raises(SkippedError, match="no column task: its columns are a, b, y"):
+        read_rows(tmp_path / "mine.csv", seed=0)
+
+
+def test_a_subsample_of_too_few_rows_is_skipped() -> None:
+    with pytest.raises(SkippedError, match="5% of 180 training rows are fewer than 5 rows"):
+        task_set(a_table(), 0, part=0.05)
+
+
+# ---- scores --------------------------------------------------------------------------------------
+
+
+def test_calibration_error_is_the_mean_gap_of_the_bins() -> None:
+    y = np.array([0.0, 1.0, 1.0, 1.0])
+    prediction = np.array([0.11, 0.17, 0.95, 1.0])  # rates .5 and 1 of mean predictions .14, .975
+    assert calibration_error(y, prediction) == pytest.approx((0.36 + 0.025) / 2)
+
+
+def test_the_area_under_the_curve_leaves_out_tasks_of_one_class() -> None:
+    rows = replace(a_table(6), y=np.array([0.0, 0, 0, 1, 1, 0]))  # task 2: zeros only
+    prediction = np.array([0.1, 0.9, 0.5, 0.9, 0.1, 0.5])
+    assert binary_scores(rows, prediction)["auc"] == 0.5
