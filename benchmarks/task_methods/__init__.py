@@ -5,7 +5,7 @@ A method is a function ``(train, seed, budget) -> Fitted``. It holds out a fifth
 (and classes), the same rows whatever the method, chooses by the loss of all of them, and trains
 again on all training rows with what it chose. Boosting chooses among the same depths, with all rows
 or a half of them for each tree, at a high learning rate; then it is trained at a low one, its
-rounds found by early stopping.
+rounds found by early stopping. The defaults of libraries choose nothing.
 """
 
 from task_methods.defaults import (
@@ -16,6 +16,7 @@ from task_methods.defaults import (
     mtboost_default,
     xgboost_default,
 )
+from task_methods.mixed import gpboost, linear
 from task_methods.multi_task import (
     auto,
     auto_eval_set,
@@ -51,6 +52,9 @@ METHODS: dict[str, Method] = {
     "independent": independent,
     "LightGBM category": lightgbm_category,
     "CatBoost category": catboost_category,
+    "linear": linear,
+    "GPBoost": gpboost(),
+    "GPBoost slopes": gpboost(has_slopes=True),
     "XGBoost default": xgboost_default,
     "LightGBM default": lightgbm_default,
     "CatBoost default": catboost_default,

@@ -101,6 +101,14 @@ def test_every_method_predicts_every_row(name: str, is_binary: bool) -> None:
     assert not is_binary or ((prediction >= 0) & (prediction <= 1)).all()
 
 
+def test_linear_deviations_of_tasks_are_found_where_tasks_differ() -> None:
+    rows = a_table(n_rows=600, is_binary=False)
+    opposite = replace(rows, y=np.where(rows.task == 0, -1, 1) * 3 * rows.X[:, 0] + 0.1 * rows.y)
+    same = replace(rows, y=3.0 * rows.X[:, 0] + 0.1 * np.random.default_rng(1).normal(size=600))
+    chosen = [METHODS["linear"](each, 0, SMALL).chosen["share"] for each in (opposite, same)]
+    assert chosen[0] >= 1 > chosen[1]
+
+
 def test_a_method_that_fails_does_not_stop_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
