@@ -45,6 +45,9 @@ class BinnedMatrixBuilder(metaclass=_Pybind11Type):
         *,
         n_threads: int,
     ) -> None: ...
+    def add_codes(
+        self, codes: NDArray[np.float32], n_features: NDArray[np.uint32], *, n_threads: int
+    ) -> None: ...
     def build(self) -> BinnedMatrix: ...
 
 # From LightGBM's bins (cpp/core/binning/cuts.hpp). bits: of each column's entries.

@@ -88,6 +88,14 @@ void add_csr(BinnedMatrixBuilder& builder, const Contiguous<std::int64_t>& indpt
   builder.add(view, n_threads);
 }
 
+void add_codes(BinnedMatrixBuilder& builder, const py::array_t<float>& codes,
+               const Contiguous<feature_t>& n_features, int n_threads) {
+  const auto view = as_matrix(codes, "codes");
+  const auto counts = as_span(n_features, "n_features");
+  py::gil_scoped_release release;
+  builder.add_codes(view, counts, n_threads);
+}
+
 template <typename T>
 py::array_t<std::uint8_t> missing_columns(const py::array_t<T>& table, int n_threads) {
   const auto view = as_matrix(table, "table");
@@ -116,6 +124,8 @@ void bind_binning(py::module_& module) {
       .def("add", &add_dense<double>, py::arg("block").noconvert(), py::kw_only(), py::arg("n_threads"))
       .def("add_csr", &add_csr, py::arg("indptr").noconvert(), py::arg("indices").noconvert(),
            py::arg("values").noconvert(), py::kw_only(), py::arg("n_threads"))
+      .def("add_codes", &add_codes, py::arg("codes").noconvert(), py::arg("n_features").noconvert(), py::kw_only(),
+           py::arg("n_threads"))
       .def("build",
            [](BinnedMatrixBuilder& builder) { return std::make_shared<BinnedMatrix>(std::move(builder).build()); });
 

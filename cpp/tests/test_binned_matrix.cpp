@@ -198,6 +198,53 @@ TEST(the_form_of_the_table_does_not_matter) {
       check(sparse.bin(row, feature) == matrix->bin(row, feature));
 }
 
+// The bins of the features of a column, one after another from the lowest bit on.
+TEST(codes_of_several_features_are_taken_apart) {
+  const Table table = mixed_table(700);
+  const std::vector<feature_t> n_features[] = {{4, 3, 1}, {0, 2, 1}};
+  for (const int n_threads : {1, 3}) {
+    auto builder = make_builder(table);
+    feature_t first = 0;
+    for (const auto& counts : n_features) {
+      std::vector<float> codes;
+      for (row_t row = 0; row < table.n_rows; ++row) {
+        feature_t feature = first;
+        for (const feature_t n : counts) {
+          std::uint32_t code = 0;
+          int shift = 0;
+          for (const feature_t end = feature + n; feature < end; shift += builder.code_bits(feature++)) {
+            const bool is_missing = std::isnan(table.view()(row, feature));
+            const bin_t largest = (1u << builder.code_bits(feature)) - 1;
+            code += (is_missing ? largest : expected_bin(table, row, feature)) << shift;
+          }
+          codes.push_back(static_cast<float>(code));
+        }
+      }
+      for (const feature_t n : counts) first += n;
+      builder.add_codes({codes.data(), table.n_rows, counts.size(), static_cast<std::ptrdiff_t>(counts.size()), 1},
+                        counts, n_threads);
+    }
+    check(have_same_bytes(std::move(builder).build(), *make_matrix(table)));
+  }
+}
+
+TEST(codes_that_hold_no_bins_are_refused) {
+  const Table table{{{3, 0.5}, {3, 0.5}}, 2, {0, 0, 1, 1}};
+  const auto add = [&](std::vector<float> codes, std::vector<feature_t> n_features, bool is_sparse = false) {
+    auto builder = make_builder(table, {}, is_sparse);
+    const std::size_t n_columns = n_features.size();
+    builder.add_codes({codes.data(), codes.size() / n_columns, n_columns, static_cast<std::ptrdiff_t>(n_columns), 1},
+                      n_features, 1);
+  };
+  add({0, 5}, {2});
+  check_throws<std::invalid_argument>("a code is out of range", [&] { add({-1, 5}, {2}); });
+  check_throws<std::invalid_argument>("a code is out of range", [&] { add({kMissing, 5}, {2}); });
+  check_throws<std::invalid_argument>("a code is out of range", [&] { add({0, 16777216}, {2}); });
+  check_throws<std::invalid_argument>("one entry per column", [&] { add({0, 5}, {3}); });
+  check_throws<std::invalid_argument>("all rows at once", [&] { add({0}, {2}); });
+  check_throws<std::invalid_argument>("dense layout", [&] { add({0, 5}, {2}, kIsSparse); });
+}
+
 TEST(columns_with_missing_values_are_found_by_any_number_of_threads) {
   Table table = random_table(5000, std::vector<Feature>(3, Feature{4}), 1);
   table.values[4567 * 3 + 1] = kMissing;

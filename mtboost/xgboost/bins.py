@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +12,8 @@ import xgboost
 
 from mtboost import _core
 from mtboost.errors import UnsupportedError
+from mtboost.xgboost.bin_codes import bin_codes
+from mtboost.xgboost.library import read_values
 
 #: Where the cuts of each feature begin, and the cuts: XGBoost's ``get_quantile_cut()``.
 Cuts: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]
@@ -61,27 +63,28 @@ def bin_matrix(
     else:
         may_be_missing = np.ones(n_features, np.uint8)
     cuts = _cuts(matrix.get_quantile_cut() if trained is None else trained, matrix.feature_types)
+    is_sparse = _SPARSE_BYTES * n_values < _DENSE_BYTES * n_cells
     try:
         builder = _core.BinnedMatrixBuilder(
             **cuts,
             n_rows=matrix.num_row(),
             may_be_missing=may_be_missing,
             storage_order=storage_order,
-            is_sparse=_SPARSE_BYTES * n_values < _DENSE_BYTES * n_cells,
+            is_sparse=is_sparse,
             outer_bins=trained is not None,
         )
     except ValueError as error:  # too many bins
         raise UnsupportedError(f"{error}.") from None
     if table is not None:
         builder.add(table, n_threads=n_threads)
+    elif isinstance(matrix, xgboost.QuantileDMatrix) and not is_sparse:
+        for codes, n_features_of_column in bin_codes(
+            matrix, _edges(cuts), np.diff(cuts["offsets"]) + may_be_missing, n_threads
+        ):
+            builder.add_codes(codes, n_features_of_column, n_threads=n_threads)
     else:
         for block in _stored_values(matrix):
-            builder.add_csr(
-                np.ascontiguousarray(block.indptr, np.int64),
-                np.ascontiguousarray(block.indices, np.int32),
-                np.ascontiguousarray(block.data, np.float32),
-                n_threads=n_threads,
-            )
+            builder.add_csr(*block, n_threads=n_threads)
     return builder.build()
 
 
@@ -114,10 +117,20 @@ def _cuts(quantile_cut: Cuts, feature_types: Sequence[str] | None) -> dict[str, 
     }
 
 
-def _stored_values(matrix: xgboost.DMatrix) -> Any:
+def _edges(cuts: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[np.float32]]:
+    """For each feature the smallest values of its bins but the first."""
+    ends, starts = cuts["offsets"][1:], cuts["offsets"][:-1]
+    first = cuts["is_categorical"]  # the cut of a numeric bin is its end, of a category its value
+    return [
+        cuts["values"][start + skip : max(end - 1 + skip, start)]
+        for start, end, skip in zip(starts.tolist(), ends.tolist(), first.tolist(), strict=True)
+    ]
+
+
+def _stored_values(matrix: xgboost.DMatrix) -> Iterator[tuple[npt.NDArray[Any], ...]]:
     """Yield the values as CSR blocks; a DMatrix is sliced, so that the copy is small."""
     if isinstance(matrix, xgboost.QuantileDMatrix):
-        yield matrix.get_data()
+        yield read_values(matrix)
         return
     for start in range(0, matrix.num_row(), _ROWS_PER_BLOCK):
         rows = np.arange(start, min(start + _ROWS_PER_BLOCK, matrix.num_row()), dtype=np.int32)
@@ -130,4 +143,4 @@ def _stored_values(matrix: xgboost.DMatrix) -> Any:
                 "TaskSplit cannot read a matrix in external memory: give xgboost.train a "
                 "QuantileDMatrix."
             ) from None
-        yield part.get_data()
+        yield read_values(part)

@@ -57,14 +57,14 @@ def booster_of(
         model, place = columns[output]
         parts, n_outputs = [(model, slice(place, place + 1))], 1
         objective = _OBJECTIVES["squared"] if loss == "softmax" else objective
-    frame = _frame(objective, n_outputs, models[0].n_features, feature_names)
+    frame = frame_of_outputs(objective, n_outputs, models[0].n_features, feature_names)
     rounds = zip(*[_trees(model, outputs) for model, outputs in parts], strict=True)
     trees = [tree for trees_of_round in rounds for tree in trees_of_round]
     return load_document(with_trees(frame, trees, n_outputs=len(parts)))
 
 
-def _frame(
-    objective: str, n_outputs: int, n_features: int, feature_names: Sequence[str] | None
+def frame_of_outputs(
+    objective: str, n_outputs: int, n_features: int, feature_names: Sequence[str] | None = None
 ) -> Document:
     """Document of a booster without trees, whose margins are 0."""
     has_classes = objective == _OBJECTIVES["softmax"]

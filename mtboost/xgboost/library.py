@@ -16,11 +16,13 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
   1e-6, and not checked for their length; ``colsample_bynode`` times the number of features is
   rounded down (:func:`check_samples_features`, feature_weights.py). In ``xgboost.cv`` a callback
   finds the booster of each fold in ``model.cvfolds`` (prior_sampling.py).
+* Its C functions are called by ``xgboost.core._LIB`` (:func:`read_values`).
 * A model document may be assembled by hand (assemble.py).
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -35,6 +37,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 import xgboost
+from xgboost.core import _LIB, _check_call
 
 from mtboost import _core
 from mtboost.base.checks import check_number, check_pairs, check_type, listed, refuse
@@ -119,6 +122,24 @@ def labels_and_weights(
     """Labels of a matrix and weights, if any."""
     weights = matrix.get_weight()
     return matrix.get_label(), weights if weights.size else None
+
+
+def read_values(matrix: xgboost.DMatrix) -> tuple[npt.NDArray[Any], ...]:
+    """Values of a matrix as the three arrays of a CSR matrix.
+
+    ``get_data`` copies them a second time, into the types that SciPy prefers.
+    """
+    arrays = (
+        np.empty(matrix.num_row() + 1, np.int64),
+        np.empty(matrix.num_nonmissing(), np.int32),
+        np.empty(matrix.num_nonmissing(), np.float32),
+    )
+    _check_call(
+        _LIB.XGDMatrixGetDataAsCSR(
+            matrix.handle, b"{}", *(ctypes.c_void_p(array.ctypes.data) for array in arrays)
+        )
+    )
+    return arrays
 
 
 def check_readable(table: Table) -> None:

@@ -2,6 +2,7 @@
 #include "binning/binned_matrix.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -13,6 +14,7 @@
 namespace mtboost {
 namespace {
 
+constexpr int kCodeBits = 24;  // of the whole numbers that a float holds
 constexpr std::size_t kRowsPerBlock = 256;  // a block of X and its bins stay in cache from feature to feature
 
 std::vector<row_t> inverse(const std::vector<row_t>& order, row_t n_rows) {
@@ -294,20 +296,61 @@ void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads
     };
     return append_sparse(block.n_rows(), for_each_value, n_threads);
   }
+  // A block is first laid out feature by feature, so that the searches of different rows overlap.
   for_row_blocks(block.n_rows(), n_threads, [&](std::size_t begin, std::size_t end) {
-    constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
-    for (std::size_t row = begin; row < end; ++row) {
-      const auto n_stored = static_cast<std::size_t>(block.indptr[row + 1] - block.indptr[row]);
-      if (n_stored < matrix_.n_features())
-        for (feature_t feature = 0; feature < matrix_.n_features(); ++feature)
-          if (matrix_.may_be_missing(feature)) store(feature, {&kMissing, 1}, row);
-      for (auto i = block.indptr[row]; i < block.indptr[row + 1]; ++i) {
-        const auto entry = static_cast<std::size_t>(i);
-        store(static_cast<feature_t>(block.indices[entry]), block.values.subspan(entry, 1), row);
+    const std::size_t n_rows = end - begin;
+    std::vector<float> values(n_rows * matrix_.n_features(), std::numeric_limits<float>::quiet_NaN());
+    for (std::size_t row = begin; row < end; ++row)
+      for (auto i = static_cast<std::size_t>(block.indptr[row]); i < static_cast<std::size_t>(block.indptr[row + 1]);
+           ++i)
+        values[static_cast<std::size_t>(block.indices[i]) * n_rows + row - begin] = block.values[i];
+    for (feature_t feature = 0; feature < matrix_.n_features(); ++feature)
+      store(feature, std::span<const float>(values).subspan(feature * n_rows, n_rows), begin);
+  });
+  n_added_ += block.n_rows();
+}
+
+int BinnedMatrixBuilder::code_bits(feature_t feature) const noexcept {
+  const bin_t n_bins = matrix_.cuts_.n_bins(feature) + (matrix_.may_be_missing(feature) ? 1 : 0);
+  return std::bit_width(n_bins == 0 ? 0u : n_bins - 1);
+}
+
+void BinnedMatrixBuilder::add_codes(const MatrixView<float>& codes, std::span<const feature_t> n_features,
+                                    int n_threads) {
+  require(!matrix_.is_sparse() && !matrix_.outer_bins_, "codes are added to the dense layout, of training rows");
+  const auto first_feature = n_features_added_;
+  const auto n_new = std::accumulate(n_features.begin(), n_features.end(), std::size_t{0});
+  require(n_features.size() == codes.n_columns && n_new <= matrix_.n_features() - first_feature,
+          "n_features needs one entry per column of the codes, of the features that have not been added");
+  start_block(codes.n_rows, matrix_.n_features());
+  require(codes.n_rows == matrix_.n_rows(), "codes are added of all rows at once");
+  for (feature_t feature = first_feature, column = 0; column < codes.n_columns; ++column) {
+    int n_bits = 0;
+    for (const feature_t end = feature + n_features[column]; feature < end; ++feature) n_bits += code_bits(feature);
+    require(n_bits <= kCodeBits, "the codes of a column need more bits than a float holds");
+  }
+  for_row_blocks(codes.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
+    bin_t rest[kRowsPerBlock], bins[kRowsPerBlock];
+    feature_t feature = first_feature;
+    for (std::size_t column = 0; column < codes.n_columns; ++column) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const float code = codes(row, column);
+        require(code >= 0.0f && code < static_cast<float>(1u << kCodeBits), "a code is out of range");
+        rest[row - begin] = static_cast<bin_t>(code);
+      }
+      for (const feature_t last = feature + n_features[column]; feature < last; ++feature) {
+        const int n_bits = code_bits(feature);
+        const bin_t n_bins = matrix_.cuts_.n_bins(feature);
+        for (std::size_t i = 0; i < end - begin; ++i) {
+          bins[i] = std::min(rest[i] & ((1u << n_bits) - 1), n_bins);
+          rest[i] >>= n_bits;
+        }
+        store(feature, std::span<const bin_t>(bins).first(end - begin), begin);
       }
     }
   });
-  n_added_ += block.n_rows();
+  n_features_added_ += static_cast<feature_t>(n_new);
+  if (n_features_added_ == matrix_.n_features()) n_added_ = codes.n_rows;
 }
 
 void BinnedMatrixBuilder::add(const StoredColumns& stored, int n_threads) {

@@ -138,6 +138,12 @@ class BinnedMatrixBuilder {
 
   // All rows at once.
   void add(const StoredColumns& stored, int n_threads);
+  // Adds some features of all rows, from the first feature that has not been added on; of the dense layout only.
+  // Each column of the codes holds whole numbers made of the bins of a few features, one after another from the lowest
+  // bit on, each in code_bits(feature) bits; n_features: how many of each column. The largest bin a feature's bits can
+  // hold is that of missing values, if there is one.
+  void add_codes(const MatrixView<float>& codes, std::span<const feature_t> n_features, int n_threads);
+  int code_bits(feature_t feature) const noexcept;
 
   // The finished matrix; every row must have been added.
   BinnedMatrix build() &&;
@@ -160,6 +166,7 @@ class BinnedMatrixBuilder {
   BinnedMatrix matrix_;
   std::vector<row_t> stored_rows_;  // caller's row → place; empty where the orders agree
   std::size_t n_added_ = 0;
+  feature_t n_features_added_ = 0;  // by add_codes
   bool is_built_ = false;
 };
 
