@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Collection, Sequence
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,53 +16,68 @@ from mtboost.trees.losses import TaskLoss
 from mtboost.trees.nodes import Nodes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Document(abc.ABC):
     """Trees and parameters of a booster as a value: methods return new ones.
 
-    To take a booster apart, and to load it, takes longer than what is done in between.
+    To take a booster apart, and to load it, takes longer than what is done in between. `content` is
+    the booster as the library's module assemble.py reads it.
     """
 
+    content: Any
+    # Modules of the library, with the same functions of its content.
+    _assemble: ClassVar[Any]
+    _nodes: ClassVar[Any]
+    _resolve: ClassVar[Any]
+
+    @classmethod
+    def of(cls, booster: Any) -> Self:
+        return cls(cls._assemble.read_document(booster))
+
     @property
-    @abc.abstractmethod
-    def n_outputs(self) -> int: ...
+    def n_outputs(self) -> int:
+        n_outputs: int = self._assemble.outputs_of(self.content)
+        return n_outputs
 
     @abc.abstractmethod
     def start_margins(self) -> npt.NDArray[np.float32]:
         """Return margins before the first tree, shape (n_outputs,); 0 where the trees hold them."""
 
-    @abc.abstractmethod
     def load(self) -> Any:
         """Return the booster."""
+        return self._assemble.load_document(self.content)
 
-    @abc.abstractmethod
     def first_rounds(self, n_rounds: int) -> Any:
         """Return the booster of the first rounds, or of none."""
+        # XGBoost 3.2 loses the names of categories when it slices.
+        return self._assemble.first_rounds(self.content, n_rounds)
 
     @abc.abstractmethod
     def leaf_values(self) -> list[npt.NDArray[np.float64]]:
         """Return for each tree the values by number of the leaf; of inner nodes, anything."""
 
-    @abc.abstractmethod
     def nodes(self, n_added: int = 0) -> Nodes | None:
         """Return the nodes of all trees; None if the core cannot predict with them.
 
         `n_added` is the number of columns after those of the tables.
         """
+        nodes: Nodes | None = self._nodes.nodes_of(self.content, n_added)
+        return nodes
 
-    @abc.abstractmethod
     def with_leaf_values(self, values: Sequence[npt.NDArray[np.float64]]) -> Self:
         """Return the same trees with other leaf values."""
+        return replace(self, content=self._assemble.with_leaf_values(self.content, values))
 
-    @abc.abstractmethod
     def for_task(self, code: int | None) -> Self:
         """Return the trees of one task, without the last column, which holds the tasks.
 
         None stands for an unknown task.
         """
+        return replace(self, content=self._resolve.resolve_task(self.content, code))
 
-    @abc.abstractmethod
     def for_descriptors(self, values: npt.NDArray[np.float32]) -> Self:
         """Return the trees of a task with these values in the last columns, without them."""
+        return replace(self, content=self._resolve.resolve_descriptors(self.content, values))
 
     @abc.abstractmethod
     def own_rounds(self, n_rounds: int, loss: TaskLoss) -> Any:

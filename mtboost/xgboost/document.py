@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,9 @@ import xgboost
 from mtboost.base.tables import Columns
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
-from mtboost.trees.nodes import Nodes
-from mtboost.xgboost import assemble
+from mtboost.xgboost import assemble, nodes, resolve
 from mtboost.xgboost.library import objective_document
-from mtboost.xgboost.nodes import nodes_of
 from mtboost.xgboost.prune import without_columns
-from mtboost.xgboost.resolve import resolve_descriptors, resolve_task
 from mtboost.xgboost.vector_leaves import stacked as stacked_documents
 
 
@@ -28,40 +25,16 @@ class XgboostDocument(Document):
     """See :class:`~mtboost.trees.document.Document`; `content` is XGBoost's UBJSON, decoded."""
 
     content: assemble.Document
-
-    @classmethod
-    def of(cls, booster: xgboost.Booster) -> XgboostDocument:
-        return cls(assemble.read_document(booster))
-
-    @property
-    def n_outputs(self) -> int:
-        return assemble.outputs_of(self.content)
+    _assemble: ClassVar[Any] = assemble
+    _nodes: ClassVar[Any] = nodes
+    _resolve: ClassVar[Any] = resolve
 
     def start_margins(self) -> npt.NDArray[np.float32]:
         return assemble.start_margins(self.content)
 
-    def load(self) -> xgboost.Booster:
-        return assemble.load_document(self.content)
-
-    def first_rounds(self, n_rounds: int) -> xgboost.Booster:
-        # XGBoost 3.2 loses the names of categories when it slices.
-        return assemble.first_rounds(self.content, n_rounds)
-
     def leaf_values(self) -> list[npt.NDArray[np.float64]]:
         trees = assemble.trees_of(self.content)
         return [tree["split_conditions"].astype(np.float64) for tree in trees]
-
-    def nodes(self, n_added: int = 0) -> Nodes | None:
-        return nodes_of(self.content, n_added)
-
-    def with_leaf_values(self, values: Sequence[npt.NDArray[np.float64]]) -> Self:
-        return replace(self, content=assemble.with_leaf_values(self.content, values))
-
-    def for_task(self, code: int | None) -> Self:
-        return replace(self, content=resolve_task(self.content, code))
-
-    def for_descriptors(self, values: npt.NDArray[np.float32]) -> Self:
-        return replace(self, content=resolve_descriptors(self.content, values))
 
     def own_rounds(self, n_rounds: int, loss: TaskLoss) -> xgboost.Booster:
         objective = objective_document(loss.objective, tuple(loss.options.items()))
