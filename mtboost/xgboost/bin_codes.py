@@ -9,6 +9,7 @@ float32 holds exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,9 +23,9 @@ from mtboost.xgboost.boosted_models import frame_of_outputs
 from mtboost.xgboost.matrices import starting_from
 
 _CODE_BITS = 24
-# Numbers predicted at once; XGBoost holds them three times. At least three a row, because each
-# prediction reads all features.
-_CODES_AT_ONCE, _LEAST_COLUMNS = 4_000_000, 3
+# Numbers predicted at once; XGBoost holds them three times. Each prediction reads all features:
+# hence more at once if there were to be more predictions than a few.
+_CODES_AT_ONCE, _MOST_PREDICTIONS = 4_000_000, 5
 
 
 def bin_codes(
@@ -48,7 +49,9 @@ def bin_codes(
         if sum(bits[other] for other in columns[-1]) + n_bits > _CODE_BITS:
             columns.append([])
         columns[-1].append(feature)
-    n_at_once = max(_CODES_AT_ONCE // max(matrix.num_row(), 1), _LEAST_COLUMNS)
+    n_at_once = max(
+        _CODES_AT_ONCE // max(matrix.num_row(), 1), math.ceil(len(columns) / _MOST_PREDICTIONS)
+    )
     for start in range(0, len(columns), n_at_once):
         chunk = columns[start : start + n_at_once]
         trees = [

@@ -21,6 +21,8 @@ Cuts: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 #: Most bins of a feature that leave room for the outer bins and that of missing values.
 MOST_INNER_BINS = 65_533
 _ROWS_PER_BLOCK = 1 << 16
+# Values of a QuantileDMatrix that are copied, at 16 bytes each; of more the bins are predicted.
+_MOST_COPIED = 4_000_000
 # Bytes that the sparse layout takes for a value, and the dense layout for a cell.
 _SPARSE_BYTES, _DENSE_BYTES = 10, 1
 
@@ -77,7 +79,7 @@ def bin_matrix(
         raise UnsupportedError(f"{error}.") from None
     if table is not None:
         builder.add(table, n_threads=n_threads)
-    elif isinstance(matrix, xgboost.QuantileDMatrix) and not is_sparse:
+    elif isinstance(matrix, xgboost.QuantileDMatrix) and not is_sparse and n_values > _MOST_COPIED:
         for codes, n_features_of_column in bin_codes(
             matrix, _edges(cuts), np.diff(cuts["offsets"]) + may_be_missing, n_threads
         ):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xgboost
 
-from mtboost.xgboost import TaskSplit, bin_codes
+from mtboost.xgboost import TaskSplit, bin_codes, bins
 
 RNG = np.random.default_rng(0)
 N_ROWS = 1200
@@ -22,6 +22,11 @@ MISSING[:, 6] = np.nan
 TABLES = {"dense": X, "missing": MISSING}
 MATRICES = {"quantile": xgboost.QuantileDMatrix, "plain": xgboost.DMatrix}
 CATEGORY = ["q"] * 4 + ["c"] + ["q"] * 4
+
+
+@pytest.fixture(autouse=True)
+def _tables_are_large(monkeypatch):
+    monkeypatch.setattr(bins, "_MOST_COPIED", 0)
 
 
 def trained(matrix_type, values, *, table, max_bin=32, types=None, **of_matrix):
@@ -55,15 +60,22 @@ def test_categories_and_base_margins(matrix_type, name):
     assert trained(matrix_type, values, table=None, **options) == expected
 
 
-@pytest.mark.parametrize("n_codes", [1, 2 * N_ROWS])
-def test_codes_in_several_predictions(monkeypatch, n_codes):
+@pytest.mark.parametrize("n_predictions", [1, 2, 3])
+def test_codes_in_several_predictions(monkeypatch, n_predictions):
     expected = trained(xgboost.QuantileDMatrix, X, table=X)
-    monkeypatch.setattr(bin_codes, "_CODES_AT_ONCE", n_codes)
-    monkeypatch.setattr(bin_codes, "_LEAST_COLUMNS", 1)
+    monkeypatch.setattr(bin_codes, "_CODES_AT_ONCE", 1)
+    monkeypatch.setattr(bin_codes, "_MOST_PREDICTIONS", n_predictions)
     assert trained(xgboost.QuantileDMatrix, X, table=None) == expected
 
 
-def test_a_quantile_matrix_is_not_copied_out(monkeypatch):
+def test_few_values_are_copied(monkeypatch):
+    expected = trained(xgboost.QuantileDMatrix, MISSING, table=MISSING)
+    monkeypatch.setattr(bins, "_MOST_COPIED", MISSING.size)
+    monkeypatch.setattr(bins, "bin_codes", None)
+    assert trained(xgboost.QuantileDMatrix, MISSING, table=None) == expected
+
+
+def test_a_large_quantile_matrix_is_not_copied(monkeypatch):
     """Its values as XGBoost returns them would take 16 bytes each."""
-    monkeypatch.setattr("mtboost.xgboost.bins.read_values", None)
+    monkeypatch.setattr(bins, "read_values", None)
     trained(xgboost.QuantileDMatrix, MISSING, table=None)
