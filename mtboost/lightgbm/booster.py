@@ -417,7 +417,7 @@ def _stored(values: Float64Array) -> Float64Array:
     return np.where(np.isnan(values) | (np.abs(values) <= _NEXT_TO_ZERO), 0.0, values)
 
 
-class GrowingBooster(lightgbm.Booster):
+class GrowingBooster(library.EvaluatedBooster):
     """A booster during training: what ``lightgbm.train`` and its callbacks see.
 
     Made of a stock booster by :func:`take_over`. Any method not defined here works on a genuine
@@ -474,15 +474,6 @@ class GrowingBooster(lightgbm.Booster):
         if not any(data is own for own in (self.train_set, *self.valid_sets)):
             self.add_valid(data, name)
         return self.growth.evaluate(data, name, feval)
-
-    def eval_train(self, feval: Any = None) -> list[Any]:
-        return self.growth.evaluate(self.train_set, self._train_data_name, feval)
-
-    def eval_valid(self, feval: Any = None) -> list[Any]:
-        pairs = zip(self.valid_sets, self.name_valid_sets, strict=True)
-        return [
-            result for data, name in pairs for result in self.growth.evaluate(data, name, feval)
-        ]
 
     def add_valid(self, data: lightgbm.Dataset, name: str) -> GrowingBooster:
         self.growth.stock.add_valid(data, name)  # whose lists of data sets are ours

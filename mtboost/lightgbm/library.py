@@ -370,6 +370,17 @@ def starting_from(data: lightgbm.Dataset, margins: npt.NDArray[np.float64]) -> I
         yield
 
 
+class EvaluatedBooster(lightgbm.Booster):
+    """LightGBM's booster in training, all of whose metrics come from :meth:`eval`."""
+
+    def eval_train(self, feval: Any = None) -> list[Any]:
+        return self.eval(self.train_set, self._train_data_name, feval)
+
+    def eval_valid(self, feval: Any = None) -> list[Any]:
+        pairs = zip(self.valid_sets, self.name_valid_sets, strict=True)
+        return [result for data, name in pairs for result in self.eval(data, name, feval)]
+
+
 class Callback:
     """Callback of ``lightgbm.train``, which sets `order` where it does not find it in the instance.
 

@@ -359,7 +359,7 @@ class ProjectedModel:
         return f"{type(self).__name__}({len(self.rho)} trees, {self.n_outputs} outputs)"
 
 
-class _ProjectedBooster(lightgbm.Booster):
+class _ProjectedBooster(library.EvaluatedBooster):
     """LightGBM's booster in training, whose metrics are those of the outputs."""
 
     outputs: _Outputs
@@ -400,13 +400,6 @@ class _ProjectedBooster(lightgbm.Booster):
         # LightGBM's own metrics are those of the labels in the data set.
         results = super().eval(data, name, evaluate)
         return [result for result in results if result[1] in found]
-
-    def eval_train(self, feval: Any = None) -> list[Any]:
-        return self.eval(self.train_set, self._train_data_name, feval)
-
-    def eval_valid(self, feval: Any = None) -> list[Any]:
-        pairs = zip(self.valid_sets, self.name_valid_sets, strict=True)
-        return [result for data, name in pairs for result in self.eval(data, name, feval)]
 
     def scores(self, data: lightgbm.Dataset) -> Float64Array:
         """Sum of the trees so far for a data set of the training."""
