@@ -19,7 +19,15 @@ class FreeGain {
       : reg_lambda_(reg_lambda), reg_alpha_(reg_alpha), is_v34_(is_v34) {}
 
   float operator()(const GradientSums& sums) const noexcept {
-    return is_v34_ ? gain_of_weight(sums.gradient, sums.hessian) : closed_form(sums.gradient, sums.hessian);
+    return is_v34_ ? gain_of_weight(sums.gradient, sums.hessian) : closed_form(sums);
+  }
+
+  // In the roundings before 3.4.
+  float closed_form(const GradientSums& sums) const noexcept {
+    const bool is_curved = sums.hessian > 0.0;
+    const double pulled = soft_threshold(sums.gradient);
+    return static_cast<float>(is_curved ? pulled * pulled : 0.0) /
+           static_cast<float>(is_curved ? sums.hessian + reg_lambda_ : 1.0);
   }
 
   // Of many sums at once: no jumps, so that the compiler takes vector instructions.
@@ -28,7 +36,7 @@ class FreeGain {
     if (is_v34_)
       for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = gain_of_weight(gradients[i], hessians[i]);
     else
-      for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = closed_form(gradients[i], hessians[i]);
+      for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = closed_form({gradients[i], hessians[i]});
   }
 
   double soft_threshold(double gradient) const noexcept {
@@ -43,12 +51,6 @@ class FreeGain {
   }
 
  private:
-  float closed_form(double gradient, double hessian) const noexcept {
-    const bool is_curved = hessian > 0.0;
-    const double pulled = soft_threshold(gradient);
-    return static_cast<float>(is_curved ? pulled * pulled : 0.0) /
-           static_cast<float>(is_curved ? hessian + reg_lambda_ : 1.0);
-  }
   float gain_of_weight(double gradient, double hessian) const noexcept {
     const double pulled = hessian > 0.0 ? soft_threshold(gradient) : 0.0;
     const double curvature = hessian > 0.0 ? hessian + reg_lambda_ : 1.0;

@@ -2,19 +2,10 @@
 #include "split/xgboost_scan.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+
+#include "base/vector_clones.hpp"
 
 namespace mtboost {
-namespace {
-
-// Cuts below this gain are noise: XGBoost's kRtEps.
-constexpr float kMinGain = 1e-6f;
-
-// A bin that no row is in: the cut behind it is the one before it.
-bool is_empty(const GradientSums& bin) noexcept { return bin.gradient == 0.0 && bin.hessian == 0.0; }
-
-}  // namespace
 
 XgboostScan::XgboostScan(const BinnedMatrix& matrix, const XgboostParams& params)
     : matrix_(matrix),
@@ -26,58 +17,64 @@ XgboostScan::XgboostScan(const BinnedMatrix& matrix, const XgboostParams& params
   monotone_signs_.resize(matrix.n_features(), 0);
 }
 
-Split XgboostScan::best_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) {
+Split XgboostScan::best_cut(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node) {
+  const auto bins = present(feature, slots);
   Candidate best{};
-  for_each_cut(feature, bins, node, /* repeats: */ false, [&](const Candidate& candidate) {
-    if (candidate.gain > best.gain) best = candidate;
-  });
+  if (kind(feature) == CutKind::ordered)
+    best = best_ordered_cut(feature, bins, node);
+  else
+    for_each_category_cut(feature, bins, node, [&](const Candidate& candidate) {
+      if (candidate.gain > best.gain) best = candidate;
+    });
   if (best.gain == 0.0) return {};
   return {best.gain, best.gain, best.cut, best.order, best.left, best.right, 0, listed_bins(best.cut, category_order_)};
 }
 
-void XgboostScan::list_cuts(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+void XgboostScan::list_cuts(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node,
                             std::vector<Candidate>& cuts) {
-  for_each_cut(feature, bins, node, /* repeats: */ true,
-               [&](const Candidate& candidate) { cuts.push_back(candidate); });
+  const auto bins = present(feature, slots);
+  if (kind(feature) != CutKind::ordered)
+    return for_each_category_cut(feature, bins, node, [&](const Candidate& cut) { cuts.push_back(cut); });
+  for_each_direction(feature, bins, node, [&](Direction direction) {
+    for (bin_t step = 0; step < bins.size(); ++step)
+      if (gains_[step] > 0.0f) cuts.push_back(cut_after(direction, step, feature, node));
+  });
 }
 
 void XgboostScan::add_gains(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node,
                             Gains& gains) {
-  const auto bins = slots.first(matrix_.cuts().n_bins(feature));
-  const auto gain_of = [&](const GradientSums& left, const GradientSums& right) {
-    const float gain = admissible_gain(left, right, feature, node);
-    return std::isnan(gain) ? 0.0 : static_cast<double>(gain);
-  };
-  own_gains_.assign(bins.size() + 1, 0.0);
-  GradientSums left;
-  for (bin_t bin = 0; bin < bins.size(); ++bin) {
-    left += bins[bin];
-    own_gains_[bin + 1] = is_empty(bins[bin]) ? own_gains_[bin] : gain_of(left, node.sums - left);
-  }
-  const bool has_missing = !(left == node.sums);
-  for (std::size_t position = 0; position < own_gains_.size(); ++position) {
-    gains.missing_right[position] += own_gains_[position];
-    if (!has_missing) gains.missing_left[position] += own_gains_[position];
-  }
-  if (!has_missing) return;
-  GradientSums right;
-  double gain = 0.0;
-  for (auto bin = static_cast<bin_t>(bins.size()); bin-- > 0;) {
-    right += bins[bin];
-    if (!is_empty(bins[bin])) gain = gain_of(node.sums - right, right);
-    gains.missing_left[bin] += gain;
-  }
+  const auto bins = present(feature, slots);
+  bool has_missing = false;
+  for_each_direction(feature, bins, node, [&](Direction direction) {
+    if (direction == Direction::missing_right) {
+      for (std::size_t step = 0; step < bins.size(); ++step) gains.missing_right[step + 1] += gains_[step];
+    } else {
+      has_missing = true;
+      for (std::size_t step = 0; step < bins.size(); ++step)
+        gains.missing_left[bins.size() - 1 - step] += gains_[step];
+    }
+  });
+  if (has_missing) return;
+  for (std::size_t step = 0; step < bins.size(); ++step) gains.missing_left[step + 1] += gains_[step];
 }
 
-Split XgboostScan::cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bin_t position,
+Split XgboostScan::cut_at(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node, bin_t position,
                           bool default_left) {
+  const auto bins = present(feature, slots);
+  const auto n_bins = static_cast<bin_t>(bins.size());
   Split found, other_way;
-  for_each_cut(feature, bins, node, /* repeats: */ true, [&](const Candidate& cut) {
-    if (cut.cut.position != position) return;
-    (cut.cut.default_left == default_left ? found : other_way) = {cut.gain, cut.gain,  cut.cut, cut.order,
-                                                                  cut.left, cut.right, 0,       {}};
+  bool has_missing = false;
+  for_each_direction(feature, bins, node, [&](Direction direction) {
+    const bool is_left = direction == Direction::missing_left;
+    has_missing |= is_left;
+    if (position == (is_left ? n_bins : 0)) return;
+    const bin_t step = is_left ? n_bins - 1 - position : position - 1;
+    if (gains_[step] == 0.0f) return;
+    const Candidate cut = cut_after(direction, step, feature, node);
+    Split& split = is_left == default_left ? found : other_way;
+    split = {cut.gain, cut.gain, cut.cut, cut.order, cut.left, cut.right, 0, {}};
   });
-  if (has_missing_ || !other_way.is_found()) return found;
+  if (has_missing || !other_way.is_found()) return found;
   other_way.cut.default_left = default_left;
   return other_way;
 }
@@ -95,61 +92,82 @@ CutKind XgboostScan::kind(feature_t feature) const noexcept {
   return matrix_.cuts().n_bins(feature) < max_cat_to_onehot_ ? CutKind::one_hot : CutKind::partition;
 }
 
-template <typename Visit>
-void XgboostScan::for_each_cut(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node,
-                               bool repeats, Visit&& visit) {
-  const auto bins = slots.first(matrix_.cuts().n_bins(feature));
-  order_ = 0;
-  switch (kind(feature)) {
-    case CutKind::ordered: return scan_ordered(feature, bins, node, repeats, visit);
-    case CutKind::partition: return scan_partition(feature, bins, node, visit);
-    case CutKind::one_hot: return scan_one_hot(feature, bins, node, visit);
+GradientSums XgboostScan::sum_steps(Direction direction, std::span<const GradientSums> bins) {
+  const std::size_t n_bins = bins.size();
+  near_gradients_.resize(n_bins);
+  near_hessians_.resize(n_bins);
+  gains_.resize(n_bins);
+  double gradient = 0.0, hessian = 0.0;  // in registers, which no store below can change
+  for (std::size_t step = 0; step < n_bins; ++step) {
+    const GradientSums& bin = bins[direction == Direction::missing_right ? step : n_bins - 1 - step];
+    near_gradients_[step] = gradient += bin.gradient;
+    near_hessians_[step] = hessian += bin.hessian;
   }
+  return {gradient, hessian};
 }
 
-float XgboostScan::admissible_gain(const GradientSums& left, const GradientSums& right, feature_t feature,
-                                   const NodeSums& node) const noexcept {
-  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
-  if (!arithmetic_.may_split(left, right)) return kNone;
-  const float gain =
-      arithmetic_.split_gain(left, right, node.bounds, monotone_signs_[feature], static_cast<float>(node.gain));
-  // Written so that NaN (λ = 0 and a side without hessian) is refused.
-  if (!(gain > kMinGain) || gain < min_gain_ || gain == std::numeric_limits<float>::infinity()) return kNone;
-  return gain;
+MTBOOST_VECTOR_CLONES
+void XgboostScan::find_gains(Direction direction, feature_t feature, const NodeSums& node) noexcept {
+  arithmetic_.split_gains(near_gradients_, near_hessians_, direction == Direction::missing_right, node,
+                          monotone_signs_[feature], gains_);
+  float best = 0.0f;
+  const float least = min_gain_;
+  float* const gains = gains_.data();
+#pragma omp simd reduction(max : best)
+  for (std::size_t step = 0; step < gains_.size(); ++step) {
+    gains[step] = is_admissible(gains[step], least) ? gains[step] : 0.0f;
+    best = std::max(best, gains[step]);
+  }
+  best_gain_ = best;
+}
+
+Candidate XgboostScan::cut_after(Direction direction, bin_t step, feature_t feature,
+                                 const NodeSums& node) const noexcept {
+  const auto n_bins = static_cast<bin_t>(gains_.size());
+  const GradientSums near{near_gradients_[step], near_hessians_[step]}, far = node.sums - near;
+  if (direction == Direction::missing_right)
+    return {gains_[step], step, Cut{feature, CutKind::ordered, step + 1, false}, near, far};
+  return {gains_[step], n_bins + step, Cut{feature, CutKind::ordered, n_bins - 1 - step, true}, far, near};
+}
+
+template <typename Visit>
+void XgboostScan::for_each_direction(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                                     Visit&& visit) {
+  const bool has_missing = !(sum_steps(Direction::missing_right, bins) == node.sums);
+  find_gains(Direction::missing_right, feature, node);
+  visit(Direction::missing_right);
+  if (!has_missing) return;
+  sum_steps(Direction::missing_left, bins);
+  find_gains(Direction::missing_left, feature, node);
+  visit(Direction::missing_left);
+}
+
+Candidate XgboostScan::best_ordered_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) {
+  Candidate best{};
+  for_each_direction(feature, bins, node, [&](Direction direction) {
+    if (best_gain_ <= best.gain) return;
+    const auto first = std::ranges::find(gains_, best_gain_);
+    best = cut_after(direction, static_cast<bin_t>(first - gains_.begin()), feature, node);
+  });
+  return best;
+}
+
+template <typename Visit>
+void XgboostScan::for_each_category_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                                        Visit&& visit) {
+  order_ = 0;
+  if (kind(feature) == CutKind::partition)
+    scan_partition(feature, bins, node, visit);
+  else
+    scan_one_hot(feature, bins, node, visit);
 }
 
 template <typename Visit>
 void XgboostScan::consider(const GradientSums& left, const GradientSums& right, const Cut& cut, const NodeSums& node,
                            Visit&& visit) {
   const std::uint32_t order = order_++;
-  const float gain = admissible_gain(left, right, cut.feature, node);
-  if (!std::isnan(gain)) visit(Candidate{gain, order, cut, left, right});
-}
-
-template <typename Visit>
-void XgboostScan::scan_ordered(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
-                               bool repeats, Visit&& visit) {
-  const auto n_bins = static_cast<bin_t>(bins.size());
-  // In small nodes most bins are empty.
-  const auto is_repeat = [&](bin_t bin) { return !repeats && is_empty(bins[bin]); };
-  GradientSums left;
-  for (bin_t bin = 0; bin < n_bins; ++bin) {
-    left += bins[bin];
-    if (is_repeat(bin))
-      ++order_;
-    else
-      consider(left, node.sums - left, Cut{feature, CutKind::ordered, bin + 1, false}, node, visit);
-  }
-  has_missing_ = !(left == node.sums);
-  if (!has_missing_) return;
-  GradientSums right;
-  for (bin_t bin = n_bins; bin-- > 0;) {
-    right += bins[bin];
-    if (is_repeat(bin))
-      ++order_;
-    else
-      consider(node.sums - right, right, Cut{feature, CutKind::ordered, bin, true}, node, visit);
-  }
+  const float gain = arithmetic_.split_gain(left, right, node, monotone_signs_[cut.feature]);
+  if (is_admissible(gain, min_gain_)) visit(Candidate{gain, order, cut, left, right});
 }
 
 template <typename Visit>

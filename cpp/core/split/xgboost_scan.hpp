@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists the cuts of one feature in one node, in XGBoost's order, with the gain of the pooled sums.
-//   ordered:   missing right, cuts ascending; then, if the node has missing values, missing left, cuts descending
+//   ordered:   missing right, cuts ascending; then, if the node has missing values, missing left, cuts descending;
+//              the sums of all cuts first and then the gains, side by side
 //   partition: categories sorted by weight; missing left, right side growing; then missing right, left side growing
 //   one_hot:   category by category, missing left then right
 // Listed categories are side A and go right. The node has missing values of a feature iff its bins do not add up to the
@@ -8,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -32,18 +34,35 @@ class XgboostScan final : public FeatureScan {
   const FreeGain& free_gain() const noexcept override { return arithmetic_.free_gain(); }
 
  private:
+  // Cuts below this gain are noise: XGBoost's kRtEps.
+  static constexpr float kMinGain = 1e-6f;
+
   CutKind kind(feature_t feature) const noexcept;
-  // Call visit(const Candidate&) for each admissible cut: gain > kMinGain and >= min_split_loss, both children at least
-  // min_child_weight. Without repeats the cut behind an empty bin, whose gain is that of the cut before, is left out.
+  std::span<const GradientSums> present(feature_t feature, std::span<const GradientSums> slots) const noexcept {
+    return slots.first(matrix_.cuts().n_bins(feature));
+  }
+  // Of the gain of a cut. Written so that NaN (λ = 0 and a side without hessian) is refused.
+  static bool is_admissible(float gain, float least) noexcept {
+    return (gain > kMinGain) & (gain >= least) & (gain < std::numeric_limits<float>::infinity());
+  }
+
+  // ---- ordered: near_ and gains_ of one direction at a time
+  // The steps of a direction add the bins to its near side: the left one, ascending, or the right one, descending.
+  enum class Direction : std::uint8_t { missing_right, missing_left };
+  // Sums of the near side after each step. Returns those after the last.
+  GradientSums sum_steps(Direction direction, std::span<const GradientSums> bins);
+  // Gain of the cut after each step, 0 where it is not admissible, and the largest.
+  void find_gains(Direction direction, feature_t feature, const NodeSums& node) noexcept;
+  Candidate cut_after(Direction direction, bin_t step, feature_t feature, const NodeSums& node) const noexcept;
+  // Calls visit(direction) after each direction's gains have been found.
   template <typename Visit>
-  void for_each_cut(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node, bool repeats,
-                    Visit&& visit);
+  void for_each_direction(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Visit&& visit);
+  Candidate best_ordered_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node);
+
+  // ---- categories: call visit(const Candidate&) for each admissible cut
   template <typename Visit>
-  void scan_ordered(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bool repeats,
-                    Visit&& visit);
-  // NaN: not admissible.
-  float admissible_gain(const GradientSums& left, const GradientSums& right, feature_t feature,
-                        const NodeSums& node) const noexcept;
+  void for_each_category_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                             Visit&& visit);
   template <typename Visit>
   void scan_partition(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Visit&& visit);
   template <typename Visit>
@@ -59,8 +78,9 @@ class XgboostScan final : public FeatureScan {
   bin_t max_cat_threshold_;
   std::vector<int> monotone_signs_;
   std::uint32_t order_ = 0;
-  bool has_missing_ = false;  // whether the node has missing values of the ordered feature scanned last
-  std::vector<double> own_gains_;
+  std::vector<double> near_gradients_, near_hessians_;
+  std::vector<float> gains_;
+  float best_gain_ = 0.0f;
 };
 
 }  // namespace mtboost
