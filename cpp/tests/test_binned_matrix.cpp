@@ -75,6 +75,38 @@ TEST(rows_to_predict_reach_the_leaves_of_their_raw_values) {
   }
 }
 
+TEST(rows_side_by_side_reach_the_leaves_of_their_own_walks) {
+  // A deep branch on the left: walks end after 1 to 9 steps.
+  Tree tree;
+  tree.add_node(kNoNode, 1.0, 0.0, 0.0);
+  for (node_t node = 0; node < 18; node += node == 0 ? 1 : 2) {
+    const auto at = static_cast<std::size_t>(node);
+    tree.left[at] = tree.add_node(node, 1.0, 0.0, 0.0);
+    tree.right[at] = tree.add_node(node, 1.0, 0.0, 0.0);
+    tree.feature[at] = static_cast<feature_t>(at % 3), tree.position[at] = 15, tree.default_left[at] = at % 2;
+  }
+  const Table table = random_table(101, std::vector<Feature>(3, Feature{20, 0.6}), 4);
+  for (const bool is_sparse : {false, true}) {
+    const auto matrix = make_matrix(table, {}, 1, is_sparse);
+    for (std::size_t n_rows = 0; n_rows <= table.n_rows; n_rows += 1 + n_rows / 20) {
+      const auto rows = all_rows(static_cast<row_t>(n_rows));
+      std::vector<node_t> leaves(n_rows);
+      find_leaves(tree, *matrix, rows, leaves);
+      for (const row_t row : rows) {
+        node_t node = 0;
+        while (!tree.is_leaf(node)) {
+          const auto at = static_cast<std::size_t>(node);
+          const bin_t bin = matrix->bin(row, tree.feature[at]);
+          const bool is_missing = bin == matrix->cuts().n_bins(tree.feature[at]);
+          const bool goes_left = is_missing ? tree.default_left[at] != 0 : bin < tree.position[at];
+          node = goes_left ? tree.left[at] : tree.right[at];
+        }
+        check(leaves[row] == node);
+      }
+    }
+  }
+}
+
 TEST(every_value_lies_in_its_bin) {
   const Table table = mixed_table(500);
   for (const bool is_sparse : {false, true}) {

@@ -9,16 +9,13 @@
 #include <type_traits>
 
 #include "base/require.hpp"
+#include "tree/walks.hpp"
 
 namespace mtboost {
 namespace {
 
-// Walks at a time: while one waits for its next node, the others proceed.
-constexpr std::size_t kWalks = 8;
 // Rows of a block, unless they are wide: their values should stay in the fastest cache.
 constexpr std::size_t kMostRows = 256, kMostCells = 4096;
-// The first steps of all walks through a tree are taken without asking whether they have ended.
-constexpr std::uint32_t kSureSteps = 6;
 // LightGBM's kZeroThreshold.
 constexpr double kNextToZero = 1e-35f;
 
@@ -28,23 +25,6 @@ Value as_read(Cell cell) noexcept {
   const auto value = static_cast<Value>(cell);
   if constexpr (std::is_same_v<Value, double>) return std::fabs(value) <= kNextToZero ? 0.0 : value;
   return value;
-}
-
-// Takes as many steps of all walks as the deepest leaf needs, or fewer once all have ended.
-// step(walk, at) is the node after `at`.
-template <typename Step>
-inline void walk_to_leaves(std::array<node_t, kWalks>& at, std::uint32_t depth, const Step& step) noexcept {
-  for (std::uint32_t i = std::min(depth, kSureSteps); i > 0; --i)
-    for (std::size_t walk = 0; walk < kWalks; ++walk) at[walk] = step(walk, at[walk]);
-  for (std::uint32_t i = kSureSteps; i < depth; ++i) {
-    node_t moved = 0;
-    for (std::size_t walk = 0; walk < kWalks; ++walk) {
-      const node_t next = step(walk, at[walk]);
-      moved |= next ^ at[walk];
-      at[walk] = next;
-    }
-    if (moved == 0) return;
-  }
 }
 
 }  // namespace

@@ -2,8 +2,11 @@
 #include "tree/tree.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
+
+#include "tree/walks.hpp"
 
 namespace mtboost {
 
@@ -51,16 +54,44 @@ std::vector<std::uint8_t> bins_going_left(const Tree& tree, node_t node, const C
 }
 
 void find_leaves(const Tree& tree, const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<node_t> leaves) {
-  std::vector<std::vector<std::uint8_t>> goes_left(static_cast<std::size_t>(tree.n_nodes()));
-  for (node_t node = 0; node < tree.n_nodes(); ++node)
-    if (!tree.is_leaf(node)) goes_left[static_cast<std::size_t>(node)] = bins_going_left(tree, node, matrix.cuts());
-  for (std::size_t position = 0; position < rows.size(); ++position) {
-    std::size_t node = 0;
-    while (tree.left[node] != kNoNode) {
-      const bin_t bin = matrix.bin(rows[position], tree.feature[node]);
-      node = static_cast<std::size_t>(goes_left[node][bin] != 0 ? tree.left[node] : tree.right[node]);
-    }
-    leaves[position] = static_cast<node_t>(node);
+  if (rows.empty()) return;
+  struct Node {
+    feature_t feature;
+    node_t left;  // a leaf: itself
+    const std::uint8_t* goes_left;
+    BinnedMatrix::Column column;  // of the dense layout
+  };
+  std::vector<std::vector<std::uint8_t>> goes_left;
+  std::vector<Node> nodes;
+  std::vector<std::uint32_t> depths;
+  goes_left.emplace_back(matrix.cuts().always_right_bin(0) + 1, std::uint8_t{1});  // at leaves
+  for (node_t node = 0; node < tree.n_nodes(); ++node) {
+    const auto at = static_cast<std::size_t>(node);
+    const bool is_leaf = tree.is_leaf(node);
+    const feature_t feature = is_leaf ? 0 : tree.feature[at];
+    if (!is_leaf) goes_left.push_back(bins_going_left(tree, node, matrix.cuts()));
+    nodes.push_back({feature, is_leaf ? node : tree.left[at], goes_left[is_leaf ? 0 : goes_left.size() - 1].data(),
+                     matrix.is_sparse() ? BinnedMatrix::Column{} : matrix.column(feature)});
+    depths.push_back(node == 0 ? 0 : depths[static_cast<std::size_t>(tree.parent[at])] + 1);
+  }
+  const std::uint32_t depth = *std::ranges::max_element(depths);
+  for (std::size_t first = 0; first < rows.size(); first += kWalks) {
+    const std::size_t n = std::min(kWalks, rows.size() - first);
+    std::array<row_t, kWalks> own;
+    for (std::size_t walk = 0; walk < kWalks; ++walk) own[walk] = rows[first + std::min(walk, n - 1)];
+    std::array<node_t, kWalks> at{};
+    const auto step_to = [&](const Node& node, bin_t bin) { return node.left + (node.goes_left[bin] != 0 ? 0 : 1); };
+    if (matrix.is_sparse())
+      walk_to_leaves(at, depth, [&](std::size_t walk, node_t from) {
+        const Node& node = nodes[static_cast<std::size_t>(from)];
+        return step_to(node, matrix.bin(own[walk], node.feature));
+      });
+    else
+      walk_to_leaves(at, depth, [&](std::size_t walk, node_t from) {
+        const Node& node = nodes[static_cast<std::size_t>(from)];
+        return step_to(node, node.column[own[walk]]);
+      });
+    std::copy_n(at.begin(), n, leaves.begin() + static_cast<std::ptrdiff_t>(first));
   }
 }
 
