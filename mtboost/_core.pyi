@@ -275,11 +275,23 @@ class Tree(metaclass=_Pybind11Type):
     # Leaf of every row of a matrix with the same bins.
     def leaves(self, matrix: BinnedMatrix, *, n_threads: int = 1) -> NDArray[np.int32]: ...
 
+# For each leaf and task with a hessian above 0: both, and the sums of gradients and hessians.
+def sum_by_leaf_and_task(
+    leaves: NDArray[np.int32],
+    codes: NDArray[np.int32],
+    pairs: NDArray[np.float32],
+    *,
+    n_nodes: int,
+    n_tasks: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]: ...
+
+# values: of each node, or of shape (n_nodes, n_columns); codes: columns of rows, -1 the last.
 def add_leaf_values(
     values: NDArray[np.float64],
     leaves: NDArray[np.int32],
     margins: NDArray[np.float32] | NDArray[np.float64],
     *,
+    codes: NDArray[np.int32] | None = None,
     output: int,
     n_threads: int,
 ) -> None: ...

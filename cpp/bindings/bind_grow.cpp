@@ -3,6 +3,7 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "grow/leaf_values.hpp"
 #include "grow/lightgbm_rules.hpp"
 #include "grow/tree_grower.hpp"
 #include "grow/xgboost_rules.hpp"
@@ -96,14 +97,17 @@ struct GrownTree {
   std::shared_ptr<const BinnedMatrix> matrix;
 };
 
+std::span<const GradientPair> as_pairs(const Contiguous<float>& array, const char* name) {
+  require(array.ndim() == 2 && array.shape(1) == 2, std::string(name) + " must have shape (n_rows, 2)");
+  static_assert(sizeof(GradientPair) == 2 * sizeof(float));
+  return {reinterpret_cast<const GradientPair*>(array.data()), static_cast<std::size_t>(array.shape(0))};
+}
+
 TreeGrower::Grown grow(TreeGrower& grower, const GrowRules& rules, const Contiguous<float>& gradients,
                        const std::optional<Contiguous<std::uint8_t>>& tasks,
                        const std::optional<Contiguous<std::uint8_t>>& rows,
                        const std::optional<Contiguous<feature_t>>& features, std::uint64_t tree_number, int n_threads) {
-  require(gradients.ndim() == 2 && gradients.shape(1) == 2, "gradients must have shape (n_rows, 2)");
-  static_assert(sizeof(GradientPair) == 2 * sizeof(float));
-  const std::span pairs(reinterpret_cast<const GradientPair*>(gradients.data()),
-                        static_cast<std::size_t>(gradients.shape(0)));
+  const auto pairs = as_pairs(gradients, "gradients");
   TreeGrower::Sample sample{tree_number};
   if (tasks) sample.tasks = as_span(*tasks, "tasks");
   if (rows) sample.rows = as_span(*rows, "rows");
@@ -117,7 +121,8 @@ py::array_t<node_t> leaves(const GrownTree& grown, const BinnedMatrix& matrix, i
   std::vector<node_t> found;
   {
     py::gil_scoped_release release;
-    ThreadPool pool(n_threads);
+    constexpr std::size_t kStepsPerRow = 16;
+    ThreadPool pool(threads_for(kStepsPerRow * matrix.n_rows(), n_threads));
     found = find_leaves(grown.tree, matrix, pool);
   }
   return to_array(std::move(found));
@@ -177,23 +182,45 @@ void bind_grow_with(py::class_<TreeGrower>& grower) {
              py::arg("n_threads") = 1);
 }
 
+// n_nodes rows, of one column where there is one dimension.
+std::size_t n_columns_of(const Contiguous<double>& values) {
+  require(values.ndim() == 1 || values.ndim() == 2, "values must have shape (n_nodes,) or (n_nodes, n_columns)");
+  return values.ndim() == 1 ? 1 : static_cast<std::size_t>(values.shape(1));
+}
+
 template <typename Margin>
 void bind_add_leaf_values(py::module_& module) {
   module.def(
       "add_leaf_values",
       [](const Contiguous<double>& values, const Contiguous<node_t>& leaves, Contiguous<Margin>& margins,
-         std::size_t output, int n_threads) {
+         const std::optional<Contiguous<std::int32_t>>& codes, std::size_t output, int n_threads) {
         require(margins.ndim() == 2, "margins must have shape (n_rows, n_outputs)");
         const auto n_outputs = static_cast<std::size_t>(margins.shape(1));
         const std::span target(margins.mutable_data(), static_cast<std::size_t>(margins.size()));
-        const auto leaf_values = as_span(values, "values");
+        const std::span table(values.data(), static_cast<std::size_t>(values.size()));
+        const std::size_t n_columns = n_columns_of(values);
         const auto leaf_of_row = as_span(leaves, "leaves");
+        const auto code_of_row = codes ? as_span(*codes, "codes") : std::span<const std::int32_t>{};
         py::gil_scoped_release release;
-        ThreadPool pool(n_threads);
-        add_leaf_values(leaf_values, leaf_of_row, n_outputs, output, target, pool);
+        ThreadPool pool(threads_for(leaf_of_row.size(), n_threads));
+        add_leaf_values(table, n_columns, leaf_of_row, code_of_row, n_outputs, output, target, pool);
       },
       py::arg("values").noconvert(), py::arg("leaves").noconvert(), py::arg("margins").noconvert(), py::kw_only(),
-      py::arg("output"), py::arg("n_threads"));
+      py::arg("codes").noconvert().none(true) = py::none(), py::arg("output"), py::arg("n_threads"));
+}
+
+py::tuple sum_leaves_by_task(const Contiguous<node_t>& leaves, const Contiguous<std::int32_t>& codes,
+                             const Contiguous<float>& pairs, std::size_t n_nodes, std::size_t n_tasks) {
+  const auto leaf_of_row = as_span(leaves, "leaves");
+  const auto code_of_row = as_span(codes, "codes");
+  const auto pair_of_row = as_pairs(pairs, "pairs");
+  LeafTaskSums sums;
+  {
+    py::gil_scoped_release release;
+    sums = sum_by_leaf_and_task(leaf_of_row, code_of_row, pair_of_row, n_nodes, n_tasks);
+  }
+  return py::make_tuple(to_array(std::move(sums.leaf)), to_array(std::move(sums.task)),
+                        to_array(std::move(sums.gradient)), to_array(std::move(sums.hessian)));
 }
 
 }  // namespace
@@ -239,6 +266,8 @@ void bind_grow(py::module_& module) {
       .def_readonly("max_depth", &LightgbmParams::max_depth)
       .def_readonly("monotone_constraints", &LightgbmParams::monotone_constraints);
 
+  module.def("sum_by_leaf_and_task", &sum_leaves_by_task, py::arg("leaves").noconvert(), py::arg("codes").noconvert(),
+             py::arg("pairs").noconvert(), py::kw_only(), py::arg("n_nodes"), py::arg("n_tasks"));
   bind_add_leaf_values<float>(module);
   bind_add_leaf_values<double>(module);
 

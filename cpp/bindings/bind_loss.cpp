@@ -66,7 +66,8 @@ Contiguous<float> gradients(const Loss<Margin>& loss, const Contiguous<Margin>& 
   const std::span pairs(reinterpret_cast<GradientPair*>(out->mutable_data()), rows.margins.size());
   {
     py::gil_scoped_release release;
-    ThreadPool pool(n_threads);
+    constexpr std::size_t kStepsPerPair = 8;  // most of them of an exponential function
+    ThreadPool pool(threads_for(pairs.size() * kStepsPerPair, n_threads));
     loss.gradients(rows, pool, pairs);
   }
   return *out;

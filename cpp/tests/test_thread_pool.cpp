@@ -25,6 +25,17 @@ TEST(each_block_runs_exactly_once) {
   }
 }
 
+TEST(few_steps_are_taken_by_the_calling_thread) {
+  ThreadPool pool(4);
+  std::vector<std::thread::id> threads(100);
+  for (int call = 0; call < 20; ++call) {
+    pool.parallel_for(threads.size(), kFewSteps - 1,
+                      [&](std::size_t block) { threads[block] = std::this_thread::get_id(); });
+    check(threads == std::vector(threads.size(), std::this_thread::get_id()));
+  }
+  check(threads_for(kFewSteps - 1, 4) == 1 && threads_for(kFewSteps, 4) == 4 && threads_for(1, 0) == 0);
+}
+
 TEST(results_of_one_call_are_seen_by_the_next) {
   constexpr std::size_t kBlocks = 16;
   for (int n_threads = 1; n_threads <= 8; ++n_threads) {

@@ -112,6 +112,21 @@ TEST(symmetric_trees_have_the_same_bytes_for_any_number_of_threads) {
   }
 }
 
+TEST(trees_of_wide_tables_have_the_same_bytes_for_any_number_of_threads) {
+  const auto matrix = make_matrix(random_table(2000, std::vector<Feature>(300, Feature{200, 0.1}), 8));
+  XgboostParams params;
+  params.max_depth = 4;
+  for (const bool is_symmetric : {false, true}) {
+    const auto grow_with = [&](int n_threads) {
+      TreeGrower grower(matrix, nullptr, std::nullopt, {}, {}, is_symmetric);
+      return grow(grower, params, random_gradients(2000), {}, n_threads);
+    };
+    const auto expected = grow_with(1);
+    check(expected.tree.n_nodes() > 20);
+    for (const int n_threads : {2, 7}) check(are_equal({grow_with(n_threads)}, {expected}));
+  }
+}
+
 TEST(rows_of_a_task_that_has_quit_take_no_part) {
   TreeGrower grower = make_grower(std::make_shared<EntropyScore>());
   const auto serial = grow_trees(grower, {}, 1, {1, 1, 0, 1, 1});

@@ -22,7 +22,6 @@ from mtboost.trees.pooled_leaves import (
     PooledTrees,
     TaskValues,
     check_pooling,
-    pair_numbers,
     pool_leaves,
 )
 from mtboost.trees.task_column import place_of_task_column
@@ -188,15 +187,16 @@ class TaskGrowth(abc.ABC):
         n_threads: int | None = None,
     ) -> None:
         """Add the value that each row's leaf has for its task."""
+        codes = None
         if len(task_values.leaf):
             assert self.tasks is not None
-            n_tasks = self.tasks.n_tasks
             codes = self._codes.get(data)
-            unknown = np.full(len(leaves), -1, np.int32)
-            leaves = pair_numbers(leaves, unknown if codes is None else codes, n_tasks)
-            pooled = task_values.table(pooled, n_tasks).ravel()
+            if codes is not None:
+                pooled = task_values.table(pooled, self.tasks.n_tasks)
         n_threads = n_threads or self.settings.n_threads
-        _core.add_leaf_values(pooled, leaves, margins, output=output, n_threads=n_threads)
+        _core.add_leaf_values(
+            pooled, leaves, margins, codes=codes, output=output, n_threads=n_threads
+        )
 
     # ---- tasks that take part ---------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mtboost import _core
 from mtboost.base.archive import array_from_bytes, array_to_bytes, require
 from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.checks import as_float, check_number, is_number
@@ -98,11 +99,9 @@ class TaskValues:
 def pair_numbers(leaves: Int32Array, codes: Int32Array, n_tasks: int) -> npt.NDArray[np.int32]:
     """Place of each row's leaf and task in a table of shape (n_nodes, n_tasks + 1).
 
-    Negative leaves (rows that took no part in growing) count as their complement; a code of -1 is a
-    task that is not known.
+    Negative leaves (rows that took no part in growing) count as their complement.
     """
-    column = np.where(codes < 0, np.int32(n_tasks), codes)
-    return np.maximum(leaves, ~leaves) * np.int32(n_tasks + 1) + column
+    return np.maximum(leaves, ~leaves) * np.int32(n_tasks + 1) + codes
 
 
 def pool_leaves(
@@ -140,18 +139,20 @@ def pool_leaves(
     TaskValues
 
     """
-    took_part = leaves >= 0
-    numbers = pair_numbers(leaves, codes, n_tasks)
-    size = len(pooled) * (n_tasks + 1)
-    own_rows = numbers[took_part]
-    gradient, hessian = (np.bincount(own_rows, pairs[took_part, part], size) for part in (0, 1))
-    present = np.flatnonzero(hessian > 0.0).astype(np.int32)
-    leaf, task = np.divmod(present, np.int32(n_tasks + 1))
+    leaf, task, gradient, hessian = _core.sum_by_leaf_and_task(
+        np.ascontiguousarray(leaves),
+        codes,
+        np.ascontiguousarray(pairs),
+        n_nodes=len(pooled),
+        n_tasks=n_tasks,
+    )
     if refit is None:
-        own = -learning_rate * gradient[present] / hessian[present]
+        own = -learning_rate * gradient / hessian
     else:
-        own = refit(np.zeros(size), np.where(took_part, numbers, ~numbers))[present]
-    share = hessian[present] / (hessian[present] + pooling)
+        numbers = pair_numbers(leaves, codes, n_tasks)
+        numbers = np.where(leaves >= 0, numbers, ~numbers)
+        own = refit(np.zeros(len(pooled) * (n_tasks + 1)), numbers)[leaf * (n_tasks + 1) + task]
+    share = hessian / (hessian + pooling)
     return TaskValues(leaf, task, pooled[leaf] + share * (own - pooled[leaf]), learning_rate)
 
 

@@ -7,6 +7,7 @@ import pytest
 import xgboost
 
 import mtboost
+from mtboost import _core
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.trees.pooled_leaves import between_task_pooling, pool_leaves
 
@@ -61,6 +62,37 @@ def test_values_are_those_of_the_formula(pooling, n_left_out):
     np.testing.assert_array_equal(table[:, 6], pooled)  # tasks that are not known
     for code in range(6):
         np.testing.assert_array_equal(found.of_task(pooled, code), table[:, code])
+
+
+def test_sums_by_leaf_and_task_are_those_of_a_loop_over_the_rows():
+    n_rows, n_nodes, n_tasks = 500, 9, 4
+    leaves = _rng.integers(-n_nodes, n_nodes, n_rows).astype(np.int32)  # half took no part
+    codes = _rng.integers(0, n_tasks - 1, n_rows).astype(np.int32)  # the last task has no rows
+    pairs = _rng.random((n_rows, 2)).astype(np.float32)
+    pairs[leaves == 5, 1] = 0.0
+    sums = {}
+    for leaf, task, (g, h) in zip(leaves.tolist(), codes.tolist(), pairs.tolist(), strict=True):
+        if leaf >= 0:
+            G, H = sums.get((leaf, task), (0.0, 0.0))
+            sums[leaf, task] = G + g, H + h
+    expected = sorted((*key, *both) for key, both in sums.items() if both[1] > 0.0)
+    found = _core.sum_by_leaf_and_task(leaves, codes, pairs, n_nodes=n_nodes, n_tasks=n_tasks)
+    assert list(zip(*(part.tolist() for part in found), strict=True)) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_each_row_gets_the_value_of_its_leaf_for_its_task(dtype):
+    n_rows, n_nodes, n_tasks = 300, 6, 3
+    leaves = _rng.integers(-n_nodes, n_nodes, n_rows).astype(np.int32)
+    codes = _rng.integers(-1, n_tasks, n_rows).astype(np.int32)  # -1: not known
+    values = _rng.normal(size=(n_nodes, n_tasks + 1))
+    margins = _rng.normal(size=(n_rows, 2)).astype(dtype)
+    expected = margins.copy()
+    for row, (leaf, code) in enumerate(zip(leaves.tolist(), codes.tolist(), strict=True)):
+        node = leaf if leaf >= 0 else -leaf - 1
+        expected[row, 1] += dtype(values[node, code if code >= 0 else n_tasks])
+    _core.add_leaf_values(values, leaves, margins, codes=codes, output=1, n_threads=1)
+    np.testing.assert_array_equal(margins, expected)
 
 
 def test_estimated_pooling_is_the_ratio_of_the_variances():

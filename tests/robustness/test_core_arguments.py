@@ -232,6 +232,26 @@ ARRAYS = [
     "n_threads=1)",
     "_core.add_leaf_values(np.zeros(2), np.zeros(3, np.int32), f32(0, 0, 0)[:, None], output=1, "
     "n_threads=1)",
+    "_core.add_leaf_values(np.zeros((2, 3)), np.zeros(3, np.int32), f32(0, 0, 0)[:, None], "
+    "codes=np.full(3, 3, np.int32), output=0, n_threads=1)",
+    "_core.add_leaf_values(np.zeros((2, 3)), np.zeros(3, np.int32), f32(0, 0, 0)[:, None], "
+    "codes=np.full(3, -2, np.int32), output=0, n_threads=1)",
+    "_core.add_leaf_values(np.zeros((2, 3)), np.zeros(3, np.int32), f32(0, 0, 0)[:, None], "
+    "codes=np.zeros(2, np.int32), output=0, n_threads=1)",
+    "_core.add_leaf_values(np.zeros((2, 0)), np.zeros(3, np.int32), f32(0, 0, 0)[:, None], "
+    "output=0, n_threads=1)",
+    *(
+        f"_core.sum_by_leaf_and_task({leaves}, {codes}, np.ones((3, {n_parts}), np.float32), "
+        "n_nodes=2, n_tasks=2)"
+        for leaves, codes, n_parts in [
+            ("np.full(3, 2, np.int32)", "np.zeros(3, np.int32)", 2),
+            ("np.zeros(3, np.int32)", "np.full(3, 2, np.int32)", 2),
+            ("np.zeros(3, np.int32)", "np.full(3, -1, np.int32)", 2),
+            ("np.zeros(3, np.int32)", "np.zeros(2, np.int32)", 2),
+            ("np.zeros(4, np.int32)", "np.zeros(4, np.int32)", 2),
+            ("np.zeros(3, np.int32)", "np.zeros(3, np.int32)", 3),
+        ]
+    ),
     "_core.Loss('reg:absoluteerror').refit_leaf_values(f32(0), np.ones(3, np.int32), f32(0, 0, 0), "
     "f32(1, 1, 1), learning_rate=0.3)",
     "_core.Loss('reg:absoluteerror').refit_leaf_values(f32(0), np.zeros(1, np.int32), f32(0), "

@@ -21,8 +21,19 @@ class RandomStream {
     noise_of_level
   };
 
+  // The streams of a purpose in one tree, by index.
+  class OfTree {
+   public:
+    OfTree(Purpose purpose, std::uint64_t seed, std::uint64_t tree) noexcept
+        : key_(mix(mix(mix(static_cast<std::uint64_t>(purpose)) ^ seed) ^ tree)) {}
+    RandomStream operator[](std::uint64_t index) const noexcept { return RandomStream(mix(key_ ^ index)); }
+
+   private:
+    std::uint64_t key_;
+  };
+
   RandomStream(Purpose purpose, std::uint64_t seed, std::uint64_t tree, std::uint64_t index = 0) noexcept
-      : state_(mix(mix(mix(mix(static_cast<std::uint64_t>(purpose)) ^ seed) ^ tree) ^ index)) {}
+      : RandomStream(OfTree(purpose, seed, tree)[index]) {}
 
   std::uint64_t next() noexcept { return mix(state_ += kGolden); }
 
@@ -48,6 +59,8 @@ class RandomStream {
   std::size_t below(std::size_t n) noexcept { return static_cast<std::size_t>(uniform() * static_cast<double>(n)); }
 
  private:
+  explicit RandomStream(std::uint64_t state) noexcept : state_(state) {}
+
   static constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ULL;
 
   static constexpr std::uint64_t mix(std::uint64_t z) noexcept {

@@ -5,6 +5,7 @@
 // They do not depend on the number of threads either: where the system refuses to start one, the pool has fewer.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -16,6 +17,15 @@
 #include <vector>
 
 namespace mtboost {
+
+// Work of fewer steps is done before other threads have woken up to help. A step is an addition or a look-up, about a
+// nanosecond.
+inline constexpr std::size_t kFewSteps = 200'000;
+
+// Number of threads worth starting if no call has more steps.
+inline int threads_for(std::size_t n_steps, int n_threads) noexcept {
+  return n_steps < kFewSteps ? std::min(n_threads, 1) : n_threads;
+}
 
 class ThreadPool {
  public:
@@ -33,7 +43,11 @@ class ThreadPool {
 
   // Runs body(block) for block in [0, n_blocks); the calling thread works too. Blocks are handed out one by one in
   // ascending order, so uneven blocks balance. The first exception a body throws comes back here. Not reentrant.
-  void parallel_for(std::size_t n_blocks, const std::function<void(std::size_t)>& body);
+  void parallel_for(std::size_t n_blocks, const std::function<void(std::size_t)>& body) {
+    parallel_for(n_blocks, kFewSteps, body);
+  }
+  // n_steps: of all blocks together. If they are few, the calling thread takes them alone.
+  void parallel_for(std::size_t n_blocks, std::size_t n_steps, const std::function<void(std::size_t)>& body);
 
  private:
   static std::thread start_thread(std::function<void()> work) { return std::thread(std::move(work)); }

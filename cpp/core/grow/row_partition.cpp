@@ -10,6 +10,7 @@ namespace mtboost {
 namespace {
 
 constexpr std::size_t kRowsPerBlock = 16384;
+constexpr std::size_t kStepsPerRow = 4;
 
 template <typename Bin>
 std::size_t divide(const std::uint8_t* column, const std::uint8_t* goes_left, std::span<const row_t> rows, row_t* left,
@@ -56,12 +57,14 @@ void RowPartition::start(std::span<const row_t> rows) {
 
 void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> splits, ThreadPool& pool) {
   std::vector<Block> blocks;
+  std::size_t n_steps = 0;
   for (std::size_t split = 0; split < splits.size(); ++split) {
     const Slice slice = slices_[static_cast<std::size_t>(splits[split].node)];
+    n_steps += kStepsPerRow * (slice.end - slice.begin);
     for (std::size_t begin = slice.begin; begin < slice.end; begin += kRowsPerBlock)
       blocks.push_back({split, begin, std::min(begin + kRowsPerBlock, slice.end)});
   }
-  pool.parallel_for(blocks.size(), [&](std::size_t i) {
+  pool.parallel_for(blocks.size(), n_steps, [&](std::size_t i) {
     Block& block = blocks[i];
     const NodeSplit& split = splits[block.split];
     const auto rows = std::span<const row_t>(rows_).subspan(block.begin, block.end - block.begin);
@@ -97,7 +100,7 @@ void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> 
     slices_[static_cast<std::size_t>(splits[split].left)] = {slice.begin, middle};
     slices_[static_cast<std::size_t>(splits[split].right)] = {middle, slice.end};
   }
-  pool.parallel_for(blocks.size(), [&](std::size_t i) {
+  pool.parallel_for(blocks.size(), n_steps, [&](std::size_t i) {
     const Block& block = blocks[i];
     std::copy_n(left_rows_.begin() + static_cast<std::ptrdiff_t>(block.begin), block.n_left,
                 rows_.begin() + static_cast<std::ptrdiff_t>(block.left_target));

@@ -302,12 +302,14 @@ class TreeGrower::Growth {
     // own reads its rows' memory for eight features only.
     const std::size_t n_runs = n_threads == 1 || work.size() >= 4 * n_threads ? 1 : std::min(n_groups, n_threads);
     std::vector<Item> items;
+    std::size_t n_steps = work.size() * matrix_.n_slots();
+    for (const Sums& sums : work) n_steps += sums.rows.size() * matrix_.n_features();
     for (const Sums& sums : work)
       for (std::size_t run = 0; run < n_runs; ++run)
         items.push_back({&sums, run * n_groups / n_runs, (run + 1) * n_groups / n_runs});
     std::stable_sort(items.begin(), items.end(),
                      [](const Item& a, const Item& b) { return a.sums->rows.size() > b.sums->rows.size(); });
-    pool_.parallel_for(items.size(), [&](std::size_t i) {
+    pool_.parallel_for(items.size(), n_steps, [&](std::size_t i) {
       const auto& [sums, first_group, last_group] = items[i];
       sum_gradients(*sums, first_group, last_group);
     });
@@ -466,10 +468,13 @@ std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, cons
   }
   if (params.subsample < 1.0) {
     // Each row on its own, as XGBoost does; keyed by row, so that a task that quits does not change the others' draws.
-    std::erase_if(rows, [&](row_t row) {
-      return RandomStream(RandomStream::Purpose::rows, params.seed, sample.tree_number, row).uniform() >=
-             params.subsample;
-    });
+    const RandomStream::OfTree streams(RandomStream::Purpose::rows, params.seed, sample.tree_number);
+    std::size_t n_drawn = 0;
+    for (const row_t row : rows) {  // without a jump, which nobody could predict
+      rows[n_drawn] = row;
+      n_drawn += streams[row].uniform() < params.subsample ? 1 : 0;
+    }
+    rows.resize(n_drawn);
   }
   return rows;
 }
@@ -491,7 +496,7 @@ std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::span<c
   std::vector<node_t> leaves(matrix_->n_rows(), kNoNode);
   const auto caller_rows = matrix_->caller_rows();
   const auto caller_row = [&](row_t row) { return caller_rows.empty() ? row : caller_rows[row]; };
-  pool.parallel_for(static_cast<std::size_t>(tree.n_nodes()), [&](std::size_t node) {
+  pool.parallel_for(static_cast<std::size_t>(tree.n_nodes()), participating.size(), [&](std::size_t node) {
     if (!tree.is_leaf(static_cast<node_t>(node))) return;
     for (const row_t row : partition_.rows(static_cast<node_t>(node)))
       leaves[caller_row(row)] = static_cast<node_t>(node);
@@ -518,33 +523,13 @@ TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const Gradi
   require(std::ranges::adjacent_find(sample.features, std::ranges::greater_equal{}) == sample.features.end() &&
               (sample.features.empty() || sample.features.back() < matrix_->n_features()),
           "features must ascend, and be below the number of features");
-  ThreadPool pool(n_threads);
   const auto rows = participating_rows(params, sample);
+  const std::size_t steps_per_cell = score_ == nullptr ? 1 : 16;  // a score over tasks visits the rows again and again
+  ThreadPool pool(threads_for(rows.size() * matrix_->n_features() * steps_per_cell, n_threads));
   partition_.start(rows);
   Tree tree = Growth(*this, rules, in_stored_order(gradients, pool), sample, pool).run(check_interrupt);
   auto leaves = leaves_of_all_rows(tree, rows, pool);
   return {std::move(tree), std::move(leaves)};
 }
-
-template <typename Margin>
-void add_leaf_values(std::span<const double> values, std::span<const node_t> leaves, std::size_t n_outputs,
-                     std::size_t output, std::span<Margin> margins, ThreadPool& pool) {
-  require(margins.size() == leaves.size() * n_outputs && output < n_outputs,
-          "margins must have shape (n_rows, n_outputs)");
-  const auto n_nodes = static_cast<node_t>(values.size());
-  pool.parallel_for((leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
-    const std::size_t end = std::min((block + 1) * kRowsPerBlock, leaves.size());
-    for (std::size_t row = block * kRowsPerBlock; row < end; ++row) {
-      const node_t leaf = leaves[row] < 0 ? ~leaves[row] : leaves[row];
-      require(leaf < n_nodes, "a row's leaf is not a node of the tree");
-      margins[row * n_outputs + output] += static_cast<Margin>(values[static_cast<std::size_t>(leaf)]);
-    }
-  });
-}
-
-template void add_leaf_values(std::span<const double>, std::span<const node_t>, std::size_t, std::size_t,
-                              std::span<float>, ThreadPool&);
-template void add_leaf_values(std::span<const double>, std::span<const node_t>, std::size_t, std::size_t,
-                              std::span<double>, ThreadPool&);
 
 }  // namespace mtboost

@@ -80,10 +80,4 @@ class TreeGrower {
   std::vector<GradientPair> stored_gradients_;
 };
 
-// margins[row, output] += value of the row's leaf, whether it took part or not. Margins are float for XGBoost, double for
-// LightGBM.
-template <typename Margin>
-void add_leaf_values(std::span<const double> values, std::span<const node_t> leaves, std::size_t n_outputs,
-                     std::size_t output, std::span<Margin> margins /* IN-OUT */, ThreadPool& pool);
-
 }  // namespace mtboost

@@ -29,7 +29,7 @@ std::vector<Split> LevelSearch::find(std::span<const NodeToSplit> nodes, ThreadP
   std::vector<Found> found(features.size());
   // A few runs for each thread: small ones balance the load, but each needs a separate scan.
   const std::size_t n_runs = std::min(features.size(), 4 * static_cast<std::size_t>(pool.n_threads()));
-  pool.parallel_for(n_runs, [&](std::size_t run) {
+  pool.parallel_for(n_runs, steps_of_scans(matrix_, nodes), [&](std::size_t run) {
     const auto scan = make_scan_();
     const std::size_t end = (run + 1) * features.size() / n_runs;
     for (std::size_t i = run * features.size() / n_runs; i < end; ++i) found[i] = search(features[i], nodes, *scan);
@@ -66,10 +66,11 @@ LevelSearch::Found LevelSearch::search(feature_t feature, std::span<const NodeTo
     const double own = rank(gain, noise.after(position));
     if (own > best.rank) best = {own, gain, position, default_left};
   };
-  // In the order of XGBoost's scan, whose first one wins among equals.
+  // In the order of XGBoost's scan, whose first one wins among equals. Where no node has missing values, both ways are.
   for (bin_t position = 0; position < n_positions; ++position) consider(gains.missing_right[position], position, false);
   for (bin_t position = static_cast<bin_t>(n_positions); position-- > 0;)
-    consider(gains.missing_left[position], position, true);
+    if (gains.missing_left[position] != gains.missing_right[position])
+      consider(gains.missing_left[position], position, true);
   return best;
 }
 

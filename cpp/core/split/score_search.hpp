@@ -48,6 +48,14 @@ struct NodeToSplit {
   }
 };
 
+// For ThreadPool::parallel_for: of scans of all features that the nodes may use.
+inline std::size_t steps_of_scans(const BinnedMatrix& matrix, std::span<const NodeToSplit> nodes) noexcept {
+  constexpr std::size_t kStepsPerSlot = 4;
+  std::size_t n_features = 0;
+  for (const NodeToSplit& node : nodes) n_features += node.features.size();
+  return n_features * kStepsPerSlot * matrix.n_slots() / matrix.n_features();
+}
+
 // Buffers of one thread at work.
 struct SplitScratch {
   SplitScratch(const BinnedMatrix& matrix, std::unique_ptr<FeatureScan> own_scan)

@@ -55,7 +55,7 @@ std::vector<SplitFinder::Found> SplitFinder::find(std::span<const NodeToSplit> n
     for (std::size_t begin = 0; begin < n_features; begin += kRun)
       items.push_back({node, begin, std::min(begin + kRun, n_features)});
   }
-  pool.parallel_for(items.size(), [&](std::size_t i) {
+  pool.parallel_for(items.size(), steps_of_scans(matrix_, nodes), [&](std::size_t i) {
     const auto& [number, begin, end] = items[i];
     const NodeToSplit& node = nodes[number];
     auto scratch = scratches_->take();
