@@ -112,11 +112,14 @@ void XgboostScan::find_gains(Direction direction, feature_t feature, const NodeS
                           monotone_signs_[feature], gains_);
   float best = 0.0f;
   const float least = min_gain_;
+  const std::size_t n_steps = gains_.size();
   float* const gains = gains_.data();
 #pragma omp simd reduction(max : best)
-  for (std::size_t step = 0; step < gains_.size(); ++step) {
-    gains[step] = is_admissible(gains[step], least) ? gains[step] : 0.0f;
-    best = std::max(best, gains[step]);
+  for (std::size_t step = 0; step < n_steps; ++step) {
+    const float gain = gains[step];
+    const float kept = is_admissible(gain, least) ? gain : 0.0f;
+    gains[step] = kept;
+    best = kept > best ? kept : best;
   }
   best_gain_ = best;
 }
