@@ -76,7 +76,8 @@ class TaskValues:
         -------
         ndarray, shape (n_nodes, n_tasks + 1)
         """
-        table = np.repeat(pooled[:, None], n_tasks + 1, axis=1)
+        table = np.empty((len(pooled), n_tasks + 1), pooled.dtype)
+        table[:] = pooled[:, None]
         table[self.leaf, self.task] = self.value
         return table
 
@@ -153,7 +154,8 @@ def pool_leaves(
         numbers = np.where(leaves >= 0, numbers, ~numbers)
         own = refit(np.zeros(len(pooled) * (n_tasks + 1)), numbers)[leaf * (n_tasks + 1) + task]
     share = hessian / (hessian + pooling)
-    return TaskValues(leaf, task, pooled[leaf] + share * (own - pooled[leaf]), learning_rate)
+    of_leaf = pooled[leaf]
+    return TaskValues(leaf, task, of_leaf + share * (own - of_leaf), learning_rate)
 
 
 def between_task_pooling(

@@ -20,15 +20,21 @@ LeafTaskSums sum_by_leaf_and_task(std::span<const node_t> leaves, std::span<cons
     require(task < n_tasks, "a row's code is not a task");
     table[leaf * n_tasks + task] += {pairs[row].gradient, pairs[row].hessian};
   }
-  LeafTaskSums sums;
-  for (std::size_t place = 0; place < table.size(); ++place) {
-    if (!(table[place].hessian > 0.0)) continue;
-    sums.leaf.push_back(static_cast<node_t>(place / n_tasks));
-    sums.task.push_back(static_cast<std::int32_t>(place % n_tasks));
-    sums.gradient.push_back(table[place].gradient);
-    sums.hessian.push_back(table[place].hessian);
-  }
-  return sums;
+  const auto has_hessian = [](const GradientSums& sums) { return sums.hessian > 0.0; };
+  const auto n_found = static_cast<std::size_t>(std::ranges::count_if(table, has_hessian));
+  LeafTaskSums found{std::vector<node_t>(n_found), std::vector<std::int32_t>(n_found), std::vector<double>(n_found),
+                     std::vector<double>(n_found)};
+  std::size_t next = 0;
+  for (std::size_t leaf = 0; leaf < n_nodes; ++leaf)
+    for (std::size_t task = 0; task < n_tasks; ++task) {
+      const GradientSums& sums = table[leaf * n_tasks + task];
+      if (!has_hessian(sums)) continue;
+      found.leaf[next] = static_cast<node_t>(leaf);
+      found.task[next] = static_cast<std::int32_t>(task);
+      found.gradient[next] = sums.gradient;
+      found.hessian[next++] = sums.hessian;
+    }
+  return found;
 }
 
 template <typename Margin>
