@@ -82,13 +82,13 @@ def make_fraud_scene(seed: int) -> Rows:
 
 
 def make_fraud_weeks(seed: int) -> Rows:
-    """Payments of 40 weeks in six channels of unequal size; 1 is fraud, 3 to 8 % of the rows.
+    """Payments of 40 weeks in six channels of unequal size; 1 is fraud, some 5 % of the rows.
 
     Log-odds are a pattern of all channels, and one for each channel with half of its deviation.
     Another pattern of all channels fades in over the weeks: old rows do not show all of it.
     """
     rng = np.random.default_rng([seed, 1])
-    rows_per_week = np.array([120, 60, 30, 15, 8, 5])
+    rows_per_week = np.array([120, 60, 40, 30, 25, 20])
     n_weeks, n_columns, n_channels = 40, 15, len(rows_per_week)
     week, task = np.divmod(np.arange(n_weeks * n_channels), n_channels)
     week, task = (np.repeat(values, np.tile(rows_per_week, n_weeks)) for values in (week, task))
