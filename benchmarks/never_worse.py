@@ -5,8 +5,9 @@ Generated families of tasks that are related in seven ways (balanced sizes and Z
 also with classes), and every table of a folder (task_data/folder.py has the formats): School,
 Landmine, data sets of several outputs, or tables of your own. Every method chooses by rows that it
 holds out of the training rows, with the same budget, then trains on all training rows and is judged
-once on test rows. All but mtboost's methods that hold rows out themselves ("auto" and "two-stage
-quitting") choose by the same rows; "auto eval_set" does so too, and does without them in training.
+once on test rows. All but mtboost's methods that hold rows out themselves ("auto", "auto thorough"
+and "two-stage quitting") choose by the same rows; "auto eval_set" does so too, and does without
+them in training.
 
 - tables: a quarter of the rows to test, the last ones where there is a column `time`. School has
   75 % of each task to train on, Landmine of each task and class. `--rows` trains on parts of them.

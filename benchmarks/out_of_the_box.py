@@ -2,8 +2,9 @@
 """What does each library do on several tasks if nobody sets anything?
 
 XGBoost, LightGBM, CatBoost and scikit-learn's HistGradientBoosting on one table with the task as a
-categorical column, LightGBM for each task, and mtboost's estimators as they are ("mtboost") and
-with each strategy by name. Nothing is chosen and nothing held out, except by a library's defaults.
+categorical column, LightGBM for each task, and mtboost's estimators as they are ("mtboost"),
+with effort="fast" and with strategy="two-stage". Nothing is chosen and nothing held out, except by
+a library's defaults.
 
 Data sets are generated (weeks of fraud in six channels and of retail in 60 stores, to be predicted
 for the last quarter of the weeks; a fraud scene of two tasks; families of tasks) or tables of a

@@ -40,7 +40,8 @@ __all__ = [
 ]
 
 METHODS: dict[str, Method] = {
-    "auto": auto,
+    "auto": auto(),
+    "auto thorough": auto(effort="thorough"),
     "auto eval_set": auto_eval_set,
     "two-stage quitting": two_stages_quitting,
     "two-stage rounds": two_stages_rounds,
@@ -65,7 +66,7 @@ PEERS = list(METHODS)[list(METHODS).index("pooled") :]  # methods without mtboos
 DEFAULTS: dict[str, Method] = {
     "mtboost": mtboost_default(),
     "mtboost two-stage": mtboost_default(strategy="two-stage"),
-    "mtboost auto": mtboost_default(strategy="auto"),
+    "mtboost fast": mtboost_default(effort="fast"),
     "XGBoost": xgboost_default,
     "LightGBM": lightgbm_default,
     "CatBoost": catboost_default,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -216,9 +217,9 @@ def two_stages_rounds(train: Rows, seed: int, budget: Budget) -> Fitted:
     return Fitted(lambda rows: predict_mtboost(final, rows), chosen)
 
 
-def auto(train: Rows, seed: int, budget: Budget) -> Fitted:
+def auto(**options: Any) -> Method:
     """`mtboost.fit(strategy="auto")`, which chooses for itself."""
-    return _auto(train, seed, budget)
+    return partial(_auto, **options)
 
 
 def auto_eval_set(train: Rows, seed: int, budget: Budget) -> Fitted:

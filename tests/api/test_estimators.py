@@ -137,7 +137,7 @@ DEFAULTS = {"max_depth": 4, "learning_rate": 0.1}
     ids=lambda parameters: ",".join(parameters) or "defaults",
 )
 def test_without_a_task_it_is_xgboosts_regressor_bit_for_bit(parameters):
-    ours = MultiTaskRegressor(n_estimators=20, **parameters, strategy="two-stage").fit(
+    ours = MultiTaskRegressor(n_estimators=20, **{"strategy": "two-stage", **parameters}).fit(
         NUMBERS, VALUES
     )
     theirs = xgboost.XGBRegressor(n_estimators=20, **{**DEFAULTS, **parameters})
@@ -196,8 +196,7 @@ def test_without_a_task_it_is_lightgbms_booster_bit_for_bit(parameters, params):
         backend="lightgbm",
         n_jobs=1,
         random_state=0,
-        **parameters,
-        strategy="two-stage",
+        **{"strategy": "two-stage", **parameters},
     ).fit(NUMBERS, VALUES)
     quiet = {"objective": "regression", "verbosity": -1, "num_threads": 1, "seed": 0}
     size = {} if "max_depth" in params else {"num_leaves": 16}
@@ -1053,7 +1052,7 @@ def test_importances_are_zero_where_nothing_is_split():
 )
 def test_what_a_classifier_cannot_be_fitted_with_is_refused(parameters, y, message):
     with pytest.raises(ValueError, match=message):
-        MultiTaskClassifier(**parameters, strategy="two-stage").fit(NUMBERS, y)
+        MultiTaskClassifier(**{"strategy": "two-stage", **parameters}).fit(NUMBERS, y)
 
 
 def test_an_unknown_parameter_is_a_type_error():

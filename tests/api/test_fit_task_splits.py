@@ -35,7 +35,9 @@ def fitted(library, table=X, y=Y, task=TASK, **options):
         "early_stopping_rounds": None,
         **options,
     }
-    return mtboost.fit(table, y, task=task, backend=library.name, **options, strategy="two-stage")
+    return mtboost.fit(
+        table, y, task=task, backend=library.name, **{"strategy": "two-stage", **options}
+    )
 
 
 by_code_or_descriptors = pytest.mark.parametrize("splits", [True, "descriptors"])

@@ -103,8 +103,10 @@ def test_gains_are_those_of_a_tasks_own_leaf_values(library, kind, setting, tmp_
 
 def test_a_task_with_the_values_of_all_has_their_gains(library):
     options = {"backend": library.name, "num_boost_round": 5, "specific_rounds": 0}
-    pooled = mtboost.fit(NUMBERS, VALUES, task=TASKS, pooling=1e12, **options, strategy="two-stage")
-    plain = mtboost.fit(NUMBERS, VALUES, task=TASKS, **options, strategy="two-stage")
+    pooled = mtboost.fit(
+        NUMBERS, VALUES, task=TASKS, pooling=1e12, **{"strategy": "two-stage", **options}
+    )
+    plain = mtboost.fit(NUMBERS, VALUES, task=TASKS, **{"strategy": "two-stage", **options})
     expected = of_columns(plain.importance(0, "total_gain"), library)
     # Up to the penalty of leaves, which the values contain and the formula lacks.
     np.testing.assert_allclose(

@@ -15,7 +15,7 @@ TASKS = np.arange(120) % 2
 
 def fitted(library=LIBRARIES["xgboost"], **kwargs):
     options = {"backend": library.name, "num_boost_round": 5, "specific_rounds": 5, **kwargs}
-    return mtboost.fit(NUMBERS, LABELS, task=TASKS, **options, strategy="two-stage")
+    return mtboost.fit(NUMBERS, LABELS, task=TASKS, **{"strategy": "two-stage", **options})
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def test_both_names_are_refused():
 
 def test_patience_is_early_stopping_rounds(library):
     options = {"task": TASK, "backend": library.name, **FEW}
-    expected = mtboost.fit(X, Y, early_stopping_rounds=1, **options, strategy="two-stage")
+    expected = mtboost.fit(X, Y, early_stopping_rounds=1, **{"strategy": "two-stage", **options})
     with pytest.warns(FutureWarning, match="patience is now called early_stopping_rounds"):
-        found = mtboost.fit(X, Y, patience=1, **options, strategy="two-stage")
+        found = mtboost.fit(X, Y, patience=1, **{"strategy": "two-stage", **options})
     np.testing.assert_array_equal(found.predict(X, task=TASK), expected.predict(X, task=TASK))
 
 

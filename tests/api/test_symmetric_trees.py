@@ -51,7 +51,9 @@ def fitted(library, y=Y, **options):
         "early_stopping_rounds": None,
         **options,
     }
-    return mtboost.fit(X, y, task=TASK, backend=library.name, **options, strategy="two-stage")
+    return mtboost.fit(
+        X, y, task=TASK, backend=library.name, **{"strategy": "two-stage", **options}
+    )
 
 
 def numbers_of_cuts(booster):
@@ -162,8 +164,7 @@ def test_the_estimators_have_it(library):
         n_estimators=8,
         symmetric_trees=True,
         random_strength=1.0,
-        **options,
-        strategy="two-stage",
+        **{"strategy": "two-stage", **options},
     )
     model.fit(table, Y)
     other = clone(model).set_params(random_strength=0.0).fit(table, Y)

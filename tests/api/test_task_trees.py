@@ -42,7 +42,9 @@ KINDS = {
 def fit(library, y=Y, *, table=X, **options):
     squared = {"xgboost": "reg:squarederror", "lightgbm": "regression"}[library]
     arguments = {"objective": squared, **OPTIONS, **options}
-    return mtboost.fit(table, y, task=TASK, backend=library, **arguments, strategy="two-stage")
+    return mtboost.fit(
+        table, y, task=TASK, backend=library, **{"strategy": "two-stage", **arguments}
+    )
 
 
 def by_library(model, monkeypatch, method, *args, **kwargs):

@@ -22,6 +22,7 @@ TASK = np.tile(["a", "a", "a", "b"], N_ROWS // 4)
 Y = X[:, 0] + X[:, 1] + (TASK == "b") * X[:, 2] + _rng.normal(size=N_ROWS)  # stumps are enough
 FEW_ROUNDS = {
     "num_boost_round": 15,
+    "strategy": "two-stage",
     "specific_rounds": 5,
     "early_stopping_rounds": 5,
     "n_threads": 1,

@@ -24,7 +24,12 @@ from task_data.scores import binary_scores, calibration_error  # noqa: E402
 from task_methods import DEFAULTS, METHODS, Budget, Fitted, Rows, SkippedError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
-FOLDS = {"auto", "mtboost", "mtboost auto"}  # five folds of few rows take long: not tested here
+FOLDS = {
+    "auto",
+    "auto thorough",
+    "mtboost",
+    "mtboost fast",
+}  # five folds of few rows take long: not tested here
 SMALL = Budget(depths=(2,), subsamples=(1.0,), rounds=20, trees=10, threads=1)
 
 

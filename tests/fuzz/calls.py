@@ -76,7 +76,7 @@ def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _fit(**arguments: Any) -> object:
-    model = mtboost.fit(**arguments, strategy="two-stage")
+    model = mtboost.fit(**{"strategy": "two-stage", **arguments})
     if arguments.get("X") is X and arguments.get("task") is TASK:  # legal rows
         margin = None if arguments.get("base_margin") is None else np.zeros(len(X))
         with contextlib.suppress(mtboost.errors.DataError):  # margins of classes

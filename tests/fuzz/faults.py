@@ -53,7 +53,7 @@ def _fit(backend: str) -> Callable[[int], Any]:
     def fitted(n_threads: int) -> Any:
         options = {"num_boost_round": 2, "specific_rounds": 1, "backend": backend}
         model = mtboost.fit(
-            X, VALUES, task=TASK, n_threads=n_threads, **options, strategy="two-stage"
+            X, VALUES, task=TASK, n_threads=n_threads, **{"strategy": "two-stage", **options}
         )
         return model.predict(X, task=TASK)
 
@@ -65,7 +65,7 @@ def model(kind: str) -> Any:
     if kind == "forest":
         return mtboost.MTExtraTreesRegressor(10, random_state=0, n_jobs=1).fit(X, VALUES, task=TASK)
     options = {"num_boost_round": 3, "specific_rounds": 3, "backend": kind}
-    return mtboost.fit(X, VALUES, task=TASK, n_threads=1, **options, strategy="two-stage")
+    return mtboost.fit(X, VALUES, task=TASK, n_threads=1, **{"strategy": "two-stage", **options})
 
 
 #: Functions of the core, which must survive anything; of the number of threads.

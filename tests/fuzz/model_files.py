@@ -86,8 +86,7 @@ def _fit(backend, X=_X, y=_Y, task=_CODES, **options):
         task=task,
         backend=backend,
         objective=objective,
-        **{**rounds, **options},
-        strategy="two-stage",
+        **{"strategy": "two-stage", **rounds, **options},
     )
     return model, X, {} if task is None else {"task": task}
 

@@ -111,7 +111,7 @@ def entry_of_fit(backend: str, **options: Any) -> Callable[[], Run]:
         given = {"num_boost_round": 10, "specific_rounds": 5, "n_threads": 2, "seed": 1}
         given |= {"early_stopping_rounds": 3, **options}
         return lambda: raw_of_model(
-            mtboost.fit(X, y, task=task, backend=backend, **given, strategy="two-stage")
+            mtboost.fit(X, y, task=task, backend=backend, **{"strategy": "two-stage", **given})
         )
 
     return make

@@ -67,7 +67,9 @@ def _fit_by_task() -> Entry:
     options = {"num_boost_round": 2, "specific_rounds": 1, "n_threads": 1, "params": SHALLOW}
 
     def fit(X: Any) -> Any:
-        return mtboost.fit({0: X, 1: X}, y, common_features="all", **options, strategy="two-stage")
+        return mtboost.fit(
+            {0: X, 1: X}, y, common_features="all", **{"strategy": "two-stage", **options}
+        )
 
     return Entry(fit, lambda model, X: [*model.predict({0: X, 1: X}).values()], True)
 

@@ -67,8 +67,7 @@ class Backend:
             num_boost_round=12,
             specific_rounds=8,
             n_threads=1,
-            **options,
-            strategy="two-stage",
+            **{"strategy": "two-stage", **options},
         )
 
     def fit(self, table, label):

@@ -263,12 +263,11 @@ def test_a_weight_counts_as_so_many_rows():
         "validation_fraction": 0,
         "pooling": 5.0,
     }
-    weighted = mtboost.fit(X, Y, task=TASK, weight=weight, **options, strategy="two-stage")
+    weighted = mtboost.fit(X, Y, task=TASK, weight=weight, **{"strategy": "two-stage", **options})
     repeated = mtboost.fit(
         *(np.repeat(a, weight, axis=0) for a in (X, Y)),
         task=np.repeat(TASK, weight),
-        **options,
-        strategy="two-stage",
+        **{"strategy": "two-stage", **options},
     )
     np.testing.assert_allclose(
         weighted.predict_margin(X_NEW, task=TASK_NEW),

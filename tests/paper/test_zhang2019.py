@@ -59,7 +59,7 @@ def fit(X=X, y=Y, *, task=TASK, library=XGBOOST, eval_set=None, **options):
     }
     if eval_set is None and "validation_fraction" not in options:
         eval_set = (X_VALID, Y_VALID, TASK_VALID)
-    return mtboost.fit(X, y, task=task, eval_set=eval_set, **options, strategy="two-stage")
+    return mtboost.fit(X, y, task=task, eval_set=eval_set, **{"strategy": "two-stage", **options})
 
 
 # ---- section 3.3: quitting ------------------------------------------------------------------
@@ -337,13 +337,15 @@ def test_without_early_stopping_rounds_all_tasks_have_all_rounds_of_both_stages(
     task = np.repeat(["a", "b", "c"], 100)
     options = {"num_boost_round": 30, "specific_rounds": 12, "early_stopping_rounds": None}
     options["backend"] = library.name
-    model = mtboost.fit(X, y, task=task, **options, strategy="two-stage")
+    model = mtboost.fit(X, y, task=task, **{"strategy": "two-stage", **options})
     assert set(model.quit_round.values()) == {30}
     assert list(map(library.n_rounds, model.specific.values())) == [12] * 3
     for history in model.history.values():
         assert (len(history["common"]), len(history["specific"])) == (31, 13)
     # Nothing is decided on validation rows, so that there need not be any.
-    alone = mtboost.fit(X, y, task=task, validation_fraction=0, **options, strategy="two-stage")
+    alone = mtboost.fit(
+        X, y, task=task, validation_fraction=0, **{"strategy": "two-stage", **options}
+    )
     assert list(map(library.n_rounds, alone.specific.values())) == [12] * 3
 
 
@@ -357,7 +359,7 @@ def test_a_booster_knows_the_columns_of_its_task_even_if_they_bring_nothing(libr
         labels[name] = np.exp(X[:, 0] + 0.1 * rng.normal(size=200))
     options = {"num_boost_round": 20, "specific_rounds": 0, "backend": library.name}
     model = mtboost.fit(
-        tables, labels, objective=library.own(objective), **options, strategy="two-stage"
+        tables, labels, objective=library.own(objective), **{"strategy": "two-stage", **options}
     )
     for name, table in tables.items():
         booster = model.booster(name)

@@ -33,8 +33,8 @@ SHARED = {"specific_rounds": 0, "split_score": "plain"}
 
 
 def fit(x=X, y=Y, *, task=TASK, **options):
-    options = {"params": PARAMS, "n_threads": 1, "num_boost_round": 15} | options
-    return mtboost.fit(x, y, task=task, **options, strategy="two-stage")
+    fixed = {"strategy": "two-stage", "params": PARAMS, "n_threads": 1, "num_boost_round": 15}
+    return mtboost.fit(x, y, task=task, **fixed | options)
 
 
 def margins_of(booster, table, **options):

@@ -116,8 +116,7 @@ def test_curves_of_validation_rows_are_those_of_the_tasks_boosters(library, sett
         specific_rounds=12,
         early_stopping_rounds=12,
         params={"max_depth": 3, "learning_rate": 0.3},
-        **options,
-        strategy="two-stage",
+        **{"strategy": "two-stage", **options},
     )
     assert setting != "entropy" or any(model.specific.values())
     for name, report in model.reports.items():
@@ -138,7 +137,9 @@ def test_a_value_above_all_training_values_is_judged_as_it_is_predicted(library)
     y = np.where(np.isnan(x), 0.0, 1.0)
     V = np.full((50, 1), 9.0)
     options = {"backend": library.name, "num_boost_round": 10, "specific_rounds": 10}
-    model = mtboost.fit(x[:, None], y, eval_set=(V, np.ones(50)), **options, strategy="two-stage")
+    model = mtboost.fit(
+        x[:, None], y, eval_set=(V, np.ones(50)), **{"strategy": "two-stage", **options}
+    )
     (told,) = (report.scores for report in model.reports.values())
     expected = np.sqrt(np.mean((model.predict(V) - 1.0) ** 2))
     assert told["final"] == pytest.approx(expected, rel=1e-6)

@@ -102,21 +102,27 @@ def multi_task() -> Iterator[tuple[str, Callable[[Any], object]]]:
     good = sp.csr_array(CELLS)
     for backend in ("xgboost", "lightgbm"):
         own = {**options, "backend": backend}
-        model = mtboost.fit(good, LABELS, task=TASKS, **own, strategy="two-stage")
+        model = mtboost.fit(good, LABELS, task=TASKS, **{"strategy": "two-stage", **own})
         yield (
             f"{backend} fit",
-            lambda X, own=own: mtboost.fit(X, LABELS, task=TASKS, **own, strategy="two-stage"),
+            lambda X, own=own: mtboost.fit(
+                X, LABELS, task=TASKS, **{"strategy": "two-stage", **own}
+            ),
         )
         yield (
             f"{backend} fit, a mapping",
             lambda X, own=own: mtboost.fit(
-                {0: good, 1: X}, {0: LABELS, 1: LABELS}, **own, strategy="two-stage"
+                {0: good, 1: X}, {0: LABELS, 1: LABELS}, **{"strategy": "two-stage", **own}
             ),
         )
         yield (
             f"{backend} fit, eval_set",
             lambda X, own=own: mtboost.fit(
-                good, LABELS, task=TASKS, eval_set=(X, LABELS, TASKS), **own, strategy="two-stage"
+                good,
+                LABELS,
+                task=TASKS,
+                eval_set=(X, LABELS, TASKS),
+                **{"strategy": "two-stage", **own},
             ),
         )
         for method in ("predict", "predict_margin", "contributions"):

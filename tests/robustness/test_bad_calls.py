@@ -51,7 +51,7 @@ LONG = X.astype(np.longdouble) * np.longdouble("1e4000")
 ESTIMATORS = {
     "forest": (mtboost.MTExtraTreesRegressor(**FEW), Y),
     "boosting": (mtboost.ProjectedBoostingRegressor(**FEW), OUTPUTS),
-    "multi-task": (mtboost.MultiTaskRegressor(**FEW, strategy="two-stage"), Y),
+    "multi-task": (mtboost.MultiTaskRegressor(**{"strategy": "two-stage", **FEW}), Y),
 }
 ODD_TABLES = {
     "names twice": (TWICE, "2 columns named 'p'"),
@@ -80,7 +80,7 @@ def test_trees_grow_on_sparse_columns_that_are_filled_by_nan():
 
 
 CLASSIFIERS = [
-    mtboost.MultiTaskClassifier(**FEW, strategy="two-stage"),
+    mtboost.MultiTaskClassifier(**{"strategy": "two-stage", **FEW}),
     mtboost.MTExtraTreesClassifier(**FEW),
     mtboost.MTDecisionTreeClassifier(),
     mtboost.MTAdaBoostClassifier(**FEW),
@@ -116,7 +116,10 @@ SCORES = {
 @pytest.mark.parametrize("arguments", SCORES.values(), ids=SCORES)
 @pytest.mark.parametrize(
     "estimator",
-    [mtboost.MTExtraTreesRegressor(**FEW), mtboost.MultiTaskRegressor(**FEW, strategy="two-stage")],
+    [
+        mtboost.MTExtraTreesRegressor(**FEW),
+        mtboost.MultiTaskRegressor(**{"strategy": "two-stage", **FEW}),
+    ],
     ids=["forest", "multi-task"],
 )
 def test_scores_of_odd_labels_are_refused(estimator, arguments):

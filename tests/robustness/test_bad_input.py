@@ -55,7 +55,7 @@ def fit(library=LIBRARIES["xgboost"], **changes):
     options = {"X": X, "y": Y, "task": TASK, "backend": library.name, **SMALL, **changes}
     if isinstance(options.get("objective"), str):
         options["objective"] = library.own(options["objective"])
-    return mtboost.fit(options.pop("X"), options.pop("y"), **options, strategy="two-stage")
+    return mtboost.fit(options.pop("X"), options.pop("y"), **{"strategy": "two-stage", **options})
 
 
 def assert_refused(library, changes, error, message):

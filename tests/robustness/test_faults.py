@@ -21,7 +21,7 @@ def fitted(kind):
     if kind == "forest":
         return mtboost.MTExtraTreesRegressor(5, random_state=0, n_jobs=1).fit(X, Y, task=TASK)
     options = {"num_boost_round": 3, "specific_rounds": 2, "n_threads": 1, "backend": kind}
-    return mtboost.fit(X, Y, task=TASK, **options, strategy="two-stage")
+    return mtboost.fit(X, Y, task=TASK, **{"strategy": "two-stage", **options})
 
 
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm", "forest"])

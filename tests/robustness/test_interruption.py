@@ -176,7 +176,7 @@ class PressingMetric:
 
 def fit(metric, **options):
     options = {"num_boost_round": 2, "specific_rounds": ENDLESS, "n_threads": 1, **options}
-    return mtboost.fit(X, Y, task=TASK, eval_metric=metric, **options, strategy="two-stage")
+    return mtboost.fit(X, Y, task=TASK, eval_metric=metric, **{"strategy": "two-stage", **options})
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
@@ -207,7 +207,9 @@ def test_the_process_is_usable_after_an_interrupt():
     assert_same_model(again, train(4))
     options = {"num_boost_round": 3, "specific_rounds": 2, "n_threads": 2}
     for backend in LIBRARIES:
-        model = mtboost.fit(X, Y, task=TASK, backend=backend, **options, strategy="two-stage")
+        model = mtboost.fit(
+            X, Y, task=TASK, backend=backend, **{"strategy": "two-stage", **options}
+        )
         assert np.isfinite(model.predict(X, task=TASK)).all()
 
 

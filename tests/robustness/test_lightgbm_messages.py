@@ -57,7 +57,7 @@ def train(*callbacks, **params):
 
 def fit(y=Y, **options):
     options = {"num_boost_round": 3, "specific_rounds": 3, "n_threads": 2, **options}
-    return mtboost.fit(X, y, task=TASK, backend="lightgbm", **options, strategy="two-stage")
+    return mtboost.fit(X, y, task=TASK, backend="lightgbm", **{"strategy": "two-stage", **options})
 
 
 WORK = {

@@ -39,7 +39,9 @@ FRAME = pd.DataFrame(X, columns=["p", "q", "r"]).assign(
 
 def fit(X=X, y=Y, task=CODES, library=LIBRARIES["xgboost"], **options):
     options = {"num_boost_round": 6, "specific_rounds": 4, "n_threads": 1, **options}
-    return mtboost.fit(X, y, task=task, backend=library.name, **options, strategy="two-stage")
+    return mtboost.fit(
+        X, y, task=task, backend=library.name, **{"strategy": "two-stage", **options}
+    )
 
 
 def own_columns(code):

@@ -102,7 +102,12 @@ def lightgbm_cases(**network):
 
     def fit(**options):
         mtboost.fit(
-            X, y, task=task, backend="lightgbm", params=network, **options, strategy="two-stage"
+            X,
+            y,
+            task=task,
+            backend="lightgbm",
+            params=network,
+            **{"strategy": "two-stage", **options},
         )
 
     return {

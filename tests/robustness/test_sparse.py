@@ -113,8 +113,10 @@ def test_arrays_end_with_the_last_entry_and_have_no_gaps(form):
 @pytest.mark.parametrize("make", LEGAL.values(), ids=LEGAL)
 def test_odd_but_legal_matrices_give_the_same_model(library, make):
     options = {"backend": library.name, "num_boost_round": 3, "specific_rounds": 2, "n_threads": 1}
-    expected = mtboost.fit(sp.csr_array(CELLS), LABELS, task=TASKS, **options, strategy="two-stage")
-    found = mtboost.fit(make(CELLS), LABELS, task=TASKS, **options, strategy="two-stage")
+    expected = mtboost.fit(
+        sp.csr_array(CELLS), LABELS, task=TASKS, **{"strategy": "two-stage", **options}
+    )
+    found = mtboost.fit(make(CELLS), LABELS, task=TASKS, **{"strategy": "two-stage", **options})
     np.testing.assert_array_equal(
         found.predict(make(CELLS), task=TASKS), expected.predict(sp.csr_array(CELLS), task=TASKS)
     )
