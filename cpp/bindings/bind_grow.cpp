@@ -201,6 +201,7 @@ void bind_add_leaf_values(py::module_& module) {
         const std::size_t n_columns = n_columns_of(values);
         const auto leaf_of_row = as_span(leaves, "leaves");
         const auto code_of_row = codes ? as_span(*codes, "codes") : std::span<const std::int32_t>{};
+        require(!codes || code_of_row.size() == leaf_of_row.size(), "codes must have shape (n_rows,)");
         py::gil_scoped_release release;
         ThreadPool pool(threads_for(leaf_of_row.size(), n_threads));
         add_leaf_values(table, n_columns, leaf_of_row, code_of_row, n_outputs, output, target, pool);

@@ -238,6 +238,8 @@ ARRAYS = [
     "codes=np.full(3, -2, np.int32), output=0, n_threads=1)",
     "_core.add_leaf_values(np.zeros((2, 3)), np.zeros(3, np.int32), f32(0, 0, 0)[:, None], "
     "codes=np.zeros(2, np.int32), output=0, n_threads=1)",
+    "_core.add_leaf_values(np.zeros((2, 3)), np.zeros(3, np.int32), f32(0, 0, 0)[:, None], "
+    "codes=np.zeros(0, np.int32), output=0, n_threads=1)",
     "_core.add_leaf_values(np.zeros((2, 0)), np.zeros(3, np.int32), f32(0, 0, 0)[:, None], "
     "output=0, n_threads=1)",
     *(

@@ -18,8 +18,8 @@
 
 namespace mtboost {
 
-// Work of fewer steps is done before other threads have woken up to help. A step is an addition or a look-up, about a
-// nanosecond.
+// Work of fewer steps is finished sooner by one thread: waking others takes about as long. A step is an addition or a
+// look-up, about a nanosecond.
 inline constexpr std::size_t kFewSteps = 200'000;
 
 // Number of threads worth starting if no call has more steps.

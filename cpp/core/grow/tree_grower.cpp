@@ -470,7 +470,7 @@ std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, cons
     // Each row on its own, as XGBoost does; keyed by row, so that a task that quits does not change the others' draws.
     const RandomStream::OfTree streams(RandomStream::Purpose::rows, params.seed, sample.tree_number);
     std::size_t n_drawn = 0;
-    for (const row_t row : rows) {  // without a jump, which nobody could predict
+    for (const row_t row : rows) {  // without a branch, which would be unpredictable
       rows[n_drawn] = row;
       n_drawn += streams[row].uniform() < params.subsample ? 1 : 0;
     }

@@ -66,7 +66,8 @@ LevelSearch::Found LevelSearch::search(feature_t feature, std::span<const NodeTo
     const double own = rank(gain, noise.after(position));
     if (own > best.rank) best = {own, gain, position, default_left};
   };
-  // In the order of XGBoost's scan, whose first one wins among equals. Where no node has missing values, both ways are.
+  // In the order of XGBoost's scan, whose first one wins among equals. Both ways are equal where no node has missing
+  // values.
   for (bin_t position = 0; position < n_positions; ++position) consider(gains.missing_right[position], position, false);
   for (bin_t position = static_cast<bin_t>(n_positions); position-- > 0;)
     if (gains.missing_left[position] != gains.missing_right[position])

@@ -52,13 +52,13 @@ class XgboostArithmetic {
     return is_closed_form_ ? closed_form_gain(left, right, node) : limited_gain(left, right, node, monotone_sign);
   }
 
-  // The same for many cuts of a node, by the sums of one of their sides. The closed form has no jumps, so that the
-  // compiler takes vector instructions.
+  // The same for many cuts of a node, by the sums of one of their sides. The closed form has no branches, so that the
+  // compiler can use vector instructions.
   void split_gains(std::span<const double> gradients, std::span<const double> hessians, bool are_left,
                    const NodeSums& node, int monotone_sign, std::span<float> gains /* OUT */) const noexcept {
     const auto sums = [&](std::size_t i) { return GradientSums{gradients[i], hessians[i]}; };
     if (is_closed_form_) {
-      const XgboostArithmetic arithmetic = *this;  // which no gain overwrites, as the compiler sees
+      const XgboostArithmetic arithmetic = *this;  // copies, because a store to gains could change members
       const NodeSums whole = node;
       for (std::size_t i = 0; i < gains.size(); ++i)
         gains[i] = arithmetic.closed_form_gain(sums(i), whole.sums - sums(i), whole);

@@ -97,7 +97,7 @@ GradientSums XgboostScan::sum_steps(Direction direction, std::span<const Gradien
   near_gradients_.resize(n_bins);
   near_hessians_.resize(n_bins);
   gains_.resize(n_bins);
-  double gradient = 0.0, hessian = 0.0;  // in registers, which no store below can change
+  double gradient = 0.0, hessian = 0.0;  // local, because a store below could change members
   for (std::size_t step = 0; step < n_bins; ++step) {
     const GradientSums& bin = bins[direction == Direction::missing_right ? step : n_bins - 1 - step];
     near_gradients_[step] = gradient += bin.gradient;

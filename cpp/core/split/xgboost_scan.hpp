@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists the cuts of one feature in one node, in XGBoost's order, with the gain of the pooled sums.
 //   ordered:   missing right, cuts ascending; then, if the node has missing values, missing left, cuts descending;
-//              the sums of all cuts first and then the gains, side by side
+//              first the sums of all cuts, then their gains in one loop
 //   partition: categories sorted by weight; missing left, right side growing; then missing right, left side growing
 //   one_hot:   category by category, missing left then right
 // Listed categories are side A and go right. The node has missing values of a feature iff its bins do not add up to the
