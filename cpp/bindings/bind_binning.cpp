@@ -88,8 +88,8 @@ void add_csr(BinnedMatrixBuilder& builder, const Contiguous<std::int64_t>& indpt
   builder.add(view, n_threads);
 }
 
-void add_codes(BinnedMatrixBuilder& builder, const py::array_t<float>& codes,
-               const Contiguous<feature_t>& n_features, int n_threads) {
+void add_codes(BinnedMatrixBuilder& builder, const py::array_t<float>& codes, const Contiguous<feature_t>& n_features,
+               int n_threads) {
   const auto view = as_matrix(codes, "codes");
   const auto counts = as_span(n_features, "n_features");
   py::gil_scoped_release release;

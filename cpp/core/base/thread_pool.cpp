@@ -35,8 +35,7 @@ ThreadPool::~ThreadPool() {
   for (auto& worker : workers_) worker.join();
 }
 
-void ThreadPool::parallel_for(std::size_t n_blocks, std::size_t n_steps,
-                              const std::function<void(std::size_t)>& body) {
+void ThreadPool::parallel_for(std::size_t n_blocks, std::size_t n_steps, const std::function<void(std::size_t)>& body) {
   if (n_blocks <= 1 || n_steps < kFewSteps || workers_.empty()) {
     for (std::size_t block = 0; block < n_blocks; ++block) body(block);
     return;

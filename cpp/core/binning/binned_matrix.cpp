@@ -14,7 +14,7 @@
 namespace mtboost {
 namespace {
 
-constexpr int kCodeBits = 24;  // of the whole numbers that a float holds
+constexpr int kCodeBits = 24;               // of the whole numbers that a float holds
 constexpr std::size_t kRowsPerBlock = 256;  // a block of X and its bins stay in cache from feature to feature
 
 std::vector<row_t> inverse(const std::vector<row_t>& order, row_t n_rows) {

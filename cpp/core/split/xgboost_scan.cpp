@@ -50,8 +50,7 @@ void XgboostScan::add_gains(feature_t feature, std::span<const GradientSums> slo
       for (std::size_t step = 0; step < bins.size(); ++step) gains.missing_right[step + 1] += gains_[step];
     } else {
       has_missing = true;
-      for (std::size_t step = 0; step < bins.size(); ++step)
-        gains.missing_left[bins.size() - 1 - step] += gains_[step];
+      for (std::size_t step = 0; step < bins.size(); ++step) gains.missing_left[bins.size() - 1 - step] += gains_[step];
     }
   });
   if (has_missing) return;
