@@ -2,10 +2,9 @@
 """What does TaskSplit cost where it must read the training rows back from the library's matrix?
 
 Three rounds of stock training against three with TaskSplit, which is given no table, on rows of
-which the user keeps the array. Each training runs in a process of its own, in turns; a ratio is of
-neighbours. Reading: seconds until the rows lie in the bins of mtboost's core, by the clock and on
-all processors together. Peak: the most memory
-that the process has held, from its start on.
+which the user keeps the array. Each training runs in a separate process, in turns; a ratio is of
+neighbours. Reading: seconds until the rows are in the bins of mtboost's core, by the clock and on
+all processors together. Peak: the most memory that the process has held, from its start on.
 
     python benchmarks/reading_back.py [--turns 5] [--rows 1170000] [--features 44] [--threads 2]
 """
