@@ -113,8 +113,7 @@ def fit_mtboost(rows: Rows, seed: int, budget: Budget, **options: Any) -> mtboos
         objective="binary:logistic" if rows.is_binary else "reg:squarederror",
         n_threads=budget.threads,
         seed=seed,
-        **options,
-        strategy="two-stage",
+        **{"strategy": "two-stage", **options},
     )
 
 
