@@ -36,7 +36,8 @@ labels = (X[:, :3] > 0).astype(int)
 path = Path(tempfile.mkdtemp()) / "model.mtb"
 
 def with_booster(backend):
-    options = {"num_boost_round": 1, "specific_rounds": 1, "n_threads": 1, "pooling": 1.0}
+    options = {"strategy": "two-stage", "num_boost_round": 1, "specific_rounds": 1, "n_threads": 1}
+    options["pooling"] = 1.0
     model = mtboost.fit(X, y, task=task, backend=backend, **options)
     model.save(path)
     mtboost.load_model(path).predict(X, task=task)

@@ -25,6 +25,7 @@ Y = y[:, None] + X[:, :5]
 sparse = scipy.sparse.csr_matrix(np.where(X < 1.0, 0.0, X))
 classes = np.digitize(y, [-1, 1])
 few = dict(num_boost_round=3, specific_rounds=2, n_threads=4)
+two_stages = dict(strategy='two-stage', **few)
 few_trees = dict(n_estimators=3, n_jobs=4, random_state=0)
 matrix = dict(label=y, nthread=1)
 quiet = dict(verbosity=-1, num_threads=4, min_data_in_leaf=5)
@@ -32,9 +33,9 @@ quiet = dict(verbosity=-1, num_threads=4, min_data_in_leaf=5)
 
 # Expressions whose value must not depend on the limit.
 CALLS = {
-    "fit": "mtboost.fit(X, y, task=task, **few).predict(X, task=task)",
+    "fit": "mtboost.fit(X, y, task=task, **two_stages).predict(X, task=task)",
     "fit_lightgbm": (
-        "mtboost.fit(X, y, task=task, backend='lightgbm', **few).predict(X, task=task)"
+        "mtboost.fit(X, y, task=task, backend='lightgbm', **two_stages).predict(X, task=task)"
     ),
     "fit_auto": (
         "mtboost.fit(X, y, task=task, strategy='auto', params={'max_depth': 2}, "
@@ -46,21 +47,21 @@ CALLS = {
     ),
     "fit_with_everything": (
         "mtboost.fit(X, y, task=task, split_score='plain', pooling=1.0, task_splits=True, "
-        "baselines=True, refit=True, **few).predict(X, task=task)"
+        "baselines=True, refit=True, **two_stages).predict(X, task=task)"
     ),
     "fit_symmetric": (
         "mtboost.fit(X, y, task=task, split_score='plain', symmetric_trees=True, "
-        "random_strength=1.0, **few).predict(X, task=task)"
+        "random_strength=1.0, **two_stages).predict(X, task=task)"
     ),
     "fit_of_mixed_objectives": (
         "mtboost.fit(X, np.where(task == 0, y > 0, y), task=task, objective={0: 'binary:logistic', "
         "1: 'reg:squarederror', 2: 'reg:squarederror'}, **few).predict_margin(X, task=task)"
     ),
     "add_task": (
-        "(model := mtboost.fit(X, y, task=task, **few)).add_task(3, X[:99], y[:99]) or "
+        "(model := mtboost.fit(X, y, task=task, **two_stages)).add_task(3, X[:99], y[:99]) or "
         "model.predict(X, task=np.full(n, 3))"
     ),
-    "booster": "[*mtboost.fit(X, y, task=task, **few).booster(1).save_raw()]",
+    "booster": "[*mtboost.fit(X, y, task=task, **two_stages).booster(1).save_raw()]",
     "train": (
         "mtboost.train({'nthread': 4}, mtboost.Dataset(X, y, task=task), 3)"
         ".predict(xgboost.DMatrix(X, nthread=1))"
@@ -134,12 +135,12 @@ CALLS = {
     ),
     "feature_prior": "mtboost.feature_prior([(X, y), (X, -y)], n_threads=4)",
     "tune": (
-        "mtboost.tune(X, y, task=task, n_trials=2, early_stopping_rounds=2, **few)"
+        "mtboost.tune(X, y, task=task, n_trials=2, early_stopping_rounds=2, **two_stages)"
         ".model.predict(X, task=task)"
     ),
     "tune_lightgbm": (
         "mtboost.tune(X, y, task=task, n_trials=2, early_stopping_rounds=2, backend='lightgbm', "
-        "**few)"
+        "**two_stages)"
         ".model.predict(X, task=task)"
     ),
 }
