@@ -445,8 +445,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         ``strategy="two-stage"``.
     learning_rate : float, optional
         Step size: factor on the leaf values of each tree. By default .02 (.1 with more than 100,000
-        rows, or with ``strategy="two-stage"``). The tree parameters after it,
-        down to `interaction_constraints`, have the meaning and the default of the library.
+        rows, or with ``strategy="two-stage"``). The tree parameters after it, down to
+        `interaction_constraints`, have the meaning and, but for `max_depth`, the default of the
+        library.
     max_depth : int, optional
         Maximum depth of a tree. Where nothing says how large trees are, it is 4 (LightGBM:
         `max_leaves` is 16), or ``strategy="auto"`` searches.

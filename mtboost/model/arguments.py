@@ -43,17 +43,18 @@ def strategy_of(
     if strategy is not None:
         check_choice("strategy", strategy, ("auto", "two-stage"))
         return strategy
-    has_no_validation = eval_set is None and _is_zero(validation_fraction)
+    has_no_validation = eval_set is None and is_zero(validation_fraction)
     is_ruled_out = (
         isinstance(objective, Mapping)
         or early_stopping_rounds is None
-        or not _is_zero(min_delta)
+        or not is_zero(min_delta)
         or has_no_validation
     )
     return "two-stage" if is_ruled_out else "auto"
 
 
-def _is_zero(value: object) -> bool:
+def is_zero(value: object) -> bool:
+    """Whether a value is the number 0."""
     return is_number(value) and float(value) == 0.0
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mtboost.base.checks import as_float, check_type, did_you_mean, is_integer, shown
+from mtboost.base.checks import as_float, check_type, did_you_mean, shown
 from mtboost.errors import ParameterError
+from mtboost.model.arguments import is_zero
 from mtboost.model.fitting import AUTO_LEARNING_RATE, LEARNING_RATE, fit
 from mtboost.trees.backend import Backend
 
@@ -235,7 +236,7 @@ def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) 
         for name, own in _DEFAULT_SPACE[library.name].items()
         if (place := empty.place(name)) not in taken
         and not (fixed["strategy"] == "auto" and name in _FOUND_BY_AUTO)
-        and not (place[0] == "specific_params" and _is_zero(fixed.get("specific_rounds")))
+        and not (place[0] == "specific_params" and is_zero(fixed.get("specific_rounds")))
     }
     for name, own in (given or {}).items():
         place = empty.place(name)
@@ -289,10 +290,6 @@ def _contains(own: Range, value: object) -> bool:
         return value in own
     is_number = isinstance(value, int) or (isinstance(value, float) and not _are_integers(own))
     return is_number and bool(own[0] <= value <= own[1])
-
-
-def _is_zero(value: object) -> bool:
-    return is_integer(value) and value == 0
 
 
 def _are_integers(own: Range) -> bool:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 EffortName: TypeAlias = Literal["fast", "balanced", "thorough"]
@@ -68,35 +68,24 @@ class Effort:
 #: Steps after the common model: specific, independent and final models.
 _N_OF_TASKS = 3
 
+_BALANCED = Effort(
+    learning_rate=0.2,
+    own_learning_rate=0.1,
+    most_rows=50_000,
+    most_rounds=200,
+    depths=(2, 4, 6),
+    poolings=(2.0, 0.5, 0.1),
+    task_splits=("descriptors",),
+    random_strengths=(1.0,),
+    subsamples=(0.7,),
+    repeats=False,
+    n_tasks=25,
+    small_steps=False,
+)
+
 EFFORTS: dict[EffortName, Effort] = {
-    "fast": Effort(
-        learning_rate=0.2,
-        own_learning_rate=0.1,
-        most_rows=30_000,
-        most_rounds=200,
-        depths=(4,),
-        poolings=(0.5,),
-        task_splits=("descriptors",),
-        random_strengths=(1.0,),
-        subsamples=(0.7,),
-        repeats=False,
-        n_tasks=25,
-        small_steps=False,
-    ),
-    "balanced": Effort(
-        learning_rate=0.2,
-        own_learning_rate=0.1,
-        most_rows=50_000,
-        most_rounds=200,
-        depths=(2, 4, 6),
-        poolings=(2.0, 0.5, 0.1),
-        task_splits=("descriptors",),
-        random_strengths=(1.0,),
-        subsamples=(0.7,),
-        repeats=False,
-        n_tasks=25,
-        small_steps=False,
-    ),
+    "fast": replace(_BALANCED, most_rows=30_000, depths=(4,), poolings=(0.5,)),
+    "balanced": _BALANCED,
     "thorough": Effort(
         learning_rate=0.1,
         own_learning_rate=0.05,

@@ -38,6 +38,8 @@ _TASK_SPLITS: dict[str, dict[str, Any]] = {
     "descriptors": {"n_descriptors": MOST_DESCRIPTORS},
     "task splits": {"task_splits": 0.0},
 }
+#: What is tried in trees of all depths.
+_SPLITS_OF_ALL_DEPTHS = "descriptors"
 _GIVEN_SPLITS = "given task splits"
 #: The part of the rows that each tree sees, unless another is searched.
 _SUBSAMPLE = 0.7
@@ -187,8 +189,9 @@ def search(settings: Settings, folds: Folds, effort: Effort, progress: Progress)
             search.vary(pooling=poolings)
         if _may_split_tasks(settings, folds):
             for splits in effort.task_splits:
+                if splits == _SPLITS_OF_ALL_DEPTHS:
+                    search.try_settings(*(replace(each, task_splits=splits) for each in first))
                 search.vary(task_splits=[splits])
-                search.try_settings(*(replace(each, task_splits=splits) for each in first))
         search.vary(pooling=[first[0].pooling, *poolings])
         if effort.repeats:
             search.vary(depth=depths)
