@@ -133,6 +133,7 @@ def hold_out(
     fraction: float | Literal["auto"],
     classes: bool | npt.NDArray[np.bool_],
     seed: int,
+    shared: npt.NDArray[np.int64] | None = None,
 ) -> tuple[Dataset, Dataset | None]:
     """Hold out the same part of each task, and of each class in it.
 
@@ -146,6 +147,8 @@ def hold_out(
     classes : bool, or ndarray of bool, shape (n_rows,)
         Whether the labels are classes, of all rows or of each.
     seed : int
+    shared : ndarray of int64, shape (n_rows,), optional
+        Equal numbers for rows that are held out together.
 
     Returns
     -------
@@ -158,20 +161,26 @@ def hold_out(
     if not fraction:
         return data, None
     rng = np.random.default_rng(seed)
-    strata = _Strata(data, classes)
-    n_held_out = max(1, round(fraction * data.n_rows))
-    places = (np.arange(n_held_out) + rng.random()) * (data.n_rows / n_held_out)
-    pairs = strata.pairs([strata.order(rng)[np.floor(places).astype(np.int64)]], rng)
+    strata = _Strata(data, classes, shared)
+    order = strata.order(rng)
+    n_held_out = max(1, round(fraction * len(order)))
+    places = (np.arange(n_held_out) + rng.random()) * (len(order) / n_held_out)
+    pairs = strata.pairs([order[np.floor(places).astype(np.int64)]], rng)
     return pairs[0] if pairs else (data, None)
 
 
 def cross_validation(
-    data: Dataset, n_folds: int, classes: bool | npt.NDArray[np.bool_], seed: int
+    data: Dataset,
+    n_folds: int,
+    classes: bool | npt.NDArray[np.bool_],
+    seed: int,
+    shared: npt.NDArray[np.int64] | None = None,
 ) -> Folds | None:
     """Hold out each row once.
 
     Each fold has the same part of each task, and of each class in it, rounded up or down. A row
-    without which the others would lack a task or a class stays with them.
+    without which the others would lack a task or a class stays with them. Rows with the same number
+    in `shared` are held out together.
 
     Returns
     -------
@@ -179,7 +188,7 @@ def cross_validation(
         None if no row can be held out.
     """
     rng = np.random.default_rng(seed)
-    strata = _Strata(data, classes)
+    strata = _Strata(data, classes, shared)
     order = strata.order(rng)
     pairs = strata.pairs([order[first::n_folds] for first in range(n_folds)], rng)
     return Folds(tuple(pairs)) if pairs else None
@@ -188,19 +197,33 @@ def cross_validation(
 class _Strata:
     """Rows by class, task, and whether they have weight."""
 
-    def __init__(self, data: Dataset, classes: bool | npt.NDArray[np.bool_]) -> None:
+    def __init__(
+        self,
+        data: Dataset,
+        classes: bool | npt.NDArray[np.bool_],
+        shared: npt.NDArray[np.int64] | None,
+    ) -> None:
         self._data = data
         self._labels = np.unique(np.where(classes, data.labels(), 0.0), return_inverse=True)[1]
         self._codes = data.tasks.codes
         self._is_void = np.zeros(data.n_rows, bool)
         if data.weight is not None:
             self._is_void = data.weight == 0.0
+        self._shared = shared
 
     def order(self, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Return rows in random order, stratum after stratum: each k-th is a part of each."""
+        """Return rows in random order, stratum after stratum: each k-th is a part of each.
+
+        Of rows that are held out together one at random.
+        """
         shuffled = rng.permutation(self._data.tasks.n_tasks)[self._codes]
         keys = (rng.random(self._data.n_rows), shuffled, self._labels, self._is_void)
-        return np.lexsort(keys)
+        order = np.lexsort(keys)
+        if self._shared is None:
+            return order
+        at_random = rng.permutation(self._data.n_rows)
+        drawn = at_random[np.unique(self._shared[at_random], return_index=True)[1]]
+        return order[np.isin(order, drawn)]
 
     def pairs(
         self, held_out: Sequence[npt.NDArray[np.int64]], rng: np.random.Generator
@@ -211,7 +234,10 @@ class _Strata:
         found = []
         for rows in held_out:
             stays = np.ones(data.n_rows, bool)
-            stays[rows] = False
+            if self._shared is None:
+                stays[rows] = False
+            else:
+                stays[np.isin(self._shared, self._shared[rows])] = False
             for groups in (self._codes, self._labels):
                 left = np.bincount(groups[stays & ~self._is_void], minlength=groups.max() + 1)
                 firsts = np.unique(groups[at_random], return_index=True)[1]

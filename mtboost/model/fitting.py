@@ -23,6 +23,7 @@ from mtboost.base.checks import (
 from mtboost.base.dataset import Dataset, is_column
 from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
+from mtboost.base.shared_rows import shared_rows
 from mtboost.base.tables import Columns, as_table
 from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
@@ -66,8 +67,9 @@ LEARNING_RATE = 0.1
 AUTO_LEARNING_RATE = 0.02
 _MANY_ROWS = 100_000
 _AUTO_ROUNDS = 2000
-# With fewer rows each is held out in turn.
+# With fewer distinct rows each is held out in turn, unless tasks share so many that it takes long.
 _FEW_ROWS = 2000
+_FEW_SHARED_ROWS = 10_000
 _N_FOLDS = 5
 _ROUNDS = 500
 
@@ -470,6 +472,7 @@ def _fit_auto(
             "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
             "eval_set, or hold out more rows by validation_fraction."
         )
+    effort = effort.for_rows(judges.pairs[0][0].n_rows)
     judged = replace(
         judged, common_early_stopping_rounds=settings.early_stopping_rounds, verbose=False
     )
@@ -496,16 +499,21 @@ def _hold_out(
     refit: bool | None,
     seed: int,
 ) -> Folds | None:
-    """Return rows to train on and to validate on, in turn where auto has few rows."""
+    """Return rows to train on and to validate on, in turn where auto has few rows.
+
+    A row that several tasks have is held out in all of them, and counts once.
+    """
     classes = labels_are_classes(settings.objectives.names, data.tasks)
+    shared = shared_rows(data)
     if is_auto and isinstance(fraction, str) and fraction == "auto":
-        if data.n_rows < _FEW_ROWS and refit is not False:
-            folds = cross_validation(data, _N_FOLDS, classes, seed)
+        n_distinct = data.n_rows if shared is None else len(np.unique(shared))
+        if n_distinct < _FEW_ROWS and data.n_rows < _FEW_SHARED_ROWS and refit is not False:
+            folds = cross_validation(data, _N_FOLDS, classes, seed, shared)
             if folds is None:
                 raise _no_validation_rows(1.0 / _N_FOLDS)
             return folds
         fraction = 1.0 / _N_FOLDS  # for a single task too
-    train, valid = hold_out(data, fraction, classes, seed)
+    train, valid = hold_out(data, fraction, classes, seed, shared)
     if valid is None and is_auto:
         raise _no_validation_rows(fraction)
     return None if valid is None else Folds(((train, valid),))

@@ -94,6 +94,26 @@ def test_tasks_that_are_one_share_everything(library):
     assert rmse(model, SAME).mean() == pytest.approx(rmse(pooled, [wave])[0], rel=0.2)
 
 
+@pytest.mark.parametrize("way", ["averaged", "independent"])
+def test_a_task_of_one_class_is_not_left_to_a_model_of_its_own(library, monkeypatch, way):
+    X, y, task = tasks_of(UNRELATED, noise=0.5)
+    labels = (y > 0).astype(float)
+    labels[task == 0] = 0.0
+    monkeypatch.setattr(plan.Evidence, "ways", lambda self: dict.fromkeys(range(N_TASKS), way))
+    model = fitted(library, (X, labels, task))
+    sharing = model.report()["sharing"].tolist()
+    assert sharing[0] == "common"
+    assert set(sharing[1:]) <= {way, "independent"}  # where some leave the pool
+    predicted = model.predict(X[:100], task=np.zeros(100, int))
+    assert predicted.mean() > 0.001  # by itself 0 or a millionth
+
+
+def test_many_small_tasks_are_all_compared(library):
+    functions = [wave] * 40
+    report = fitted(library, tasks_of(functions, n_each=20)).report()
+    assert report["rmse independent"].notna().all()
+
+
 def test_an_outlier_leaves_and_does_not_harm_the_others(library):
     model = fitted(library, tasks_of(OUTLIER))
     sharing = model.report()["sharing"]
@@ -262,7 +282,7 @@ def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_o
     assert len(model.common_losses) <= 12
 
 
-@pytest.mark.parametrize(("effort", "most"), [("fast", 4), ("balanced", 10), ("thorough", 40)])
+@pytest.mark.parametrize(("effort", "most"), [("fast", 4), ("balanced", 11), ("thorough", 40)])
 def test_more_effort_compares_more_settings(library, effort, most):
     options = {"params": {}, "num_boost_round": 40, "early_stopping_rounds": 3, "effort": effort}
     losses = fitted(library, tasks_of(OUTLIER, n_each=60), **options).common_losses

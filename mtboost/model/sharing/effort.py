@@ -25,6 +25,8 @@ class Effort:
         Most rounds of a model that is compared.
     depths : tuple of int
         Depths of the common model's trees.
+    depths_of_many_rows : tuple of int
+        The same where there are more rows to train on than `most_rows`.
     poolings : tuple of float
         κ as multiples of what a task has on average.
     task_splits : tuple of str
@@ -47,6 +49,7 @@ class Effort:
     most_rows: int
     most_rounds: int
     depths: tuple[int, ...]
+    depths_of_many_rows: tuple[int, ...]
     poolings: tuple[float, ...]
     task_splits: tuple[str, ...]
     random_strengths: tuple[float, ...]
@@ -55,12 +58,16 @@ class Effort:
     n_tasks: int
     small_steps: bool
 
+    def for_rows(self, n_rows: int) -> Effort:
+        """The effort for this number of rows to train on: more of them can fill deeper trees."""
+        return self if n_rows <= self.most_rows else replace(self, depths=self.depths_of_many_rows)
+
     @property
     def n_models(self) -> int:
         """Most steps that a search can have: common models, ways to share and the final model."""
         n_depths, n_poolings = len(self.depths), len(self.poolings)
         n_splits = n_depths * len(self.task_splits) + n_poolings + 1
-        n_trees = (n_depths if self.repeats else 1) + len(self.random_strengths) - 1
+        n_trees = (n_depths if self.repeats else 1) + len(self.random_strengths)  # and deeper ones
         n_again = n_poolings + n_depths + 2 if self.repeats else 0
         return n_depths + n_splits + n_trees + n_again + len(self.subsamples) - 1 + _N_OF_TASKS
 
@@ -74,6 +81,7 @@ _BALANCED = Effort(
     most_rows=50_000,
     most_rounds=200,
     depths=(2, 4, 6),
+    depths_of_many_rows=(4, 6, 8),
     poolings=(2.0, 0.5, 0.1),
     task_splits=("descriptors",),
     random_strengths=(1.0,),
@@ -84,7 +92,9 @@ _BALANCED = Effort(
 )
 
 EFFORTS: dict[EffortName, Effort] = {
-    "fast": replace(_BALANCED, most_rows=30_000, depths=(4,), poolings=(0.5,)),
+    "fast": replace(
+        _BALANCED, most_rows=30_000, depths=(4,), depths_of_many_rows=(6,), poolings=(0.5,)
+    ),
     "balanced": _BALANCED,
     "thorough": Effort(
         learning_rate=0.1,
@@ -92,6 +102,7 @@ EFFORTS: dict[EffortName, Effort] = {
         most_rows=100_000,
         most_rounds=400,
         depths=(2, 4, 6),
+        depths_of_many_rows=(2, 4, 6, 8),
         poolings=(2.0, 0.5, 0.1),
         task_splits=("few descriptors", "descriptors", "task splits"),
         random_strengths=(1.0, 0.0, 2.0),

@@ -51,6 +51,8 @@ from mtboost.trees.task_quitting import OnRound
 _OWN_LEARNING_RATE = 0.05
 #: The learning rate at which ``early_stopping_rounds`` counts rounds.
 _COUNTED_LEARNING_RATE = 0.1
+#: Validation rows by which ways to share are compared, if there are as many.
+_ROWS_OF_WAYS = 1000
 #: Standard errors by which independent models may be worse in large steps, to be trained in small.
 _MUCH_WORSE = 2.0
 #: λ of specific stumps in units of κ: little more than shrunken offsets at first.
@@ -212,7 +214,12 @@ def plan_sharing(
     progress.begin("independent models")
     independent, own_scale = _add_best_independent(evidence, found, own, watched, effort)
     common_share = evidence.add_average()
+    # A task with one class learns nothing alone, and all its validation rows may agree with that.
+    one_class = settings.tasks_of_one_class(folds.pairs[0][0])
     sharing = evidence.ways()
+    sharing |= {
+        task: "common" for task in one_class if sharing[task] in ("averaged", "independent")
+    }
     found_alone = evidence.rounds("independent")
     alone = {task: _rounds_in(independent, own_scale, n) for task, n in found_alone.items()}
     continued = evidence.rounds("common + specific")
@@ -234,7 +241,7 @@ def plan_sharing(
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
     )
     progress.begin("final model")
-    leavers = {task: alone[task] for task in evidence.better_alone()}
+    leavers = {task: alone[task] for task in evidence.better_alone() if task not in one_class}
     plan = _without(leavers, plan, common, scale, reported)
     if part is not folds:
         common = fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool))
@@ -313,10 +320,14 @@ def _in_steps(settings: Settings, least: float) -> Settings:
 
 
 def _some_tasks(folds: Folds, n_tasks: int) -> list[TaskName]:
-    """All tasks, or some of all sizes, by which ways to share are compared for all."""
+    """All tasks, or some of all sizes, by which ways to share are compared for all.
+
+    They are more than `n_tasks` where those would have few validation rows.
+    """
     tasks = folds.tasks
     counts = np.bincount(folds.valid_codes(tasks), minlength=tasks.n_tasks)
     by_size = np.argsort(counts, kind="stable")[np.count_nonzero(counts == 0) :]
+    n_tasks = max(n_tasks, math.ceil(_ROWS_OF_WAYS * len(by_size) / counts.sum()))
     if len(by_size) > n_tasks:
         by_size = by_size[np.linspace(0, len(by_size) - 1, n_tasks).astype(np.int64)]
     return [tasks.names[code] for code in by_size.tolist()]

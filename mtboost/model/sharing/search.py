@@ -3,9 +3,10 @@
 
 How deep trees are, unless the user says; then leaves, pooled or partially pooled with much or
 little shrinkage; then whether nodes may divide tasks, and by what; whether trees are symmetric, and
-with how much noise; how many rows they see. A model that shares less than the pooled one must be
-better by more than one standard error of the difference, over all validation rows; of those that
-do, the best is taken. What the user has fixed stays as it is.
+with how much noise; still deeper trees where the deepest are best; how many rows they see. A model
+that shares less than the pooled one must be better by more than one standard error of the
+difference, over all validation rows; of those that do, the best is taken. What the user has fixed
+stays as it is.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
 
 _Losses = npt.NDArray[np.float64]
 
+#: Depth up to which trees are tried where the deepest of the search are best.
+_MOST_DEPTH = 8
 #: Tasks with fewer rows on average are taken as a whole.
 _SMALL_TASK = 1000
 #: Ways to divide tasks: the number of descriptors of each kind, or at the price c of a category, 0
@@ -200,6 +203,8 @@ def search(settings: Settings, folds: Folds, effort: Effort, progress: Progress)
         ordinary = replace(search.best, random_strength=None)
         others = depths if effort.repeats else [search.best.depth]
         search.try_settings(*(replace(ordinary, depth=depth) for depth in others))
+    if search.best.depth == max(effort.depths) > min(effort.depths):
+        search.vary(depth=range(search.best.depth + 2, _MOST_DEPTH + 1, 2))
     if settings.backend.with_sampling(settings.params, _SUBSAMPLE) != settings.params:
         search.vary(subsample=effort.subsamples)
     return search

@@ -16,6 +16,7 @@ from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.model.stages.objectives import Objectives
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.feature_weights import PriorOption
+from mtboost.trees.losses import is_classification
 from mtboost.trees.task_quitting import OnRound
 from mtboost.trees.tree_options import TreeOptions
 
@@ -78,6 +79,17 @@ class Settings:
         """Return the settings of the models that belong to a single task."""
         objectives, params = self.objectives.of_task(task, self.params)
         return replace(self, objectives=objectives, params=params)
+
+    def tasks_of_one_class(self, data: Dataset) -> set[TaskName]:
+        """Return tasks whose rows with weight are all of one class; none if labels are numbers."""
+        if not is_classification(self.objectives.names):
+            return set()
+        rows = slice(None) if data.weight is None else np.flatnonzero(data.weight)
+        codes, labels = data.tasks.codes[rows], data.labels()[rows]
+        least, largest = np.full((2, data.tasks.n_tasks), np.nan)
+        np.fmin.at(least, codes, labels)
+        np.fmax.at(largest, codes, labels)
+        return {data.tasks.names[code] for code in np.flatnonzero(~(least < largest)).tolist()}
 
     def inverse_link(self, margins: Margins) -> npt.NDArray[np.floating]:
         """Return margins on the scale of the labels; those of a user's objective as they are."""

@@ -47,7 +47,8 @@ def fit_specific(
         Rounds of each task; otherwise validation rows decide, or without
         ``early_stopping_rounds`` all tasks have all rounds.
     alone : collection of task names
-        Tasks that use no common rounds, and begin at their own start score.
+        Tasks that use no common rounds, and begin at their own start score; without a model if
+        all their rows are of one class, whose score would be infinite.
     """
     can_stop = settings.early_stopping_rounds is not None
     if n_rounds is None and not can_stop and valid is None:
@@ -66,6 +67,7 @@ def fit_specific(
     n_parallel = max(1, min(settings.n_threads, len(tasks)))
     stop = _Stop(settings.backend)
     start = settings.backend.start_score(common.trees.booster) if alone else None
+    one_class = set(alone) & settings.tasks_of_one_class(data) if alone else set()
     continued = _Continued(
         data,
         valid,
@@ -78,6 +80,8 @@ def fit_specific(
 
     def fit_one(task: TaskName) -> SpecificModel:
         own = settings.of_task(task)
+        if task in one_class:
+            return _no_model(own, data, task, "its rows have one class")
         fixed = None if n_rounds is None else n_rounds[task]
         try:
             with openmp_threads(continued.n_threads):
