@@ -415,6 +415,39 @@ class Forest(metaclass=_Pybind11Type):
     @property
     def n_nodes(self) -> int: ...
 
+# ---- models of few rows each: cpp/core/grow/small_models.hpp --------------------------------------
+
+class SmallModels(metaclass=_Pybind11Type):
+    def __init__(
+        self,
+        *,
+        cells: NDArray[np.float32],
+        first_rows: NDArray[np.uint32],
+        valid_cells: NDArray[np.float32],
+        first_valid_rows: NDArray[np.uint32],
+        params: XgboostParams,
+        symmetric: bool = False,
+        random_strength: float = 0.0,
+        n_threads: int = 1,
+    ) -> None: ...
+    # Adds the trees to the margins, shape (n_rows,).
+    def grow(
+        self,
+        models: NDArray[np.uint32],
+        gradients: NDArray[np.float32],
+        margins: NDArray[np.float32],
+        valid_margins: NDArray[np.float32],
+        *,
+        n_threads: int = 1,
+    ) -> None: ...
+    def keep(self, model: int, n_trees: int) -> None: ...
+    # Nodes of all trees, and where models and trees begin.
+    def trees(self) -> dict[str, NDArray[Any]]: ...
+
+def have_few_values(
+    cells: NDArray[np.float32], first_rows: NDArray[np.uint32], *, most: int, n_threads: int = 1
+) -> NDArray[np.uint8]: ...
+
 # ---- compression: cpp/core/forest/compression.hpp ------------------------------------------------
 
 # Rows that the nodes of a forest are to explain, y of shape (n_rows, n_outputs), and others to

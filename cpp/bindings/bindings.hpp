@@ -9,6 +9,7 @@ namespace mtboost {
 void bind_binning(pybind11::module_& module);
 void bind_split(pybind11::module_& module);
 void bind_grow(pybind11::module_& module);
+void bind_small_models(pybind11::module_& module);
 void bind_loss(pybind11::module_& module);
 void bind_forest(pybind11::module_& module);
 void bind_compression(pybind11::module_& module);

@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, module) {
   mtboost::bind_binning(module);
   mtboost::bind_split(module);
   mtboost::bind_grow(module);
+  mtboost::bind_small_models(module);
   mtboost::bind_loss(module);
   mtboost::bind_forest(module);
   mtboost::bind_compression(module);

@@ -176,6 +176,11 @@ class Dataset:
             raise DataError("y is missing: training and evaluation need labels.")
         return self.y
 
+    @property
+    def only_table(self) -> Table | None:
+        """The columns of all tasks; None if tasks have tables of their own."""
+        return self._table
+
     def align_common(self, columns: Columns) -> None:
         """Take the common columns of a model, and their codes of categories in all tables."""
         self.common = columns.align(self.common)

@@ -133,6 +133,15 @@ class TaskSet:
         end = self._ends[code]
         return self._rows_by_task[end - self.counts[code] : end]
 
+    def rows_by_code(
+        self, codes: npt.NDArray[np.integer[Any]]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Rows of some tasks, one task after the other, and where each begins and the last ends."""
+        counts = self.counts[codes]
+        first_rows = np.concatenate([[0], np.cumsum(counts)])
+        shift = (self._ends[codes] - counts) - first_rows[:-1]
+        return self._rows_by_task[np.arange(first_rows[-1]) + np.repeat(shift, counts)], first_rows
+
     def rows_of(self, tasks: Iterable[TaskName]) -> npt.NDArray[np.int64]:
         """Ascending indices of the rows of some tasks, of those that have any."""
         codes = [self.code(task) for task in tasks if task in self]

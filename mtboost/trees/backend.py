@@ -27,12 +27,15 @@ from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.losses import Loss, check_labels, has_log_link, inverse_link, is_multiclass
 from mtboost.trees.pooled_leaves import PooledTrees
+from mtboost.trees.small_models import SmallTrainer
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
 from mtboost.trees.tree_options import TreeOptions
 
 # Fewer cells (rows times features) are trained faster by one thread of a library than by the core.
 _SMALL = 100_000
+# Rows of a model that is trained beside others.
+_MOST_ROWS = 65_535
 Margins = npt.NDArray[Any]
 Params = Mapping[str, Any]
 #: Makes predictions of margins of shape (n_rows,) or (n_rows, n_outputs).
@@ -342,6 +345,20 @@ class Backend(abc.ABC):
             one_task = TaskSet.from_labels(None, n_rows)
             callbacks = [self._task_split(one_task, options.of_one_task(), table), *callbacks]
         return self._train(params, matrix, n_rounds, objective, valid, callbacks)
+
+    def small_trainer(
+        self, params: Params, first: Rows, options: TreeOptions, n_threads: int
+    ) -> SmallTrainer | None:
+        """Return what trains many models with the trees of `train_plain`; None: there is nothing.
+
+        `first` are the rows of one of the models, with margins.
+        """
+        return None
+
+    @staticmethod
+    def are_small(n_rows: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.bool_]:
+        """Return which numbers of rows :meth:`small_trainer` may be asked for."""
+        return (n_rows * n_features < _SMALL) & (n_rows <= _MOST_ROWS)
 
     @abc.abstractmethod
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> Any:

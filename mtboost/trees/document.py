@@ -16,6 +16,22 @@ from mtboost.trees.losses import TaskLoss
 from mtboost.trees.nodes import Nodes
 
 
+class Unloaded(abc.ABC):
+    """Trees from which a booster can be made: to make it takes longer than to train it."""
+
+    @abc.abstractmethod
+    def document(self) -> Document:
+        """Return the booster taken apart."""
+
+    @abc.abstractmethod
+    def dump(self) -> bytes:
+        """Return the bytes from which the library loads the booster."""
+
+    @abc.abstractmethod
+    def nodes(self) -> Nodes | None:
+        """Return the nodes of all trees; None if the core cannot predict with them."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Document(abc.ABC):
     """Trees and parameters of a booster as a value: methods return new ones.

@@ -47,6 +47,15 @@ class TaskNodes:
         return is_listed if self.listed_go_left else ~is_listed
 
 
+NO_TASK_NODES = TaskNodes(
+    nodes=np.empty(0, np.int64),
+    places=np.empty(0, np.int64),
+    codes=np.empty(0, np.int64),
+    listed_go_left=False,
+    unknown_go_left=np.empty(0, bool),
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Nodes:
     """Nodes of all trees of a booster, numbered together.

@@ -15,6 +15,7 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.metrics import Metric, evaluate_by_task, get_metric
+from mtboost.trees.best_rounds import BestRounds
 from mtboost.trees.growth import TaskGrowth, growth_of
 from mtboost.trees.task_objective import BaseTaskObjective
 
@@ -107,13 +108,13 @@ class TaskWatch(abc.ABC):
     @property
     def quit_round(self) -> dict[TaskName, int]:
         assert self._tasks is not None
-        rounds = self._best_round
+        rounds = self._best.best_round
         if self._early_stopping_rounds is None:
             rounds = np.full_like(rounds, self._n_rounds)
         return {
             name: int(rounds[code])
             for code, name in enumerate(self._tasks.names)
-            if not np.isnan(self._best[code])
+            if not np.isnan(self._best.best[code])
         }
 
     @property
@@ -175,10 +176,7 @@ class TaskWatch(abc.ABC):
         self._tasks = tasks
         self._codes = np.array(codes, np.int32)[valid_tasks.codes]
         self._values = []
-        self._is_active = np.ones(tasks.n_tasks, bool)
-        self._best = np.full(tasks.n_tasks, np.nan)
-        self._best_round = np.zeros(tasks.n_tasks, np.int64)
-        self._n_stale = np.zeros(tasks.n_tasks, np.int64)
+        self._best = BestRounds(tasks.n_tasks, self._early_stopping_rounds, self._min_delta)
         self._left_after = np.full(tasks.n_tasks, -1)
         return objective
 
@@ -193,7 +191,7 @@ class TaskWatch(abc.ABC):
                 self._has_quit = True
         if self._period and round_label % self._period == 0:
             (self._logger or self._print)(self._progress(round_label))
-        return not self._is_active.any()
+        return not self._best.is_active.any()
 
     def _record(
         self,
@@ -208,12 +206,7 @@ class TaskWatch(abc.ABC):
         value = evaluate_by_task(
             self.metric, label, prediction, self._codes, self._tasks.n_tasks, weight
         )
-        gain = self.metric.gains(value, self._best)
-        improved = self._is_active & ~np.isnan(value) & (n_rounds >= self.fewest_rounds)
-        improved &= np.isnan(self._best) | (gain > self._min_delta)
-        self._best[improved] = value[improved]
-        self._best_round[improved] = n_rounds
-        self._n_stale = np.where(improved | np.isnan(self._best), 0, self._n_stale + 1)
+        self._best.record(n_rounds, value, self.metric, self.fewest_rounds)
         self._values.append(value)
         self._predictions = prediction
         self._n_rounds = n_rounds
@@ -222,13 +215,7 @@ class TaskWatch(abc.ABC):
 
     def _leave(self) -> Iterator[int]:
         """Codes of the tasks that quit now."""
-        early_stopping_rounds = (
-            np.inf if self._early_stopping_rounds is None else self._early_stopping_rounds
-        )
-        for code in np.flatnonzero(
-            self._is_active & (self._n_stale >= early_stopping_rounds)
-        ).tolist():
-            self._is_active[code] = False
+        for code in self._best.end().tolist():
             self._left_after[code] = self._n_rounds
             yield code
 
@@ -244,7 +231,7 @@ class TaskWatch(abc.ABC):
             ]
         else:
             parts = [f"\tmean-{self.metric.name}:{np.nanmean(value):.5f}"]
-        active = [str(self._tasks.names[code]) for code in np.flatnonzero(self._is_active)]
+        active = [str(self._tasks.names[code]) for code in np.flatnonzero(self._best.is_active)]
         shown = ", ".join(active[:_N_SHOWN]) + (", ..." if len(active) > _N_SHOWN else "")
         return (
             f"[{round_label}]{''.join(parts)}\tactive {len(active)}/{self._tasks.n_tasks}: {shown}"

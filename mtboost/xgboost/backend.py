@@ -43,6 +43,7 @@ from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.document import XgboostDocument, stacked
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
+from mtboost.xgboost.small_models import XgboostSmallTrainer, small_trainer
 
 _IMPORTANCES = ("gain", "total_gain", "weight", "cover", "total_cover")
 
@@ -179,6 +180,11 @@ class XgboostBackend(Backend):
             return matrices.validation_matrix(rows.table, rows.added, **options)
         options |= {"max_bin": params.get("max_bin"), "feature_weights": rows.feature_weights}
         return matrices.quantile_matrix(rows.table, rows.added, **options)
+
+    def small_trainer(
+        self, params: Params, first: Rows, options: TreeOptions, n_threads: int
+    ) -> XgboostSmallTrainer | None:
+        return small_trainer(params, self.matrix(first, params, 1), options, n_threads)
 
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
         return TaskSplit(

@@ -164,7 +164,7 @@ def _averaged(
     models = models | {
         task: replace(
             models[task],
-            booster=trees.backend.document(models[task].booster).scaled(1.0 - share).load(),
+            trees=trees.backend.document(models[task].booster).scaled(1.0 - share).load(),
         )
         for task in tasks
     }

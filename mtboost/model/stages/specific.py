@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +17,28 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.threads import map_in_threads, openmp_threads
 from mtboost.model.stages.common import CommonModel, followed_margins
 from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.small_models import fit_small_models
 from mtboost.trees.backend import Backend, Margins, Rows, UntrainableError
+from mtboost.trees.document import Unloaded
 from mtboost.trees.feature_weights import FeaturePrior
 
 
 @dataclass(frozen=True, slots=True)
 class SpecificModel:
-    """Stage two of one task; no booster, with the reason, where nothing was gained."""
+    """Stage two of one task; no booster, with the reason, where nothing was gained.
 
-    booster: Any
+    `trees` is a booster, or what it is made from when it is asked for, or None.
+    """
+
+    trees: Any
     n_rounds: int
     history: npt.NDArray[np.float64]
     reason: str
+
+    @property
+    def booster(self) -> Any:
+        """The booster, or None."""
+        return self.trees.document().load() if isinstance(self.trees, Unloaded) else self.trees
 
 
 def fit_specific(
@@ -56,18 +66,16 @@ def fit_specific(
     if settings.specific_rounds == 0 or (n_rounds is None and valid is None):
         reason = "no validation rows" if settings.specific_rounds else "specific_rounds is 0"
         return {task: _no_model(settings.of_task(task), data, task, reason) for task in data.tasks}
+    models, rounds = _without_models(settings, data, valid if can_stop else None, n_rounds)
+    if alone:
+        for task in settings.tasks_of_one_class(data).intersection(alone):
+            models[task] = _no_model(settings.of_task(task), data, task, "its rows have one class")
     # The largest task first: it would otherwise be waited for at the end.
-    tasks = sorted(data.tasks, key=lambda task: -len(data.tasks.rows(task)))
-    models = {}
-    if n_rounds is None and can_stop:
-        assert valid is not None
-        for task in (task for task in tasks if task not in valid.tasks):
-            models[task] = _no_model(settings.of_task(task), data, task, "no validation rows")
-        tasks = [task for task in tasks if task in valid.tasks]
+    order = np.argsort(-data.tasks.counts, kind="stable").tolist()
+    tasks = [task for task in map(data.tasks.names.__getitem__, order) if task not in models]
     n_parallel = max(1, min(settings.n_threads, len(tasks)))
     stop = _Stop(settings.backend)
     start = settings.backend.start_score(common.trees.booster) if alone else None
-    one_class = set(alone) & settings.tasks_of_one_class(data) if alone else set()
     continued = _Continued(
         data,
         valid,
@@ -77,21 +85,79 @@ def fit_specific(
         settings.n_threads // n_parallel,
         stop.callback,
     )
+    models |= _fit_small(settings, continued, [task for task in tasks if task not in alone], rounds)
+    tasks = [task for task in tasks if task not in models]
 
     def fit_one(task: TaskName) -> SpecificModel:
         own = settings.of_task(task)
-        if task in one_class:
-            return _no_model(own, data, task, "its rows have one class")
-        fixed = None if n_rounds is None else n_rounds[task]
         try:
             with openmp_threads(continued.n_threads):
-                return _fit_task(own, continued, task, fixed, start if task in alone else None)
+                return _fit_task(
+                    own, continued, task, rounds.get(task), start if task in alone else None
+                )
         except UntrainableError as error:
             return _no_model(own, data, task, error.reason)
 
     found = map_in_threads(fit_one, tasks, n_parallel, stop.set)
     models |= zip(tasks, found, strict=True)
     return {task: models[task] for task in data.tasks}
+
+
+def _without_models(
+    settings: Settings,
+    data: Dataset,
+    valid: Dataset | None,
+    n_rounds: Mapping[TaskName, int] | None,
+) -> tuple[dict[TaskName, SpecificModel], dict[TaskName, int]]:
+    """Tasks of which there is nothing to train, and the rounds that are fixed."""
+    rounds = {} if n_rounds is None else dict(n_rounds)
+    reasons: dict[TaskName, str] = {}
+    if data.weight is not None:
+        weights = np.bincount(data.tasks.codes[data.weight > 0], minlength=data.tasks.n_tasks)
+        without = [data.tasks.names[code] for code in np.flatnonzero(weights == 0).tolist()]
+        reasons |= dict.fromkeys(without, "no row has weight")
+    if n_rounds is None and valid is not None:
+        without = [task for task in data.tasks if task not in valid.tasks]
+        reasons |= dict.fromkeys(without, "no validation rows")
+    without = [task for task, n in rounds.items() if n == 0]
+    reasons |= dict.fromkeys(without, "no gain on the validation rows")
+    return {
+        task: _no_model(settings.of_task(task), data, task, reason)
+        for task, reason in reasons.items()
+        if task in data.tasks
+    }, rounds
+
+
+def _fit_small(
+    settings: Settings,
+    continued: _Continued,
+    tasks: Sequence[TaskName],
+    n_rounds: Mapping[TaskName, int],
+) -> dict[TaskName, SpecificModel]:
+    """Train the models of tasks with few rows together; those of the others are missing."""
+    data, valid = continued.data, continued.valid
+    if continued.prior is not None or continued.margins is None:
+        return {}
+    models = {}
+    for is_fixed in (False, True):
+        own = [task for task in tasks if is_fixed == _is_fixed(task, n_rounds, valid)]
+        if not own:
+            continue
+        most = [n_rounds.get(task, settings.specific_rounds) for task in own]
+        watched = () if is_fixed else (valid, continued.valid_margins)
+        found = fit_small_models(settings, data, continued.margins, own, np.array(most), *watched)
+        for task, model in found.items():
+            if is_fixed:
+                models[task] = SpecificModel(model.trees, model.n_rounds, model.history, "")
+            else:
+                best = model.n_rounds if model.is_defined else None
+                models[task] = _best_rounds(settings, data, task, model.trees, best, model.history)
+    return models
+
+
+def _is_fixed(task: TaskName, n_rounds: Mapping[TaskName, int], valid: Dataset | None) -> bool:
+    """Whether a task's rounds need no validation rows: given, or without any all."""
+    return task in n_rounds or valid is None or task not in valid.tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +183,6 @@ def _fit_task(
     """Train one model; `left_start` is the start score of a common model that it does not use."""
     backend, data, n_threads = settings.backend, continued.data, continued.n_threads
     table = data.task_table(task)
-    if n_rounds == 0:
-        return _no_model(settings, data, task, "no gain on the validation rows")
-    if data.weight is not None and not data.weight[data.tasks.rows(task)].any():
-        return _no_model(settings, data, task, "no row has weight")
     params = backend.with_threads({**settings.params, **settings.specific_params}, n_threads)
     params = backend.own_parameters(params, data.common, table)
     weights = None
@@ -131,8 +193,7 @@ def _fit_task(
         margins = valid_margins = None
     rows = _rows_of_task(table, data, task, margins, feature_weights=weights)
     matrix = backend.matrix(rows, params, n_threads)
-    has_valid = continued.valid is not None and task in continued.valid.tasks
-    if n_rounds is None and settings.early_stopping_rounds is None and not has_valid:
+    if n_rounds is None and (continued.valid is None or task not in continued.valid.tasks):
         n_rounds = settings.specific_rounds
     valid_matrix, callbacks = None, [continued.stop]
     if n_rounds is None:
@@ -162,32 +223,33 @@ def _fit_task(
         if left_start is not None:
             booster = backend.document(booster).stand_alone(n_rounds, left_start)
         return SpecificModel(booster, n_rounds, np.empty(0), "")
-    return _best_rounds(settings, data, task, booster, quitting, left_start)
+    ((_, history),) = quitting.history.items()
+    all_rounds = settings.specific_rounds if settings.early_stopping_rounds is None else None
+    best = next(iter(quitting.quit_round.values()), all_rounds)
+    if best:
+        document = backend.document(booster)
+        if left_start is None:
+            booster = document.first_rounds(best)
+        else:
+            booster = document.stand_alone(best, left_start)
+    return _best_rounds(settings, data, task, booster, best, history)
 
 
 def _best_rounds(
     settings: Settings,
     data: Dataset,
     task: TaskName,
-    booster: Any,
-    quitting: Any,
-    left_start: Float32Array | None,
+    trees: Any,
+    best: int | None,
+    history: npt.NDArray[np.float64],
 ) -> SpecificModel:
-    """Return the rounds up to the best on the validation rows."""
-    ((_, history),) = quitting.history.items()
-    all_rounds = settings.specific_rounds if settings.early_stopping_rounds is None else None
-    best = next(iter(quitting.quit_round.values()), all_rounds)
-    if not best:
-        reason = "no improvement on its validation rows"
-        if best is None:
-            reason = f"{settings.metric.name} is undefined on its validation rows"
-        return _no_model(settings, data, task, reason, history)
-    document = settings.backend.document(booster)
-    if left_start is None:
-        first = document.first_rounds(best)
-    else:
-        first = document.stand_alone(best, left_start)
-    return SpecificModel(first, best, history, "")
+    """Return the rounds up to the best on the validation rows, which are `trees`."""
+    if best:
+        return SpecificModel(trees, best, history, "")
+    reason = "no improvement on its validation rows"
+    if best is None:
+        reason = f"{settings.metric.name} is undefined on its validation rows"
+    return _no_model(settings, data, task, reason, history)
 
 
 def _no_model(

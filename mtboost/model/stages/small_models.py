@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Specific models of the tasks with few rows, all trained side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.arrays import Float64Array
+from mtboost.base.dataset import Dataset
+from mtboost.base.tables import Columns
+from mtboost.base.tasks import TaskName
+from mtboost.model.stages.settings import Settings
+from mtboost.trees.backend import Margins, Rows
+from mtboost.trees.document import Unloaded
+from mtboost.trees.small_models import RowsByModel, SmallTrainer, Stopping
+
+# Cells of the rows that are in memory a second time.
+_MOST_CELLS = 4_000_000
+
+_Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SmallModel:
+    """A trained model: rounds, whether the metric was defined, its curve, and the trees."""
+
+    n_rounds: int
+    is_defined: bool
+    history: Float64Array
+    trees: Unloaded
+
+
+def fit_small_models(
+    settings: Settings,
+    data: Dataset,
+    margins: Margins,
+    tasks: Sequence[TaskName],
+    n_rounds: _Codes,
+    valid: Dataset | None = None,
+    valid_margins: Margins | None = None,
+) -> dict[TaskName, SmallModel]:
+    """Train models of those tasks that have few rows; the others are missing.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n_rows, 1)
+        What the models continue.
+    n_rounds : ndarray of int64, shape (n_tasks,)
+        Rounds of each model, or with `valid` the most.
+    valid : Dataset, optional
+        Every task has rows to validate on, which end the training.
+    """
+    table, backend = data.only_table, settings.backend
+    if table is None or settings.objectives.losses or settings.objectives.function is not None:
+        return {}
+    cells = backend.cells(table)
+    valid_cells = None
+    if valid is not None and valid.only_table is not None:
+        valid_cells = backend.cells(Columns.of(table).align(valid.only_table))
+    if cells is None or margins.shape[1] > 1 or (valid is not None and valid_cells is None):
+        return {}
+    codes = np.array([data.tasks.code(task) for task in tasks], np.int64)
+    is_small = backend.are_small(data.tasks.counts[codes], table.n_features)
+    if data.weight is not None:  # XGBoost makes no bins of rows without weight
+        n_without = np.bincount(data.tasks.codes[data.weight == 0], minlength=data.tasks.n_tasks)
+        is_small &= n_without[codes] == 0
+    places = np.flatnonzero(is_small)
+    if len(places) < 2:
+        return {}
+    trainer = _trainer(settings, data, margins, tasks[places[0]])
+    if trainer is None:
+        return {}
+    stopping = Stopping(
+        settings.metric,
+        settings.early_stopping_rounds,
+        settings.min_delta,
+        settings.inverse_link,
+    )
+    found: dict[TaskName, SmallModel] = {}
+    for part in _parts(places, data.tasks.counts[codes[places]] * table.n_features):
+        rows = _rows_by_model(data, cells, margins, codes[part])
+        is_trained = trainer.are_trained(rows.cells, rows.first_rows)
+        if not is_trained.all():
+            part = part[is_trained]
+            rows = _rows_by_model(data, cells, margins, codes[part])
+        if not part.size:
+            continue
+        valid_rows = None
+        if valid is not None and valid_cells is not None and valid_margins is not None:
+            own = np.array([valid.tasks.code(tasks[place]) for place in part], np.int64)
+            valid_rows = _rows_by_model(valid, valid_cells, valid_margins, own)
+        if any(np.isinf(each.cells).any() for each in (rows, valid_rows) if each is not None):
+            continue  # the library refuses them
+        try:
+            trained = trainer.train(rows, valid_rows, n_rounds[part], stopping)
+        except RuntimeError:  # a gradient is not finite: the library says of which task
+            continue
+        found |= {
+            tasks[place]: SmallModel(*model)
+            for place, *model in zip(
+                part.tolist(),
+                trained.n_rounds.tolist(),
+                trained.is_defined.tolist(),
+                trained.histories,
+                trained.trees,
+                strict=True,
+            )
+        }
+    return found
+
+
+def _trainer(
+    settings: Settings, data: Dataset, margins: Margins, task: TaskName
+) -> SmallTrainer | None:
+    backend, table, rows = settings.backend, data.task_table(task), data.tasks.rows(task)
+    params = {**settings.params, **settings.specific_params}
+    params = backend.own_parameters(params, data.common, table)
+    first = Rows(table, data.labels()[rows], margin=margins[rows])
+    return backend.small_trainer(params, first, settings.options, settings.n_threads)
+
+
+def _parts(places: _Codes, n_cells: npt.NDArray[np.int64]) -> list[_Codes]:
+    """Models that are trained at a time."""
+    numbers = np.cumsum(n_cells) // _MOST_CELLS
+    return np.split(places, np.flatnonzero(np.diff(numbers)) + 1)
+
+
+def _rows_by_model(
+    data: Dataset, cells: npt.NDArray[np.floating], margins: Margins, codes: _Codes
+) -> RowsByModel:
+    rows, first_rows = data.tasks.rows_by_code(codes)
+    with np.errstate(over="ignore"):  # infinite, as in the libraries
+        own = np.ascontiguousarray(cells[rows], np.float32)
+    return RowsByModel(
+        cells=own,
+        first_rows=first_rows.astype(np.uint32),
+        labels=np.asarray(data.labels()[rows], np.float32),
+        margins=np.asarray(margins[rows, 0], np.float32),
+        weights=None if data.weight is None else np.asarray(data.weight[rows], np.float32),
+    )

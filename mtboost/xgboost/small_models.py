@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of few rows each, trained by the core with the trees of XGBoost's ``hist``.
+
+XGBoost's bins of few rows are the different values of a column (cpp/core/grow/small_models.hpp),
+and rows that a tree does not see are drawn as XGBoost 3.2 does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost import _core
+from mtboost.base.arrays import Float32Array
+from mtboost.errors import UnsupportedError
+from mtboost.trees.document import Unloaded
+from mtboost.trees.losses import make_loss
+from mtboost.trees.nodes import NO_TASK_NODES, Nodes
+from mtboost.trees.small_models import RowsByModel, SmallTrainer
+from mtboost.trees.tree_options import TreeOptions
+from mtboost.xgboost import assemble, library
+from mtboost.xgboost.document import XgboostDocument
+from mtboost.xgboost.ubjson import encode
+
+_Arrays = dict[str, npt.NDArray[Any]]
+_NO_CATEGORIES: _Arrays = {
+    "categorical_nodes": np.empty(0, np.int32),
+    "category_starts": np.zeros(1, np.int64),
+    "categories": np.empty(0, np.int32),
+}
+
+
+class XgboostSmallTrainer(SmallTrainer):
+    """See :func:`small_trainer`."""
+
+    def __init__(
+        self,
+        settings: library.Settings,
+        loss: _core.Loss,
+        frame: assemble.Document,
+        options: TreeOptions,
+        n_threads: int,
+    ) -> None:
+        self._settings, self._loss, self._frame = settings, loss, frame
+        self._options, self._n_threads = options, n_threads
+
+    def are_trained(
+        self, cells: Float32Array, first_rows: npt.NDArray[np.uint32]
+    ) -> npt.NDArray[np.bool_]:
+        most = self._settings.max_bin
+        few = _core.have_few_values(cells, first_rows, most=most, n_threads=self._n_threads)
+        return few.astype(bool)
+
+    def begin(self, rows: RowsByModel, valid: RowsByModel) -> None:
+        self._rows = rows
+        self._margins, self._valid_margins = rows.margins.copy(), valid.margins.copy()
+        self._pairs: Float32Array | None = None
+        self._models = _core.SmallModels(
+            cells=rows.cells,
+            first_rows=rows.first_rows,
+            valid_cells=valid.cells,
+            first_valid_rows=valid.first_rows,
+            params=self._settings.grow,
+            symmetric=self._options.symmetric_trees,
+            random_strength=self._options.random_strength,
+            n_threads=self._n_threads,
+        )
+
+    def grow(self, models: npt.NDArray[np.int64]) -> None:
+        self._pairs = self._loss.gradients(
+            self._margins[:, None],
+            self._rows.labels[:, None],
+            self._rows.weights,
+            n_threads=self._n_threads,
+            out=self._pairs,
+        )
+        self._models.grow(
+            models.astype(np.uint32),
+            self._pairs,
+            self._margins,
+            self._valid_margins,
+            n_threads=self._n_threads,
+        )
+
+    @property
+    def valid_margins(self) -> Float32Array:
+        return self._valid_margins
+
+    def keep(self, model: int, n_rounds: int) -> None:
+        self._models.keep(model, n_rounds)
+
+    def trees(self) -> list[Unloaded]:
+        shared = _SharedTrees(self._frame, self._models.trees())
+        return [_ModelTrees(shared, model) for model in range(self._rows.n_models)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SharedTrees:
+    """Trees of many models as the core keeps them, and the document of a booster around them."""
+
+    frame: assemble.Document
+    arrays: _Arrays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ModelTrees(Unloaded):
+    """Trees of one of them."""
+
+    shared: _SharedTrees
+    model: int
+
+    def _trees(self) -> range:
+        first, last = self.shared.arrays["first_trees"][self.model : self.model + 2].tolist()
+        return range(first, last)
+
+    def document(self) -> XgboostDocument:
+        trees = [self._tree(number) for number in self._trees()]
+        return XgboostDocument(assemble.with_trees(self.shared.frame, trees, n_outputs=1))
+
+    def dump(self) -> bytes:
+        return bytes(encode(self.document().content))
+
+    def _tree(self, number: int) -> assemble.Document:
+        begin, end = self.shared.arrays["first_nodes"][number : number + 2].tolist()
+        own: _Arrays = {name: array[begin:end] for name, array in self.shared.arrays.items()}
+        left = own["left"]
+        own |= {"right": np.where(left < 0, left, left + 1), "threshold": own["condition"]}
+        own |= {"value": own["condition"], **_NO_CATEGORIES}
+        return assemble.tree_document(own, n_features=self._n_features)
+
+    @property
+    def _n_features(self) -> int:
+        return int(self.shared.frame["learner"]["learner_model_param"]["num_feature"])
+
+    def nodes(self) -> Nodes | None:
+        trees, arrays = self._trees(), self.shared.arrays
+        firsts = arrays["first_nodes"][trees.start : trees.stop + 1]
+        begin, end = int(firsts[0]), int(firsts[-1])
+        left, condition = arrays["left"][begin:end], arrays["condition"][begin:end]
+        roots = firsts[:-1] - begin
+        is_leaf = left < 0
+        left = left + np.repeat(roots, np.diff(firsts)).astype(np.int32)
+        return Nodes(
+            roots=roots.astype(np.int32),
+            first_leaves=roots,
+            left=np.where(is_leaf, np.int32(-1), left),
+            right=np.where(is_leaf, np.int32(-1), left + np.int32(1)),
+            feature=arrays["feature"][begin:end],
+            threshold=condition,
+            value=condition,
+            default_left=arrays["default_left"][begin:end],
+            task_nodes=NO_TASK_NODES,
+            n_features=self._n_features,
+            n_outputs=1,
+        )
+
+
+def small_trainer(
+    params: Mapping[str, Any], matrix: xgboost.DMatrix, options: TreeOptions, n_threads: int
+) -> XgboostSmallTrainer | None:
+    """Return what trains small models; None where only XGBoost grows such trees.
+
+    `matrix` has the rows of one of the models: XGBoost makes a booster from it with the parameters
+    and columns of all.
+    """
+    booster = xgboost.train({**params, "nthread": 1}, matrix, 1)
+    try:
+        settings = library.read_settings(booster)
+        loss = make_loss(
+            settings.objective,
+            settings.n_classes or 1,
+            arithmetic=library.arithmetic(),
+            **settings.objective_options,
+        )
+    except UnsupportedError:
+        return None
+    if loss.n_outputs > 1 or loss.refits_leaves:
+        return None
+    if not options.symmetric_trees:
+        if any(params.get(name, 1) != 1 for name in _FEATURE_FRACTIONS):
+            return None
+        if params.get("subsample", 1) != 1 and not _draws_rows_as_xgboost():
+            return None
+    frame = assemble.read_document(booster)
+    return XgboostSmallTrainer(settings, loss, frame, options, n_threads)
+
+
+_FEATURE_FRACTIONS = ("colsample_bytree", "colsample_bylevel", "colsample_bynode")
+
+
+@cache
+def _draws_rows_as_xgboost() -> bool:
+    """Whether the core draws the rows of a tree as the installed XGBoost does, tried on a few."""
+    rng = np.random.default_rng(0)
+    cells, labels = rng.normal(size=(2, 50, 1)).astype(np.float32)
+    labels[::5] = 0.0  # rows without a gradient
+    margins = np.zeros(50, np.float32)
+    params = {"max_depth": 2, "subsample": 0.6, "seed": 5, "nthread": 1}
+    matrix = xgboost.QuantileDMatrix(cells, labels, base_margin=margins, nthread=1)
+    booster = xgboost.train(params, matrix, 3)
+    document = assemble.read_document(booster)
+    loss = make_loss("reg:squarederror", arithmetic=library.arithmetic())
+    trainer = XgboostSmallTrainer(library.read_settings(booster), loss, document, TreeOptions(), 1)
+    none = np.empty(0, np.float32)
+    ends = np.array([0, 50], np.uint32)
+    trainer.begin(
+        RowsByModel(cells, ends, labels[:, 0], margins, None),
+        RowsByModel(cells[:0], np.zeros_like(ends), none, none, None),
+    )
+    for _ in range(3):
+        trainer.grow(np.zeros(1, np.int64))
+    (trees,) = trainer.trees()
+    return all(
+        np.array_equal(own[name], expected[name])
+        for own, expected in zip(
+            assemble.trees_of(trees.document().content), assemble.trees_of(document), strict=True
+        )
+        for name in ("split_conditions", "sum_hessian")
+    )
