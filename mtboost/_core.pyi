@@ -415,7 +415,7 @@ class Forest(metaclass=_Pybind11Type):
     @property
     def n_nodes(self) -> int: ...
 
-# ---- models of few rows each: cpp/core/grow/small_models.hpp --------------------------------------
+# ---- models of few rows each: cpp/core/grow/small_models.hpp -------------------------------------
 
 class SmallModels(metaclass=_Pybind11Type):
     def __init__(

@@ -313,7 +313,7 @@ class LightgbmBackend(Backend):
     def _sigmoid(self, booster: lightgbm.Booster) -> float:
         return float(library.read_parameters(booster).get("sigmoid", 1.0))
 
-    def followed_margins(
+    def _followed_margins(
         self,
         booster: lightgbm.Booster,
         table: Table,

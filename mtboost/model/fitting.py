@@ -45,6 +45,7 @@ from mtboost.model.arguments import (
     strategy_of,
     tree_options,
 )
+from mtboost.model.boosters import Boosters
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import task_reports, validation_scores
@@ -409,7 +410,7 @@ class _Fitted:
         common, objectives = self.common, self.settings.objectives
         return MultiTaskModel(
             common_trees=common.trees,
-            specific={task: model.booster for task, model in self.specific.items()},
+            specific=Boosters({task: own.trees for task, own in self.specific.items()}),
             quit_round=common.quit_round,
             common_columns=Columns.of(data.common),
             task_columns={task: Columns.of(data.task_columns(task)) for task in data.tasks},

@@ -29,6 +29,7 @@ from mtboost.model.arguments import (
     labels_are_classes,
     make_objectives,
 )
+from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.new_task import (
@@ -73,7 +74,7 @@ class MultiTaskModel:
         those of all tasks together; those of a task are in its :meth:`booster`.
     backend : {"xgboost", "lightgbm"}
         The library of all boosters.
-    specific : dict of task name to Booster or None
+    specific : mapping of task name to Booster or None
         Trained on all columns of the task, starting from its margins under ``common``. None where
         nothing was gained; a task with additional columns then has a model that adds nothing.
     quit_round : dict of task name to int
@@ -103,7 +104,7 @@ class MultiTaskModel:
     """
 
     common_trees: CommonTrees
-    specific: dict[TaskName, Any]
+    specific: Boosters
     quit_round: dict[TaskName, int]
     common_columns: Columns
     task_columns: dict[TaskName, Columns]

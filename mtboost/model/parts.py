@@ -13,6 +13,7 @@ from mtboost.base.archive import array_from_bytes, array_to_bytes, require
 from mtboost.base.json_shape import check_shape
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
+from mtboost.model.boosters import Boosters
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.libraries import get_backend
 from mtboost.model.reports import TaskReport
@@ -28,11 +29,11 @@ _DESCRIPTORS = "task_descriptors.npy"
 def to_parts(model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Metadata, and members by name, of the fields of a model by name."""
     trees: CommonTrees = model["common_trees"]
-    library = trees.backend
+    library, specific = trees.backend, model["specific"]
     parts = {_member(library, "common"): library.dump(trees.booster)} | {
-        _member(library, f"specific/{number}"): library.dump(booster)
-        for number, booster in enumerate(model["specific"].values())
-        if booster is not None
+        _member(library, f"specific/{number}"): raw
+        for number, task in enumerate(specific)
+        if (raw := specific.dump(task, library)) is not None
     }
     if not trees.are_same_for_all:
         parts |= write_task_values(trees.pooled.values)
@@ -138,12 +139,14 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
             dict(metadata.get("shares", [])),
             _read_descriptors(metadata, members),
         ),
-        "specific": {
-            entry["name"]: _read_specific(
-                entry, _member(library, f"specific/{number}"), members, library
-            )
-            for number, entry in enumerate(entries)
-        },
+        "specific": Boosters(
+            {
+                entry["name"]: _read_specific(
+                    entry, _member(library, f"specific/{number}"), members, library
+                )
+                for number, entry in enumerate(entries)
+            }
+        ),
         "quit_round": {entry["name"]: entry["quit_round"] for entry in entries},
         "common_columns": _columns_from_json(metadata["common_columns"]),
         "task_columns": {e["name"]: _columns_from_json(e["columns"]) for e in entries},

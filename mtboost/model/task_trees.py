@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -13,9 +12,9 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float32Array
 from mtboost.base.latest import Latest
 from mtboost.base.tables import Columns, Table
-from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import ModelFormatError, UnsupportedError
+from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
 from mtboost.trees.backend import Margins
 from mtboost.trees.nodes import MarginTrees, Nodes
@@ -65,10 +64,10 @@ class TaskTrees:
     Parameters
     ----------
     stage : CommonStage
-    specific : mapping of task name to Booster or None
+    specific : Boosters
     """
 
-    def __init__(self, stage: CommonStage, specific: Mapping[TaskName, Any]) -> None:
+    def __init__(self, stage: CommonStage, specific: Boosters) -> None:
         self._stage, self._specific = stage, specific
         self._backend = stage.backend
         self._kept = Latest(MOST_BYTES)
@@ -164,7 +163,7 @@ class TaskTrees:
         adding: dict[Columns, _Adding] = {}
         for group in groups:
             name = tasks[group.code] if group.code >= 0 else None
-            if name is None or self._specific[name] is None:
+            if name is None or not self._specific.has_rounds(name):
                 continue
             columns = stage.task_columns[name]
             if columns not in adding:
@@ -215,10 +214,9 @@ class TaskTrees:
     def _specific_trees(self, code: int) -> MarginTrees | None:
         def make() -> MarginTrees | None:
             try:
-                document = self._backend.document(self._specific[self._stage.tasks[code]])
+                nodes = self._specific.nodes(self._stage.tasks[code], self._backend)
             except (ModelFormatError, UnsupportedError):  # only the library can read it
                 return None
-            nodes = document.nodes()
             return None if nodes is None else nodes.trees()
 
         return self._kept.get(("specific", code), make)

@@ -21,6 +21,7 @@ from mtboost.base.checks import check_number, did_you_mean, refuse
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
 from mtboost.metrics import WITH_METRIC, Metric, default_metric
 from mtboost.trees.document import Document
@@ -492,7 +493,6 @@ class Backend(abc.ABC):
         """LightGBM's parameter of a booster."""
         return 1.0
 
-    @abc.abstractmethod
     def followed_margins(
         self,
         booster: Any,
@@ -505,6 +505,49 @@ class Backend(abc.ABC):
 
         Shape (n_rows, n_outputs): sums in tree order, as the combined booster adds them.
         """
+        n_rounds = self.n_rounds(booster)
+        of_task = np.array([quit_round.get(name, n_rounds) for name in tasks.names], np.int64)
+        found = self._margins_of_core(booster, table, margin, of_task[tasks.codes])
+        if found is None:
+            found = self._followed_margins(booster, table, margin, quit_round, tasks)
+        return found
+
+    def _margins_of_core(
+        self, booster: Any, table: Table, margin: Margins | None, rounds: npt.NDArray[np.int64]
+    ) -> Margins | None:
+        """Margins of rows after their numbers of rounds; None where the library has to predict."""
+        cells, document = self.cells(table), self.document(booster)
+        nodes = None if cells is None else document.nodes()
+        if nodes is None:
+            return None
+        margins = np.empty((table.n_rows, nodes.n_outputs), self.margin_type)
+        margins[:] = document.start_margins() if margin is None else margin.reshape(margins.shape)
+        ends = np.cumsum(np.bincount(rounds))
+        used = np.flatnonzero(np.diff(ends, prepend=0))
+        trees: Any = nodes.trees()  # margins of the libraries differ in type
+        is_finite = type(trees).add_to(
+            margins,
+            cells,
+            rows=np.argsort(rounds, kind="stable"),
+            trees=[trees] * len(used),
+            n_trees=(used * nodes.n_outputs).tolist(),
+            begins=np.concatenate([[0], ends[used]])[:-1].tolist(),
+            ends=ends[used].tolist(),
+            sum_first=self.adds_sums,
+            n_threads=1 if is_quick(table.n_rows, len(nodes.roots)) else default_n_threads(None),
+        )
+        return margins if is_finite else None
+
+    @abc.abstractmethod
+    def _followed_margins(
+        self,
+        booster: Any,
+        table: Table,
+        margin: Margins | None,
+        quit_round: Mapping[TaskName, int],
+        tasks: TaskSet,
+    ) -> Margins:
+        """The same by the library."""
 
     def margins_by_round(
         self, booster: Any, table: Table, margin: Margins | None

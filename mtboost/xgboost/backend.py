@@ -286,7 +286,7 @@ class XgboostBackend(Backend):
 
         return respond
 
-    def followed_margins(
+    def _followed_margins(
         self,
         booster: xgboost.Booster,
         table: Table,

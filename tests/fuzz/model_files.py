@@ -34,6 +34,7 @@ import time
 import warnings
 import zipfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -250,7 +251,7 @@ def _add(found, value):
     elif isinstance(value, np.ndarray | list | tuple):
         for each in value:
             _add(found, each)
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         for key, each in value.items():
             found.update(repr(key).encode())
             _add(found, each)

@@ -160,6 +160,7 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
   find_heavy_segment(*node.histogram);
   for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
     const PresentTask& task = node.tasks[task_index];
+    if (task.rows.size() == 1) continue;  // no cut has rows of it on both sides
     if (!task.layer.empty())
       sum_layer(task.layer, task.sums);
     else if (matrix_.is_sparse())

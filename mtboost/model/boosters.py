@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The specific models of a model's tasks, as boosters that are made when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
+
+from mtboost.base.tasks import TaskName
+from mtboost.trees.backend import Backend
+from mtboost.trees.document import Unloaded
+from mtboost.trees.nodes import Nodes
+
+
+class Boosters(MutableMapping[TaskName, Any]):
+    """Booster of each task, or None.
+
+    To make the boosters of thousands of tasks takes longer than to train them.
+
+    Parameters
+    ----------
+    trees : mapping of task name to Booster, Unloaded or None
+    """
+
+    def __init__(self, trees: Mapping[TaskName, Any]) -> None:
+        self._trees = dict(trees)
+        self._made: dict[TaskName, Any] = {}
+
+    def __getitem__(self, task: TaskName) -> Any:
+        own = self._trees[task]
+        if not isinstance(own, Unloaded):
+            return own
+        if task not in self._made:  # threads may arrive here together: all use what one adds
+            self._made.setdefault(task, own.document().load())
+        return self._made[task]
+
+    def __setitem__(self, task: TaskName, booster: Any) -> None:
+        self._trees[task] = booster
+        self._made.pop(task, None)
+
+    def __delitem__(self, task: TaskName) -> None:
+        del self._trees[task]
+        self._made.pop(task, None)
+
+    def __iter__(self) -> Iterator[TaskName]:
+        return iter(self._trees)
+
+    def __len__(self) -> int:
+        return len(self._trees)
+
+    def has_rounds(self, task: TaskName) -> bool:
+        """Return whether a task has a booster."""
+        return self._trees[task] is not None
+
+    def nodes(self, task: TaskName, backend: Backend) -> Nodes | None:
+        """Return the nodes of a task's trees; None if the core cannot predict with them."""
+        own = self._trees[task]
+        return own.nodes() if isinstance(own, Unloaded) else backend.document(own).nodes()
+
+    def dump(self, task: TaskName, backend: Backend) -> bytes | None:
+        """Return the bytes from which the library loads a task's booster; None without one."""
+        own = self._trees[task]
+        if own is None:
+            return None
+        return own.dump() if isinstance(own, Unloaded) else backend.dump(own)

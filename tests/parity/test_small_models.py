@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of small tasks, trained side by side, are those that XGBoost trains one by one."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import mtboost
+from mtboost.model.stages import small_models, specific
+from mtboost.xgboost import assemble
+from mtboost.xgboost.backend import XgboostBackend
+
+pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
+
+N_TASKS = 12
+RNG = np.random.default_rng(8)
+# From one row to about a hundred.
+TASK = np.sort(np.append(RNG.choice(N_TASKS, 600, p=np.arange(1, 13) / 78), np.arange(N_TASKS)))
+N = len(TASK)
+X = RNG.normal(size=(N, 5))
+X[:, 1] = np.round(X[:, 1])
+X[:, 4] = TASK  # a constant in each task
+WITH_MISSING = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
+Y = X[:, 0] + RNG.normal(size=N_TASKS)[TASK] * X[:, 2] + 0.3 * RNG.normal(size=N)
+POSITIVE = (Y > 0).astype(float)
+WIDE = Y * 10.0 ** RNG.uniform(-12, 2, N)  # sums of such gradients round
+
+
+def fit(X=X, y=Y, **arguments):
+    own = {"num_boost_round": 6, "specific_rounds": 12, "early_stopping_rounds": 3}
+    return mtboost.fit(X, y, task=TASK, strategy="two-stage", **own | arguments)
+
+
+def trees(booster):
+    """All of a model but its start score: it continues other margins."""
+    if booster is None:
+        return None
+    learner = json.loads(booster.save_raw("json"))["learner"]
+    del learner["learner_model_param"]["base_score"]
+    return learner
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"X": WITH_MISSING},
+        {"y": POSITIVE},
+        {"y": POSITIVE, "objective": "count:poisson", "refit": False},
+        {"y": WIDE},
+        {"weight": 1.0 + TASK % 3},
+        {"params": {"subsample": 0.6}, "X": WITH_MISSING, "seed": 3},
+        {"params": {"subsample": 0.6}, "y": POSITIVE, "weight": 0.1 + TASK % 3},
+        {"params": {"gamma": 0.4, "alpha": 0.3, "max_delta_step": 0.4, "eta": 0.5}},
+        {"params": {"min_child_weight": 0, "lambda": 0, "max_depth": 9}, "y": POSITIVE},
+        {"params": {"grow_policy": "lossguide", "max_leaves": 5, "max_depth": 0}},
+        {"params": {"monotone_constraints": (1, 0, -1, 0, 0)}, "X": WITH_MISSING},
+        {"params": {"max_bin": 8}},
+        {"symmetric_trees": True, "split_score": "plain", "params": {"subsample": 0.8}},
+        {"early_stopping_rounds": None},
+        {"eval_metric": "mae", "min_delta": 0.01},
+    ],
+    ids=lambda arguments: ",".join(arguments),
+)
+def test_models_of_small_tasks_are_those_of_the_library(arguments, monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        specific,
+        "fit_small_models",
+        lambda *args: found.append(small_models.fit_small_models(*args)) or found[-1],
+    )
+    side_by_side = fit(**arguments)
+    assert any(found)
+    monkeypatch.setattr(specific, "fit_small_models", lambda *args: {})
+    one_by_one = fit(**arguments)
+    assert any(one_by_one.specific.values())
+    for task in range(N_TASKS):
+        assert trees(side_by_side.specific[task]) == trees(one_by_one.specific[task])
+        own, expected = (model.history[task]["specific"] for model in (side_by_side, one_by_one))
+        assert_array_equal(own, expected)
+    assert side_by_side.report().equals(one_by_one.report())
+    table = arguments.get("X", X)
+    assert_array_equal(side_by_side.predict(table, task=TASK), one_by_one.predict(table, task=TASK))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"params": {"colsample_bynode": 0.5}},
+        {
+            "objective": lambda margins, matrix: (
+                margins - matrix.get_label(),
+                np.ones(N)[: len(margins)],
+            )
+        },
+        {"objective": "reg:absoluteerror"},
+        {"weight": np.arange(N) % 2.0},
+        {"X": np.asfortranarray(X), "feature_prior": [1.0, 2.0, 3.0, 4.0, 5.0]},
+    ],
+    ids=["features drawn", "a function", "leaves refitted", "rows without weight", "prior"],
+)
+def test_the_library_trains_what_only_it_can(arguments, monkeypatch):
+    grown = []
+    monkeypatch.setattr(
+        "mtboost.trees.small_models.SmallTrainer.train",
+        lambda *args: grown.append(args),
+    )
+    assert any(fit(**arguments).specific.values())
+    assert grown == []
+
+
+def test_no_booster_of_a_task_is_made_before_it_is_asked_for(monkeypatch, tmp_path):
+    model = fit()
+    made = []
+    load = assemble.load_document
+    monkeypatch.setattr(assemble, "load_document", lambda each: made.append(each) or load(each))
+    expected = model.predict(X, task=TASK)
+    model.report()
+    model.save(tmp_path / "model")
+    n_made = len(made)
+    with_rounds = [task for task in model.tasks if model.report().specific_rounds[task]]
+    boosters = [model.specific[task] for task in with_rounds]
+    assert n_made < len(with_rounds) == len(made) - n_made
+    assert model.specific[with_rounds[0]] is boosters[0]
+    assert_array_equal(mtboost.load_model(tmp_path / "model").predict(X, task=TASK), expected)
+
+
+def test_margins_of_the_core_are_those_of_the_library(monkeypatch):
+    model = fit()
+    data = mtboost.Dataset(WITH_MISSING, Y, task=TASK)
+    backend, rounds = XgboostBackend(), {task: task % 7 for task in range(N_TASKS)}
+    for start in (None, Y.astype(np.float32)[:, None]):
+        arguments = (model.common, data.common, start, rounds, data.tasks)
+        assert_array_equal(
+            backend.followed_margins(*arguments), backend._followed_margins(*arguments)
+        )
