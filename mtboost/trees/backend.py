@@ -356,6 +356,10 @@ class Backend(abc.ABC):
         """
         return None
 
+    def own_start(self, params: Params, rows: Rows) -> float:
+        """Return the margin that a model of some rows starts from, of what has a small trainer."""
+        raise NotImplementedError
+
     @staticmethod
     def are_small(n_rows: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.bool_]:
         """Return which numbers of rows :meth:`small_trainer` may be asked for."""

@@ -24,6 +24,10 @@ class Unloaded(abc.ABC):
         """Return the booster taken apart."""
 
     @abc.abstractmethod
+    def with_first_round(self, value: float) -> Unloaded:
+        """Return the same trees after a round that is a constant."""
+
+    @abc.abstractmethod
     def dump(self) -> bytes:
         """Return the bytes from which the library loads the booster."""
 

@@ -194,12 +194,14 @@ def with_first_round(
 ) -> xgboost.Booster:
     """Booster of a round with a constant for each output, and the first rounds."""
     n_features, n_outputs = _n_features(document), outputs_of(document)
-    constants = [
-        tree_document({**_EMPTY_TREE, "value": np.array([value])}, n_features=n_features)
-        for value in values.tolist()
-    ]
+    constants = [constant_tree(value, n_features=n_features) for value in values.tolist()]
     trees = [*constants, *trees_of(document)[: n_rounds * n_outputs]]
     return load_document(with_trees(document, trees, n_outputs=n_outputs))
+
+
+def constant_tree(value: float, *, n_features: int) -> Document:
+    """A tree of one leaf."""
+    return tree_document({**_EMPTY_TREE, "value": np.array([value])}, n_features=n_features)
 
 
 def with_leaf_numbers(tree: Document) -> Document:

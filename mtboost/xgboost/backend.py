@@ -186,6 +186,13 @@ class XgboostBackend(Backend):
     ) -> XgboostSmallTrainer | None:
         return small_trainer(params, self.matrix(first, params, 1), options, n_threads)
 
+    def own_start(self, params: Params, rows: Rows) -> float:
+        own = {name: params[name] for name in library.OF_OBJECTIVES if name in params}
+        matrix = self.matrix(rows, own, 1)
+        start = library.with_start({**own, **self.one_thread}, matrix)
+        booster = xgboost.train(start, matrix, 1)
+        return float(self.start_score(booster)[0])
+
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
         return TaskSplit(
             tasks,

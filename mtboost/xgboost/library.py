@@ -61,6 +61,8 @@ _OBJECTIVE_PARAMETERS = (
     "quantile_alpha",
     "num_parallel_tree",
 )
+#: Those on which the start score depends.
+OF_OBJECTIVES = ("objective", "base_score", *_OBJECTIVE_PARAMETERS[:-1])
 #: Those that a loss of the core takes.
 LOSS_OPTIONS = ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power")
 #: Other names of parameters. Where both are set XGBoost silently takes the second, in any order.

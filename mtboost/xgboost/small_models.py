@@ -8,7 +8,7 @@ and rows that a tree does not see are drawn as XGBoost 3.2 does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -110,10 +110,14 @@ class _SharedTrees:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ModelTrees(Unloaded):
-    """Trees of one of them."""
+    """Trees of one of them; `first` is the value of a round before them, if there is one."""
 
     shared: _SharedTrees
     model: int
+    first: float | None = None
+
+    def with_first_round(self, value: float) -> _ModelTrees:
+        return replace(self, first=value)
 
     def _trees(self) -> range:
         first, last = self.shared.arrays["first_trees"][self.model : self.model + 2].tolist()
@@ -121,6 +125,8 @@ class _ModelTrees(Unloaded):
 
     def document(self) -> XgboostDocument:
         trees = [self._tree(number) for number in self._trees()]
+        if self.first is not None:
+            trees.insert(0, assemble.constant_tree(self.first, n_features=self._n_features))
         return XgboostDocument(assemble.with_trees(self.shared.frame, trees, n_outputs=1))
 
     def dump(self) -> bytes:
@@ -139,6 +145,8 @@ class _ModelTrees(Unloaded):
         return int(self.shared.frame["learner"]["learner_model_param"]["num_feature"])
 
     def nodes(self) -> Nodes | None:
+        if self.first is not None:
+            return self.document().nodes()
         trees, arrays = self._trees(), self.shared.arrays
         firsts = arrays["first_nodes"][trees.start : trees.stop + 1]
         begin, end = int(firsts[0]), int(firsts[-1])

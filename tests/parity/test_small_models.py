@@ -30,7 +30,7 @@ WIDE = Y * 10.0 ** RNG.uniform(-12, 2, N)  # sums of such gradients round
 
 def fit(X=X, y=Y, **arguments):
     own = {"num_boost_round": 6, "specific_rounds": 12, "early_stopping_rounds": 3}
-    return mtboost.fit(X, y, task=TASK, strategy="two-stage", **own | arguments)
+    return mtboost.fit(X, y, task=TASK, **{"strategy": "two-stage", **own, **arguments})
 
 
 def trees(booster):
@@ -69,11 +69,13 @@ def test_models_of_small_tasks_are_those_of_the_library(arguments, monkeypatch):
     monkeypatch.setattr(
         specific,
         "fit_small_models",
-        lambda *args: found.append(small_models.fit_small_models(*args)) or found[-1],
+        lambda *args, **options: (
+            found.append(small_models.fit_small_models(*args, **options)) or found[-1]
+        ),
     )
     side_by_side = fit(**arguments)
     assert any(found)
-    monkeypatch.setattr(specific, "fit_small_models", lambda *args: {})
+    monkeypatch.setattr(specific, "fit_small_models", lambda *args, **options: {})
     one_by_one = fit(**arguments)
     assert any(one_by_one.specific.values())
     for task in range(N_TASKS):
@@ -83,6 +85,27 @@ def test_models_of_small_tasks_are_those_of_the_library(arguments, monkeypatch):
     assert side_by_side.report().equals(one_by_one.report())
     table = arguments.get("X", X)
     assert_array_equal(side_by_side.predict(table, task=TASK), one_by_one.predict(table, task=TASK))
+
+
+@pytest.mark.parametrize("y", [10.0 * TASK * X[:, 0] + Y, POSITIVE], ids=["values", "classes"])
+def test_independent_models_of_small_tasks_are_those_of_the_library(y, monkeypatch):
+    alone = []
+
+    def watched(*args, are_alone):
+        found = small_models.fit_small_models(*args, are_alone=are_alone)
+        alone.extend(found if are_alone else ())
+        return found
+
+    arguments = {"early_stopping_rounds": 20, "strategy": "auto", "effort": "fast"}
+    monkeypatch.setattr(specific, "fit_small_models", watched)
+    side_by_side = fit(y=y, **arguments)
+    assert alone
+    monkeypatch.setattr(specific, "fit_small_models", lambda *args, **options: {})
+    one_by_one = fit(y=y, **arguments)
+    assert side_by_side.report().equals(one_by_one.report())
+    for task in range(N_TASKS):
+        assert trees(side_by_side.specific[task]) == trees(one_by_one.specific[task])
+    assert_array_equal(side_by_side.predict(X, task=TASK), one_by_one.predict(X, task=TASK))
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Float64Array
+from mtboost.base.arrays import Float32Array, Float64Array
 from mtboost.base.dataset import Dataset
-from mtboost.base.tables import Columns
+from mtboost.base.tables import Columns, as_table
 from mtboost.base.tasks import TaskName
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins, Rows
@@ -26,12 +28,25 @@ _Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class SmallModel:
-    """A trained model: rounds, whether the metric was defined, its curve, and the trees."""
+    """A trained model.
+
+    Attributes
+    ----------
+    n_rounds : int
+    is_defined : bool
+        Whether the metric was, on its validation rows.
+    history : ndarray of float64
+        The metric after 0, 1, ... rounds; empty for a fixed number of rounds.
+    trees : Unloaded
+    start : float
+        Margin that it starts from, if it continues none.
+    """
 
     n_rounds: int
     is_defined: bool
     history: Float64Array
     trees: Unloaded
+    start: float
 
 
 def fit_small_models(
@@ -42,6 +57,8 @@ def fit_small_models(
     n_rounds: _Codes,
     valid: Dataset | None = None,
     valid_margins: Margins | None = None,
+    *,
+    are_alone: bool = False,
 ) -> dict[TaskName, SmallModel]:
     """Train models of those tasks that have few rows; the others are missing.
 
@@ -53,6 +70,8 @@ def fit_small_models(
         Rounds of each model, or with `valid` the most.
     valid : Dataset, optional
         Every task has rows to validate on, which end the training.
+    are_alone : bool
+        Whether the models continue no margins.
     """
     table, backend = data.only_table, settings.backend
     if table is None or settings.objectives.losses or settings.objectives.function is not None:
@@ -71,7 +90,10 @@ def fit_small_models(
     places = np.flatnonzero(is_small)
     if len(places) < 2:
         return {}
-    trainer = _trainer(settings, data, margins, tasks[places[0]])
+    own = settings.backend.own_parameters(
+        {**settings.params, **settings.specific_params}, data.common, table
+    )
+    trainer = _trainer(settings, own, data, margins, tasks[places[0]])
     if trainer is None:
         return {}
     stopping = Stopping(
@@ -91,10 +113,16 @@ def fit_small_models(
             continue
         valid_rows = None
         if valid is not None and valid_cells is not None and valid_margins is not None:
-            own = np.array([valid.tasks.code(tasks[place]) for place in part], np.int64)
-            valid_rows = _rows_by_model(valid, valid_cells, valid_margins, own)
+            valid_codes = np.array([valid.tasks.code(tasks[place]) for place in part], np.int64)
+            valid_rows = _rows_by_model(valid, valid_cells, valid_margins, valid_codes)
         if any(np.isinf(each.cells).any() for each in (rows, valid_rows) if each is not None):
             continue  # the library refuses them
+        starts = np.zeros(len(part), np.float32)
+        if are_alone:
+            starts = _own_starts(settings, own, rows)
+            rows = replace(rows, margins=np.repeat(starts, rows.n_rows))
+            if valid_rows is not None:
+                valid_rows = replace(valid_rows, margins=np.repeat(starts, valid_rows.n_rows))
         try:
             trained = trainer.train(rows, valid_rows, n_rounds[part], stopping)
         except RuntimeError:  # a gradient is not finite: the library says of which task
@@ -107,6 +135,7 @@ def fit_small_models(
                 trained.is_defined.tolist(),
                 trained.histories,
                 trained.trees,
+                starts.tolist(),
                 strict=True,
             )
         }
@@ -114,13 +143,26 @@ def fit_small_models(
 
 
 def _trainer(
-    settings: Settings, data: Dataset, margins: Margins, task: TaskName
+    settings: Settings,
+    params: Mapping[str, Any],
+    data: Dataset,
+    margins: Margins,
+    task: TaskName,
 ) -> SmallTrainer | None:
-    backend, table, rows = settings.backend, data.task_table(task), data.tasks.rows(task)
-    params = {**settings.params, **settings.specific_params}
-    params = backend.own_parameters(params, data.common, table)
-    first = Rows(table, data.labels()[rows], margin=margins[rows])
-    return backend.small_trainer(params, first, settings.options, settings.n_threads)
+    rows = data.tasks.rows(task)
+    first = Rows(data.task_table(task), data.labels()[rows], margin=margins[rows])
+    return settings.backend.small_trainer(params, first, settings.options, settings.n_threads)
+
+
+def _own_starts(settings: Settings, params: Mapping[str, Any], rows: RowsByModel) -> Float32Array:
+    """Margins that the library starts the models from; its columns do not matter."""
+    column = np.zeros((len(rows.labels), 1), np.float32)
+    starts = []
+    for begin, end in pairwise(rows.first_rows.tolist()):
+        weights = None if rows.weights is None else rows.weights[begin:end]
+        own = Rows(as_table(column[begin:end]), rows.labels[begin:end], weights)
+        starts.append(settings.backend.own_start(params, own))
+    return np.array(starts, np.float32)
 
 
 def _parts(places: _Codes, n_cells: npt.NDArray[np.int64]) -> list[_Codes]:

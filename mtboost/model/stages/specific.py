@@ -85,7 +85,7 @@ def fit_specific(
         settings.n_threads // n_parallel,
         stop.callback,
     )
-    models |= _fit_small(settings, continued, [task for task in tasks if task not in alone], rounds)
+    models |= _fit_small(settings, continued, tasks, rounds, dict.fromkeys(alone, start))
     tasks = [task for task in tasks if task not in models]
 
     def fit_one(task: TaskName) -> SpecificModel:
@@ -133,25 +133,37 @@ def _fit_small(
     continued: _Continued,
     tasks: Sequence[TaskName],
     n_rounds: Mapping[TaskName, int],
+    left_starts: Mapping[TaskName, Float32Array | None],
 ) -> dict[TaskName, SpecificModel]:
-    """Train the models of tasks with few rows together; those of the others are missing."""
+    """Train the models of tasks with few rows together; those of the others are missing.
+
+    `left_starts` has the start score of the common model for tasks that do not use it.
+    """
     data, valid = continued.data, continued.valid
     if continued.prior is not None or continued.margins is None:
         return {}
+    groups: dict[tuple[bool, bool], list[TaskName]] = {}
+    for task in tasks:
+        kind = (task in left_starts, _is_fixed(task, n_rounds, valid))
+        groups.setdefault(kind, []).append(task)
     models = {}
-    for is_fixed in (False, True):
-        own = [task for task in tasks if is_fixed == _is_fixed(task, n_rounds, valid)]
-        if not own:
+    for (are_alone, is_fixed), own in groups.items():
+        if are_alone and data.base_margin is not None:
             continue
-        most = [n_rounds.get(task, settings.specific_rounds) for task in own]
+        most = np.array([n_rounds.get(task, settings.specific_rounds) for task in own])
         watched = () if is_fixed else (valid, continued.valid_margins)
-        found = fit_small_models(settings, data, continued.margins, own, np.array(most), *watched)
+        found = fit_small_models(
+            settings, data, continued.margins, own, most, *watched, are_alone=are_alone
+        )
         for task, model in found.items():
+            trees, left_start = model.trees, left_starts.get(task)
+            if left_start is not None:
+                trees = trees.with_first_round(float(np.float32(model.start) - left_start[0]))
             if is_fixed:
-                models[task] = SpecificModel(model.trees, model.n_rounds, model.history, "")
+                models[task] = SpecificModel(trees, model.n_rounds, model.history, "")
             else:
                 best = model.n_rounds if model.is_defined else None
-                models[task] = _best_rounds(settings, data, task, model.trees, best, model.history)
+                models[task] = _best_rounds(settings, data, task, trees, best, model.history)
     return models
 
 
