@@ -198,6 +198,13 @@ class LightgbmBackend(Backend):
         lists = _lists(params, rows.table.n_features, n_added)
         return matrices.dataset(rows, {**params, **lists, "num_threads": n_threads}, ref)
 
+    def have_no_splits(
+        self, params: Params, n_rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        if has_log_link(params.get("objective")) or "forcedsplits_filename" in params:
+            return np.zeros(len(n_rows), bool)
+        return np.asarray(n_rows < 2 * read_number(params, "min_data_in_leaf", 20.0))
+
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
         return TaskSplit(
             tasks, options=options, task_column=None if options.task_splits is None else -1

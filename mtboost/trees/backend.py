@@ -360,6 +360,12 @@ class Backend(abc.ABC):
         """Return the margin that a model of some rows starts from, of what has a small trainer."""
         raise NotImplementedError
 
+    def have_no_splits(
+        self, params: Params, n_rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Return for numbers of rows whether models of so few never change their margins."""
+        return np.zeros(len(n_rows), bool)
+
     @staticmethod
     def are_small(n_rows: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.bool_]:
         """Return which numbers of rows :meth:`small_trainer` may be asked for."""

@@ -159,3 +159,21 @@ def test_margins_of_the_core_are_those_of_the_library(monkeypatch):
         assert_array_equal(
             backend.followed_margins(*arguments), backend._followed_margins(*arguments)
         )
+
+
+@pytest.mark.parametrize("metric", ["rmse", "auc"])
+@pytest.mark.parametrize("min_data_in_leaf", [None, 8])
+def test_tasks_that_lightgbm_cannot_split_have_what_its_training_gives(
+    metric, min_data_in_leaf, monkeypatch
+):
+    arguments = {"backend": "lightgbm", "eval_metric": metric, "y": POSITIVE}
+    if min_data_in_leaf is not None:
+        arguments["params"] = {"min_data_in_leaf": min_data_in_leaf}
+    without_training = fit(**arguments)
+    monkeypatch.setattr(specific, "_without_splits", lambda *args: {})
+    trained = fit(**arguments)
+    assert without_training.report().equals(trained.report())
+    for task in range(N_TASKS):
+        own, expected = (model.history[task]["specific"] for model in (without_training, trained))
+        assert_array_equal(own, expected)
+        assert (without_training.specific[task] is None) == (trained.specific[task] is None)

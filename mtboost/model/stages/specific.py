@@ -85,6 +85,9 @@ def fit_specific(
         settings.n_threads // n_parallel,
         stop.callback,
     )
+    if n_rounds is None and can_stop:
+        models |= _without_splits(settings, continued, [*set(tasks).difference(alone)])
+        tasks = [task for task in tasks if task not in models]
     models |= _fit_small(settings, continued, tasks, rounds, dict.fromkeys(alone, start))
     tasks = [task for task in tasks if task not in models]
 
@@ -126,6 +129,38 @@ def _without_models(
         for task, reason in reasons.items()
         if task in data.tasks
     }, rounds
+
+
+def _without_splits(
+    settings: Settings, continued: _Continued, tasks: Sequence[TaskName]
+) -> dict[TaskName, SpecificModel]:
+    """Models of tasks with so few rows that no tree has a split, which are known without training.
+
+    Their metric stays what it is after the common rounds until they end.
+    """
+    data, valid, backend = continued.data, continued.valid, settings.backend
+    objectives = settings.objectives
+    if objectives.losses or objectives.function is not None or settings.options.symmetric_trees:
+        return {}
+    codes = np.array([data.tasks.code(task) for task in tasks], np.int64)
+    params = {**settings.params, **settings.specific_params}
+    has_none = backend.have_no_splits(params, data.tasks.counts[codes])
+    if not has_none.any():
+        return {}
+    assert valid is not None
+    assert continued.valid_margins is not None
+    assert settings.early_stopping_rounds is not None
+    values = settings.evaluate(valid, continued.valid_margins)
+    models = {}
+    for place in np.flatnonzero(has_none).tolist():
+        task, most = tasks[place], settings.specific_rounds
+        value = values[valid.tasks.code(task)]
+        is_defined = not np.isnan(value)
+        n_rounds = min(most, settings.early_stopping_rounds) if is_defined else most
+        history = np.full(n_rounds + 1, value)
+        best = 0 if is_defined else None
+        models[task] = _best_rounds(settings, data, task, None, best, history)
+    return models
 
 
 def _fit_small(
