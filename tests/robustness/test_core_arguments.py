@@ -66,6 +66,18 @@ def mt_tree(class_starts=u32(0, 2, 4), labels=classes, **params):
         sorted_columns, _core.MTTreeParams(**params), class_starts=class_starts, labels=labels
     )
 def i32(*values): return np.array(values, np.int32)
+def small_models(params=None, **arrays):
+    own = dict(
+        cells=X, first_rows=u32(0, 10, 30), valid_cells=X[:4], first_valid_rows=u32(0, 0, 4),
+        params=params or _core.XgboostParams(),
+    )
+    return _core.SmallModels(**own | arrays)
+def grow_small(models=u32(0, 1), n_rows=30, n_valid_rows=4, n_pairs=30):
+    zeros = np.zeros(n_rows, np.float32)
+    valid = np.zeros(n_valid_rows, np.float32)
+    small_models().grow(models, pairs[:n_pairs], zeros, valid)
+    return True
+assert grow_small()
 def margin_trees(**arrays):
     own = dict(
         roots=i32(0), left=i32(1, -1, -1), right=i32(2, -1, -1), feature=u32(2, 0, 0),
@@ -169,6 +181,27 @@ NUMBERS = [
 ]
 
 ARRAYS = [
+    # models of few rows
+    "small_models(first_rows=u32(0, 10, 31))",
+    "small_models(first_rows=u32(1, 10, 30))",
+    "small_models(first_rows=u32(0, 31, 30))",
+    "small_models(first_rows=u32())",
+    "small_models(first_valid_rows=u32(0, 4))",
+    "small_models(valid_cells=X[:4, :2].copy())",
+    "small_models(cells=X[0])",
+    "small_models(cells=np.zeros((30, 0), np.float32))",
+    "small_models(cells=np.zeros((65536, 1), np.float32), first_rows=u32(0, 0, 65536))",
+    "small_models(_core.XgboostParams(colsample_bynode=0.5))",
+    "small_models(_core.XgboostParams(max_depth=0))",
+    "grow_small(models=u32(1, 0))",
+    "grow_small(models=u32(1, 1))",
+    "grow_small(models=u32(2))",
+    "grow_small(n_rows=29)",
+    "grow_small(n_valid_rows=5)",
+    "grow_small(n_pairs=29)",
+    "small_models().keep(2, 0)",
+    "small_models().keep(0, 1)",
+    "_core.have_few_values(X, u32(0, 31), most=3)",
     # trees of finished boosters
     "margin_trees(left=i32(0, -1, -1))",  # a cycle
     "margin_trees(left=i32(3, -1, -1))",

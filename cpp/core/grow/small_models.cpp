@@ -21,7 +21,7 @@ void check_rows(const SmallModels::Rows& rows, std::size_t n_models, const char*
   const auto& first = rows.first_rows;
   require(first.size() == n_models + 1 && first.front() == 0 && first.back() == rows.cells.n_rows &&
               std::ranges::is_sorted(first),
-          std::string(name) + " must ascend from 0 to the number of rows, and have one entry more than there are models");
+          std::string(name) + " must ascend from 0 to the number of rows, one entry more than there are models");
 }
 
 MatrixView<float> cells_of(const SmallModels::Rows& rows, std::size_t model) noexcept {
@@ -176,7 +176,8 @@ void SmallModels::grow_on_bins(std::size_t model, std::span<const GradientPair> 
 }
 
 void SmallModels::keep(std::size_t model, std::size_t n_trees) {
-  require(model < n_models() && n_trees < trees_[model].first_nodes.size(), "there are fewer trees than are to be kept");
+  require(model < n_models() && n_trees < trees_[model].first_nodes.size(),
+          "there are fewer trees than are to be kept");
   Grown& grown = trees_[model];
   grown.first_nodes.resize(n_trees + 1);
   grown.first_nodes.shrink_to_fit();

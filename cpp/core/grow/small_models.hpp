@@ -40,7 +40,7 @@ class SmallModels {
     bool is_symmetric = false;  // as in TreeGrower
     double random_strength = 0.0;
   };
-  // Cells of the rows of all models, row-major; NaN is missing. Model m has rows first_rows[m] to first_rows[m + 1] - 1.
+  // Cells of the rows of all models; NaN is missing. Model m has rows first_rows[m] to first_rows[m + 1] - 1.
   // The memory of the cells is the caller's and must outlive the models.
   struct Rows {
     MatrixView<float> cells;

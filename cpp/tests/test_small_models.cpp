@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "check.hpp"
+#include "grow/small_models.hpp"
+#include "grow/tree_grower.hpp"
+#include "grow/xgboost_rules.hpp"
+
+namespace mtboost::test {
+namespace {
+
+constexpr std::size_t kFeatures = 4;
+const std::vector<row_t> kFirstRows{0, 1, 3, 3, 40, 300, 420};
+const std::vector<row_t> kFirstValidRows{0, 5, 5, 9, 20, 20, 30};
+
+// Ties, missing values and a constant column.
+std::vector<float> random_cells(std::size_t n_rows, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> cells(n_rows * kFeatures);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const float value = normal(engine);
+    switch (i % kFeatures) {
+      case 0: cells[i] = value; break;
+      case 1: cells[i] = std::round(2.0f * value); break;
+      case 2: cells[i] = value > 0.5f ? std::numeric_limits<float>::quiet_NaN() : value; break;
+      default: cells[i] = 1.0f;
+    }
+  }
+  return cells;
+}
+
+std::vector<GradientPair> random_pairs(std::size_t n_rows, bool are_wide) {
+  std::mt19937 engine(3);
+  std::normal_distribution<float> normal;
+  std::vector<GradientPair> pairs(n_rows);
+  for (GradientPair& pair : pairs)
+    pair = {normal(engine) * (are_wide ? std::pow(10.0f, 10.0f * normal(engine)) : 1.0f), 1.0f};
+  return pairs;
+}
+
+struct Setting {
+  XgboostParams params{};
+  bool are_wide = false;
+};
+
+std::vector<Setting> settings() {
+  std::vector<Setting> all(4);
+  all[1].are_wide = true;
+  all[2].params.loss_guided = true;
+  all[2].params.max_leaves = 5;
+  all[3].params.monotone_constraints = {1, -1, 0, 0};
+  all[3].params.min_split_loss = 0.5f;
+  return all;
+}
+
+struct Grown {
+  SmallTrees trees;
+  std::vector<float> margins, valid_margins;
+};
+
+Grown grow(const Setting& setting, int n_threads) {
+  const auto cells = random_cells(kFirstRows.back(), 1), valid = random_cells(kFirstValidRows.back(), 2);
+  const auto view = [](const std::vector<float>& of, std::size_t n_rows) {
+    return MatrixView<float>{of.data(), n_rows, kFeatures, kFeatures, 1};
+  };
+  SmallModels models({view(cells, kFirstRows.back()), kFirstRows},
+                     {view(valid, kFirstValidRows.back()), kFirstValidRows}, setting.params, {}, n_threads);
+  Grown grown{{}, std::vector<float>(kFirstRows.back()), std::vector<float>(kFirstValidRows.back())};
+  std::vector<std::uint32_t> all(models.n_models());
+  std::iota(all.begin(), all.end(), 0u);
+  const auto pairs = random_pairs(kFirstRows.back(), setting.are_wide);
+  for (int round = 0; round < 2; ++round) models.grow(all, pairs, grown.margins, grown.valid_margins, n_threads);
+  models.keep(4, 1);
+  grown.trees = models.trees();
+  return grown;
+}
+
+}  // namespace
+
+TEST(sums_are_exact_where_no_addition_can_round) {
+  check(are_sums_exact(std::vector<GradientPair>{{1.5f, 1.0f}, {-3.25f, 1.0f}}));
+  check(are_sums_exact(std::vector<GradientPair>{{0.0f, 0.0f}}));
+  check(!are_sums_exact(std::vector<GradientPair>{{1e20f, 1.0f}, {1e-20f, 1.0f}}));
+  check(!are_sums_exact(std::vector<GradientPair>{{1.0f, 1.0f}, {1.0f, 1e-30f}}));
+  const float least = std::numeric_limits<float>::denorm_min();
+  check(are_sums_exact(std::vector<GradientPair>{{least, least}, {3 * least, least}}));
+}
+
+TEST(trees_are_those_of_the_grower) {
+  for (const Setting& setting : settings()) {
+    const Grown grown = grow(setting, 1);
+    const auto cells = random_cells(kFirstRows.back(), 1);
+    const auto pairs = random_pairs(kFirstRows.back(), setting.are_wide);
+    for (std::size_t model = 0; model + 1 < kFirstRows.size(); ++model) {
+      const row_t first = kFirstRows[model], n_rows = kFirstRows[model + 1] - first;
+      if (n_rows == 0) continue;
+      const MatrixView<float> own{cells.data() + first * kFeatures, n_rows, kFeatures, kFeatures, 1};
+      const SortedFeatures sorted(own);
+      std::vector<std::uint32_t> offsets{0};
+      std::vector<float> values, least;
+      for (feature_t feature = 0; feature < kFeatures; ++feature) {
+        const auto cuts = sorted.cuts(feature, own);
+        values.insert(values.end(), cuts.begin(), cuts.end());
+        offsets.push_back(static_cast<std::uint32_t>(values.size()));
+        least.push_back(cuts.empty() ? 0.0f : sorted.min_value(feature, own));
+      }
+      BinnedMatrixBuilder builder({offsets, values, least, std::vector<std::uint8_t>(kFeatures)}, n_rows,
+                                  std::vector<std::uint8_t>{0, 0, 1, 0}, {}, false);
+      builder.add(own, 1);
+      TreeGrower grower(std::make_shared<const BinnedMatrix>(std::move(builder).build()), nullptr, std::nullopt, {});
+      const XgboostRules rules(*grower.matrix(), setting.params);
+      const auto expected = grower.grow(rules, std::span(pairs).subspan(first, n_rows), {}, 1, {}).tree;
+      const auto tree = static_cast<std::size_t>(grown.trees.first_trees[model]);
+      const auto begin = static_cast<std::size_t>(grown.trees.first_nodes[tree]);
+      check(grown.trees.first_nodes[tree + 1] - grown.trees.first_nodes[tree] == expected.n_nodes());
+      for (std::size_t node = 0; node < expected.left.size(); ++node) {
+        const bool is_leaf = expected.is_leaf(static_cast<node_t>(node));
+        check(grown.trees.left[begin + node] == expected.left[node]);
+        check(grown.trees.parent[begin + node] == expected.parent[node]);
+        check(grown.trees.hessian[begin + node] == static_cast<float>(expected.hessian[node]));
+        check(grown.trees.base_weight[begin + node] == static_cast<float>(expected.base_weight[node]));
+        check(grown.trees.gain[begin + node] == static_cast<float>(expected.gain[node]));
+        if (is_leaf) {
+          check(grown.trees.condition[begin + node] == static_cast<float>(expected.value[node]));
+        } else {
+          check(grown.trees.feature[begin + node] == expected.feature[node]);
+          check(grown.trees.condition[begin + node] ==
+                    threshold(expected, static_cast<node_t>(node), grower.matrix()->cuts()));
+        }
+      }
+    }
+  }
+}
+
+TEST(trees_do_not_depend_on_the_threads) {
+  for (const Setting& setting : settings()) {
+    const Grown one = grow(setting, 1), three = grow(setting, 3);
+    check(one.trees.condition == three.trees.condition && one.trees.first_nodes == three.trees.first_nodes);
+    check(one.margins == three.margins && one.valid_margins == three.valid_margins);
+  }
+}
+
+TEST(later_trees_are_forgotten) {
+  const SmallTrees trees = grow(settings().front(), 1).trees;
+  check((trees.first_trees == std::vector<std::int64_t>{0, 2, 4, 6, 8, 9, 11}));  // of model 4 one
+}
+
+}  // namespace mtboost::test
