@@ -38,7 +38,8 @@ from mtboost.metrics import Metric
 from mtboost.model.arguments import Strategy, TaskSplits, strategy_of
 from mtboost.model.fitting import fit
 from mtboost.model.libraries import get_backend
-from mtboost.model.model import MultiTaskModel, UnknownTask
+from mtboost.model.model import MultiTaskModel
+from mtboost.model.predictions import UnknownTask
 from mtboost.model.sharing.effort import EffortName
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption

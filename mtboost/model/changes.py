@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of a fitted model: a new task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mtboost.base.checks import check_count
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName
+from mtboost.base.threads import default_n_threads
+from mtboost.base.validation import hold_out
+from mtboost.model.arguments import (
+    check_rows,
+    common_parameters,
+    feature_prior_of,
+    labels_are_classes,
+    make_objectives,
+)
+from mtboost.model.new_task import (
+    NewTask,
+    check_new_name,
+    learn_task,
+    objective_of_new_task,
+    rows_of_new_task,
+    validation_rows_of_new_task,
+    without_task_column,
+)
+from mtboost.model.predictions import FittedTasks
+from mtboost.model.stages.settings import Settings
+from mtboost.trees.feature_weights import PriorOption
+from mtboost.trees.losses import is_multiclass
+from mtboost.trees.task_quitting import check_early_stopping_rounds, check_min_delta
+from mtboost.trees.tree_options import TreeOptions
+
+
+def add_task(
+    model: FittedTasks,
+    task: TaskName,
+    X: Any,
+    y: Any,
+    *,
+    weight: Any,
+    base_margin: Any,
+    feature_names: Sequence[str] | None,
+    eval_set: Sequence[Any] | None,
+    validation_fraction: float,
+    params: Mapping[str, Any] | None,
+    specific_rounds: int,
+    early_stopping_rounds: int | None,
+    min_delta: float,
+    feature_prior: PriorOption,
+    objective: str | Callable[..., Any] | None,
+    n_threads: int | None,
+    seed: int,
+) -> None:
+    """Add a new task to a model; :meth:`mtboost.MultiTaskModel.add_task` has the arguments."""
+    stage, library, column = model._stage, model._library, model.task_column
+    if column is not None and type(task) is type(column) and task == column:
+        found = without_task_column(stage, column, X, feature_names)[2]
+        task = task if found is None else found
+    check_new_name(task, model.tasks)
+    data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names, column)
+    given = library.parameters({} if params is None else params)
+    if is_multiclass(model.objective):  # the new task may lack a class
+        given["num_class"] = stage.n_outputs
+    own = objective_of_new_task(model.objective, objective, task, data, library)
+    params = common_parameters(library, given, own, data, n_threads, seed, is_ours=False)
+    check_rows(library, data, own, params)
+    settings = Settings(
+        backend=library,
+        params=params,
+        objectives=make_objectives(
+            library, own, None if model.losses else model.metric, data.tasks, params
+        ),
+        options=TreeOptions(),
+        rounds=0,
+        early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
+        min_delta=check_min_delta(min_delta),
+        specific_params={},
+        specific_rounds=check_count("specific_rounds", specific_rounds),
+        n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
+        feature_prior=feature_prior_of(library, feature_prior, params, data),
+    )
+    train: Dataset
+    valid: Dataset | None
+    if eval_set is None:
+        classes = labels_are_classes(own, data.tasks)
+        train, valid = hold_out(data, validation_fraction, classes, seed)
+    else:
+        train = data
+        valid = validation_rows_of_new_task(stage, data, eval_set, feature_names, column)
+        check_rows(library, valid, own, params, "eval_set: ")
+    _add(model, task, learn_task(stage, settings, train, valid, own))
+
+
+def _add(model: FittedTasks, task: TaskName, new: NewTask) -> None:
+    """Add what was learned of a new task to the parts of a model."""
+    model.common_trees = new.trees
+    if isinstance(model.objective, dict) and isinstance(model.metric, dict) and new.loss:
+        model.losses[task] = new.loss
+        model.objective[task] = new.loss.objective
+        model.metric[task] = new.metric
+    model.reports[task] = new.report
+    model.task_columns[task] = new.columns
+    model.specific[task] = new.specific
+    model.quit_round[task] = new.quit_round
+    model._cache.clear()
