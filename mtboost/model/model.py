@@ -13,8 +13,10 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName
 from mtboost.errors import MissingDependencyError
 from mtboost.model.changes import add_task
+from mtboost.model.estimates import AnyMetric
+from mtboost.model.evaluation import evaluate
 from mtboost.model.parts import to_parts
-from mtboost.model.predictions import FittedTasks
+from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.reports import report_rows
 from mtboost.trees.feature_weights import PriorOption
 
@@ -170,22 +172,120 @@ class MultiTaskModel(FittedTasks):
         Returns
         -------
         pandas.DataFrame
-            Columns ``objective``, ``rows``, ``valid_rows``, ``positives`` (classifiers),
-            ``quit_round``, ``specific_rounds``, ``why_no_specific``, and the validation metric of
-            ``common`` and ``final``, and of each baseline where ``fit(baselines=True)`` trained
-            them. Where each task has its objective, ``metric`` names the metric.
-            ``strategy="auto"`` adds ``sharing``, and the metric of each way. ``rows`` are those
-            beside the validation rows; where each row is held out once, both are all rows.
+            Columns ``objective``, ``rows``, ``valid_rows``, ``positives`` and ``valid_positives``
+            (classifiers), ``validation_note`` (why the scores say little, and what to do, where a
+            task has few validation rows or few of a class), ``quit_round``, ``specific_rounds``,
+            ``why_no_specific``, and the validation metric of ``common`` and ``final``, and of each
+            baseline where ``fit(baselines=True)`` trained them. Where each task has its objective,
+            ``metric`` names the metric. ``strategy="auto"`` adds ``sharing``, and the metric of
+            each way. ``rows`` are those beside the validation rows; where each row is held out
+            once, both are all rows.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingDependencyError(
-                "report() gives a pandas DataFrame: pip install 'mtboost[report]'."
-            ) from None
-        return pd.DataFrame.from_dict(
-            report_rows(self.reports, self.objective, self.metric), orient="index"
-        ).rename_axis("task")
+        rows = report_rows(self.reports, self.objective, self.metric)
+        return _data_frame(rows, "report()")
+
+    def evaluate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        weight: Any = None,
+        base_margin: Any = None,
+        metrics: AnyMetric | Sequence[AnyMetric] | None = None,
+        against: Mapping[str, Any] | None = None,
+        unknown_task: UnknownTask = "error",
+        n_bootstrap: int = 200,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """Evaluate predictions on new rows: scores of each task with their standard errors.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            As in :meth:`predict`.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like
+            Labels, as in training.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0; rows of weight 0 are left out.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
+            Margin that each row starts from.
+        metrics : str, Metric, callable, or a sequence of them, optional
+            Names of :func:`mtboost.metrics.get_metric`; ``"average_precision"``, ``"mape"``,
+            ``"wape"`` (the sum of absolute errors over that of absolute labels); names of
+            scikit-learn's scorers, or scorers; functions ``(y, prediction) -> float``, of which
+            less is better if their name ends in ``_error``, ``_loss`` or ``_deviance``. By default
+            the validation metric of the model, and log loss, ``auc`` and ``average_precision`` of
+            two classes, ``mlogloss`` and ``merror`` of several, else ``rmse`` and ``mae``.
+        against : mapping of str to model, optional
+            Models to compare with, by a name for the columns: another model of mtboost, a booster
+            of the common columns, an estimator of scikit-learn, or predictions on the scale of the
+            labels.
+        unknown_task : {"error", "common"}
+            As in :meth:`predict`.
+        n_bootstrap : int, default=200
+            Bootstrap replicates for the standard errors of metrics without a formula: ``"aucpr"``,
+            scorers and functions.
+        seed : int, default=0
+            Seed of the bootstrap.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each task that has rows in `X`, and a last one, ``"all tasks"``, of all rows
+            together (not where each task has its objective). Columns ``rows``, ``positives`` (two
+            classes), and for each metric its value and ``"... se"``, the standard error; for each
+            model of `against` ``"... gain over ..."``, positive where this model is better, and its
+            standard error, that of a difference on the same rows. NaN where a metric is undefined.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError
+            Rows, labels or metrics do not fit the model.
+        MissingDependencyError
+            pandas is not installed.
+
+        Notes
+        -----
+        Standard errors treat rows as independent draws: they do not cover the randomness of the
+        training rows. That of a mean comes from the losses of the rows, that of ``auc`` is
+        DeLong's, those of ``rmse``, ``wape`` and ``average_precision`` come from the derivatives by
+        the weights of the rows (infinitesimal jackknife).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(400, 3))
+        >>> shop = np.repeat(["a", "b"], 200)
+        >>> y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
+        >>> train, test = np.arange(400) % 2 == 0, np.arange(400) % 2 == 1
+        >>> model = mtboost.fit(
+        ...     X[train], y[train], task=shop[train], strategy="two-stage", num_boost_round=20
+        ... )
+        >>> found = model.evaluate(X[test], y[test], task=shop[test], metrics=["auc", "logloss"])
+        >>> list(found.index)
+        ['a', 'b', 'all tasks']
+        >>> list(found.columns)
+        ['rows', 'positives', 'auc', 'auc se', 'logloss', 'logloss se']
+        """
+        rows = evaluate(
+            self,
+            X,
+            y,
+            task=task,
+            weight=weight,
+            base_margin=base_margin,
+            metrics=metrics,
+            against=against,
+            unknown_task=unknown_task,
+            n_bootstrap=n_bootstrap,
+            seed=seed,
+        )
+        return _data_frame(rows, "evaluate()")
 
     def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """Draw the :attr:`history` of each task, rounds of both stages, with a dot where it quit.
@@ -251,3 +351,14 @@ class MultiTaskModel(FittedTasks):
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in {**state, "_cache": {}}.items():
             setattr(self, name, value)
+
+
+def _data_frame(rows: Mapping[Any, Mapping[str, Any]], method: str) -> pd.DataFrame:
+    """Return a table of rows by task."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingDependencyError(
+            f"{method} gives a pandas DataFrame: pip install 'mtboost[report]'."
+        ) from None
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("task")

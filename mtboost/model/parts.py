@@ -187,6 +187,7 @@ _REPORT = {
     "specific_rounds": int,
     "why_no_specific": str,
     "sharing?": str,  # the first files lack it
+    "n_valid_positives?": (None, int),
     "scores": {str: (None, float)},
     "common_history": [(None, float)],
     "specific_history": [(None, float)],
@@ -259,6 +260,7 @@ def _report_to_json(report: TaskReport) -> dict[str, Any]:
         "specific_rounds": report.specific_rounds,
         "why_no_specific": report.why_no_specific,
         "sharing": report.sharing,
+        "n_valid_positives": report.n_valid_positives,
         "scores": _scores_to_json(report.scores),
         "common_history": list(map(_without_nan, report.common_history.tolist())),
         "specific_history": list(map(_without_nan, report.specific_history.tolist())),

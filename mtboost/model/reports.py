@@ -17,6 +17,10 @@ from mtboost.model.stages.common import CommonModel
 from mtboost.model.stages.specific import SpecificModel
 from mtboost.trees.losses import is_classification, is_multiclass
 
+# Below these the standard error of a task's score is about as large as what models differ by.
+_FEW_ROWS = 20
+_FEW_OF_A_CLASS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
@@ -32,6 +36,22 @@ class TaskReport:
     common_history: npt.NDArray[np.float64]
     specific_history: npt.NDArray[np.float64]
     sharing: str = ""
+    n_valid_positives: int | None = None
+
+    @property
+    def validation_note(self) -> str:
+        """Why the validation scores say little, and the remedy; empty where they say something."""
+        if not self.n_valid_rows:
+            return ""
+        remedy = "judge the task by evaluate() on other rows, or by all tasks"
+        if self.n_valid_rows < _FEW_ROWS:
+            return f"{self.n_valid_rows} validation rows: {remedy}"
+        if self.n_valid_positives is not None:
+            n_negatives = self.n_valid_rows - self.n_valid_positives
+            for n, what in ((self.n_valid_positives, "positive"), (n_negatives, "negative")):
+                if n < _FEW_OF_A_CLASS:
+                    return f"{n} {what} validation rows: {remedy}"
+        return ""
 
 
 def validation_scores(
@@ -71,9 +91,12 @@ def task_reports(
 
     Of held-out rows they count the others as the task's; if each was held out once, all.
     """
-    n_valid = np.zeros(data.tasks.n_tasks, np.int64)
+    n_valid = n_valid_positives = np.zeros(data.tasks.n_tasks, np.int64)
     if folds:
-        n_valid = np.bincount(folds.valid_codes(data.tasks), minlength=data.tasks.n_tasks)
+        codes = folds.valid_codes(data.tasks)
+        n_valid = np.bincount(codes, minlength=data.tasks.n_tasks)
+        positive = np.concatenate([valid.labels() > 0 for _, valid in folds.pairs])
+        n_valid_positives = np.bincount(codes[positive], minlength=data.tasks.n_tasks)
         data = folds.pairs[0][0] if len(folds.pairs) == 1 else data
     labels = data.labels()
     reports = {}
@@ -85,6 +108,7 @@ def task_reports(
             n_rows=len(rows),
             n_valid_rows=int(n_valid[code]),
             n_positives=int((labels[rows] > 0).sum()) if is_binary else None,
+            n_valid_positives=int(n_valid_positives[code]) if is_binary else None,
             quit_round=common.quit_round[name],
             specific_rounds=specific[name].n_rounds,
             why_no_specific=specific[name].reason,
@@ -112,10 +136,13 @@ def report_rows(
             row = {"objective": objective}
             of_metric = f"{metric} "
         row |= {"rows": report.n_rows, "valid_rows": report.n_valid_rows}
-        if report.n_positives is not None:
-            row["positives"] = report.n_positives
-        elif not isinstance(objective, str):  # a column of some tasks
-            row["positives"] = np.nan
+        counts = {"positives": report.n_positives, "valid_positives": report.n_valid_positives}
+        for name, count in counts.items():
+            if count is not None:
+                row[name] = count
+            elif not isinstance(objective, str):  # a column of some tasks
+                row[name] = np.nan
+        row["validation_note"] = report.validation_note
         if report.sharing:
             row["sharing"] = report.sharing
         row |= {

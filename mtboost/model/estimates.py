@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores of predictions with their standard errors.
+
+A score comes with *effects*, a vector whose Euclidean norm is the standard error. For a smooth
+function of the weights of the rows they are the derivatives by the weights (infinitesimal
+jackknife): deviations from the mean for a mean, DeLong's placement values for the AUC. For any
+other function they are deviations of bootstrap replicates. Either way the effects of two models on
+the same rows may be subtracted, and the norm is the standard error of the paired difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.arrays import Float64Array
+from mtboost.base.checks import did_you_mean
+from mtboost.errors import ParameterError, ParameterTypeError
+from mtboost.metrics import Metric, evaluate_by_task, get_metric, is_mean_of_rows
+from mtboost.trees.losses import is_classification, is_multiclass
+
+#: What users may pass as a metric: a name, a Metric, a scikit-learn scorer, or a function.
+AnyMetric = str | Metric | Callable[..., Any]
+
+_LESS_IS_BETTER = ("_error", "_loss", "_deviance")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Labels and predictions of rows.
+
+    Attributes
+    ----------
+    y : ndarray of float64, shape (n_rows,)
+    prediction : ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+    weight : ndarray of float64, shape (n_rows,), optional
+        Positive.
+    are_classes : bool
+        Whether labels are classes, and predictions their probabilities.
+    """
+
+    y: Float64Array
+    prediction: Float64Array
+    weight: Float64Array | None
+    are_classes: bool = False
+
+    @property
+    def weights(self) -> Float64Array:
+        return np.ones(len(self.y)) if self.weight is None else self.weight
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Rows:
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, y=self.y[rows], prediction=self.prediction[rows], weight=weight)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """A score, and the effects whose norm is its standard error."""
+
+    value: float
+    effects: Float64Array
+
+    @classmethod
+    def undefined(cls) -> Estimate:
+        """Return that of rows on which a score is not defined."""
+        return cls(np.nan, np.array([np.nan]))
+
+    @property
+    def error(self) -> float:
+        return float(np.linalg.norm(self.effects))
+
+    def error_of_gain(self, other: Estimate) -> float:
+        """Return the standard error of the difference from a score of the same rows."""
+        if len(self.effects) != len(other.effects):  # one of them is undefined
+            return np.nan
+        return float(np.linalg.norm(self.effects - other.effects))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A metric that estimates its standard error.
+
+    Attributes
+    ----------
+    name : str
+    greater_is_better : bool
+    estimate : callable
+        Function of :class:`Rows`, which gives an :class:`Estimate`.
+    """
+
+    name: str
+    greater_is_better: bool
+    estimate: Callable[[Rows], Estimate]
+
+    def gain(self, value: float, than: float) -> float:
+        return value - than if self.greater_is_better else than - value
+
+
+def make_score(metric: AnyMetric, n_bootstrap: int, seed: int) -> Score:
+    """Return the score of a metric; `n_bootstrap` and `seed` are for those without a formula."""
+    if isinstance(metric, str):
+        if metric in _OWN:
+            return _OWN[metric]
+        scorer = _scorer_of(metric)
+        if scorer is not None:
+            return _of_scorer(metric, scorer, n_bootstrap, seed)
+        return _of_metric(get_metric(metric), n_bootstrap, seed)
+    if isinstance(metric, Metric):
+        return _of_metric(metric, n_bootstrap, seed)
+    if hasattr(metric, "set_score_request"):
+        return _of_scorer(str(metric), metric, n_bootstrap, seed)
+    if not callable(metric):
+        raise ParameterTypeError(
+            f"metrics has {metric!r}: give the name of a metric, an mtboost.metrics.Metric, a "
+            "scikit-learn scorer, or a function (y, prediction) -> float."
+        )
+    name = getattr(metric, "__name__", type(metric).__name__)
+    return _of_metric(Metric(name, metric, not name.endswith(_LESS_IS_BETTER)), n_bootstrap, seed)
+
+
+def _of_metric(metric: Metric, n_bootstrap: int, seed: int) -> Score:
+    if metric.name == "auc" and type(metric) is not Metric:
+        return _OWN["auc"]
+    if is_mean_of_rows(metric):
+        return Score(metric.name, metric.greater_is_better, _Mean(metric))
+
+    def function(rows: Rows) -> float:
+        codes = np.zeros(len(rows.y), np.int32)
+        return float(evaluate_by_task(metric, rows.y, rows.prediction, codes, 1, rows.weight)[0])
+
+    return Score(metric.name, metric.greater_is_better, _Bootstrap(function, n_bootstrap, seed))
+
+
+# ---- scores with a formula -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Mean:
+    """A mean over rows, or the root of one."""
+
+    metric: Metric
+
+    def __call__(self, rows: Rows) -> Estimate:
+        n_rows = len(rows.y)
+        each = np.arange(n_rows, dtype=np.int32)
+        losses = evaluate_by_task(self.metric, rows.y, rows.prediction, each, n_rows)
+        if self.metric.name != "rmse":
+            return _mean(losses, rows.weights)
+        square = _mean(np.square(losses), rows.weights)
+        root = math.sqrt(square.value)
+        return Estimate(root, square.effects / (2.0 * root) if root else square.effects)
+
+
+def _mean(values: Float64Array, weights: Float64Array) -> Estimate:
+    """Weighted mean of the rows."""
+    mean = float(np.average(values, weights=weights))
+    return Estimate(mean, _scaled(weights * (values - mean) / weights.sum()))
+
+
+def _scaled(effects: Float64Array) -> Float64Array:
+    """Derivatives by the log weights of n rows, with n - 1 degrees of freedom."""
+    n_rows = len(effects)
+    return effects * math.sqrt(n_rows / (n_rows - 1)) if n_rows > 1 else np.full(n_rows, np.nan)
+
+
+def _auc(rows: Rows) -> Estimate:
+    """Area under the receiver operating characteristic, with the error of DeLong et al. (1988)."""
+    is_positive = rows.y > 0.5
+    if is_positive.all() or not is_positive.any():
+        return Estimate.undefined()
+    effects = np.empty(len(rows.y))
+    positive, negative = (
+        rows.take(np.flatnonzero(is_positive)),
+        rows.take(np.flatnonzero(~is_positive)),
+    )
+    above = _share_below(positive.prediction, negative)
+    below = 1.0 - _share_below(negative.prediction, positive)
+    of_positives, of_negatives = _mean(above, positive.weights), _mean(below, negative.weights)
+    effects[is_positive], effects[~is_positive] = of_positives.effects, of_negatives.effects
+    return Estimate(of_positives.value, effects)
+
+
+def _share_below(values: Float64Array, others: Rows) -> Float64Array:
+    """Share of other rows with a lower prediction; equal ones count one half."""
+    order = np.argsort(others.prediction)
+    sums = np.append(0.0, np.cumsum(others.weights[order]))
+    known = others.prediction[order]
+    lower = sums[np.searchsorted(known, values, "left")]
+    not_higher = sums[np.searchsorted(known, values, "right")]
+    return np.asarray((lower + not_higher) / (2.0 * sums[-1]))
+
+
+def _average_precision(rows: Rows) -> Estimate:
+    """Mean precision at the positives, as scikit-learn's ``average_precision_score``."""
+    weights, is_positive = rows.weights, rows.y > 0.5
+    if not is_positive.any():
+        return Estimate.undefined()
+    values, place = np.unique(-rows.prediction, return_inverse=True)  # thresholds, falling
+    at = np.bincount(place, weights * is_positive, len(values))
+    positives, predicted = np.cumsum(at), np.cumsum(np.bincount(place, weights, len(values)))
+    total, precision = positives[-1], positives / predicted
+    average = float((at * precision).sum() / total)
+
+    def from_here_on(terms: Float64Array) -> Float64Array:
+        return np.cumsum(terms[::-1])[::-1]
+
+    # By the weight of a row: its own precision, and those of the thresholds at which it is counted.
+    by_row = -from_here_on(at * precision / predicted)[place]
+    own = precision[place] + from_here_on(at / predicted)[place] - average
+    return Estimate(average, _scaled(weights * (by_row + is_positive * own) / total))
+
+
+def _wape(rows: Rows) -> Estimate:
+    """Sum of absolute errors over the sum of absolute labels."""
+    errors, sizes = np.abs(rows.prediction - rows.y), np.abs(rows.y)
+    total = float((rows.weights * sizes).sum())
+    if total == 0.0:
+        return Estimate.undefined()
+    ratio = float((rows.weights * errors).sum() / total)
+    return Estimate(ratio, _scaled(rows.weights * (errors - ratio * sizes) / total))
+
+
+def _mape(rows: Rows) -> Estimate:
+    """Mean absolute error relative to the label; undefined where a label is 0."""
+    if not rows.y.all():
+        return Estimate.undefined()
+    return _mean(np.abs((rows.prediction - rows.y) / rows.y), rows.weights)
+
+
+_OWN = {
+    score.name: score
+    for score in (
+        Score("auc", True, _auc),
+        Score("average_precision", True, _average_precision),
+        Score("mape", False, _mape),
+        Score("wape", False, _wape),
+    )
+}
+
+# ---- other scores --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Bootstrap:
+    """Any function of rows; rows are drawn with replacement, alike for every model."""
+
+    function: Callable[[Rows], float]
+    n_replicates: int
+    seed: int
+
+    def __call__(self, rows: Rows) -> Estimate:
+        value = self.function(rows)
+        rng = np.random.default_rng(self.seed)
+        found = []
+        for _ in range(self.n_replicates if math.isfinite(value) else 0):
+            drawn = np.sort(rng.integers(len(rows.y), size=len(rows.y)))
+            if len(np.unique(rows.y[drawn])) > 1:  # many a score needs two classes
+                found.append(self.function(rows.take(drawn)))
+            else:
+                found.append(np.nan)
+        replicates = np.array(found)
+        n_known = np.count_nonzero(np.isfinite(replicates))
+        if n_known < 2:
+            return Estimate(value, np.full(max(1, len(replicates)), np.nan))
+        deviations = replicates - np.nanmean(replicates)
+        return Estimate(value, np.nan_to_num(deviations) / math.sqrt(n_known - 1))
+
+
+def _scorer_of(name: str) -> Any:
+    """Return scikit-learn's scorer of a name that mtboost.metrics does not have."""
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    try:
+        get_metric(name)
+    except ParameterError as error:
+        if name in get_scorer_names():
+            return get_scorer(name)
+        known = [*_OWN, *get_scorer_names()]
+        raise ParameterError(
+            f"{error} Scorers of scikit-learn.{did_you_mean(name, known)}"
+        ) from None
+    return None
+
+
+def _of_scorer(name: str, scorer: Any, n_bootstrap: int, seed: int) -> Score:
+    """Return the score of a scikit-learn scorer, of which greater values are better."""
+
+    def function(rows: Rows) -> float:
+        options = {} if rows.weight is None else {"sample_weight": rows.weight}
+        return float(
+            scorer(_as_estimator(rows), np.arange(len(rows.y))[:, None], rows.y, **options)
+        )
+
+    return Score(name, True, _Bootstrap(function, n_bootstrap, seed))
+
+
+def _as_estimator(rows: Rows) -> Any:
+    """Return an estimator whose predictions are known, for a scorer."""
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+    mixin = ClassifierMixin if rows.are_classes else RegressorMixin
+
+    class Known(mixin, BaseEstimator):  # type: ignore[misc, valid-type]  # untyped
+        def fit(self, X: Any, y: Any) -> Any:
+            return self
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def predict(self, X: Any) -> Any:
+            if rows.are_classes:
+                return self.predict_proba(X).argmax(axis=1).astype(np.float64)
+            return rows.prediction[X[:, 0]]
+
+        def predict_proba(self, X: Any) -> Any:
+            found = rows.prediction[X[:, 0]]
+            return np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
+
+    known = Known()
+    if rows.are_classes:
+        n_classes = 2 if rows.prediction.ndim == 1 else rows.prediction.shape[1]
+        known.classes_ = np.arange(n_classes, dtype=np.float64)
+    return known
+
+
+def default_metrics(objective: str, own: Sequence[str]) -> list[str]:
+    """Return the metrics of an objective: `own`, and those that are usual for its labels."""
+    usual = ["rmse", "mae"]
+    if is_multiclass(objective):
+        usual = ["mlogloss", "merror"]
+    elif is_classification(objective):
+        usual = ["logloss", "auc", "average_precision"]
+    return list(dict.fromkeys([*own, *usual]))

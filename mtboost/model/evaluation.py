@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores of a fitted model on new rows, by task and beside other models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtboost.base.arrays import Float64Array
+from mtboost.base.checks import check_count, check_seed, listed
+from mtboost.base.labels import as_labels, as_weights
+from mtboost.base.tables import Table, as_table
+from mtboost.base.task_tables import check_task_keys, is_mapping
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.errors import DataError, ParameterError
+from mtboost.metrics import Metric, get_metric
+from mtboost.model.estimates import AnyMetric, Rows, Score, default_metrics, make_score
+from mtboost.model.libraries import get_backend
+from mtboost.model.predictions import FittedTasks, UnknownTask
+from mtboost.trees.backend import Margins
+from mtboost.trees.losses import is_classification, is_multiclass
+
+#: Name of the row of all tasks together.
+ALL_TASKS = "all tasks"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judged:
+    """Rows to evaluate by: tables with their labels, one after another.
+
+    Attributes
+    ----------
+    X, task : object
+        As the user gave them.
+    tables : list of Table
+        One table, or one of each task.
+    tasks : TaskSet
+    y, weight : ndarray of float64, shape (n_rows,)
+    """
+
+    X: Any
+    task: Any
+    tables: list[Table]
+    tasks: TaskSet
+    y: Float64Array
+    weight: Float64Array | None
+
+
+def evaluate(
+    model: FittedTasks,
+    X: Any,
+    y: Any,
+    *,
+    task: Any,
+    weight: Any,
+    base_margin: Any,
+    metrics: AnyMetric | Sequence[AnyMetric] | None,
+    against: Mapping[str, Any] | None,
+    unknown_task: UnknownTask,
+    n_bootstrap: int,
+    seed: int,
+) -> dict[Any, dict[str, Any]]:
+    """Return a row of a table for each task; see :meth:`mtboost.MultiTaskModel.evaluate`."""
+    check_count("n_bootstrap", n_bootstrap, low=2)
+    check_seed(seed)
+    rows = _read_rows(model, X, y, task, weight)
+    margins, codes = model._margins(X, task, base_margin, unknown_task)
+    found = {"": _together(_on_label_scale(model, margins, codes))}
+    if against is not None and not isinstance(against, Mapping):
+        raise ParameterError(
+            f"against is a {type(against).__name__}: pass {{name: model}}, by which columns are "
+            "named."
+        )
+    for name, other in (against or {}).items():
+        found[name] = _predictions_of(other, name, model, rows, base_margin)
+    by_metric = [metrics] if isinstance(metrics, str | Metric) or callable(metrics) else metrics
+    is_counted = np.ones(len(rows.y), bool) if rows.weight is None else rows.weight > 0
+    result: dict[Any, dict[str, Any]] = {}
+    for code, task_name in enumerate(rows.tasks):
+        own = np.flatnonzero((rows.tasks.codes == code) & is_counted)
+        objective = _objective_of(model, task_name)
+        chosen = _metrics_of(model, task_name) if by_metric is None else by_metric
+        scores = [make_score(metric, n_bootstrap, seed) for metric in chosen]
+        result[task_name] = _row(objective, scores, rows, found, own)
+    if len(rows.tasks) > 1 and not model.losses:
+        result[ALL_TASKS] = _row(objective, scores, rows, found, np.flatnonzero(is_counted))
+    return result
+
+
+def _row(
+    objective: str, scores: list[Score], rows: _Judged, found: Mapping[str, Any], own: Any
+) -> dict[str, Any]:
+    """Return counts and scores of some rows; `found` has the predictions of each model."""
+    is_binary = is_classification(objective) and not is_multiclass(objective)
+    row: dict[str, Any] = {"rows": len(own)}
+    if is_binary:
+        row["positives"] = int((rows.y[own] > 0).sum())
+    for score in scores:
+        estimates = {
+            name: score.estimate(
+                Rows(
+                    rows.y[own],
+                    prediction[own],
+                    None if rows.weight is None else rows.weight[own],
+                    is_classification(objective),
+                )
+            )
+            for name, prediction in found.items()
+            if len(own)
+        }
+        if not estimates:
+            continue
+        mine = estimates.pop("")
+        row |= {score.name: mine.value, f"{score.name} se": mine.error}
+        for name, other in estimates.items():
+            gain = f"{score.name} gain over {name}"
+            row[gain] = score.gain(mine.value, other.value)
+            row[f"{gain} se"] = mine.error_of_gain(other)
+    return row
+
+
+def _read_rows(model: FittedTasks, X: Any, y: Any, task: Any, weight: Any) -> _Judged:
+    if is_mapping(X):
+        if task is not None:
+            raise DataError("X is a mapping whose keys are the tasks: leave out task.")
+        tables = [as_table(table, argument=f"X[{name!r}]") for name, table in X.items()]
+        labels: Any = [
+            name for name, table in zip(X, tables, strict=True) for _ in range(table.n_rows)
+        ]
+        for argument, values in (("y", y), ("weight", weight)):
+            if argument == "y" or values is not None:
+                check_task_keys(argument, values, X)
+        y = np.concatenate(
+            [as_labels(y[name], table.n_rows) for name, table in zip(X, tables, strict=True)]
+        )
+        if weight is not None:
+            weight = np.concatenate(
+                [
+                    as_weights(weight[name], table.n_rows)
+                    for name, table in zip(X, tables, strict=True)
+                ]
+            )
+    else:
+        table, labels = model._split(X, task)
+        tables = [table]
+        y = as_labels(y, table.n_rows)
+        weight = None if weight is None else as_weights(weight, table.n_rows)
+        if labels is None and len(model.tasks) == 1:
+            labels = [model.tasks[0]] * table.n_rows
+    n_rows = sum(table.n_rows for table in tables)
+    if labels is None:
+        raise DataError(
+            f"task is missing: pass one label a row. Known: {listed(model.tasks, 'task')}."
+        )
+    if weight is not None:
+        weight = np.asarray(weight, np.float64)
+    return _Judged(
+        X, task, tables, TaskSet.from_labels(labels, n_rows), np.asarray(y, np.float64), weight
+    )
+
+
+def _objective_of(model: FittedTasks, task: TaskName | None) -> str:
+    return model.objective if isinstance(model.objective, str) else model.objective[task]  # type: ignore[index]
+
+
+def _metrics_of(model: FittedTasks, task: TaskName) -> list[str]:
+    """Names of the task's validation metric, unless it is the user's, and of usual ones."""
+    own = model.metric if isinstance(model.metric, str) else model.metric[task]
+    try:
+        get_metric(own)
+    except ParameterError:
+        return default_metrics(_objective_of(model, task), [])
+    return default_metrics(_objective_of(model, task), [own])
+
+
+# ---- predictions ---------------------------------------------------------------------------------
+
+
+def _on_label_scale(model: FittedTasks, margins: Any, codes: Any) -> Any:
+    """Return probabilities of classes, else predictions, as metrics expect them."""
+
+    def response(own: Margins, task: TaskName | None) -> Margins:
+        if not is_classification(_objective_of(model, task)):
+            return model._response(own, task)
+        found = model._probabilities(own, task)
+        return found if own.ndim == 2 else found[:, 1]
+
+    return model._by_objective(response, margins, codes)
+
+
+def _together(predictions: Any) -> Float64Array:
+    if isinstance(predictions, Mapping):
+        predictions = np.concatenate([np.asarray(part) for part in predictions.values()])
+    return np.asarray(predictions, np.float64)
+
+
+def _predictions_of(
+    other: Any, name: str, model: FittedTasks, rows: _Judged, base_margin: Any
+) -> Float64Array:
+    """Return the predictions of another model, on the scale of the labels."""
+    other = getattr(other, "model_", other)
+    if isinstance(other, FittedTasks):
+        margins, codes = other._margins(
+            rows.X, rows.task, base_margin, "error" if other.losses else "common"
+        )
+        return _checked(name, _on_label_scale(other, margins, codes), rows)
+    library = type(other).__module__.partition(".")[0]
+    if library in ("xgboost", "lightgbm") and type(other).__name__ == "Booster":
+        backend = get_backend(library)
+        parts = []
+        response = backend.response(backend.document(other).first_rounds(0))
+        for table in rows.tables:
+            columns = model.common_columns.align(table)
+            parts.append(response(backend.predict_margin(other, columns, None)))
+        return _checked(name, np.concatenate(parts), rows)
+    if hasattr(other, "predict"):
+        is_classifier = hasattr(other, "predict_proba")
+        predict = other.predict_proba if is_classifier else other.predict
+        found = np.concatenate([np.asarray(predict(table.native)) for table in rows.tables])
+        if is_classifier and found.ndim == 2 and found.shape[1] == 2:
+            found = found[:, 1]
+        return _checked(name, found, rows)
+    return _checked(name, other, rows)
+
+
+def _checked(name: str, predictions: Any, rows: _Judged) -> Float64Array:
+    found = _together(predictions)
+    if found.ndim == 0 or len(found) != len(rows.y):
+        raise DataError(
+            f"against[{name!r}] gives predictions of shape {found.shape}, but there are "
+            f"{len(rows.y)} rows: pass a fitted model, or one prediction a row."
+        )
+    return found

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores of a model on new rows, their standard errors, and gains over other models."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.special
+import sklearn.metrics
+from sklearn.linear_model import LogisticRegression
+
+import mtboost
+from mtboost.errors import DataError, ParameterError
+from mtboost.metrics import Metric
+from mtboost.model.estimates import Rows, make_score
+
+OPTIONS = {"strategy": "two-stage", "num_boost_round": 10, "early_stopping_rounds": 5}
+
+
+def table(n_rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 3))
+    task = np.array(["a", "b", "c"])[np.arange(n_rows) % 3]
+    y = (X[:, 0] + (task == "b") * X[:, 1] + rng.normal(size=n_rows) > 0.5).astype(float)
+    return X, y, task
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, task = table()
+    return mtboost.fit(X, y, task=task, **OPTIONS)
+
+
+def ranked(seed=0, n_rows=60, weighted=False):
+    """Labels, two predictions with ties, and weights."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n_rows) < 0.4).astype(float)
+    first = np.round(np.clip(0.5 * y + rng.random(n_rows) * 0.6, 0.01, 0.99), 1)
+    second = np.round(np.clip(0.3 * y + rng.random(n_rows) * 0.6, 0.01, 0.99), 1)
+    return y, first, second, rng.integers(1, 4, n_rows).astype(float) if weighted else None
+
+
+def delong(y, *predictions):
+    """AUCs and their covariance, by the placement values of DeLong, DeLong and Clarke-Pearson."""
+    wins = [
+        (p[y == 1][:, None] > p[y == 0]) + 0.5 * (p[y == 1][:, None] == p[y == 0])
+        for p in predictions
+    ]
+    of_positives, of_negatives = ([w.mean(axis=axis) for w in wins] for axis in (1, 0))
+    return [w.mean() for w in wins], np.cov(of_positives) / (y == 1).sum() + np.cov(
+        of_negatives
+    ) / (y == 0).sum()
+
+
+def test_the_auc_has_the_covariance_of_delong():
+    y, first, second, _ = ranked()
+    aucs, covariance = delong(y, first, second)
+    score = make_score("auc", 2, 0)
+    found = [score.estimate(Rows(y, p, None)) for p in (first, second)]
+    np.testing.assert_allclose([each.value for each in found], aucs)
+    np.testing.assert_allclose([each.error for each in found], np.sqrt(np.diag(covariance)))
+    difference = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+    np.testing.assert_allclose(found[0].error_of_gain(found[1]), np.sqrt(difference))
+
+
+@pytest.mark.parametrize(
+    ("name", "twin"),
+    [
+        ("average_precision", sklearn.metrics.average_precision_score),
+        ("auc", sklearn.metrics.roc_auc_score),
+        ("logloss", sklearn.metrics.log_loss),
+        ("rmse", sklearn.metrics.root_mean_squared_error),
+        ("mae", sklearn.metrics.mean_absolute_error),
+    ],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_are_those_of_scikit_learn_and_effects_their_derivatives(name, twin, weighted):
+    y, prediction, _, weight = ranked(seed=1, n_rows=30, weighted=weighted)
+    found = make_score(name, 2, 0).estimate(Rows(y, prediction, weight))
+    weights = np.ones(30) if weight is None else weight
+    np.testing.assert_allclose(found.value, twin(y, prediction, sample_weight=weights))
+    step = 1e-6
+    derivatives = [
+        (
+            twin(y, prediction, sample_weight=weights * (1 + step * np.eye(30)[row]))
+            - twin(y, prediction, sample_weight=weights * (1 - step * np.eye(30)[row]))
+        )
+        / (2 * step)
+        for row in range(30)
+    ]
+    if name == "auc":  # each class has its own degrees of freedom
+        factors = np.where(y == 1, *(np.sqrt(n / (n - 1)) for n in (y.sum(), 30 - y.sum())))
+    else:
+        factors = np.sqrt(30 / 29)
+    np.testing.assert_allclose(found.effects, factors * np.array(derivatives), atol=1e-8)
+
+
+def test_relative_errors_are_sums_of_errors_over_labels():
+    y, prediction = np.array([1.0, 2.0, 4.0]), np.array([2.0, 2.0, 3.0])
+    wape, mape = (
+        make_score(name, 2, 0).estimate(Rows(y, prediction, None)) for name in ("wape", "mape")
+    )
+    assert wape.value == (1 + 0 + 1) / (1 + 2 + 4)
+    assert mape.value == (1 / 1 + 0 / 2 + 1 / 4) / 3
+    np.testing.assert_allclose(mape.error, np.std([1, 0, 0.25], ddof=1) / np.sqrt(3))
+    assert np.isnan(make_score("mape", 2, 0).estimate(Rows(0 * y, prediction, None)).value)
+
+
+def test_the_bootstrap_agrees_with_the_formula():
+    y, prediction, *_ = ranked(n_rows=400)
+    formula = make_score("average_precision", 2, 0).estimate(Rows(y, prediction, None))
+    drawn = make_score(sklearn.metrics.average_precision_score, 1000, 0)
+    bootstrap = drawn.estimate(Rows(y, prediction, None))
+    assert bootstrap.value == pytest.approx(formula.value)
+    # 1000 replicates know a standard deviation to 1/sqrt(2000) = 2%, and 400 rows are not infinite.
+    assert bootstrap.error == pytest.approx(formula.error, rel=0.15)
+
+
+def test_a_model_gains_nothing_over_itself_whatever_the_metric(model):
+    X, y, task = table(seed=1)
+    metrics = ["logloss", "auc", "aucpr", "roc_auc", sklearn.metrics.brier_score_loss]
+    found = model.evaluate(X, y, task=task, metrics=metrics, against={"me": model}, n_bootstrap=5)
+    gains = found.filter(like="gain")
+    assert gains.shape == (4, 10)
+    assert (gains == 0).all(axis=None)
+
+
+def test_there_is_a_row_for_each_task_and_one_for_all(model):
+    X, y, task = table(seed=1)
+    found = model.evaluate(X, y, task=task)
+    assert list(found.index) == ["a", "b", "c", "all tasks"]
+    assert found["rows"].tolist() == [100, 100, 100, 300]
+    assert found.loc["b", "positives"] == y[task == "b"].sum()
+    own = task == "b"
+    prediction = model.predict(X, task=task)
+    assert found.loc["b", "auc"] == pytest.approx(
+        sklearn.metrics.roc_auc_score(y[own], prediction[own])
+    )
+    assert found.loc["all tasks", "logloss"] == pytest.approx(
+        sklearn.metrics.log_loss(y, prediction)
+    )
+
+
+def test_tables_by_task_have_the_same_scores(model):
+    X, y, task = table(seed=1)
+    order = [np.flatnonzero(task == name) for name in "cab"]
+    by_task = [
+        dict(zip("cab", (part[rows] for rows in order), strict=True))
+        for part in (X, y, 1 + X[:, 0] ** 2)
+    ]
+    found = model.evaluate(by_task[0], by_task[1], weight=by_task[2])
+    together = model.evaluate(X, y, task=task, weight=1 + X[:, 0] ** 2)
+    pd.testing.assert_frame_equal(found, together)
+
+
+def test_rows_of_weight_zero_are_left_out(model):
+    X, y, task = table(seed=1)
+    kept = np.arange(300) % 2 == 0
+    found = model.evaluate(X, y, task=task, weight=kept.astype(float))
+    pd.testing.assert_frame_equal(
+        found, model.evaluate(X[kept], y[kept], task=task[kept]), check_dtype=False
+    )
+
+
+def test_other_models_may_be_boosters_estimators_and_predictions(library):
+    X, y, task = table()
+    model = mtboost.fit(X, y, task=task, backend=library.name, **OPTIONS)
+    clf = mtboost.MultiTaskClassifier(backend=library.name, strategy="two-stage", n_estimators=5)
+    logistic = LogisticRegression().fit(X, y)
+    others = {
+        "booster": model.common,
+        "estimator": clf.fit(X, y, task=task),
+        "logistic": logistic,
+        "numbers": logistic.predict_proba(X)[:, 1],
+    }
+    found = model.evaluate(X, y, task=task, metrics="logloss", against=others)
+    assert (found["logloss gain over logistic"] == found["logloss gain over numbers"]).all()
+    own = sklearn.metrics.log_loss(y, model.predict(X, task=task))
+    pooled = scipy.special.expit(library.margins(model.common, X))
+    for name, other in (("logistic", logistic.predict_proba(X)), ("booster", pooled)):
+        gain = sklearn.metrics.log_loss(y, other) - own
+        assert found.loc["all tasks", f"logloss gain over {name}"] == pytest.approx(gain)
+
+
+def test_a_scorer_and_its_name_are_the_same(model):
+    X, y, task = table(seed=1)
+    names = ["accuracy", "neg_brier_score"]
+    scorers = [sklearn.metrics.get_scorer(name) for name in names]
+    by_name = model.evaluate(X, y, task=task, metrics=names, n_bootstrap=3)
+    by_scorer = model.evaluate(X, y, task=task, metrics=scorers, n_bootstrap=3)
+    np.testing.assert_array_equal(by_name, by_scorer)
+    hits = (model.predict(X, task=task) > 0.5) == y
+    assert by_name.loc["all tasks", "accuracy"] == hits.mean()
+
+
+def test_a_metric_of_the_user_keeps_its_direction(model):
+    X, y, task = table(seed=1)
+    worse = np.full(300, 0.5)
+    for greater in (False, True):
+        metric = Metric("own", sklearn.metrics.brier_score_loss, greater)
+        found = model.evaluate(
+            X, y, task=task, metrics=metric, against={"half": worse}, n_bootstrap=5
+        )
+        assert (found.loc["all tasks", "own gain over half"] > 0) == (not greater)
+
+
+def test_scores_that_are_undefined_are_nan(model):
+    X, _, task = table(seed=1)
+    found = model.evaluate(
+        X, np.zeros(300), task=task, metrics=["auc", "aucpr", "average_precision"]
+    )
+    assert found.drop(columns=["rows", "positives"]).isna().all(axis=None)
+
+
+def test_tasks_with_objectives_have_their_own_metrics():
+    X, y, task = table()
+    y = np.where(task == "a", X[:, 0] * 10, y)
+    objective = {"a": "reg:squarederror", "b": "binary:logistic", "c": "binary:logistic"}
+    model = mtboost.fit(X, y, task=task, objective=objective, num_boost_round=5)
+    found = model.evaluate(X, y, task=task)
+    assert list(found.index) == ["a", "b", "c"]
+    assert found.loc["a", ["rmse", "mae"]].notna().all()
+    assert found.loc["b", ["logloss", "auc"]].notna().all()
+    assert np.isnan(found.loc["a", "auc"])
+
+
+def test_classes_are_scored_by_their_probabilities(library):
+    X, _, task = table()
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    objective = library.multiclass
+    model = mtboost.fit(X, y, task=task, objective=objective, backend=library.name, **OPTIONS)
+    found = model.evaluate(
+        X, y, task=task, metrics=["mlogloss", "merror", "accuracy"], n_bootstrap=2
+    )
+    proba = model.predict_proba(X, task=task)
+    assert found.loc["all tasks", "mlogloss"] == pytest.approx(sklearn.metrics.log_loss(y, proba))
+    np.testing.assert_allclose(found["merror"], 1 - found["accuracy"])
+
+
+def test_misspelt_metrics_and_odd_models_are_named(model):
+    X, y, task = table()
+    with pytest.raises(ParameterError, match="'avergae_precision' is unknown.*average_precision"):
+        model.evaluate(X, y, task=task, metrics="avergae_precision")
+    with pytest.raises(TypeError, match="metrics has 3"):
+        model.evaluate(X, y, task=task, metrics=[3])
+    with pytest.raises(DataError, match=r"against\['half'\].*300 rows"):
+        model.evaluate(X, y, task=task, against={"half": np.zeros(7)})
+    with pytest.raises(ParameterError, match="pass {name: model}"):
+        model.evaluate(X, y, task=task, against=model)
+    with pytest.raises(DataError, match="task"):
+        model.evaluate(X, y)
+
+
+def test_the_report_says_where_validation_says_little(tmp_path):
+    X, y, task = table(n_rows=600)
+    y[(task == "b") & (np.cumsum(task == "b") > 20)] = 0.0
+    task = np.where(np.arange(600) < 585, task, "d")
+    model = mtboost.fit(X, y, task=task, validation_fraction=0.3, **OPTIONS)
+    report = model.report()
+    assert report.loc["a", "validation_note"] == ""
+    assert report.loc["d", "validation_note"].startswith(f"{report.loc['d', 'valid_rows']} valid")
+    n_positives = report.loc["b", "valid_positives"]
+    assert report.loc["b", "validation_note"].startswith(f"{n_positives} positive validation rows")
+    assert (report["positives"] + report["valid_positives"]).sum() == y.sum()
+    model.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(mtboost.load_model(tmp_path / "model").report(), report)
