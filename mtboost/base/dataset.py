@@ -39,12 +39,19 @@ def is_column(task: Any) -> TypeGuard[str | int]:
 
 
 def split_task_column(
-    X: Any, task: Any, *, feature_names: Sequence[str] | None = None
+    X: Any,
+    task: Any,
+    *,
+    feature_names: Sequence[str] | None = None,
+    used: Collection[str] | None = None,
 ) -> tuple[Table, Any]:
-    """Features and task labels of `X`; the column that `task` may name is taken out."""
+    """Features and task labels of `X`; the column that `task` may name is taken out.
+
+    `used` as of :func:`as_table`.
+    """
     if not is_column(task):
-        return as_table(X, feature_names=feature_names), task
-    table = as_table(X, feature_names=feature_names, task_column=task)
+        return as_table(X, feature_names=feature_names, used=used), task
+    table = as_table(X, feature_names=feature_names, task_column=task, used=used)
     return table.drop(task), table.column(task)
 
 
@@ -241,6 +248,34 @@ class Dataset:
         if set(self.tasks) <= set(tasks):
             return self
         return self.take(self.tasks.rows_of(tasks))
+
+    def with_rows(self, other: Dataset) -> Dataset:
+        """These rows, and after them others of the same tasks and columns."""
+        both = object.__new__(Dataset)
+        codes = np.array([self.tasks.code(name) for name in other.tasks])[other.tasks.codes]
+        together = np.concatenate([self.tasks.codes, codes]).astype(np.int32)
+        both.tasks = TaskSet(self.tasks.names, together)
+        both.y = np.concatenate([self.labels(), other.labels()])
+        both.weight = None
+        if self.weight is not None or other.weight is not None:
+            parts = (
+                np.ones(own.n_rows) if own.weight is None else own.weight for own in (self, other)
+            )
+            both.weight = np.concatenate(list(parts))
+        both.base_margin = None
+        if self.base_margin is not None and other.base_margin is not None:
+            both.base_margin = np.concatenate([self.base_margin, other.base_margin])
+        both.common = concat([self.common, other.common])
+        both._table = both._tables = None
+        if self._table is not None and other._table is not None:
+            is_common = self._table is self.common
+            both._table = both.common if is_common else concat([self._table, other._table])
+        else:
+            both._tables = {
+                task: concat([own.task_table(task) for own in (self, other) if task in own.tasks])
+                for task in self.tasks
+            }
+        return both
 
     def take(self, rows: npt.NDArray[np.int64]) -> Dataset:
         """Some of the rows, ascending; tasks without any are left out."""

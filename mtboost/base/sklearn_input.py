@@ -18,10 +18,18 @@ from sklearn.utils.validation import validate_data
 
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.tables import as_table
+from mtboost.base.times import without_column
 from mtboost.errors import DataError
 
 
-def checked_table(estimator: Any, X: Any, *, task_column: str | int | None, reset: bool) -> Any:
+def checked_table(
+    estimator: Any,
+    X: Any,
+    *,
+    task_column: str | int | None,
+    reset: bool,
+    time_column: str | None = None,
+) -> Any:
     """Check X by scikit-learn's rules; a data frame stays as it is.
 
     Parameters
@@ -31,11 +39,15 @@ def checked_table(estimator: Any, X: Any, *, task_column: str | int | None, rese
     X : table
     task_column : str or int, optional
         A column that may hold anything.
+    time_column : str, optional
+        Another one, of a data frame.
     """
     X = checked_sparse(X, "X")
     is_frame = hasattr(type(X), "columns")
     if is_frame:  # scikit-learn checks its names only
-        as_table(X, task_column=task_column)
+        as_table(
+            X if time_column is None else without_column(X, time_column), task_column=task_column
+        )
     with reading_numbers("X"):
         return validate_data(
             estimator,

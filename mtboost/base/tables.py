@@ -10,7 +10,7 @@ are recognised by their classes and imported only for tables that come from them
 import operator
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, TypeAlias
@@ -236,6 +236,7 @@ def as_table(
     feature_names: Sequence[str] | None = None,
     task_column: str | int | None = None,
     argument: str = "X",
+    used: Collection[str] | None = None,
 ) -> Table:
     """Check a table and wrap it, without copying or converting it.
 
@@ -252,6 +253,8 @@ def as_table(
         objects.
     argument : str
         What messages call the table.
+    used : collection of str, optional
+        Names of the columns that will be selected: others may hold anything. By default all.
 
     Returns
     -------
@@ -275,13 +278,15 @@ def as_table(
     if task_column is not None:
         # Misspelt, it would stand among the columns of features.
         table._positions([task_column])
-    exempt = None if task_column is None else str(task_column)
+    exempt = {str(task_column)} if task_column is not None else set()
+    if used is not None:
+        exempt |= {name for name in names or () if name not in used}
     for name, dtype in table.column_types.items():
-        if name != exempt and not _is_usable(dtype):
+        if name not in exempt and not _is_usable(dtype):
             raise DataError(_unusable_column(argument, name, dtype))
     table = _with_fixed_codes(table)
     for name in table.categorical_features:
-        if name != exempt and not table.categories(name):
+        if name not in exempt and not table.categories(name):
             raise DataError(
                 f"{argument} has a column {name!r} without categories, as it is missing in every "
                 f"row: drop it."

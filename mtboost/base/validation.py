@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_number
+from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset, is_column
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
@@ -48,11 +49,21 @@ def validation_data(
             feature_names=feature_names,
             common_features="all" if data.is_union else data.common.feature_names,
         )
-        for name in valid.tasks:
-            data.tasks.code(name)
+        unknown = [name for name in valid.tasks if name not in data.tasks]
+        if len(unknown) == len(valid.tasks):
+            data.tasks.code(unknown[0])  # raises
+        valid = valid.of_tasks(data.tasks.names)
         valid.align(data)
     except DataError as error:
         raise DataError(f"eval_set: {error}") from None
+    if unknown:
+        warnings.warn(
+            f"eval_set has rows of {listed(unknown, 'task')}, without training rows: they follow "
+            "the common model, and decide nothing. model.evaluate(..., unknown_task='common') "
+            "shows how well it predicts them.",
+            UserWarning,
+            stacklevel=4,
+        )
     return valid
 
 
@@ -155,9 +166,7 @@ def hold_out(
     train, valid : Dataset
         `valid` is None if nothing is held out.
     """
-    if isinstance(fraction, str) and fraction == "auto":
-        fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
-    fraction = check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")
+    fraction = _fraction_of(data, fraction)
     if not fraction:
         return data, None
     rng = np.random.default_rng(seed)
@@ -167,6 +176,73 @@ def hold_out(
     places = (np.arange(n_held_out) + rng.random()) * (len(order) / n_held_out)
     pairs = strata.pairs([order[np.floor(places).astype(np.int64)]], rng)
     return pairs[0] if pairs else (data, None)
+
+
+def hold_out_last(
+    data: Dataset, fraction: float | Literal["auto"], times: npt.NDArray[np.int64]
+) -> tuple[Dataset, Dataset | None]:
+    """Hold out the last rows of each task.
+
+    Rows of equal time stay together: of all times that can begin the held-out rows of a task, the
+    one that comes nearest to the fraction is taken. A task whose rows have one time keeps them.
+
+    Parameters
+    ----------
+    data : Dataset
+    fraction : float or "auto"
+        As in :func:`hold_out`.
+    times : ndarray of int64, shape (n_rows,)
+
+    Returns
+    -------
+    train, valid : Dataset
+        `valid` is None if nothing is held out.
+    """
+    fraction = _fraction_of(data, fraction)
+    is_last = np.zeros(data.n_rows, bool)
+    for task in data.tasks if fraction else ():
+        rows = data.tasks.rows(task)
+        own, counts = np.unique(times[rows], return_counts=True)
+        if len(own) > 1:
+            held_out = 1.0 - np.cumsum(counts)[:-1] / len(rows)
+            first = own[1 + np.argmin(np.abs(held_out - fraction))]
+            is_last[rows[times[rows] >= first]] = True
+    if not is_last.any():
+        return data, None
+    return data.take(np.flatnonzero(~is_last)), data.take(np.flatnonzero(is_last))
+
+
+def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]) -> Folds:
+    """Hold out the rows that a splitter of scikit-learn names; its groups are the tasks.
+
+    Parameters
+    ----------
+    data : Dataset
+    splitter : object with a method ``split(X, y, groups)``, or sequence of (train, test)
+    classes : bool, or ndarray of bool, shape (n_rows,)
+        Whether the labels are classes.
+    """
+    labels = data.labels()
+    splits = splitter
+    if hasattr(splitter, "split"):
+        y = labels.astype(np.int64) if np.all(classes) else labels
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+            splits = list(splitter.split(np.zeros((data.n_rows, 1)), y, data.tasks.codes))
+    pairs: list[tuple[Dataset, Dataset]] = []
+    for train_rows, valid_rows in splits:
+        train = data.take(np.sort(np.asarray(train_rows)))
+        absent = [task for task in data.tasks if task not in train.tasks]
+        if absent:
+            raise DataError(
+                f"validation leaves {listed(absent, 'task')} without training rows in split "
+                f"{len(pairs)}: split the rows of each task, or evaluate new tasks by "
+                "cross_validate(...) with unknown_task='common'."
+            )
+        pairs.append((train, data.take(np.sort(np.asarray(valid_rows)))))
+    if not pairs:
+        raise DataError("validation gives no split: it must hold out rows at least once.")
+    return Folds(tuple(pairs))
 
 
 def cross_validation(
@@ -192,6 +268,12 @@ def cross_validation(
     order = strata.order(rng)
     pairs = strata.pairs([order[first::n_folds] for first in range(n_folds)], rng)
     return Folds(tuple(pairs)) if pairs else None
+
+
+def _fraction_of(data: Dataset, fraction: float | Literal["auto"]) -> float:
+    if isinstance(fraction, str) and fraction == "auto":
+        fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
+    return check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")
 
 
 class _Strata:

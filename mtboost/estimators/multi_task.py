@@ -36,7 +36,7 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.tree_parameters import seed_of
 from mtboost.metrics import Metric
 from mtboost.model.arguments import Strategy, TaskSplits, strategy_of
-from mtboost.model.fitting import fit
+from mtboost.model.fitting import Validation, fit
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.predictions import UnknownTask
@@ -91,6 +91,8 @@ _OF_FIT = (
     "min_delta",
     "eval_metric",
     "validation_fraction",
+    "validation",
+    "time",
     "specific_params",
     "specific_rounds",
     "feature_prior",
@@ -145,12 +147,15 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         min_delta: float = 0.0,
         eval_metric: str | Metric | None = None,
         validation_fraction: float | Literal["auto"] = "auto",
+        validation: Validation = "random",
+        time: str | None = None,
         specific_params: Mapping[str, Any] | None = None,
         specific_rounds: int = 500,
         feature_prior: PriorOption = None,
         task_weight: TaskWeight = None,
         refit: bool | None = None,
         common_features: CommonFeatures = None,
+        unknown_task: UnknownTask = "error",
         callbacks: Sequence[Any] | None = None,
         verbose: bool | int = False,
         n_jobs: int | None = None,
@@ -189,12 +194,15 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         self.min_delta = min_delta
         self.eval_metric = eval_metric
         self.validation_fraction = validation_fraction
+        self.validation = validation
+        self.time = time
         self.specific_params = specific_params
         self.specific_rounds = specific_rounds
         self.feature_prior = feature_prior
         self.task_weight = task_weight
         self.refit = refit
         self.common_features = common_features
+        self.unknown_task = unknown_task
         self.callbacks = callbacks
         self.verbose = verbose
         self.n_jobs = n_jobs
@@ -261,7 +269,9 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
             y = {name: checked_labels(self, labels) for name, labels in y.items()}
         else:
             y = checked_labels(self, y)
-            table = as_table(self._check_table(X, reset=True), task_column=self.task)
+            checked = self._check_table(X, reset=True)
+            used = None if self.time is None else set(map(str, X.columns)) - {self.time}
+            table = as_table(checked, task_column=self.task, used=used)
             if sample_weight is not None:
                 with reading_numbers("sample_weight"):
                     sample_weight = _check_sample_weight(sample_weight, table.native)
@@ -317,7 +327,7 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
 
     def _check_table(self, X: Any, *, reset: bool) -> Any:
         """Check X by scikit-learn's rules; a data frame stays as it is."""
-        return checked_table(self, X, task_column=self.task, reset=reset)
+        return checked_table(self, X, task_column=self.task, reset=reset, time_column=self.time)
 
     def _remember_columns(self, table: Table | None) -> None:
         """Store the position in X of each feature of the model; None is a mapping of tables."""
@@ -341,9 +351,13 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
 
     # ---- predictions ------------------------------------------------------------------------
 
-    def _margins(self, X: Any, **options: Any) -> Any:
+    def _margins(self, X: Any, *, unknown_task: UnknownTask | None, **options: Any) -> Any:
         X = self._fitted_table(X)
-        return self.model_.predict_margin(X, **options)
+        return self.model_.predict_margin(X, unknown_task=self._asked(unknown_task), **options)
+
+    def _asked(self, unknown_task: UnknownTask | None) -> UnknownTask:
+        """What a call asks for, or else the parameter."""
+        return self.unknown_task if unknown_task is None else unknown_task
 
     def _fitted_table(self, X: Any) -> Any:
         """Check X against the columns seen in fit; those of a mapping the model checks itself."""
@@ -529,6 +543,12 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         `eval_set`. ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than
         2000 rows holds out each row once, in five folds. With 0 every task uses all rounds of the
         common model and none gets a specific one.
+    validation : {"random", "last"} or splitter, default="random"
+        Rows that are held out: drawn at random, or the last of each task by `time`, or those that a
+        splitter of scikit-learn names, see :func:`mtboost.fit`.
+    time : str, optional
+        Column of the data frame `X` with the time of each row, for ``validation="last"``. It is not
+        used as a feature.
     specific_params : mapping, optional
         Parameters of the library that differ in the specific models.
     specific_rounds : int, default=500
@@ -543,6 +563,10 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     common_features : sequence of str or "all", optional
         Columns of the common model; by default those that every task has. ``"all"`` are the columns
         of any task, missing in the rows of a task that lacks them.
+    unknown_task : {"error", "common"}, default="error"
+        What predictions do with rows of a task that was not trained, unless they are told: refuse
+        them, or predict them with the common model, as cross-validation by ``LeaveOneGroupOut``
+        needs it.
     callbacks : sequence of callbacks, optional
         The library's, for the common model. Each fit uses copies, which are in ``callbacks_``
         afterwards.
@@ -607,7 +631,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         *,
         task: Any = None,
         base_margin: Any = None,
-        unknown_task: UnknownTask = "error",
+        unknown_task: UnknownTask | None = None,
     ) -> Any:
         """Compute the margins: log-odds of ``classes_[1]``, or one margin per class.
 
@@ -619,9 +643,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
             Task of each row, if ``fit`` had it.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
             Margins that each row starts from, if ``fit`` had them.
-        unknown_task : {"error", "common"}, default="error"
+        unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained: refuse them, or predict them with
-            the common model.
+            the common model. By default the parameter of the estimator.
 
         Returns
         -------
@@ -641,7 +665,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         *,
         task: Any = None,
         base_margin: Any = None,
-        unknown_task: UnknownTask = "error",
+        unknown_task: UnknownTask | None = None,
     ) -> Any:
         """Compute the probability of each class.
 
@@ -653,9 +677,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
             Task of each row, if ``fit`` had it.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
             Margins that each row starts from, if ``fit`` had them.
-        unknown_task : {"error", "common"}, default="error"
+        unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained: refuse them, or predict them with
-            the common model.
+            the common model. By default the parameter of the estimator.
 
         Returns
         -------
@@ -669,7 +693,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         """
         X = self._fitted_table(X)
         return self.model_.predict_proba(
-            X, task=task, base_margin=base_margin, unknown_task=unknown_task
+            X, task=task, base_margin=base_margin, unknown_task=self._asked(unknown_task)
         )
 
     def predict(
@@ -678,7 +702,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         *,
         task: Any = None,
         base_margin: Any = None,
-        unknown_task: UnknownTask = "error",
+        unknown_task: UnknownTask | None = None,
     ) -> Any:
         """Predict the most probable class of each row.
 
@@ -690,9 +714,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
             Task of each row, if ``fit`` had it.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
             Margins that each row starts from, if ``fit`` had them.
-        unknown_task : {"error", "common"}, default="error"
+        unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained: refuse them, or predict them with
-            the common model.
+            the common model. By default the parameter of the estimator.
 
         Returns
         -------
@@ -810,7 +834,7 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         *,
         task: Any = None,
         base_margin: Any = None,
-        unknown_task: UnknownTask = "error",
+        unknown_task: UnknownTask | None = None,
     ) -> Any:
         """Predict on the scale of the labels.
 
@@ -822,9 +846,9 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
             Task of each row, if ``fit`` had it.
         base_margin : array-like of shape (n_rows,), optional
             Margin that each row starts from, if ``fit`` had one.
-        unknown_task : {"error", "common"}, default="error"
+        unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained: refuse them, or predict them with
-            the common model.
+            the common model. By default the parameter of the estimator.
 
         Returns
         -------
@@ -837,7 +861,9 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
             Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
         """
         X = self._fitted_table(X)
-        return self.model_.predict(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
+        return self.model_.predict(
+            X, task=task, base_margin=base_margin, unknown_task=self._asked(unknown_task)
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the coefficient of determination of :meth:`predict`.

@@ -29,7 +29,15 @@ from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads, openmp_threads
-from mtboost.base.validation import Folds, cross_validation, hold_out, validation_data
+from mtboost.base.times import Times, check_times, split_time
+from mtboost.base.validation import (
+    Folds,
+    cross_validation,
+    hold_out,
+    hold_out_last,
+    split_by,
+    validation_data,
+)
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, is_mean_of_rows
 from mtboost.model.arguments import (
@@ -74,6 +82,9 @@ _FEW_SHARED_ROWS = 10_000
 _N_FOLDS = 5
 _ROUNDS = 500
 
+#: How validation rows are held out: by name, or by a splitter of scikit-learn.
+Validation = Literal["random", "last"] | Any
+
 
 @renamed(patience="early_stopping_rounds")
 def fit(
@@ -98,6 +109,8 @@ def fit(
     eval_metric: str | Metric | Mapping[Any, str | Metric] | None = None,
     eval_set: Sequence[Any] | None = None,
     validation_fraction: float | Literal["auto"] = "auto",
+    validation: Validation = "random",
+    time: Any = None,
     specific_params: Mapping[str, Any] | None = None,
     specific_rounds: int = 500,
     feature_prior: PriorOption = None,
@@ -197,13 +210,25 @@ def fit(
         metric, and this one is reported.
     eval_set : (X, y[, task[, weight[, base_margin]]]), optional
         Validation rows; tasks without any never quit and get no specific model. They need a base
-        margin if the training rows have one.
+        margin if the training rows have one. Rows of tasks without training rows decide nothing;
+        a warning names them.
     validation_fraction : float in [0, 1) or "auto", default="auto"
         Without `eval_set`, the part of each task's rows (of each class, for a classifier) that is
         held out; for tasks with few rows it is rounded up or down at random, so that it also holds
         for all of them together. ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"``
         with fewer than 2000 rows holds out each row once, in five folds. With 0 every task uses all
         rounds of the common model and none gets a specific one.
+    validation : {"random", "last"}, or splitter of scikit-learn, default="random"
+        Rows that are held out without `eval_set`: drawn at random, or with ``"last"`` those of each
+        task with the latest `time`, so that the model is chosen by how it predicts what comes
+        later. ``"last"`` holds out once also with few rows, since folds would train on rows that
+        come after those they are judged by. A splitter, such as ``TimeSeriesSplit()``, has a method
+        ``split(X, y, groups)``, whose groups are the tasks; in each split every task needs training
+        rows. The two-stage strategy takes one split only.
+    time : str, array-like of shape (n_rows,), or mapping of task name to array-like, optional
+        For ``validation="last"``: the time of each row, as dates, numbers or text that sorts; or a
+        column of the data frame `X`, which is then not used as a feature. Rows of equal time stay
+        together.
     specific_params : mapping, optional
         Parameters of the specific models that differ from `params`. Without it
         ``strategy="auto"`` tries stumps too, unless `params` says how large trees are.
@@ -229,7 +254,7 @@ def fit(
         of any task, missing in the rows of a task that lacks them. See :class:`Dataset`.
     refit : bool, optional
         Train both stages again on training and validation rows together, with the rounds found.
-        True not with `eval_set`. By default True if `fit` itself holds rows out;
+        By default True if `fit` itself holds rows out, and False with `eval_set`;
         ``strategy="auto"`` keeps the models of the training rows where there are more of them than
         its search sees (`effort`).
     baselines : bool, default=False
@@ -290,6 +315,9 @@ def fit(
     ----------
     zhang2019, section 3 (key in docs/papers.md).
     """
+    times = None
+    if time is not None:
+        X, times = split_time(X, time)
     rounds = (early_stopping_rounds, min_delta, validation_fraction, eval_set)
     is_auto = strategy_of(strategy, objective, *rounds) == "auto"
     check_choice("effort", effort, tuple(EFFORTS))
@@ -341,23 +369,33 @@ def fit(
         given=fixed | library.parameters(params or {}).keys(),
     )
     check_rows(library, data, objective, parameters)
-    data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
-    _check_switches(refit, baselines, eval_set)
+    check_times(times, validation, data.n_rows)
+    all_rows = data
+    _check_switches(refit, baselines)
     if eval_set is None:
-        folds = _hold_out(data, validation_fraction, settings, is_auto, refit, seed)
+        data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
+        folds = _hold_out(
+            data, validation, times, validation_fraction, settings, is_auto, refit, seed
+        )
     else:
+        if validation != "random":
+            raise ParameterError("validation and eval_set are both given: leave one of them out.")
         valid = validation_data(data, eval_set, task, feature_names)
         check_rows(library, valid, objective, parameters, "eval_set: ")
+        if refit:
+            all_rows = data.with_rows(valid)
+            all_rows.weight = weights_with_tasks(all_rows.tasks, all_rows.weight, task_weight)
+        data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
         folds = Folds(((data, valid),))
     for train in [train for train, _ in folds.pairs] if folds else [data]:
         _check_training_rows(settings, train)
     if is_auto:
-        fitted = _fit_auto(settings, folds, data, refit, tuple(callbacks), EFFORTS[effort])
+        fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), EFFORTS[effort])
     else:
-        fitted = _fit_two_stages(settings, folds, data, refit, tuple(callbacks))
+        fitted = _fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
     if baselines and folds:
         fitted.add_baselines(folds)
-    return fitted.to_model(data, folds, task if is_column(task) else None)
+    return fitted.to_model(all_rows, folds, task if is_column(task) else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,6 +532,8 @@ def _fit_auto(
 
 def _hold_out(
     data: Dataset,
+    validation: Validation,
+    times: Times | None,
     fraction: float | Literal["auto"],
     settings: Settings,
     is_auto: bool,
@@ -505,6 +545,23 @@ def _hold_out(
     A row that several tasks have is held out in all of them, and counts once.
     """
     classes = labels_are_classes(settings.objectives.names, data.tasks)
+    if not isinstance(validation, str):
+        split = split_by(data, validation, classes)
+        if len(split.pairs) > 1 and not is_auto:
+            raise ParameterError(
+                f"validation gives {len(split.pairs)} splits, but strategy='two-stage' holds out "
+                "once: pass a splitter with n_splits=1, or strategy='auto'."
+            )
+        return split
+    check_choice("validation", validation, ("random", "last"), besides="a splitter of scikit-learn")
+    if validation == "last":
+        assert times is not None
+        if is_auto and fraction == "auto":
+            fraction = 1.0 / _N_FOLDS
+        train, valid = hold_out_last(data, fraction, times)
+        if valid is None and is_auto:
+            raise _no_validation_rows(fraction)
+        return None if valid is None else Folds(((train, valid),))
     shared = shared_rows(data)
     if is_auto and isinstance(fraction, str) and fraction == "auto":
         n_distinct = data.n_rows if shared is None else len(np.unique(shared))
@@ -520,15 +577,10 @@ def _hold_out(
     return None if valid is None else Folds(((train, valid),))
 
 
-def _check_switches(refit: object, baselines: object, eval_set: object) -> None:
+def _check_switches(refit: object, baselines: object) -> None:
     check_switch("baselines", baselines)
     if refit is not None:
         check_switch("refit", refit)
-    if refit and eval_set is not None:
-        raise ParameterError(
-            "refit=True needs validation rows that fit() itself holds out: leave out eval_set, or "
-            "append its rows to X."
-        )
 
 
 def _check_training_rows(settings: Settings, train: Dataset) -> None:

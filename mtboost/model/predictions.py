@@ -102,6 +102,18 @@ class FittedTasks:
         return task_set
 
     @property
+    def _used_columns(self) -> frozenset[str] | None:
+        """Names of the columns of any task; None if columns have no names."""
+        found = self._cache.get("used columns", False)
+        if found is False:
+            columns = [self.common_columns, *self.task_columns.values()]
+            names = [own.names for own in dict.fromkeys(columns) if own.names is not None]
+            used = frozenset[str]().union(*names) if len(names) else None
+            found = self._cache.setdefault("used columns", used)
+        own_names: frozenset[str] | None = found
+        return own_names
+
+    @property
     def tasks(self) -> tuple[TaskName, ...]:
         """Names of the tasks, in the order of training."""
         return tuple(self.quit_round)
@@ -180,7 +192,7 @@ class FittedTasks:
                 check_task_keys("base_margin", base_margin, X)
             by_task = {
                 name: self._task_margins(
-                    as_table(table, argument=f"X[{name!r}]"),
+                    as_table(table, argument=f"X[{name!r}]", used=self._used_columns),
                     name,
                     None if base_margin is None else base_margin[name],
                 )
@@ -302,7 +314,8 @@ class FittedTasks:
     def _split(self, X: Any, task: Any) -> tuple[Table, Any]:
         """Features and task labels of one table of all tasks."""
         try:
-            return split_task_column(X, self.task_column if task is None else task)
+            column = self.task_column if task is None else task
+            return split_task_column(X, column, used=self._used_columns)
         except DataError as error:
             if not is_column(task) or task not in self.quit_round:
                 raise

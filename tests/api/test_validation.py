@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validation rows by time and by splitters, and validation rows of tasks without training rows."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow
+import pytest
+from sklearn.model_selection import KFold, LeaveOneGroupOut, ShuffleSplit, cross_validate
+
+import mtboost
+from mtboost import Dataset
+from mtboost.base.times import split_time
+from mtboost.base.validation import hold_out_last
+from mtboost.errors import DataError, ParameterError
+
+TWO_STAGE = {"strategy": "two-stage", "num_boost_round": 8, "early_stopping_rounds": 3}
+
+
+def table(n_rows=240, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 3))
+    task = np.array(["a", "b"])[rng.integers(0, 2, n_rows)]
+    return X, X[:, 0] + (task == "b") * X[:, 1] + 0.3 * rng.normal(size=n_rows), task
+
+
+def test_the_last_rows_of_each_task_are_held_out():
+    X, _, task = table()
+    times = np.random.default_rng(1).permutation(240)
+    train, valid = hold_out_last(Dataset(X, times.astype(float), task=task), 0.25, times)
+    for name in "ab":
+        own = np.sort(times[task == name])
+        n_valid = round(0.25 * len(own))
+        last, first = (np.sort(part.y[part.tasks.rows(name)]) for part in (valid, train))
+        np.testing.assert_array_equal(last, own[-n_valid:])
+        np.testing.assert_array_equal(first, own[:-n_valid])
+
+
+def test_rows_of_one_time_stay_together_at_the_nearest_boundary():
+    months = np.repeat([1, 2, 3, 4], [40, 30, 20, 10])
+    data = Dataset(np.zeros((100, 1)), months.astype(float))
+    for fraction, first in ((0.1, 4), (0.19, 4), (0.21, 3), (0.9, 2)):
+        assert hold_out_last(data, fraction, months)[1].y.min() == first
+    assert hold_out_last(data, 0.3, np.zeros(100, int))[1] is None
+
+
+def test_fit_is_judged_by_the_rows_that_come_last(library):
+    X, y, task = table()
+    day = np.random.default_rng(2).permutation(240)
+    is_last = np.zeros(240, bool)
+    for name in "ab":
+        rows = np.flatnonzero(task == name)
+        is_last[rows[np.argsort(day[rows])[-round(0.2 * len(rows)) :]]] = True
+    options = {**TWO_STAGE, "backend": library.name, "refit": False}
+    by_time = mtboost.fit(X, y, task=task, validation="last", time=day, **options)
+    valid = (X[is_last], y[is_last], task[is_last])
+    by_hand = mtboost.fit(X[~is_last], y[~is_last], task=task[~is_last], eval_set=valid, **options)
+    np.testing.assert_array_equal(by_time.predict(X, task=task), by_hand.predict(X, task=task))
+
+
+def test_the_search_with_few_rows_holds_out_the_last_ones_once():
+    X, y, task = table(120)
+    model = mtboost.fit(
+        X, y, task=task, validation="last", time=np.arange(120), effort="fast", num_boost_round=20
+    )
+    report = model.report()
+    assert (report["rows"] + report["valid_rows"]).sum() == 120
+    assert report["valid_rows"].sum() == pytest.approx(0.2 * 120, abs=1)
+
+
+def frames(X, task, time):
+    frame = pd.DataFrame(X, columns=["u", "v", "w"]).assign(task=task, time=time)
+    arrow = pyarrow.Table.from_pandas(frame.assign(task=frame["task"].astype("category")))
+    return {"pandas": frame, "polars": polars.from_pandas(frame), "pyarrow": arrow}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_the_time_may_be_a_column_of_dates_which_is_no_feature(kind):
+    X, y, task = table()
+    day = np.random.default_rng(2).permutation(240)
+    dates = pd.Timestamp("2024-01-01") + pd.to_timedelta(day, unit="D")
+    frame = frames(X, task, dates)[kind]
+    rest, times = split_time(frame, "time")
+    np.testing.assert_array_equal(times, day)
+    assert "time" not in (rest.column_names if kind == "pyarrow" else rest.columns)
+    if kind != "pandas":
+        return
+    model = mtboost.fit(frame, y, task="task", validation="last", time="time", **TWO_STAGE)
+    by_array = mtboost.fit(X, y, task=task, validation="last", time=day, **TWO_STAGE)
+    assert model.common_columns.names == ("u", "v", "w")
+    np.testing.assert_array_equal(model.predict(frame), by_array.predict(X, task=task))
+
+
+def test_tables_by_task_have_their_times_by_task():
+    X, y, task = table()
+    day = np.random.default_rng(2).permutation(240)
+    by_task = [{n: part[task == n] for n in "ab"} for part in (X, y, day)]
+    model = mtboost.fit(*by_task[:2], validation="last", time=by_task[2], **TWO_STAGE)
+    together = mtboost.fit(X, y, task=task, validation="last", time=day, **TWO_STAGE)
+    assert model.report()["valid_rows"].to_dict() == together.report()["valid_rows"].to_dict()
+    np.testing.assert_allclose(
+        model.predict(by_task[0])["a"], together.predict(X, task=task)[task == "a"], rtol=1e-5
+    )
+
+
+def test_a_splitter_names_the_rows_to_judge_by():
+    X, y, task = table()
+    splitter = ShuffleSplit(n_splits=1, test_size=0.3, random_state=0)
+    model = mtboost.fit(X, y, task=task, validation=splitter, **TWO_STAGE)
+    assert model.report()["valid_rows"].sum() == 72
+    by_fold = mtboost.fit(X, y, task=task, validation=KFold(3), effort="fast", num_boost_round=10)
+    assert by_fold.report()["valid_rows"].sum() == 240
+
+
+def test_wrong_times_and_splitters_are_refused():
+    X, y, task = table()
+    for error, text, options in (
+        (ParameterError, "pass time=", {"validation": "last"}),
+        (ParameterError, "validation is not 'last'", {"time": np.arange(240)}),
+        (ParameterError, "validation must be", {"validation": "latest"}),
+        (DataError, "time has 3 values", {"validation": "last", "time": [1, 2, 3]}),
+        (DataError, "missing at row 0", {"validation": "last", "time": np.full(240, np.nan)}),
+        (DataError, "no names", {"validation": "last", "time": "day"}),
+        (ParameterError, "n_splits=1", {"validation": KFold(3), "strategy": "two-stage"}),
+        (DataError, "without training rows", {"validation": LeaveOneGroupOut()}),
+        (ParameterError, "both given", {"validation": KFold(3), "eval_set": (X, y, task)}),
+    ):
+        with pytest.raises(error, match=text):
+            mtboost.fit(X, y, task=task, **options)
+    mixed = [datetime.date(2024, 1, 1), "2024"] * 120
+    with pytest.raises(DataError, match="cannot be sorted"):
+        mtboost.fit(X, y, task=task, validation="last", time=np.array(mixed, dtype=object))
+
+
+def test_validation_rows_of_new_tasks_are_left_out_with_a_warning():
+    X, y, task = table()
+    other = np.where(np.arange(240) < 40, "new", task)
+    with pytest.warns(UserWarning, match="task 'new', without training rows"):
+        model = mtboost.fit(X, y, task=task, eval_set=(X, y, other), **TWO_STAGE)
+    known = other != "new"
+    without = mtboost.fit(X, y, task=task, eval_set=(X[known], y[known], other[known]), **TWO_STAGE)
+    np.testing.assert_array_equal(model.predict(X, task=task), without.predict(X, task=task))
+    with pytest.raises(DataError, match="eval_set: task 'new' is unknown"):
+        mtboost.fit(X, y, task=task, eval_set=(X, y, np.full(240, "new")), **TWO_STAGE)
+
+
+@pytest.mark.parametrize("kind", ["table", "mapping"])
+def test_refit_trains_on_the_users_validation_rows_too(kind, library):
+    X, y, task = table()
+    order = np.argsort(task, kind="stable")  # as a mapping has them
+    X, y, task = X[order], y[order], task[order]
+    first = np.arange(240) % 4 != 0
+
+    def rows(chosen):
+        if kind == "table":
+            return X[chosen], y[chosen], task[chosen]
+        own = [chosen & (task == name) for name in "ab"]
+        return tuple(dict(zip("ab", (part[c] for c in own), strict=True)) for part in (X, y))
+
+    def fit(part, **options):
+        X1, y1, *task1 = part
+        own = {"strategy": "two-stage", "num_boost_round": 8, "early_stopping_rounds": None}
+        own |= {"task": task1[0]} if task1 else {}
+        return mtboost.fit(X1, y1, backend=library.name, specific_rounds=3, **own, **options)
+
+    model = fit(rows(first), eval_set=rows(~first), refit=True)
+    everything = fit(rows(np.ones(240, bool)), validation_fraction=0)
+    for name in "ab":
+        own = {name: X[task == name]}
+        found, expected = (each.predict(own)[name] for each in (model, everything))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert model.report()["valid_rows"].sum() == 60
+
+
+def test_an_estimator_may_predict_tasks_that_training_lacks():
+    X, y, task = table()
+    X = np.column_stack([X, task == "b"])
+    options = {"n_estimators": 5, "strategy": "two-stage", "task": 3}
+    options_of_cv = {"groups": task, "cv": LeaveOneGroupOut(), "error_score": "raise"}
+    model = mtboost.MultiTaskRegressor(**options, unknown_task="common")
+    found = cross_validate(model, X, y, **options_of_cv)
+    assert found["test_score"].shape == (2,)
+    with pytest.raises(DataError, match="unknown"):
+        cross_validate(mtboost.MultiTaskRegressor(**options), X, y, **options_of_cv)
+
+
+def test_an_estimator_may_hold_out_by_a_column_of_dates():
+    X, y, task = table()
+    dates = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(240), unit="D")
+    frame = frames(X, task, dates)["pandas"]
+    model = mtboost.MultiTaskRegressor(
+        n_estimators=5, strategy="two-stage", task="task", time="time", validation="last"
+    ).fit(frame, y)
+    assert model.model_.common_columns.names == ("u", "v", "w")
+    assert model.predict(frame).shape == (240,)
+    assert len(model.feature_importances_) == 5
