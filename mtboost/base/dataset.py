@@ -145,6 +145,23 @@ class Dataset:
         self._tables = None
         self._table = table
 
+    @classmethod
+    def stacked(cls, parts: Sequence[Dataset]) -> Dataset:
+        """Return the rows of data sets of one task each, with the same common columns."""
+        both = object.__new__(cls)
+        names = [part.tasks.names[0] for part in parts for _ in range(part.n_rows)]
+        both.tasks = TaskSet.from_labels(names, len(names))
+        both.y, both.weight, both.base_margin = (
+            None
+            if parts[0].__dict__[name] is None
+            else np.concatenate([part.__dict__[name] for part in parts])
+            for name in ("y", "weight", "base_margin")
+        )
+        both.common = concat([part.common for part in parts])
+        both._table = None
+        both._tables = {part.tasks.names[0]: part.task_table(part.tasks.names[0]) for part in parts}
+        return both
+
     @property
     def n_rows(self) -> int:
         """Number of rows of all tasks."""

@@ -536,6 +536,13 @@ def leaf_values(tree: str) -> Array:
     return read_tree(tree).leaf_value
 
 
+def leaf_hessians(tree: str) -> Array:
+    """Sums of hessians in a tree's leaves, shape (n_leaves,); 0 in a tree without nodes."""
+    found = read_tree(tree)
+    is_known = len(found.leaf_weight) == len(found.leaf_value)
+    return found.leaf_weight if is_known else np.zeros(len(found.leaf_value))
+
+
 def with_leaf_values(document: Document, values: Sequence[Array]) -> Document:
     """Document with other leaf values, and with the gains of its splits by these.
 

@@ -62,6 +62,14 @@ class LightgbmBackend(Backend):
     unstored_is_missing = False
     margin_type = np.float64
     adds_sums = True
+    leaf_parameters = MappingProxyType(
+        {
+            "learning_rate": 0.1,
+            "lambda_l2": 0.0,
+            "lambda_l1": 0.0,
+            "max_delta_step": 0.0,
+        }
+    )
     fewest_rounds = 1
     default_name = "Column_{}"
     threads = "num_threads"

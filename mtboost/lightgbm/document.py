@@ -35,6 +35,9 @@ class LightgbmDocument(Document):
     def leaf_values(self) -> list[npt.NDArray[np.float64]]:
         return [assemble.leaf_values(tree) for tree in self.content.trees]
 
+    def leaf_hessians(self) -> list[npt.NDArray[np.float64]]:
+        return [assemble.leaf_hessians(tree) for tree in self.content.trees]
+
     def own_rounds(self, n_rounds: int, loss: TaskLoss) -> lightgbm.Booster:
         objective = objective_lines(loss.objective, tuple(loss.options.items()))
         return assemble.load_document(assemble.as_own(self.content, n_rounds, *objective, loss))

@@ -105,5 +105,6 @@ def _add(model: FittedTasks, task: TaskName, new: NewTask) -> None:
     model.reports[task] = new.report
     model.task_columns[task] = new.columns
     model.specific[task] = new.specific
+    model.specific_params[task] = new.params
     model.quit_round[task] = new.quit_round
     model._cache.clear()

@@ -416,6 +416,8 @@ class _Fitted:
     sharing : dict of task name to str, or None
         What each task uses, where ``strategy="auto"`` has chosen it.
     common_losses : dict of str to float
+    params : mapping
+    specific_params : mapping of task name to mapping
         See :class:`MultiTaskModel`.
     """
 
@@ -426,6 +428,8 @@ class _Fitted:
     scores: dict[TaskName, dict[str, float]]
     sharing: Mapping[TaskName, str] | None = None
     common_losses: dict[str, float] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    specific_params: Mapping[TaskName, Mapping[str, Any]] = field(default_factory=dict)
 
     def add_baselines(self, folds: Folds) -> None:
         """Add the scores of what users would try without mtboost."""
@@ -460,6 +464,8 @@ class _Fitted:
             ),
             losses=dict(objectives.losses),
             common_losses=self.common_losses,
+            params=dict(self.params),
+            specific_params={task: dict(own) for task, own in self.specific_params.items()},
         )
 
 
@@ -484,7 +490,16 @@ def _fit_two_stages(
             common = refit_common(settings, data, common)
             rounds = {task: model.n_rounds for task, model in validated.items()}
             specific = fit_specific(settings, data, None, common, rounds)
-    return _Fitted(settings, common, specific, validated, scores)
+    own = {**settings.params, **settings.specific_params}
+    return _Fitted(
+        settings,
+        common,
+        specific,
+        validated,
+        scores,
+        params=settings.params,
+        specific_params=dict.fromkeys(data.tasks, own),
+    )
 
 
 def _fit_auto(
@@ -525,8 +540,20 @@ def _fit_auto(
             common, specific = fit_plan(plan, folds.pairs[0][0], callbacks, trained)
         else:
             common, specific = fit_plan(plan, data, callbacks)
+    continued = {**plan.settings.params, **plan.specific_params}
     return _Fitted(
-        settings, common, specific, specific, plan.scores, plan.sharing, plan.common_losses
+        settings,
+        common,
+        specific,
+        specific,
+        plan.scores,
+        plan.sharing,
+        plan.common_losses,
+        plan.settings.params,
+        {
+            task: plan.independent.params if way in ("averaged", "independent") else continued
+            for task, way in plan.sharing.items()
+        },
     )
 
 

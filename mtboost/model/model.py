@@ -17,6 +17,7 @@ from mtboost.model.estimates import AnyMetric
 from mtboost.model.evaluation import evaluate
 from mtboost.model.parts import to_parts
 from mtboost.model.predictions import FittedTasks, UnknownTask
+from mtboost.model.refreshing import refreshed_parts
 from mtboost.model.reports import report_rows
 from mtboost.trees.feature_weights import PriorOption
 
@@ -68,6 +69,11 @@ class MultiTaskModel(FittedTasks):
     common_losses : dict of str to float
         Mean validation loss of each common model that ``strategy="auto"`` evaluated, in the order
         of the search; else empty.
+    params : dict of str to object
+        The library's parameters that the common model was trained with. Empty in files of the first
+        versions of mtboost.
+    specific_params : dict of task name to dict of str to object
+        Those of each task's model.
     """
 
     # ---- changes ----------------------------------------------------------------------------
@@ -163,6 +169,87 @@ class MultiTaskModel(FittedTasks):
             n_threads=n_threads,
             seed=seed,
         )
+
+    def refresh(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        weight: Any = None,
+        base_margin: Any = None,
+        shrink: float = 1.0,
+        n_threads: int | None = None,
+    ) -> MultiTaskModel:
+        """Estimate the leaf values of all trees again from new rows, shrunk towards the old ones.
+
+        Splits stay as they are. In the order of training each leaf with the value w, the sum of
+        hessians H of its training rows and those of the new ones, G' and H', gets the value
+
+            (shrink H w + H' w') / (shrink H + H'),
+
+        where w' = -η G'/(H' + λ) is what the new rows alone would give it at their margins before
+        the tree, with the learning rate η and the penalty λ of training. The leaves of the common
+        model are estimated from the rows of all tasks that use them, those of the tasks' models
+        from the rows of the task. With partially pooled leaves (κ) the deviation d of a task, with
+        H_t of training rows and H'_t of new ones, from the leaf's new value v becomes
+
+            (c (H_t + κ) d + H'_t (w'_t - v)) / (c (H_t + κ) + max(0, 1 - c) κ + H'_t)
+
+        with c = shrink.
+
+        Start scores stay. H remains that of training however often a model is refreshed, so that
+        earlier months fade.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            New rows of some tasks, as in :meth:`predict`. Tasks without rows keep their own models,
+            but not the values of the common leaves.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like
+            Labels.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
+            Margin that each row starts from, if training had one.
+        shrink : float, default=1.0
+            How much a training row counts beside a new one: 0 forgets the old values, infinity
+            keeps them.
+        n_threads : int, optional
+            By default the cores this process may use, or one for a small table.
+
+        Returns
+        -------
+        MultiTaskModel
+            A new model; this one stays as it is.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError
+            The rows do not fit the model, or a task is unknown.
+        UnsupportedError
+            The trees have monotone constraints, which single leaves may break, or the model comes
+            from a file without the parameters of training.
+
+        Notes
+        -----
+        LightGBM's ``Booster.refit`` has one share for all leaves, ``decay_rate``, in place of
+        H/(H + H'). A model whose objective was a function is refreshed by the loss that
+        :attr:`objective` names.
+        """
+        parts = refreshed_parts(
+            self,
+            X,
+            y,
+            task=task,
+            weight=weight,
+            base_margin=base_margin,
+            shrink=shrink,
+            n_threads=n_threads,
+        )
+        return self._copy(**parts)
 
     # ---- report -----------------------------------------------------------------------------
 

@@ -44,6 +44,8 @@ class NewTask:
     loss : TaskLoss, optional
         Its start and unit, if the tasks have different objectives.
     metric : str
+    params : dict of str to object
+        The library's parameters of the specific model.
     """
 
     trees: CommonTrees
@@ -53,6 +55,7 @@ class NewTask:
     report: TaskReport
     loss: TaskLoss | None
     metric: str
+    params: dict[str, Any]
 
 
 def check_new_name(task: object, known: Sequence[TaskName]) -> None:
@@ -231,4 +234,5 @@ def learn_task(
         report=task_reports(train, folds, common, specific, scores, objectives.names)[task],
         loss=objectives.losses.get(task),
         metric=names if isinstance(names, str) else names[task],
+        params=dict(settings.params),
     )

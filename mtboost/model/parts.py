@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -59,6 +60,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         "task_column": model["task_column"],
         "common_columns": _columns_to_json(model["common_columns"]),
         **({"common_losses": _scores_to_json(common_losses)} if common_losses else {}),
+        **({"params": _params_to_json(model["params"])} if model["params"] else {}),
         **_tasks_of_trees(trees),
         "tasks": [
             {
@@ -68,6 +70,11 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
                 **(
                     {"loss": asdict(losses[task]) | {"metric": model["metric"][task]}}
                     if losses
+                    else {}
+                ),
+                **(
+                    {"params": _params_to_json(model["specific_params"][task])}
+                    if task in model["specific_params"]
                     else {}
                 ),
                 "report": _report_to_json(report),
@@ -156,7 +163,36 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         "reports": {entry["name"]: _report_from_json(entry) for entry in entries},
         "losses": losses,
         "common_losses": _scores_from_json(metadata.get("common_losses", {})),
+        "params": _params_from_json(metadata.get("params", "{}")),
+        "specific_params": {
+            entry["name"]: _params_from_json(entry["params"])
+            for entry in entries
+            if "params" in entry
+        },
     }
+
+
+def _params_to_json(params: Mapping[str, Any]) -> str:
+    """Parameters of a library as a text; those that JSON cannot hold are left out."""
+    return json.dumps({name: value for name, value in params.items() if _is_json(value)})
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _params_from_json(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    require(isinstance(found, dict), "params are not an object")
+    params: dict[str, Any] = found
+    return params
 
 
 def _read_specific(
@@ -199,7 +235,14 @@ _DESCRIPTOR = {
     "population": (None, {"mean": float, "spread": float, "variance": float}),
     "noise": float,
 }
-_TASK = {"name": _NAME, "quit_round": int, "columns": _COLUMNS, "loss?": _LOSS, "report": _REPORT}
+_TASK = {
+    "name": _NAME,
+    "quit_round": int,
+    "columns": _COLUMNS,
+    "loss?": _LOSS,
+    "params?": str,
+    "report": _REPORT,
+}
 _METADATA = {
     "format": int,
     "backend?": str,
@@ -208,6 +251,7 @@ _METADATA = {
     "task_column": (None, int, str),
     "common_columns": _COLUMNS,
     "common_losses?": {str: (None, float)},
+    "params?": str,
     "pooling?": (None, float),
     "pooled_tasks?": [_NAME],
     "has_task_column?": bool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,8 @@ class FittedTasks:
     reports: dict[TaskName, TaskReport]
     losses: dict[TaskName, TaskLoss] = field(default_factory=dict)
     common_losses: dict[str, float] = field(default_factory=dict)
+    params: dict[str, Any] = field(default_factory=dict)
+    specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -52,6 +54,12 @@ class FittedTasks:
             f"<MultiTaskModel {', '.join(kinds) or self.objective}: {len(self.tasks)} tasks, "
             f"{self._library.n_rounds(self.common)} common rounds, {n_specific} specific models>"
         )
+
+    def _copy(self, **changes: Any) -> Self:
+        """The same with other parts; what a copy adds to its parts does not reach this one."""
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__} | changes
+        own = {name: dict(part) for name, part in parts.items() if type(part) is dict}
+        return type(self)(**(parts | own | {"_cache": {}}))
 
     @property
     def common(self) -> Any:

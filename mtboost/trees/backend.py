@@ -28,6 +28,7 @@ from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.losses import Loss, check_labels, has_log_link, inverse_link, is_multiclass
 from mtboost.trees.pooled_leaves import PooledTrees
+from mtboost.trees.refreshed_leaves import LeafRule
 from mtboost.trees.small_models import SmallTrainer
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
@@ -104,6 +105,9 @@ class Backend(abc.ABC):
     adds_sums: ClassVar[bool]
     #: Its parameters that are arguments of fit(): name → argument.
     arguments: ClassVar[Mapping[str, str]]
+    #: Its parameters of leaf values, and their defaults: the learning rate, the L2 and the L1
+    #: penalty, and the largest step.
+    leaf_parameters: ClassVar[Mapping[str, float]]
     #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.
     fewest_rounds: ClassVar[int]
     #: Its parameter for the number of threads, and those that make its sums independent of it.
@@ -250,6 +254,11 @@ class Backend(abc.ABC):
 
     #: Size of the trees of two stages where `params` do not say how large they are.
     default_size: ClassVar[Mapping[str, Any]]
+
+    def leaf_rule(self, params: Params) -> LeafRule:
+        """Return how leaf values are made of sums of gradients and hessians."""
+        own = self.leaf_parameters.items()
+        return LeafRule(*(read_number(params, name, default) for name, default in own))
 
     @abc.abstractmethod
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:

@@ -76,6 +76,14 @@ class Document(abc.ABC):
     def leaf_values(self) -> list[npt.NDArray[np.float64]]:
         """Return for each tree the values by number of the leaf; of inner nodes, anything."""
 
+    @abc.abstractmethod
+    def leaf_hessians(self) -> list[npt.NDArray[np.float64]]:
+        """Return for each tree the sums of hessians of training, by number of the leaf."""
+
+    def some_rounds(self, begin: int, end: int) -> Any:
+        """Return the booster of the rounds `begin` to `end` - 1."""
+        return self._assemble.load_document(self._assemble.rounds(self.content, begin, end))
+
     def nodes(self, n_added: int = 0) -> Nodes | None:
         """Return the nodes of all trees; None if the core cannot predict with them.
 

@@ -36,6 +36,7 @@ from mtboost.trees.feature_weights import (
     sampling_weights,
 )
 from mtboost.trees.losses import has_identity_link, make_loss
+from mtboost.trees.refreshed_leaves import LeafRule
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library, matrices
@@ -67,6 +68,14 @@ class XgboostBackend(Backend):
     unstored_is_missing = True
     margin_type = np.float32
     adds_sums = False
+    leaf_parameters = MappingProxyType(
+        {
+            "learning_rate": 0.3,
+            "reg_lambda": 1.0,
+            "reg_alpha": 0.0,
+            "max_delta_step": 0.0,
+        }
+    )
     fewest_rounds = 0
     default_name = "f{}"
     threads = "nthread"
@@ -107,6 +116,11 @@ class XgboostBackend(Backend):
 
     def check_table(self, table: Table) -> None:
         library.check_readable(table)
+
+    def leaf_rule(self, params: Params) -> LeafRule:
+        # XGBoost's own default for this objective.
+        largest = {"max_delta_step": 0.7} if params.get("objective") == "count:poisson" else {}
+        return Backend.leaf_rule(self, {**largest, **params})
 
     def loss_options(self, params: Params) -> dict[str, Any]:
         return {

@@ -36,6 +36,10 @@ class XgboostDocument(Document):
         trees = assemble.trees_of(self.content)
         return [tree["split_conditions"].astype(np.float64) for tree in trees]
 
+    def leaf_hessians(self) -> list[npt.NDArray[np.float64]]:
+        trees = assemble.trees_of(self.content)
+        return [tree["sum_hessian"].astype(np.float64) for tree in trees]
+
     def own_rounds(self, n_rounds: int, loss: TaskLoss) -> xgboost.Booster:
         objective = objective_document(loss.objective, tuple(loss.options.items()))
         own = assemble.as_own(self.content, n_rounds, objective, loss)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New rows of tasks that a model knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mtboost.base.checks import did_you_mean, listed
+from mtboost.base.dataset import Dataset
+from mtboost.base.labels import as_base_margin, as_labels, as_weights
+from mtboost.base.tables import Table, as_table
+from mtboost.base.task_tables import check_task_keys, is_mapping
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.errors import DataError
+from mtboost.model.new_task import rows_of_new_task
+from mtboost.model.predictions import FittedTasks
+
+#: Rows of one task: table, labels, weights and base margins.
+RowsOfTask = tuple[Table, Any, Any, Any]
+
+
+def rows_by_task(
+    model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
+) -> dict[TaskName, RowsOfTask]:
+    """Split new rows by their tasks, known or not; arguments as of :meth:`mtboost.fit`."""
+    if is_mapping(X):
+        if task is not None:
+            raise DataError("X is a mapping whose keys are the tasks: leave out task.")
+        given = {"y": y, "weight": weight, "base_margin": base_margin}
+        for argument, values in given.items():
+            if argument == "y" or values is not None:
+                check_task_keys(argument, values, X)
+        found: dict[TaskName, Any] = {}
+        for name, native in X.items():
+            # A new task may have columns that no other has.
+            used = model._used_columns if name in model.quit_round else None
+            table = as_table(native, argument=f"X[{name!r}]", used=used)
+            found[name] = (
+                table,
+                *(None if part is None else part[name] for part in given.values()),
+            )
+        return found
+    table, labels = model._split(X, task)
+    n_rows = table.n_rows
+    if labels is None and len(model.tasks) == 1:
+        labels = [model.tasks[0]] * n_rows
+    if labels is None:
+        raise DataError(
+            f"task is missing: pass one label a row. Known: {listed(model.tasks, 'task')}."
+        )
+    tasks = TaskSet.from_labels(labels, n_rows)
+    y = as_labels(y, n_rows)
+    weight = None if weight is None else as_weights(weight, n_rows)
+    if base_margin is not None:
+        base_margin = as_base_margin(base_margin, n_rows, model._stage.n_outputs)
+    by_task: dict[TaskName, Any] = {}
+    for task_name in tasks:
+        rows = tasks.rows(task_name)
+        parts = (None if part is None else part[rows] for part in (y, weight, base_margin))
+        by_task[task_name] = (table.take(rows), *parts)
+    return by_task
+
+
+def check_known(model: FittedTasks, rows: dict[TaskName, RowsOfTask], remedy: str) -> None:
+    """Raise DataError if there are rows of a task that the model does not know."""
+    unknown = [name for name in rows if name not in model.quit_round]
+    if unknown:
+        raise DataError(
+            f"X has rows of unknown {listed(unknown, 'task')}. Known: "
+            f"{listed(model.tasks, 'task')}.{did_you_mean(unknown[0], model.tasks)} {remedy}"
+        )
+
+
+def as_dataset(model: FittedTasks, rows: dict[TaskName, RowsOfTask]) -> Dataset:
+    """Return rows of known tasks with the columns of training."""
+    parts = []
+    for name, (table, *own) in rows.items():
+        columns = model.task_columns[name]
+        table = columns.align(table)
+        names = None if table.column_types else table.feature_names
+        parts.append(rows_of_new_task(model._stage, name, (table.native, *own), names, None))
+    return Dataset.stacked(parts)
+
+
+def weights_of(data: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the weight of each row."""
+    return np.ones(data.n_rows) if data.weight is None else data.weight.astype(np.float64)

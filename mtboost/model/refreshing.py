@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same trees with leaf values estimated again from new rows (refreshed_leaves.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.arrays import Int32Array
+from mtboost.base.checks import is_number
+from mtboost.base.dataset import Dataset
+from mtboost.base.tables import Table
+from mtboost.base.tasks import TaskName
+from mtboost.base.threads import default_n_threads, openmp_threads
+from mtboost.errors import ParameterError, UnsupportedError
+from mtboost.model.arguments import check_rows
+from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
+from mtboost.model.predictions import FittedTasks
+from mtboost.model.stages.mixed_objective import gradient_function, start_margins
+from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.document import Document
+from mtboost.trees.losses import Loss, leaf_refit
+from mtboost.trees.pooled_leaves import PooledTrees
+from mtboost.trees.refreshed_leaves import (
+    Gradients,
+    MakeRefit,
+    OwnValues,
+    Refresh,
+    start_of_first_trees,
+)
+from mtboost.trees.task_column import AddedColumns
+
+# Leaf numbers that are found at once.
+_MOST_LEAVES = 50_000_000
+
+
+def refreshed_parts(
+    model: FittedTasks,
+    X: Any,
+    y: Any,
+    *,
+    task: Any,
+    weight: Any,
+    base_margin: Any,
+    shrink: float,
+    n_threads: int | None,
+) -> dict[str, Any]:
+    """Return the changed fields; :meth:`mtboost.MultiTaskModel.refresh` has the arguments."""
+    shrink = _check_shrink(shrink)
+    rows = rows_by_task(model, X, y, task, weight, base_margin)
+    check_known(model, rows, "update() trains new tasks too, and add_task() one.")
+    data = as_dataset(model, rows)
+    if not model.params:
+        raise UnsupportedError(
+            "The model comes from a file of an early version of mtboost, which does not hold the "
+            "parameters of training, so that its leaves cannot be estimated again: fit it again."
+        )
+    _check_constraints(model)
+    outputs = {"num_class": model._stage.n_outputs} if model._stage.n_outputs > 1 else {}
+    check_rows(model._library, data, model.objective, {**model.params, **outputs})
+    if np.isinf(shrink):
+        return {}
+    n_threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
+    with openmp_threads(n_threads):
+        return _Refreshing(model, data, shrink, n_threads).parts()
+
+
+def _check_shrink(shrink: object) -> float:
+    if not is_number(shrink) or not float(shrink) >= 0.0:
+        raise ParameterError(f"shrink must be a number >= 0 or infinity, found {shrink!r}.")
+    return float(shrink)
+
+
+def _check_constraints(model: FittedTasks) -> None:
+    for params in (model.params, *model.specific_params.values()):
+        constraints = params.get("monotone_constraints")
+        if constraints and any(digit in str(constraints) for digit in "123456789"):
+            raise UnsupportedError(
+                "refresh() estimates each leaf alone, which may break monotone_constraints: use "
+                "update(), whose trees keep them."
+            )
+
+
+class _Refreshing:
+    """New rows of all tasks, and the model they refresh."""
+
+    def __init__(self, model: FittedTasks, data: Dataset, shrink: float, n_threads: int) -> None:
+        self._model, self._data, self._shrink, self._n_threads = model, data, shrink, n_threads
+        self._backend: Backend = model._library
+        self._labels = np.ascontiguousarray(data.labels(), np.float32)[:, None]
+        self._weight = None if data.weight is None else data.weight.astype(np.float32)
+
+    def parts(self) -> dict[str, Any]:
+        model = self._model
+        trees, margins = self._common()
+        specific = dict(model.specific)
+        for task in self._data.tasks:
+            if model.specific[task] is not None:
+                specific[task] = self._specific(task, margins)
+        return {"common_trees": trees, "specific": specific}
+
+    # ---- common trees -----------------------------------------------------------------------
+
+    def _common(self) -> tuple[Any, Margins]:
+        """Return new common trees, and the margins of all rows after those they use."""
+        model, data, backend = self._model, self._data, self._backend
+        trees = model.common_trees
+        document = backend.document(trees.booster)
+        codes = trees.codes_of(data.tasks.names)[data.tasks.codes]
+        rounds = np.array([model.quit_round[task] for task in data.tasks])[data.tasks.codes]
+        values, hessians = document.leaf_values(), document.leaf_hessians()
+        starts = self._starts(document)
+        margins = self._start(document, codes) + np.array(starts)
+        refresh = Refresh(
+            margins.astype(backend.margin_type),
+            rounds,
+            self._gradients(),
+            self._refit(None if model.losses else self._loss(None), slice(None)),
+            backend.leaf_rule(model.params),
+            self._shrink,
+        )
+        own = None
+        if trees.pooled.pooling is not None:
+            known = [model.reports[task].n_rows for task in model.tasks]
+            counts = dict(zip(model.tasks, known, strict=True))
+            own = OwnValues(
+                trees.pooled.values,
+                codes,
+                np.array([counts.get(task, 0) for task in trees.tasks], np.float64),
+                float(trees.pooled.pooling),  # type: ignore[arg-type]
+            )
+        leaves = self._leaves(document, data.common, trees._added(codes))
+        values, found = refresh.trees(values, hessians, leaves, starts, own)
+        pooled = trees.pooled
+        if own is not None:
+            pooled = PooledTrees(pooled.pooling, found, pooled.mean_hessian)
+        booster = document.with_leaf_values(values).load()
+        return replace(trees, booster=booster, pooled=pooled), refresh.margins
+
+    def _start(self, document: Document, codes: Int32Array) -> Margins:
+        """Margins before the first tree, shape (n_rows, n_outputs), in the common unit."""
+        model, data = self._model, self._data
+        if model.losses:
+            return start_margins(model.losses, data, self._backend)[:, None]
+        return model.common_trees._start(document, data.common, codes, data.base_margin)
+
+    def _starts(self, document: Document) -> list[float]:
+        if (
+            not self._backend.fewest_rounds
+            or self._model.losses
+            or self._data.base_margin is not None
+        ):
+            return [0.0] * document.n_outputs
+        return start_of_first_trees(
+            document.leaf_values(),
+            document.leaf_hessians(),
+            document.n_outputs,
+            self._backend.leaf_rule(self._model.params).reg_lambda,
+        )
+
+    # ---- specific trees ---------------------------------------------------------------------
+
+    def _specific(self, task: TaskName, common: Margins) -> Any:
+        """Return the booster of a task with new leaf values."""
+        model, data, backend = self._model, self._data, self._backend
+        rows = data.tasks.rows(task)
+        document = backend.document(model.specific[task])
+        share = model.common_trees.shares.get(task)
+        is_alone = share is not None or model.quit_round[task] == 0
+        factor = 1.0 if share is None else 1.0 - share
+        values = [own / factor for own in document.leaf_values()]
+        hessians = document.leaf_hessians()
+        starts = [0.0] * document.n_outputs
+        rule = backend.leaf_rule(model.specific_params.get(task, model.params))
+        if is_alone and not model.losses:
+            first = backend.document(model.common_trees.booster)
+            codes = np.full(data.n_rows, -1, np.int32)
+            margins = self._start(first, codes)[rows]
+            if data.base_margin is None and backend.fewest_rounds:
+                starts = start_of_first_trees(values, hessians, document.n_outputs, rule.reg_lambda)
+                margins = margins + np.array(starts)
+        else:
+            unit = model.losses[task].unit if model.losses else 1.0
+            margins = common[rows] * unit
+        loss = self._loss(task)
+        n_rounds = len(values) // document.n_outputs
+        refresh = Refresh(
+            margins.astype(backend.margin_type),
+            np.full(len(rows), n_rounds),
+            self._gradients_of(loss, rows),
+            self._refit(loss, rows),
+            rule,
+            self._shrink,
+        )
+        table = model.task_columns[task].align(data.task_table(task))
+        found, _ = refresh.trees(values, hessians, self._leaves(document, table), starts)
+        return document.with_leaf_values([factor * own for own in found]).load()
+
+    # ---- losses -----------------------------------------------------------------------------
+
+    def _loss(self, task: TaskName | None) -> Loss:
+        model, backend = self._model, self._backend
+        if model.losses and task is not None:
+            return backend.loss(model.losses[task].objective, model.losses[task].options)
+        options = backend.loss_options(model.params)
+        return backend.loss(str(model.objective), options, model._stage.n_outputs)
+
+    def _gradients(self) -> Gradients:
+        """Gradients of all rows in the common margins."""
+        model = self._model
+        if not model.losses:
+            return self._gradients_of(self._loss(None), slice(None))
+        mixed = gradient_function(model.losses, self._data, self._backend, self._n_threads)
+
+        def gradients(margins: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+            return np.stack(mixed(margins[:, 0], None), axis=-1)[:, None]
+
+        return gradients
+
+    def _gradients_of(self, loss: Any, rows: Any) -> Gradients:
+        labels = self._labels[rows]
+        weight = None if self._weight is None else self._weight[rows]
+
+        def gradients(margins: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+            found: npt.NDArray[np.float32] = loss.gradients(
+                margins, labels, weight, n_threads=self._n_threads
+            )
+            return found
+
+        return gradients
+
+    def _refit(self, loss: Loss | None, rows: Any) -> MakeRefit:
+        labels = self._labels[rows]
+        weight = None if self._weight is None else self._weight[rows]
+
+        def refit(margins: npt.NDArray[Any], output: int, learning_rate: float) -> Any:
+            return leaf_refit(
+                loss,
+                margins,
+                labels,
+                weight,
+                output=output,
+                learning_rate=learning_rate,
+                n_threads=self._n_threads,
+            )
+
+        return refit
+
+    def _leaves(
+        self, document: Document, table: Table, added: AddedColumns | None = None
+    ) -> Callable[[int], Int32Array]:
+        """Leaf of each row in the tree of a number, asked for in rising order."""
+        n_outputs = document.n_outputs
+        n_rounds = len(document.leaf_values()) // n_outputs
+        per_block = max(1, _MOST_LEAVES // max(1, table.n_rows * n_outputs))
+        found: tuple[int, Int32Array] | None = None
+
+        def leaves_of(number: int) -> Int32Array:
+            nonlocal found
+            begin = number // n_outputs // per_block * per_block
+            if found is None or found[0] != begin:
+                part = document.some_rounds(begin, min(n_rounds, begin + per_block))
+                found = begin, self._backend.leaves(part, table, added)
+            return found[1][:, number - begin * n_outputs]
+
+        return leaves_of
