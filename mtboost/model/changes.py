@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a fitted model: a new task."""
+"""Changes of the tasks of a fitted model: a task that joins, or leaves."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads
 from mtboost.base.validation import hold_out
+from mtboost.errors import DataError
 from mtboost.model.arguments import (
     check_rows,
     common_parameters,
@@ -108,3 +109,21 @@ def _add(model: FittedTasks, task: TaskName, new: NewTask) -> None:
     model.specific_params[task] = new.params
     model.quit_round[task] = new.quit_round
     model._cache.clear()
+
+
+def parts_without_task(model: FittedTasks, task: TaskName) -> dict[str, Any]:
+    """Return the changed fields; :meth:`mtboost.MultiTaskModel.remove_task` has the arguments."""
+    model._check_task(task)
+    if len(model.tasks) == 1:
+        raise DataError(
+            f"Task {task!r} is the only one of the model, which needs one: fit a new model."
+        )
+    names = ("specific", "quit_round", "task_columns", "reports", "losses", "specific_params")
+    parts: dict[str, Any] = {name: getattr(model, name) for name in names}
+    if isinstance(model.objective, dict):
+        parts |= {"objective": model.objective, "metric": model.metric}
+    found: dict[str, Any] = {
+        name: {other: value for other, value in part.items() if other != task}
+        for name, part in parts.items()
+    }
+    return {**found, "common_trees": model.common_trees.without_task(task)}

@@ -14,6 +14,7 @@ from mtboost.base.archive import require
 from mtboost.base.arrays import FloatArray
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
+from mtboost.errors import UnsupportedError
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import Loss, leaf_refit
@@ -227,6 +228,26 @@ class CommonTrees:
             descriptors=descriptors,
         )
 
+    def without_task(self, task: TaskName) -> CommonTrees:
+        """These trees without the values of a task.
+
+        Where nodes separate tasks, codes and ranks of the others must stay: an unused name takes
+        the place of the task.
+        """
+        if task not in self.tasks:
+            return self
+        code = self.tasks.index(task)
+        values = [own.without_task(code, keep_code=self.n_added > 0) for own in self.pooled.values]
+        tasks = tuple(name for name in self.tasks if name != task)
+        if self.n_added:
+            tasks = (*self.tasks[:code], _unused_name(task, self.tasks), *self.tasks[code + 1 :])
+        return replace(
+            self,
+            tasks=tasks,
+            pooled=PooledTrees(self.pooled.pooling, values, self.pooled.mean_hessian),
+            shares={name: share for name, share in self.shares.items() if name != task},
+        )
+
     def codes_of(self, names: Sequence[TaskName]) -> npt.NDArray[np.int32]:
         """Code of each task; -1 where it is new."""
         places = {name: code for code, name in enumerate(self.tasks)}
@@ -335,3 +356,18 @@ class CommonTrees:
             margins[follows, output] += own
             if output == n_outputs - 1:
                 yield margins
+
+
+def _unused_name(task: TaskName, tasks: Sequence[TaskName]) -> TaskName:
+    """A name of the type of a task that none has."""
+    if isinstance(task, bool):
+        raise UnsupportedError(
+            f"Task {task!r} cannot be removed: nodes of the common model separate tasks, and no "
+            "other name of type bool is left to mark its place. Name tasks by str or int."
+        )
+    if isinstance(task, int):
+        return max(int(name) for name in tasks) + 1
+    name = f"{task} (removed)"
+    while name in tasks:
+        name += "'"
+    return name

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from mtboost.base.archive import require, write_model
 from mtboost.base.atomic_file import PathName
+from mtboost.base.checks import listed
 from mtboost.base.renamed import renamed
+from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
-from mtboost.errors import MissingDependencyError
-from mtboost.model.changes import add_task
+from mtboost.errors import DataError, MissingDependencyError
+from mtboost.model.changes import add_task, parts_without_task
 from mtboost.model.estimates import AnyMetric
 from mtboost.model.evaluation import evaluate
+from mtboost.model.new_rows import rows_by_task
+from mtboost.model.new_task import check_new_name
 from mtboost.model.parts import to_parts
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.refreshing import refreshed_parts
 from mtboost.model.reports import report_rows
+from mtboost.model.updating import updated_parts
 from mtboost.trees.feature_weights import PriorOption
+from mtboost.trees.pooled_leaves import PoolingOption
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -169,6 +175,164 @@ class MultiTaskModel(FittedTasks):
             n_threads=n_threads,
             seed=seed,
         )
+
+    def remove_task(self, task: TaskName) -> MultiTaskModel:
+        """Make a model without a task.
+
+        The task's own model, its leaf values and its report are gone; the splits and the values
+        that all tasks share stay as its rows have helped to make them.
+
+        Parameters
+        ----------
+        task : task name
+            One of :attr:`tasks`, but not the only one.
+
+        Returns
+        -------
+        MultiTaskModel
+            A new model; this one stays as it is.
+
+        Raises
+        ------
+        DataError
+            The task is unknown, or the only one.
+        """
+        return self._copy(**parts_without_task(self, task))
+
+    def replace_task(self, task: TaskName, X: Any, y: Any, **options: Any) -> MultiTaskModel:
+        """Learn a task anew, as if it had not been there: :meth:`remove_task`, :meth:`add_task`.
+
+        Parameters
+        ----------
+        task : task name
+            One of :attr:`tasks`. It is the last of the new model.
+        X : table of shape (n_rows, n_features)
+            Rows of the task.
+        y : array-like of shape (n_rows,)
+            Labels.
+        **options
+            Further arguments of :meth:`add_task`.
+
+        Returns
+        -------
+        MultiTaskModel
+            A new model; this one stays as it is.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError
+            The task is unknown or the only one, or as :meth:`add_task`.
+        """
+        model = self.remove_task(task)
+        model.add_task(task, X, y, **options)
+        return model
+
+    def update(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        weight: Any = None,
+        base_margin: Any = None,
+        rounds: int = 100,
+        params: Mapping[str, Any] | None = None,
+        pooling: PoolingOption = "auto",
+        validation_fraction: float = 0.2,
+        n_threads: int | None = None,
+        seed: int = 0,
+    ) -> MultiTaskModel:
+        """Train more rounds on new rows, starting from the predictions of this model.
+
+        The rows of all known tasks together grow the new trees, whose leaves are partially pooled,
+        so that a task may move on its own as far as its rows show it. Validation rows find the
+        number of new rounds, which may be none. Rows of new tasks then follow the updated common
+        model, and get their own model, as by :meth:`add_task`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            New rows, as in :meth:`predict`; not those of training, whose predictions are too good.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like
+            Labels.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
+            Margin that each row starts from, if training had one.
+        rounds : int, default=100
+            Maximum number of new rounds.
+        params : mapping, optional
+            Parameters of the library that differ from :attr:`params`.
+        pooling : float or "auto", default="auto"
+            κ of the new leaves, as in :func:`mtboost.fit`; infinity for the same values for all.
+        validation_fraction : float in [0, 1), default=0.2
+            Fraction of the new rows of each task that is held out to find the number of rounds;
+            with these the new trees are then trained on all new rows. With 0 there are `rounds`.
+        n_threads : int, optional
+            By default the cores this process may use, or one for a small table.
+        seed : int, default=0
+            Seed of the validation split and of all sampling.
+
+        Returns
+        -------
+        MultiTaskModel
+            A new model; this one stays as it is. In its report ``before`` is the validation metric
+            without the new rounds.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError
+            The rows do not fit the model.
+        UnsupportedError
+            The model comes from a file without the parameters of training, and `params` has none.
+
+        Notes
+        -----
+        A model whose objective was a function is updated by the loss that :attr:`objective` names.
+        Tasks that use a part of the common rounds, or an average with an independent model, have
+        the new trees in :attr:`specific`, as have all tasks where nodes separate tasks.
+        """
+        rows = rows_by_task(self, X, y, task, weight, base_margin)
+        new = {name: own for name, own in rows.items() if name not in self.quit_round}
+        known = {name: own for name, own in rows.items() if name in self.quit_round}
+        if new and self.losses:
+            raise DataError(
+                f"X has rows of the new {listed(list(new), 'task')}, and each task has its "
+                "objective: call add_task(..., objective=...) for each."
+            )
+        for name in new:
+            check_new_name(name, self.tasks)
+        parts: dict[str, Any] = {}
+        if known:
+            parts = updated_parts(
+                self,
+                known,
+                rounds=rounds,
+                params=params,
+                pooling=pooling,
+                validation_fraction=validation_fraction,
+                n_threads=n_threads,
+                seed=seed,
+            )
+        model = self._copy(**parts)
+        for name, (table, labels, own_weight, margin) in new.items():
+            if not is_mapping(X):  # it may have columns that no task uses
+                table = self.common_columns.align(table)
+            model.add_task(
+                name,
+                table.native,
+                labels,
+                weight=own_weight,
+                base_margin=margin,
+                feature_names=None if table.column_types else table.feature_names,
+                params=params,
+                validation_fraction=validation_fraction,
+                n_threads=n_threads,
+                seed=seed,
+            )
+        return model
 
     def refresh(
         self,

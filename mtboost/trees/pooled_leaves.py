@@ -96,6 +96,14 @@ class TaskValues:
         order = np.lexsort((tasks, leaves))
         return replace(self, leaf=leaves[order], task=tasks[order], value=values[order])
 
+    def without_task(self, code: int, *, keep_code: bool) -> TaskValues:
+        """These but for the values of one task; others move up to its code unless it is kept."""
+        others = self.task != code
+        task = self.task[others]
+        if not keep_code:
+            task = task - (task > code).astype(np.int32)
+        return replace(self, leaf=self.leaf[others], task=task, value=self.value[others])
+
 
 def pair_numbers(leaves: Int32Array, codes: Int32Array, n_tasks: int) -> npt.NDArray[np.int32]:
     """Place of each row's leaf and task in a table of shape (n_nodes, n_tasks + 1).

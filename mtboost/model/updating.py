@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More rounds on new rows, which start from the margins of a fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mtboost.base.checks import check_count
+from mtboost.base.dataset import Dataset
+from mtboost.base.missing_columns import lacking
+from mtboost.base.tasks import TaskName
+from mtboost.base.threads import default_n_threads, openmp_threads
+from mtboost.base.validation import hold_out
+from mtboost.errors import UnsupportedError
+from mtboost.metrics import Metric
+from mtboost.model.arguments import check_rows, common_parameters, labels_are_classes
+from mtboost.model.common_trees import CommonTrees
+from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of
+from mtboost.model.predictions import FittedTasks
+from mtboost.model.reports import TaskReport
+from mtboost.model.stages.common import fit_common, follow_common
+from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
+from mtboost.model.stages.settings import Settings
+from mtboost.trees.backend import Params
+from mtboost.trees.losses import is_multiclass
+from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption, TaskValues
+from mtboost.trees.tree_options import TreeOptions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _NewRounds:
+    """Trees to be added to a model.
+
+    Attributes
+    ----------
+    trees : CommonTrees
+    n_rounds : int
+    history : dict of task name to ndarray
+        Validation metric after 0, 1, ... new rounds of the training rows alone.
+    """
+
+    trees: CommonTrees | None
+    n_rounds: int
+    history: Mapping[TaskName, Any]
+
+
+def updated_parts(
+    model: FittedTasks,
+    rows: Mapping[TaskName, RowsOfTask],
+    *,
+    rounds: int,
+    params: Params | None,
+    pooling: PoolingOption,
+    validation_fraction: float,
+    n_threads: int | None,
+    seed: int,
+) -> dict[str, Any]:
+    """Return the changed fields; :meth:`mtboost.MultiTaskModel.update` has the arguments.
+
+    `rows` are those of known tasks.
+    """
+    rounds = check_count("rounds", rounds, low=1)
+    if not model.params and not params:
+        raise UnsupportedError(
+            "The model comes from a file of an early version of mtboost, which does not hold the "
+            "parameters of training: pass them as params."
+        )
+    starts = {
+        name: (table, y, weight, model._task_margins(table, name, base_margin))
+        for name, (table, y, weight, base_margin) in rows.items()
+    }
+    data = as_dataset(model, starts)
+    n_threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
+    settings = _settings(model, data, rounds, params, pooling, n_threads, seed)
+    classes = labels_are_classes(_objective(model, data), data.tasks)
+    train, valid = hold_out(data, validation_fraction, classes, seed)
+    with openmp_threads(n_threads):
+        new = _train(settings, data, train, valid)
+    parts = _added(model, data, new)
+    parts["reports"] = _reports(model, parts, data, train, valid, new)
+    return parts
+
+
+def _objective(model: FittedTasks, data: Dataset) -> Any:
+    if isinstance(model.objective, str):
+        return model.objective
+    return {task: model.objective[task] for task in data.tasks}
+
+
+def _settings(
+    model: FittedTasks,
+    data: Dataset,
+    rounds: int,
+    params: Params | None,
+    pooling: PoolingOption,
+    n_threads: int,
+    seed: int,
+) -> Settings:
+    library, objective = model._library, _objective(model, data)
+    kept = {name: value for name, value in model.params.items() if name not in library.arguments}
+    own = {**kept, **library.parameters(params or {}, elsewhere=library.arguments)}
+    if is_multiclass(objective):
+        own["num_class"] = model._stage.n_outputs
+    known = library.names_of_parameters()[0]
+    own = {name: value for name, value in own.items() if name in known or name == "num_class"}
+    settings = common_parameters(library, own, objective, data, n_threads, seed)
+    check_rows(library, data, objective, settings)
+    objectives: Objectives = OneObjective(
+        library, library.default_metric(settings), settings["objective"]
+    )
+    if model.losses:
+        metrics: dict[TaskName, Metric] = {
+            task: library.default_metric({**settings, "objective": objective[task]})
+            for task in data.tasks
+        }
+        losses = {task: model.losses[task] for task in data.tasks}
+        objectives = ObjectiveByTask(library, objective, metrics, losses)
+    constraints = str(settings.get("monotone_constraints", ""))
+    may_pool = len(data.tasks) > 1 and not any(digit in constraints for digit in "123456789")
+    return Settings(
+        backend=library,
+        params=settings,
+        objectives=objectives,
+        options=TreeOptions(pooling=pooling if may_pool else None),
+        rounds=rounds,
+        early_stopping_rounds=None,
+        min_delta=0.0,
+        specific_params={},
+        specific_rounds=0,
+        n_threads=n_threads,
+    )
+
+
+def _train(settings: Settings, data: Dataset, train: Dataset, valid: Dataset | None) -> _NewRounds:
+    """Train rounds, as many as are best on validation rows."""
+    if valid is None:
+        trees = fit_common(settings, data, None).trees
+        return _NewRounds(trees, trees.n_rounds, {})
+    trees = fit_common(settings, train, None).trees
+    history = follow_common(settings, trees, train, valid, trees.n_rounds).history
+    values = np.array([history[task] for task in valid.tasks]).T
+    gains = settings.metric.gains(values, values[0])
+    if settings.objectives.losses:  # of different units
+        gains = gains / np.where(values[0] == 0.0, 1.0, np.abs(values[0]))
+    weights = np.bincount(valid.tasks.codes, weights_of(valid), valid.tasks.n_tasks)
+    best = int(np.argmax(np.nansum(gains * weights, axis=1)))
+    if best == 0:
+        return _NewRounds(None, 0, history)
+    trees = fit_common(replace(settings, rounds=best), data, None).trees
+    return _NewRounds(trees, trees.n_rounds, history)
+
+
+# ---- one model of old and new trees --------------------------------------------------------------
+
+
+def _added(model: FittedTasks, data: Dataset, new: _NewRounds) -> dict[str, Any]:
+    """Return trees, models and rounds with the new trees.
+
+    They follow the common trees, where these can be followed. A task that uses but a part of these,
+    or an average, has the new trees in its own model, as have all where nodes separate tasks.
+    """
+    trees, library = model.common_trees, model._library
+    specific, quit_round = dict(model.specific), dict(model.quit_round)
+    parts = {"common_trees": trees, "specific": specific, "quit_round": quit_round}
+    if new.trees is None:
+        return parts
+    n_rounds = max(model.quit_round.values())
+    followers = []
+    if not trees.n_added:
+        followers = [
+            task
+            for task in model.tasks
+            if model.quit_round[task] == n_rounds and task not in trees.shares
+        ]
+    if followers:
+        parts["common_trees"] = _joined(model, trees, new.trees, n_rounds)
+        quit_round |= dict.fromkeys(followers, n_rounds + new.n_rounds)
+    document = library.document(new.trees.booster)
+    for task in model.tasks:
+        if task in followers:
+            continue
+        own = new.trees.document_of(task, document)
+        if model.losses:
+            own = own.scaled(model.losses[task].unit)
+        names = lacking(model.common_columns, model.task_columns[task])
+        if names:
+            own = own.without_columns(model.common_columns, names)
+        before = model.specific[task]
+        if before is not None:
+            n_before = library.n_rounds(before)
+            own = library.document(before).combined(own.load(), n_before, model.task_columns[task])
+        specific[task] = own.load()
+    return parts
+
+
+def _joined(model: FittedTasks, trees: CommonTrees, new: CommonTrees, n_rounds: int) -> CommonTrees:
+    """Common trees, the first rounds of them and then the new ones."""
+    library = trees.backend
+    document = library.document(trees.booster)
+    together = document.combined(new.booster, n_rounds, model.common_columns)
+    tasks = (*trees.tasks, *(task for task in model.tasks if task not in trees.tasks))
+    if trees.pooled.pooling is None and new.pooled.pooling is None:
+        return replace(trees, booster=together.load(), tasks=tasks)
+    n_outputs = document.n_outputs
+    codes = np.array([tasks.index(task) for task in new.tasks], np.int32)
+    first = _values(trees, n_rounds * n_outputs)
+    second = [_recoded(own, codes) for own in _values(new, new.n_rounds * n_outputs)]
+    pooling = new.pooled.pooling if trees.pooled.pooling is None else trees.pooled.pooling
+    pooled = PooledTrees(pooling, [*first, *second], trees.pooled.mean_hessian)
+    return replace(trees, booster=together.load(), tasks=tasks, pooled=pooled)
+
+
+def _values(trees: CommonTrees, n_trees: int) -> list[TaskValues]:
+    if trees.pooled.pooling is None:
+        return [TaskValues.none()] * n_trees
+    return list(trees.pooled.values[:n_trees])
+
+
+def _recoded(values: TaskValues, codes: Any) -> TaskValues:
+    """Values with other codes of the tasks."""
+    task = codes[values.task]
+    order = np.lexsort((task, values.leaf))
+    return replace(values, leaf=values.leaf[order], task=task[order], value=values.value[order])
+
+
+def _reports(
+    model: FittedTasks,
+    parts: Mapping[str, Any],
+    data: Dataset,
+    train: Dataset,
+    valid: Dataset | None,
+    new: _NewRounds,
+) -> dict[TaskName, TaskReport]:
+    """Return reports with the new rows and rounds, and the scores of the new validation rows."""
+    reports = {}
+    for task, old in model.reports.items():
+        quit_round = parts["quit_round"][task]
+        is_follower = quit_round != model.quit_round[task]
+        n_rows, n_positives = _counts(train, task)
+        n_valid_rows, n_valid_positives = _counts(valid, task)
+        history = new.history.get(task)
+        scores = {}
+        if history is not None:
+            scores = {"before": float(history[0]), "final": float(history[new.n_rounds])}
+        reports[task] = replace(
+            old,
+            n_rows=old.n_rows + n_rows,
+            n_valid_rows=n_valid_rows,
+            n_positives=None if old.n_positives is None else old.n_positives + n_positives,
+            n_valid_positives=None if old.n_positives is None else n_valid_positives,
+            quit_round=quit_round,
+            specific_rounds=old.specific_rounds + (0 if is_follower else new.n_rounds),
+            scores=scores,
+            common_history=np.empty(0),
+            specific_history=np.empty(0),
+        )
+    return reports
+
+
+def _counts(data: Dataset | None, task: TaskName) -> tuple[int, int]:
+    """Rows of a task, and those with a positive label."""
+    if data is None or task not in data.tasks:
+        return 0, 0
+    labels = data.labels()[data.tasks.rows(task)]
+    return len(labels), int((labels > 0).sum())

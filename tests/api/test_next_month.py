@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More rounds on new rows, and tasks that leave a model or are learned anew."""
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+import mtboost
+from mtboost.errors import DataError, UnsupportedError
+
+FIXED = {
+    "strategy": "two-stage",
+    "validation_fraction": 0,
+    "num_boost_round": 6,
+    "specific_rounds": 3,
+    "early_stopping_rounds": None,
+    "split_score": "plain",
+}
+
+
+def rows(seed=0, shift=0.0, n_rows=240):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 3)).astype(np.float32)
+    task = np.array(["a", "b", "c"])[np.arange(n_rows) % 3]
+    y = X[:, 0] + (task == "b") * X[:, 1] + shift * (X[:, 2] + (task == "a"))
+    return X, (y + 0.3 * rng.normal(size=n_rows)).astype(np.float32), task
+
+
+X, Y, TASK = rows()
+NEW_X, NEW_Y, NEW_TASK = rows(1, shift=1.0)
+
+
+def fitted(library, **options):
+    return mtboost.fit(X, Y, task=TASK, backend=library.name, **{**FIXED, **options})
+
+
+def squared_error(model, seed=2):
+    other_X, other_y, other_task = rows(seed, shift=1.0)
+    return np.mean((other_y - model.predict(other_X, task=other_task)) ** 2)
+
+
+VARIANTS = {
+    "plain": {},
+    "tasks that have quit": {"validation_fraction": 0.3, "early_stopping_rounds": 2},
+    "pooled leaves": {"pooling": 5.0},
+    "task splits": {"task_splits": True, "pooling": 3.0},
+    "descriptors": {"task_splits": "descriptors"},
+    "shared in some way": {
+        "strategy": "auto",
+        "effort": "fast",
+        "num_boost_round": 60,
+        "early_stopping_rounds": 10,
+        "validation_fraction": 0.2,
+        "split_score": None,
+    },
+}
+
+
+def check_boosters_and_files(model, library, path):
+    margins = model.predict_margin(NEW_X, task=NEW_TASK)
+    for name in model.tasks:
+        own = name == NEW_TASK
+        if own.any():
+            found = library.margins(model.booster(name), NEW_X[own])
+            np.testing.assert_allclose(found, margins[own], rtol=library.atol, atol=library.atol)
+    model.save(path)
+    loaded = mtboost.load_model(path)
+    np.testing.assert_array_equal(loaded.predict_margin(NEW_X, task=NEW_TASK), margins)
+    pd.testing.assert_frame_equal(loaded.report(), model.report())
+
+
+# ---- update --------------------------------------------------------------------------------------
+
+
+def test_new_rounds_are_those_of_the_library_from_the_margins_of_the_model(library):
+    model = fitted(library)
+    found = model.update(
+        NEW_X, NEW_Y, task=NEW_TASK, rounds=5, validation_fraction=0, pooling=np.inf
+    )
+    before = model.predict_margin(NEW_X, task=NEW_TASK)
+    if library.name == "xgboost":
+        params = {"learning_rate": 0.1, "max_depth": 4, "nthread": 1}
+        matrix = xgboost.DMatrix(NEW_X, NEW_Y, base_margin=before)
+        stock = xgboost.train(params, matrix, 5)
+        expected = stock.predict(matrix, output_margin=True)
+    else:
+        params = {"learning_rate": 0.1, "num_leaves": 16, "verbose": -1, "num_threads": 1}
+        matrix = lightgbm.Dataset(NEW_X, NEW_Y, init_score=before)
+        stock = lightgbm.train({**params, "objective": "regression"}, matrix, 5)
+        expected = before + stock.predict(NEW_X, raw_score=True)
+    # The same numbers in another order.
+    np.testing.assert_allclose(
+        found.predict_margin(NEW_X, task=NEW_TASK), expected, rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_updated_model_follows_new_rows_in_boosters_and_files_too(library, variant, tmp_path):
+    model = fitted(library, **VARIANTS[variant])
+    before = model.predict_margin(X, task=TASK)
+    found = model.update(NEW_X, NEW_Y, task=NEW_TASK, rounds=40)
+    assert squared_error(found) < 0.7 * squared_error(model)
+    check_boosters_and_files(found, library, tmp_path / "model")
+    np.testing.assert_array_equal(model.predict_margin(X, task=TASK), before)
+    report = found.report()
+    assert (report["rows"] + report["valid_rows"]).sum() == model.report()["rows"].sum() + 240
+    again = found.update(NEW_X, NEW_Y, task=NEW_TASK, rounds=3, validation_fraction=0)
+    check_boosters_and_files(again, library, tmp_path / "again")
+    kept = found.refresh(NEW_X, NEW_Y, task=NEW_TASK, shrink=1e9)
+    np.testing.assert_allclose(
+        kept.predict(NEW_X, task=NEW_TASK), found.predict(NEW_X, task=NEW_TASK), atol=1e-3
+    )
+
+
+def test_there_are_no_new_rounds_where_they_do_not_help():
+    model = fitted_on_noise()
+    rng = np.random.default_rng(5)
+    noise_X, noise = rng.normal(size=(90, 3)), rng.normal(size=90)
+    found = model.update(noise_X, noise, task=TASK[:90], params={"learning_rate": 5.0}, rounds=5)
+    np.testing.assert_array_equal(
+        found.predict(NEW_X, task=NEW_TASK), model.predict(NEW_X, task=NEW_TASK)
+    )
+    report = found.report()
+    assert (report["rmse before"] == report["rmse final"]).all()
+
+
+def fitted_on_noise():
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=240)
+    return mtboost.fit(X, y, task=TASK, **{**FIXED, "num_boost_round": 1, "specific_rounds": 0})
+
+
+def test_a_new_task_follows_the_updated_common_model_with_corrections(library):
+    model = fitted(library)
+    named = np.where(NEW_TASK == "c", "d", NEW_TASK)
+    found = model.update(NEW_X, NEW_Y, task=named, rounds=30)
+    assert found.tasks == ("a", "b", "c", "d")
+    assert model.tasks == ("a", "b", "c")
+    known = named != "d"
+    by_hand = model.update(NEW_X[known], NEW_Y[known], task=named[known], rounds=30)
+    by_hand.add_task("d", NEW_X[~known], NEW_Y[~known])
+    np.testing.assert_array_equal(
+        found.predict(NEW_X, task=named), by_hand.predict(NEW_X, task=named)
+    )
+    only_new = model.update(NEW_X[~known], NEW_Y[~known], task=named[~known])
+    np.testing.assert_array_equal(only_new.predict(X, task=TASK), model.predict(X, task=TASK))
+
+
+def test_tasks_with_objectives_are_updated_in_their_units(library, tmp_path):
+    names = {"a": "reg:squarederror", "b": "binary:logistic", "c": "count:poisson"}
+    objective = {name: library.own(own) for name, own in names.items()}
+
+    def labels(y, task):
+        counts = np.round(np.exp(np.minimum(y, 3)))
+        return np.where(task == "a", 100 * y, np.where(task == "b", y > 0, counts))
+
+    options = {**FIXED, "objective": objective, "split_score": None, "backend": library.name}
+    model = mtboost.fit(X, labels(Y, TASK), task=TASK, **options)
+    found = model.update(NEW_X, labels(NEW_Y, NEW_TASK), task=NEW_TASK, rounds=30)
+    report = found.report()
+    assert (report["final"] < report["before"]).all()
+    check_boosters_and_files(found, library, tmp_path / "model")
+    with pytest.raises(DataError, match="new task 'd'.*add_task"):
+        model.update(NEW_X, NEW_Y, task=np.full(240, "d"))
+
+
+def test_tables_with_other_columns_and_classes_can_be_updated(library, tmp_path):
+    tables = {"a": pd.DataFrame(X[:120], columns=["u", "v", "w"])}
+    tables["b"] = pd.DataFrame(X[120:, :2], columns=["u", "v"])
+    labels = {"a": np.digitize(Y[:120], [0, 1]), "b": np.digitize(Y[120:], [0, 1])}
+    for common in (None, "all"):
+        model = mtboost.fit(
+            tables,
+            labels,
+            objective=library.multiclass,
+            common_features=common,
+            backend=library.name,
+            **FIXED,
+        )
+        found = model.update(tables, labels, rounds=3, validation_fraction=0)
+        refreshed = found.refresh(tables, labels)
+        for each in (found, refreshed):
+            margins = each.predict_margin(tables)
+            for name in "ab":
+                own = library.margins(each.booster(name), tables[name])
+                np.testing.assert_allclose(own, margins[name], rtol=library.atol, atol=library.atol)
+
+
+def test_a_model_without_parameters_needs_them():
+    model = fitted_on_noise()
+    model.params.clear()
+    with pytest.raises(UnsupportedError, match="pass them as params"):
+        model.update(NEW_X, NEW_Y, task=NEW_TASK)
+    assert model.update(NEW_X, NEW_Y, task=NEW_TASK, params={"max_depth": 2}).tasks == model.tasks
+
+
+# ---- tasks that leave ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["plain", "pooled leaves", "task splits", "descriptors"])
+def test_the_others_stay_when_a_task_is_removed_or_replaced(library, variant, tmp_path):
+    model = fitted(library, **VARIANTS[variant])
+    others = TASK != "a"
+    expected = model.predict_margin(X[others], task=TASK[others])
+    removed = model.remove_task("a")
+    replaced = model.replace_task("a", NEW_X[NEW_TASK == "a"], NEW_Y[NEW_TASK == "a"])
+    assert (model.tasks, removed.tasks) == (("a", "b", "c"), ("b", "c"))
+    assert replaced.tasks == ("b", "c", "a")
+    for found in (removed, replaced):
+        np.testing.assert_array_equal(found.predict_margin(X[others], task=TASK[others]), expected)
+    with pytest.raises(DataError, match="unknown"):
+        removed.predict(X, task=TASK)
+    check_boosters_and_files(replaced, library, tmp_path / "model")
+    removed.save(tmp_path / "removed")
+    loaded = mtboost.load_model(tmp_path / "removed")
+    np.testing.assert_array_equal(loaded.predict_margin(X[others], task=TASK[others]), expected)
+    added = model.remove_task("a")
+    added.add_task("a", NEW_X[NEW_TASK == "a"], NEW_Y[NEW_TASK == "a"])
+    np.testing.assert_array_equal(
+        added.predict(NEW_X, task=NEW_TASK), replaced.predict(NEW_X, task=NEW_TASK)
+    )
+
+
+def test_a_removed_task_leaves_no_values_behind():
+    model = fitted_on_noise()
+    assert "a" not in model.remove_task("a").common_trees.tasks
+    pooled = mtboost.fit(X, Y, task=TASK, pooling=5.0, **FIXED)
+    trees = pooled.remove_task("b").common_trees
+    for own, before in zip(trees.pooled.values, pooled.common_trees.pooled.values, strict=True):
+        assert len(own.task) == np.count_nonzero(before.task != 1)
+        assert own.task.max() == 1
+
+
+def test_the_only_task_and_unknown_ones_cannot_be_removed():
+    model = mtboost.fit(X, Y, **FIXED)
+    with pytest.raises(DataError, match="only one"):
+        model.remove_task("all")
+    with pytest.raises(DataError, match="unknown"):
+        fitted_on_noise().replace_task("e", X, Y)
