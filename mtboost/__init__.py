@@ -61,13 +61,11 @@ __all__ = [
     "errors",
     "feature_prior",
     "fit",
-    "lightgbm",
     "load_model",
     "make_split_score",
     "metrics",
     "train",
     "tune",
-    "xgboost",
 ]
 
 

@@ -9,6 +9,7 @@ are recognised by their classes and imported only for tables that come from them
 
 import operator
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ _TABLE_CLASSES: dict[tuple[str, str], Library] = {
 # Column types XGBoost reads, as pandas (plain, nullable, arrow), polars and pyarrow spell them.
 _NUMBER = r"(bool|[Bb]oolean|float|double|float16|[Ff]loat(32|64)|(u?i|U?I)nt(8|16|32|64))"
 _NUMERIC = re.compile(rf"{_NUMBER}(\[pyarrow\])?|Sparse\[{_NUMBER}, .*\]")
+#: Texts in a column that may be categories.
+_MOST_LABELS = 1000
 _CATEGORICAL = (
     "category",
     "Categorical",
@@ -188,7 +191,7 @@ class Table:
                 import polars
 
                 native = native.with_columns(
-                    polars.col(name).cast(polars.Enum(labels))
+                    polars.col(name).cast(polars.String).cast(polars.Enum(labels), strict=False)
                     for name, labels in categories.items()
                 )
             case "pyarrow":
@@ -201,6 +204,18 @@ class Table:
                     codes = pyarrow.compute.index_in(values, value_set=dictionary)
                     column = pyarrow.DictionaryArray.from_arrays(codes, dictionary)
                     native = native.set_column(native.column_names.index(name), name, column)
+        return Table(native, self.library, self.feature_names)
+
+    def _with_text(self, labels: Mapping[str, list[str]]) -> "Table":
+        """The same with categories in columns of text."""
+        if self.library != "pandas":
+            return self._with_categories(labels) if labels else self
+        import pandas
+
+        native = self.native.copy(deep=False)
+        for position, own in zip(self._positions(list(labels)), labels.values(), strict=True):
+            dtype = pandas.CategoricalDtype(pandas.Index(own, dtype=object))
+            native.isetitem(position, native.iloc[:, position].astype(object).astype(dtype))
         return Table(native, self.library, self.feature_names)
 
     def _positions(self, columns: Sequence[str | int]) -> list[int]:
@@ -244,8 +259,9 @@ def as_table(
     ----------
     X : table of shape (n_rows, n_features)
         NumPy array or nested list of numbers; SciPy sparse (CSR or CSC as they are, other formats
-        become CSR); pandas or polars DataFrame or pyarrow Table of numbers, booleans and
-        categories. NaN and null are missing; XGBoost refuses infinity.
+        become CSR); pandas or polars DataFrame or pyarrow Table of numbers, booleans,
+        categories and text, which becomes categories in sorted order. NaN and null are missing;
+        XGBoost refuses infinity.
     feature_names : sequence of str, optional
         Names for the columns of an array.
     task_column : str or int, optional
@@ -281,12 +297,15 @@ def as_table(
     exempt = {str(task_column)} if task_column is not None else set()
     if used is not None:
         exempt |= {name for name in names or () if name not in used}
+    # A row to predict may lack all text: the categories are those of the model.
+    may_be_empty = used is not None
+    table = _with_text_as_categories(table, exempt, argument, may_be_empty)
     for name, dtype in table.column_types.items():
         if name not in exempt and not _is_usable(dtype):
             raise DataError(_unusable_column(argument, name, dtype))
     table = _with_fixed_codes(table)
     for name in table.categorical_features:
-        if name not in exempt and not table.categories(name):
+        if name not in exempt and not may_be_empty and not table.categories(name):
             raise DataError(
                 f"{argument} has a column {name!r} without categories, as it is missing in every "
                 f"row: drop it."
@@ -334,7 +353,7 @@ class Columns:
         Raises
         ------
         DataError
-            Named columns are missing (they are listed), or a row has an unknown category; or, where
+            Named columns are missing (they are listed), or categories have another type; or, where
             either side has no names, the numbers of columns differ.
         """
         if self.names is not None and table.feature_names is not None:
@@ -373,16 +392,29 @@ class Columns:
             if known is None or found == known:
                 continue
             unknown = set(found).difference(known)
+            kinds = [{type(label).__name__ for label in labels} for labels in (found, known)]
+            if unknown and kinds[0].isdisjoint(kinds[1]):
+                raise DataError(
+                    f"Categories in column {name!r} of X are of type {', '.join(kinds[0])}, but "
+                    f"those of training were of type {', '.join(kinds[1])}: convert them."
+                )
             if unknown:
-                for row, label in enumerate(table.column(name)):
-                    if label in unknown:
-                        raise DataError(
-                            f"X has {label!r} in the category column {name!r}, first at row {row}, "
-                            f"but the model was trained on {listed(known, 'category')}: make it "
-                            f"one of them, or missing."
-                        )
+                _warn_of_unknown(table, name, unknown)
             changed[name] = known
         return table._with_categories(changed) if changed else table
+
+
+def _warn_of_unknown(table: Table, column: str, unknown: set[Any]) -> None:
+    """Warn of categories that some row has and training did not have."""
+    for row, label in enumerate(table.column(column)):
+        if label in unknown:
+            warnings.warn(
+                f"X has {label!r} in the category column {column!r}, first at row {row}, which "
+                "training did not have: it counts as missing.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
 
 
 def concat(tables: Sequence[Table]) -> Table:
@@ -588,6 +620,12 @@ def _unusable_column(argument: str, column: str, dtype: Any) -> str:
     if str(dtype) == "category":
         found = f"{dtype.categories.inferred_type} categories"
         remedy = "XGBoost knows categories of str and of int; convert them to str"
+    elif str(dtype).startswith(("datetime", "Datetime", "Date", "timestamp", "date", "period")):
+        found = f"dates (dtype {dtype})"
+        remedy = (
+            f"make numbers of them that mean something, such as the day of the week or the days "
+            f"since an event, drop it, or pass time={column!r} to hold out the last rows"
+        )
     else:
         found = f"dtype {dtype}"
         remedy = (
@@ -595,6 +633,56 @@ def _unusable_column(argument: str, column: str, dtype: Any) -> str:
             f"dictionary of strings), drop it, or pass task={column!r} if it names the task"
         )
     return f"{argument} has a column {column!r} of {found}: {remedy}."
+
+
+def _with_text_as_categories(
+    table: Table, exempt: Collection[str], argument: str, may_be_empty: bool
+) -> Table:
+    """The table with sorted categories in the columns of text, but for the exempt ones."""
+    chosen = [
+        name
+        for name, dtype in table.column_types.items()
+        if name not in exempt and _may_be_text(dtype) and _is_text(table, name, may_be_empty)
+    ]
+    if not chosen:
+        return table
+    found = {}
+    for name in chosen:
+        labels = _labels_of_text(table, name)
+        if len(labels) > _MOST_LABELS:
+            raise DataError(
+                f"{argument} has {len(labels)} different texts in column {name!r}, too many for "
+                "categories: drop it, or make it a category column if they are meant to be some."
+            )
+        if labels or may_be_empty:
+            found[name] = labels
+    return table._with_text(found)
+
+
+def _may_be_text(dtype: Any) -> bool:
+    return str(dtype).startswith(("object", "str", "String", "large_string", "Utf8"))
+
+
+def _is_text(table: Table, column: str, may_be_empty: bool) -> bool:
+    if table.library != "pandas":
+        return True
+    import pandas
+
+    (position,) = table._positions([column])
+    kind = pandas.api.types.infer_dtype(table.native.iloc[:, position])
+    return kind == "string" or (kind == "empty" and may_be_empty)
+
+
+def _labels_of_text(table: Table, column: str) -> list[str]:
+    (position,) = table._positions([column])
+    match table.library:
+        case "pandas":
+            values = table.native.iloc[:, position].dropna().unique().tolist()
+        case "polars":
+            values = table.native.to_series(position).drop_nulls().unique().to_list()
+        case _:
+            values = table.native.column(position).unique().drop_null().to_pylist()
+    return sorted(map(str, values))
 
 
 def _with_fixed_codes(table: Table) -> Table:

@@ -275,7 +275,11 @@ def test_a_column_is_accepted_if_and_only_if_xgboost_reads_it(column, make_table
 def is_converted(column):
     """Whether a column is made one of those that every version of XGBoost reads."""
     if isinstance(column, pl.Series):
-        return column.dtype == pl.Categorical
+        return column.dtype in (pl.Categorical, pl.String)
+    if isinstance(column, pa.Array):
+        return column.type == pa.string()
+    if str(column.dtype).startswith("str"):
+        return True
     if isinstance(column, pd.Series) and column.dtype == "category":
         return str(column.cat.categories.dtype) in ("Int64", "string")
     return False
@@ -329,10 +333,10 @@ def test_a_number_type_is_accepted_if_and_only_if_xgboost_reads_it(make, dtype):
         (np.zeros((2, 2), dtype="M8[s]"), "X has dtype datetime64"),
         (NUMBERS.astype(">f8"), "foreign byte order"),
         (np.ma.array(NUMBERS, mask=NUMBERS > 5), "X is a masked array"),
-        (pd.DataFrame({"a": [1, 2], "city": ["x", "y"]}), "'city' of dtype (str|object): make it"),
+        (pd.DataFrame({"city": [str(n) for n in range(1001)]}), "1001 different texts in .*'city'"),
+        (pd.DataFrame({"o": ["x", 1]}, dtype=object), "a column 'o' of dtype object"),
+        (pd.DataFrame({"day": pd.to_datetime(["2024-01-01"])}), "'day' of dates .*time='day'"),
         (pd.DataFrame({"o": [1, None]}, dtype=object), "a column 'o' of dtype object"),
-        (pl.DataFrame({"a": [1, 2], "city": ["x", "y"]}), "a column 'city' of dtype String"),
-        (pa.table({"a": [1, 2], "city": ["x", "y"]}), "a column 'city' of dtype string"),
         (pd.DataFrame({"x": pd.Categorical([True])}), "'x' of boolean categories.*convert them"),
         (pd.DataFrame({"x": pd.Categorical([None, None])}), "'x' without categories"),
         (pl.DataFrame({"x": [None]}, schema={"x": pl.Categorical}), "'x' without categories"),
@@ -486,13 +490,32 @@ def test_categories_get_the_codes_they_had_in_training(X, trained):
 
 
 @every_frame
-def test_a_category_that_was_not_trained_on_is_named(X):
+def test_a_category_that_was_not_trained_on_is_missing_with_a_warning(X):
     columns = Columns(("a", "b", "c", "color"), 4, {"color": ["blue", "green"]})
-    message = "X has 'red' in the category column 'color', first at row 0, .* 'blue', 'green'"
-    with pytest.raises(DataError, match=message):
-        columns.align(as_table(X))
+    message = "X has 'red' in the category column 'color', first at row 0, .* counts as missing"
+    with pytest.warns(UserWarning, match=message):
+        found = columns.align(as_table(X))
+    assert [label if label == "blue" else None for label in found.column("color").tolist()] == [
+        None,
+        "blue",
+        None,
+        None,
+    ]
     only_blue = as_table(X).take(np.array([1, 2]))  # the type of the column has red all the same
     assert columns.align(only_blue).categories("color") == ["blue", "green"]
+    with pytest.raises(DataError, match="are of type str, .* of type int"):
+        Columns(("a", "b", "c", "color"), 4, {"color": [1, 2]}).align(as_table(X))
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_of_text_become_sorted_categories(make):
+    table = as_table(make({"x": [1.0, 2.0, 3.0], "city": ["rome", "oslo", None]}))
+    assert table.categories("city") == ["oslo", "rome"]
+    labels = table.column("city").tolist()
+    assert labels[:2] == ["rome", "oslo"]
+    assert pd.isna(labels[2])
+    unused = make({"x": [1.0, 2.0, 3.0], "id": ["rome", "oslo", None]})
+    assert as_table(unused, used=["x"]).categorical_features == ()
 
 
 def test_without_names_on_either_side_the_number_of_columns_must_agree():
