@@ -246,8 +246,9 @@ class MultiTaskModel(FittedTasks):
 
         The rows of all known tasks together grow the new trees, whose leaves are partially pooled,
         so that a task may move on its own as far as its rows show it. Validation rows find the
-        number of new rounds, which may be none. Rows of new tasks then follow the updated common
-        model, and get their own model, as by :meth:`add_task`.
+        number of new rounds; there are none unless they gain more than one standard error. Rows of
+        new tasks then follow the updated common model, and get their own model, as by
+        :meth:`add_task`.
 
         Parameters
         ----------

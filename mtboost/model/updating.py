@@ -19,6 +19,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.metrics import Metric
 from mtboost.model.arguments import check_rows, common_parameters, labels_are_classes
 from mtboost.model.common_trees import CommonTrees
+from mtboost.model.estimates import Rows, make_score
 from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.reports import TaskReport
@@ -136,22 +137,50 @@ def _settings(
 
 
 def _train(settings: Settings, data: Dataset, train: Dataset, valid: Dataset | None) -> _NewRounds:
-    """Train rounds, as many as are best on validation rows."""
+    """Train rounds, as many as are best on validation rows, if they are better than none."""
     if valid is None:
         trees = fit_common(settings, data, None).trees
         return _NewRounds(trees, trees.n_rounds, {})
     trees = fit_common(settings, train, None).trees
     history = follow_common(settings, trees, train, valid, trees.n_rounds).history
     values = np.array([history[task] for task in valid.tasks]).T
-    gains = settings.metric.gains(values, values[0])
+    shares = np.bincount(valid.tasks.codes, weights_of(valid), valid.tasks.n_tasks) * 1.0
     if settings.objectives.losses:  # of different units
-        gains = gains / np.where(values[0] == 0.0, 1.0, np.abs(values[0]))
-    weights = np.bincount(valid.tasks.codes, weights_of(valid), valid.tasks.n_tasks)
-    best = int(np.argmax(np.nansum(gains * weights, axis=1)))
-    if best == 0:
+        shares = shares / np.where(values[0] == 0.0, 1.0, np.abs(values[0]))
+    gains = settings.metric.gains(values, values[0])
+    best = int(np.argmax(np.nansum(gains * shares, axis=1)))
+    if best == 0 or not _is_better(settings, trees, valid, best, shares):
         return _NewRounds(None, 0, history)
     trees = fit_common(replace(settings, rounds=best), data, None).trees
     return _NewRounds(trees, trees.n_rounds, history)
+
+
+def _is_better(
+    settings: Settings, trees: CommonTrees, valid: Dataset, n_rounds: int, shares: Any
+) -> bool:
+    """Whether rounds gain more than one standard error of the gain."""
+    codes = trees.codes_of(valid.tasks.names)[valid.tasks.codes]
+    start = settings.objectives.start_margins(valid)
+    after = trees.margins(valid.common, codes, np.full(valid.n_rows, n_rounds), start)
+    assert start is not None
+    gain = variance = 0.0
+    for task, share in zip(valid.tasks, shares.tolist(), strict=True):
+        own = settings.of_task(task)
+        loss = settings.objectives.losses.get(task)
+        unit = 1.0 if loss is None else loss.unit
+        score = make_score(own.metric, 2, 0)
+        rows = valid.tasks.rows(task)
+        weight = None if valid.weight is None else valid.weight[rows].astype(np.float64)
+        estimates = []
+        for margins in (start.reshape(after.shape), after):
+            own_margins = unit * (margins[rows, 0] if after.shape[1] == 1 else margins[rows])
+            prediction = np.asarray(own.inverse_link(own_margins), np.float64)
+            labels = valid.labels()[rows].astype(np.float64)
+            estimates.append(score.estimate(Rows(labels, prediction, weight)))
+        before, found = estimates
+        gain += share * score.gain(found.value, before.value)
+        variance += (share * np.nan_to_num(found.error_of_gain(before))) ** 2
+    return bool(gain > np.sqrt(variance))
 
 
 # ---- one model of old and new trees --------------------------------------------------------------
