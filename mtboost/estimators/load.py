@@ -24,6 +24,7 @@ from mtboost.estimators.forests.mt_adaboost import MTAdaBoostClassifier
 from mtboost.estimators.forests.mt_decision_tree import MTDecisionTreeClassifier
 from mtboost.estimators.forests.mt_extra_trees import MTExtraTreesClassifier, MTExtraTreesRegressor
 from mtboost.estimators.forests.projected import ProjectedForestClassifier, ProjectedForestRegressor
+from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.parts import from_parts
 
@@ -36,6 +37,8 @@ _KINDS: dict[str, type[SavedEstimator]] = {
         MTDecisionTreeClassifier,
         MTExtraTreesClassifier,
         MTExtraTreesRegressor,
+        MultiTaskClassifier,
+        MultiTaskRegressor,
         PriorSamplingClassifier,
         PriorSamplingRegressor,
         ProjectedBoostingClassifier,
@@ -93,7 +96,7 @@ def _from_parts(metadata: dict[str, Any], members: Mapping[str, bytes]) -> Any:
         with warnings.catch_warnings():  # parameters may have their old names
             warnings.simplefilter("ignore", FutureWarning)
             estimator = _KINDS[content["estimator"]](**content["parameters"])
-        estimator._set_from_file(content)
+        estimator._set_from_file({**content, "files": members})
         return estimator
     model = MultiTaskModel(**from_parts(metadata, members))
     model._check()

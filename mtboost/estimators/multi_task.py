@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import abc
 import copy
+import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -33,12 +34,14 @@ from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import threads_of_jobs
 from mtboost.errors import DataError, ParameterError
+from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
 from mtboost.metrics import Metric
 from mtboost.model.arguments import Strategy, TaskSplits, strategy_of
 from mtboost.model.fitting import Validation, fit
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
+from mtboost.model.parts import from_parts, to_parts
 from mtboost.model.predictions import UnknownTask
 from mtboost.model.sharing.effort import EffortName
 from mtboost.trees.backend import Backend
@@ -103,9 +106,15 @@ _OF_FIT = (
 )
 
 
-class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc]  # scikit-learn has no types
+class _MultiTaskEstimator(SavedEstimator):
     """Shared part of classifier and regressor; parameters: :class:`MultiTaskClassifier`."""
 
+    _saved: ClassVar = {
+        "n_features_in_": int,
+        "feature_names_in_": np.ndarray | None,
+        "_tables_differ": bool,
+        "_place_of": dict,
+    }
     __metadata_request__predict: ClassVar = _UNROUTED
 
     model_: MultiTaskModel
@@ -439,6 +448,22 @@ class _MultiTaskEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore
         check_is_fitted(self, "model_")
         return self.model_.plot_history(ax=ax)
 
+    # ---- files ------------------------------------------------------------------------------
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        check_is_fitted(self, "model_")
+        metadata, members = super()._to_parts()
+        model, boosters = to_parts(self.model_.__getstate__())
+        return {**metadata, "model": json.dumps(model)}, {**members, **boosters}
+
+    def _set_from_file(self, content: dict[str, Any]) -> None:
+        super()._set_from_file(content)
+        metadata = {**json.loads(content["model"]), "format": content["format"]}
+        self.model_ = MultiTaskModel(**from_parts(metadata, content["files"]))
+        self.model_._check()
+        self.tasks_, self.quit_round_ = self.model_.tasks, self.model_.quit_round
+        self.callbacks_ = ()
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -621,6 +646,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     ----------
     zhang2019, section 3 (key in docs/papers.md).
     """
+
+    _saved: ClassVar = {**_MultiTaskEstimator._saved, "classes_": np.ndarray}
 
     __metadata_request__predict_proba: ClassVar = _UNROUTED
     __metadata_request__decision_function: ClassVar = _UNROUTED

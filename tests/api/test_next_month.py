@@ -50,7 +50,7 @@ VARIANTS = {
     "shared in some way": {
         "strategy": "auto",
         "effort": "fast",
-        "num_boost_round": 60,
+        "num_boost_round": 30,
         "early_stopping_rounds": 10,
         "validation_fraction": 0.2,
         "split_score": None,
@@ -100,7 +100,7 @@ def test_new_rounds_are_those_of_the_library_from_the_margins_of_the_model(libra
 def test_an_updated_model_follows_new_rows_in_boosters_and_files_too(library, variant, tmp_path):
     model = fitted(library, **VARIANTS[variant])
     before = model.predict_margin(X, task=TASK)
-    found = model.update(NEW_X, NEW_Y, task=NEW_TASK, rounds=40)
+    found = model.update(NEW_X, NEW_Y, task=NEW_TASK, rounds=25)
     assert squared_error(found) < 0.7 * squared_error(model)
     check_boosters_and_files(found, library, tmp_path / "model")
     np.testing.assert_array_equal(model.predict_margin(X, task=TASK), before)
