@@ -450,6 +450,7 @@ class _Fitted:
     ) -> MultiTaskModel:
         """Assemble the model."""
         common, objectives = self.common, self.settings.objectives
+        backend = self.settings.backend
         return MultiTaskModel(
             common_trees=common.trees,
             specific=Boosters({task: own.trees for task, own in self.specific.items()}),
@@ -464,8 +465,10 @@ class _Fitted:
             ),
             losses=dict(objectives.losses),
             common_losses=self.common_losses,
-            params=dict(self.params),
-            specific_params={task: dict(own) for task, own in self.specific_params.items()},
+            params=backend.without_threads(self.params),
+            specific_params={
+                task: backend.without_threads(own) for task, own in self.specific_params.items()
+            },
         )
 
 

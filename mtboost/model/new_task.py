@@ -234,5 +234,5 @@ def learn_task(
         report=task_reports(train, folds, common, specific, scores, objectives.names)[task],
         loss=objectives.losses.get(task),
         metric=names if isinstance(names, str) else names[task],
-        params=dict(settings.params),
+        params=library.without_threads(settings.params),
     )

@@ -195,6 +195,10 @@ class Backend(abc.ABC):
     def with_threads(self, params: Params, n_threads: int) -> dict[str, Any]:
         return {**params, self.threads: n_threads}
 
+    def without_threads(self, params: Params) -> dict[str, Any]:
+        """Return parameters on which a model depends: all but the number of threads."""
+        return {name: value for name, value in params.items() if name != self.threads}
+
     @abc.abstractmethod
     def check_table(self, table: Table) -> None:
         """Raise unless the library can read the table."""
