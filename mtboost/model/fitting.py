@@ -132,8 +132,9 @@ def fit(
     Parameters
     ----------
     X : table of shape (n_rows, n_features), or mapping of task name to table
-        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table; NaN is missing.
-        Tables of a mapping may have different columns; see `common_features`.
+        NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table; NaN is missing,
+        and columns of text are categories. Tables of a mapping may have different columns; see
+        `common_features`.
     y : array-like of shape (n_rows,), or mapping of task name to array-like
         Labels; class numbers 0, 1, ... for classification.
     task : array-like of shape (n_rows,), or str or int, optional
