@@ -19,7 +19,7 @@ from libraries import LIBRARIES
 from model_documents import trees
 
 import mtboost
-from mtboost.errors import DataError, ParameterError, UnsupportedError
+from mtboost.errors import DataError, UnsupportedError
 from mtboost.metrics import Metric
 from mtboost.xgboost import TaskSplit
 from mtboost.xgboost.library import version
@@ -832,8 +832,3 @@ def rules_of(model, early_stopping_rounds):
         name: quit_by_rule(model.history[name]["common"], early_stopping_rounds)
         for name in model.tasks
     }
-
-
-def test_refitting_needs_rows_held_out_by_fit_itself():
-    with pytest.raises(ParameterError, match="refit=True.*eval_set"):
-        fit(refit=True)

@@ -80,7 +80,7 @@ BAD_DATA = {
     "no columns": ({"X": X[:, :0]}, r"X has no columns.*\(200, 0\)"),
     "one axis": ({"X": X[:, 0]}, r"X has shape \(200,\).*reshape\(-1, 1\)"),
     "text": ({"X": X.astype(str)}, r"X has dtype <U.*numbers"),
-    "objects": ({"X": FRAME.assign(q="a")}, "column 'q' of dtype .*categor"),
+    "objects": ({"X": FRAME.assign(q=["a", 1] * 100)}, "column 'q' of dtype .*categor"),
     "names twice": ({"X": FRAME.set_axis(["p", "p", "r"], axis=1)}, "2 columns named 'p'"),
     "no labels": ({"y": None}, "y is missing"),
     "too few labels": ({"y": Y[:5]}, r"y has shape \(5,\).*200 rows"),
@@ -159,7 +159,7 @@ BAD_DATA = {
     "common unknown": ({"X": FRAME, "common_features": ["P"]}, "no column 'P'"),
     "task weights lack a task": ({"task_weight": {0: 1}}, "task_weight lacks task 1"),
     "validation of other tasks": (
-        {"eval_set": (X, Y, TASK + 1)},
+        {"eval_set": (X, Y, TASK + 2)},
         "eval_set: task 2 is unknown. Known: tasks 0, 1",
     ),
     "validation without tasks": ({"eval_set": (X, Y)}, "eval_set lacks the tasks of its rows"),
@@ -174,18 +174,18 @@ BAD_DATA = {
     "validation of other categories": (
         {
             "X": FRAME.assign(shop=pd.Categorical(["x", "y"] * 100)),
-            "eval_set": (FRAME.assign(shop=pd.Categorical(["y", "z"] * 100)), Y, TASK),
+            "eval_set": (FRAME.assign(shop=pd.Categorical([1, 2] * 100)), Y, TASK),
         },
-        "eval_set: X has 'z' in the category column 'shop', first at row 1, .* categories 'x', 'y'",
+        "eval_set: Categories in column 'shop' of X are of type int, .* of type str",
     ),
     "other categories of one task": (
         {
             "X": {0: FRAME, 1: FRAME.assign(shop=pd.Categorical(["x", "y"] * 100))},
             "y": {0: Y, 1: Y},
             "task": None,
-            "eval_set": ({1: FRAME.assign(shop=pd.Categorical(["x", "z"] * 100))}, {1: Y}),
+            "eval_set": ({1: FRAME.assign(shop=pd.Categorical([1, 2] * 100))}, {1: Y}),
         },
-        "eval_set: X has 'z' in the category column 'shop', first at row 1, .* 'x', 'y'",
+        "eval_set: Categories in column 'shop' of X are of type int, .* of type str",
     ),
     "a column of one task is missing": (
         {
