@@ -196,6 +196,20 @@ class MultiTaskModel(FittedTasks):
         ------
         DataError
             The task is unknown, or the only one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> y = X[:, 0] + (shop == "b")
+        >>> model = mtboost.fit(X, y, task=shop, strategy="two-stage", num_boost_round=20)
+        >>> model.remove_task("b").tasks
+        ('a', 'c')
+        >>> model.tasks
+        ('a', 'b', 'c')
         """
         return self._copy(**parts_without_task(self, task))
 
@@ -222,6 +236,18 @@ class MultiTaskModel(FittedTasks):
         ------
         DataError, ParameterError, TypeError
             The task is unknown or the only one, or as :meth:`add_task`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> y = X[:, 0] + (shop == "b")
+        >>> model = mtboost.fit(X, y, task=shop, strategy="two-stage", num_boost_round=20)
+        >>> model.replace_task("b", X[100:200], y[100:200]).tasks
+        ('a', 'c', 'b')
         """
         model = self.remove_task(task)
         model.add_task(task, X, y, **options)
@@ -294,6 +320,23 @@ class MultiTaskModel(FittedTasks):
         A model whose objective was a function is updated by the loss that :attr:`objective` names.
         Tasks that use a part of the common rounds, or an average with an independent model, have
         the new trees in :attr:`specific`, as have all tasks where nodes separate tasks.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> y = X[:, 0] + (shop == "b")
+        >>> model = mtboost.fit(X, y, task=shop, strategy="two-stage", num_boost_round=20)
+        >>> X2 = rng.normal(size=(300, 2))
+        >>> y2 = X2[:, 0] + X2[:, 1]
+        >>> updated = model.update(X2, y2, task=shop, rounds=30)
+        >>> def error(model):
+        ...     return float(np.mean((model.predict(X2, task=shop) - y2) ** 2))
+        >>> error(updated) < error(model)
+        True
         """
         rows = rows_by_task(self, X, y, task, weight, base_margin)
         new = {name: own for name, own in rows.items() if name not in self.quit_round}
@@ -403,6 +446,22 @@ class MultiTaskModel(FittedTasks):
         LightGBM's ``Booster.refit`` has one share for all leaves, ``decay_rate``, in place of
         H/(H + H'). A model whose objective was a function is refreshed by the loss that
         :attr:`objective` names.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> y = X[:, 0] + (shop == "b")
+        >>> model = mtboost.fit(X, y, task=shop, strategy="two-stage", num_boost_round=20)
+        >>> refreshed = model.refresh(X, y + 1.0, task=shop, shrink=0.5)
+        >>> bool(np.all(refreshed.predict(X, task=shop) > model.predict(X, task=shop)))
+        True
+        >>> kept = model.refresh(X, y + 1.0, task=shop, shrink=np.inf)
+        >>> bool(np.all(kept.predict(X, task=shop) == model.predict(X, task=shop)))
+        True
         """
         parts = refreshed_parts(
             self,
