@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stock_training import LIGHTGBM, N_TRAIN, TASK, XGBOOST, Y, make_labels
 
-from mtboost.errors import DataError, TrainingError, UnsupportedError
+from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
 from mtboost.lightgbm.library import version
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
@@ -21,20 +21,17 @@ def training(request):
 
 
 def test_stock_training_goes_on_from_our_model(training):
-    (found, history), (expected, expected_history) = (
+    found, expected = (
         training.train(**{training.first_model: training.train(split, n_rounds=3)[0]}, n_rounds=3)
         for split in ([training.task_split()], [])
     )
-    training.assert_same(found, expected)
-    assert history == expected_history
+    training.assert_same_training(found, expected)
 
 
 @pytest.mark.parametrize("score", ["plain", "entropy"])
 def test_one_callback_and_one_matrix_train_twice(training, score):
     split, data = training.task_split(score), training.data()
-    (first, history), (second, other_history) = (training.train([split], data=data) for _ in "12")
-    training.assert_same(second, first)
-    assert history == other_history
+    training.assert_same_training(*(training.train([split], data=data) for _ in range(2)))
 
 
 # ---- refused -------------------------------------------------------------------------------------
@@ -146,6 +143,11 @@ def test_two_task_splits_are_refused(training):
     splits = [training.task_split(), training.task_split()]
     message = "one TaskSplit, not two"
     assert_refused_before_training(training, UnsupportedError, message, splits)
+
+
+def test_an_unknown_score_is_refused_when_it_is_named(training):
+    with pytest.raises(ParameterError, match="entropi"):
+        training.library.plugin.TaskSplit(TASK, split_score="entropi")
 
 
 WRONG_GRADIENTS = {

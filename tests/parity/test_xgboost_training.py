@@ -8,13 +8,12 @@ scores the finished booster is an ordinary one.
 import copy
 import json
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import xgboost
 from model_documents import assert_same_model, document, trees
+from processes import run_script
 from stock_training import N_TRAIN, TASK, XGBOOST, X, Y, make_labels
 from xgboost.callback import (
     EarlyStopping,
@@ -63,15 +62,9 @@ def test_early_stopping_stops_at_the_same_round(save_best, metric):
 
 
 def test_early_stopping_watches_what_it_is_told_to():
-    assert_parity(
-        lambda: [
-            EarlyStopping(
-                rounds=2, data_name="train", metric_name="auc", maximize=True, min_delta=0.01
-            )
-        ],
-        params={"eval_metric": ["auc", "logloss"]},
-        n_rounds=40,
-    )
+    options = {"data_name": "train", "metric_name": "auc", "maximize": True, "min_delta": 0.01}
+    params = {"eval_metric": ["auc", "logloss"]}
+    assert_parity(lambda: [EarlyStopping(rounds=2, **options)], params=params, n_rounds=40)
 
 
 def test_the_argument_early_stopping_rounds():
@@ -264,14 +257,8 @@ def test_callbacks_are_called_in_their_order(function):
     rows = X[:N_TRAIN], make_labels("reg:squarederror")[:N_TRAIN]
     task = TASK[:N_TRAIN]
     if function == "fit":
-        mtboost.fit(
-            *rows,
-            task=task,
-            validation_fraction=0,
-            callbacks=callbacks,
-            n_threads=1,
-            strategy="two-stage",
-        )
+        options = {"validation_fraction": 0, "n_threads": 1, "strategy": "two-stage"}
+        mtboost.fit(*rows, task=task, callbacks=callbacks, **options)
     else:
         mtboost.train({"nthread": 1}, mtboost.Dataset(*rows, task=task), callbacks=callbacks)
     calls = ["begin", "before 0", "after 0", "before 1", "after 1", "before 2"]
@@ -323,36 +310,12 @@ def test_a_users_metric_gets_the_responses_of_every_round(objective):
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "multi:softprob"])
 def test_metrics_of_rows_with_base_margins(objective):
-    n_classes = {"binary:logistic": 1, "multi:softprob": 3}[objective]
-    start = np.random.default_rng(1).normal(size=(len(Y), n_classes))
-    labels = make_labels(objective)
-    params = {"objective": objective, "nthread": 1}
-    params |= {"num_class": 3} if n_classes > 1 else {}
-
-    def train_from_margins(callbacks):
-        train_rows, valid = (
-            xgboost.DMatrix(X[part], labels[part], base_margin=start[part])
-            for part in (slice(0, N_TRAIN), slice(N_TRAIN, None))
-        )
-        results = {}
-        booster = xgboost.train(
-            params,
-            train_rows,
-            4,
-            evals=[(train_rows, "train"), (valid, "valid")],
-            evals_result=results,
-            custom_metric=share_above,
-            callbacks=callbacks,
-            verbose_eval=False,
-        )
-        np.testing.assert_array_equal(
-            valid.get_base_margin().reshape(-1, n_classes), start[N_TRAIN:].astype(np.float32)
-        )
-        return booster, results
-
-    (found, results), (expected, expected_results) = map(train_from_margins, ([task_split()], []))
-    assert_same_model(found, expected)
-    assert results == expected_results
+    params = {"objective": objective, "eval_metric": [], **RESPONSES[objective]}
+    start = np.random.default_rng(1).normal(size=(len(Y), params.get("num_class", 1)))
+    data = matrices(objective, base_margin=start)
+    assert_parity(params=params, data=data, custom_metric=share_above, n_rounds=4)
+    kept = data[1].get_base_margin().reshape(-1, start.shape[1])
+    np.testing.assert_array_equal(kept, start[N_TRAIN:].astype(np.float32))
 
 
 @pytest.mark.parametrize("n_rounds", [0, 1])
@@ -438,14 +401,8 @@ WRAPPERS = {
 @pytest.mark.parametrize(("wrapper", "labels"), WRAPPERS.values(), ids=WRAPPERS)
 def test_wrappers_take_the_callback(wrapper, labels, stopping):
     def fit(callbacks):
-        estimator = wrapper(
-            n_estimators=12,
-            max_depth=3,
-            learning_rate=0.8,
-            n_jobs=1,
-            callbacks=callbacks,
-            **stopping,
-        )
+        options = {"n_estimators": 12, "max_depth": 3, "learning_rate": 0.8, "n_jobs": 1}
+        estimator = wrapper(callbacks=callbacks, **options, **stopping)
         eval_set = [(X[N_TRAIN:], labels[N_TRAIN:])]
         return estimator.fit(X[:N_TRAIN], labels[:N_TRAIN], eval_set=eval_set, verbose=False)
 
@@ -532,7 +489,7 @@ def test_a_saved_booster_loads_in_a_process_without_mtboost(finished, tmp_path, 
         f"numpy.save({str(margins)!r}, booster.predict(matrix, output_margin=True))\n"
         "assert 'mtboost' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-P", "-c", script], check=True)
+    run_script(script)
     expected = finished.predict(xgboost.DMatrix(X), output_margin=True)
     np.testing.assert_array_equal(np.load(margins), expected)
 
@@ -546,14 +503,6 @@ def test_stock_training_goes_on_from_a_multi_task_model(finished):
 
 
 # ---- refused --------------------------------------------------------------------------------
-
-
-class Counting(TrainingCallback):
-    n_rounds = 0
-
-    def after_iteration(self, model, epoch, evals_log):
-        self.n_rounds += 1
-        return False
 
 
 def test_another_device_is_refused_by_its_name(monkeypatch):
@@ -575,11 +524,11 @@ def test_several_machines_are_refused(monkeypatch):
 
 
 def test_cross_validation_is_refused():
-    matrix = xgboost.DMatrix(X, Y > 0)
-    counting = Counting()
+    rounds = []
+    callbacks = [task_split(), XGBOOST.library.callback(rounds.append)]
     with pytest.raises(UnsupportedError, match=r"xgboost\.cv.*xgboost\.train"):
-        xgboost.cv(PARAMS, matrix, 3, callbacks=[task_split(), counting])
-    assert counting.n_rounds == 0
+        xgboost.cv(PARAMS, xgboost.DMatrix(X, Y > 0), 3, callbacks=callbacks)
+    assert rounds == []
 
 
 def test_a_parameter_that_becomes_unsupported_on_the_way_is_refused():

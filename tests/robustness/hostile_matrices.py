@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """SciPy matrices whose arrays do not fit together, and every entry that takes such a matrix.
 
-Run as a program it hands each matrix to the entries of one group, and prints how each call ends. A
+In a separate process main() hands each matrix to the entries of one group, and prints how each
+call ends. A
 crash ends the program, and the last line names the call.
 """
 
-import sys
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -98,45 +99,27 @@ def fitted(estimator: Any, labels: Any = LABELS) -> Any:
 
 
 def multi_task() -> Iterator[tuple[str, Callable[[Any], object]]]:
-    options = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
+    rounds = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
     good = sp.csr_array(CELLS)
     for backend in ("xgboost", "lightgbm"):
-        own = {**options, "backend": backend}
-        model = mtboost.fit(good, LABELS, task=TASKS, **{"strategy": "two-stage", **own})
-        yield (
-            f"{backend} fit",
-            lambda X, own=own: mtboost.fit(
-                X, LABELS, task=TASKS, **{"strategy": "two-stage", **own}
-            ),
-        )
-        yield (
-            f"{backend} fit, a mapping",
-            lambda X, own=own: mtboost.fit(
-                {0: good, 1: X}, {0: LABELS, 1: LABELS}, **{"strategy": "two-stage", **own}
-            ),
-        )
+        own = {"strategy": "two-stage", "backend": backend}
+        fit = functools.partial(mtboost.fit, **rounds, **own)
+        two = {0: LABELS, 1: LABELS}
+        model = fit(good, LABELS, task=TASKS)
+        yield f"{backend} fit", lambda X, fit=fit: fit(X, LABELS, task=TASKS)
+        yield f"{backend} fit, a mapping", lambda X, fit=fit, y=two: fit({0: good, 1: X}, y)
         yield (
             f"{backend} fit, eval_set",
-            lambda X, own=own: mtboost.fit(
-                good,
-                LABELS,
-                task=TASKS,
-                eval_set=(X, LABELS, TASKS),
-                **{"strategy": "two-stage", **own},
-            ),
+            lambda X, fit=fit: fit(good, LABELS, task=TASKS, eval_set=(X, LABELS, TASKS)),
         )
         for method in ("predict", "predict_margin", "contributions"):
             call = getattr(model, method)
             yield f"{backend} {method}", lambda X, call=call: call(X, task=TASKS)
             yield f"{backend} {method}, a mapping", lambda X, call=call: call({1: X})
         yield f"{backend} add_task", lambda X, model=model: model.add_task(7, X, LABELS)
-        estimator = mtboost.MultiTaskRegressor(
-            n_estimators=2, backend=backend, n_jobs=1, strategy="two-stage"
-        )
+        estimator = mtboost.MultiTaskRegressor(n_estimators=2, n_jobs=1, **own)
         yield f"{backend} estimator", lambda X, e=estimator: e.fit(X, LABELS, task=TASKS)
-        known = mtboost.MultiTaskRegressor(
-            n_estimators=2, backend=backend, n_jobs=1, strategy="two-stage"
-        )
+        known = mtboost.MultiTaskRegressor(n_estimators=2, n_jobs=1, **own)
         known.fit(good, LABELS, task=TASKS)
         yield f"{backend} estimator's predict", lambda X, e=known: e.predict(X, task=TASKS)
     yield "Dataset", lambda X: mtboost.Dataset(X, LABELS)
@@ -218,7 +201,3 @@ def main(group: str) -> None:
                 print(f"{type(error).__name__}: {error}".replace("\n", " "), flush=True)
             else:
                 print("accepted", flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

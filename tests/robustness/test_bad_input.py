@@ -35,22 +35,6 @@ FRAME = pd.DataFrame(X, columns=["p", "q", "r"])
 SMALL = {"num_boost_round": 4, "specific_rounds": 3, "n_threads": 1}
 
 
-class Watch(xgboost.callback.TrainingCallback):
-    """Counts trainings begun and trees grown."""
-
-    def __init__(self):
-        super().__init__()
-        self.n_begun = self.n_trees = 0
-
-    def before_training(self, model):
-        self.n_begun += 1
-        return model
-
-    def after_iteration(self, model, epoch, evals_log):
-        self.n_trees += 1
-        return False
-
-
 def fit(library=LIBRARIES["xgboost"], **changes):
     options = {"X": X, "y": Y, "task": TASK, "backend": library.name, **SMALL, **changes}
     if isinstance(options.get("objective"), str):
@@ -238,22 +222,6 @@ def test_some_values_xgboost_refuses_and_lightgbm_trains_on(changes, message):
     assert np.isfinite(model.predict(changes.get("X", X), task=TASK)).all()
 
 
-BAD_NAMES = {
-    "comma": (["p,", "q", "r"], "has a column 'p,': LightGBM allows no empty name and no comma"),
-    "quote": (['"p"', "q", "r"], "has a column .*double quote"),
-    "two lines": (["p", "q\nr", "r"], r"has a column 'q\\nr'.*line break"),
-    "empty": (["p", "", "r"], "has a column ''"),
-    "space and underscore": (["a b", "q", "a_b"], "'a b' and 'a_b': LightGBM calls both 'a_b'"),
-}
-
-
-@pytest.mark.parametrize(("names", "message"), BAD_NAMES.values(), ids=BAD_NAMES)
-def test_names_that_lightgbm_cannot_tell_are_refused(names, message):
-    table = FRAME.set_axis(names, axis=1)
-    assert_refused(LIBRARIES["lightgbm"], {"X": table}, DataError, message)
-    assert_refused(LIBRARIES["lightgbm"], {"feature_names": names}, DataError, message)
-
-
 BAD_PARAMETERS = {
     "num_boost_round": ({"num_boost_round": 0}, "num_boost_round must be an integer >= 1, found 0"),
     "num_boost_round, type": ({"num_boost_round": "9"}, "num_boost_round must be .*found '9'"),
@@ -294,43 +262,6 @@ def test_fit_refuses_bad_parameters_before_the_first_tree(library, changes, mess
     assert_refused(library, changes, ParameterError, message)
 
 
-OF_XGBOOST = {
-    "objective in params": ({"params": {"objective": "x"}}, "Pass objective= to fit"),
-    "threads in params": ({"params": {"n_jobs": 2}}, "Pass n_threads= to fit.*'n_jobs' in params"),
-    "seed in params": ({"params": {"random_state": 2}}, "Pass seed= .*'random_state' in params"),
-    "metric in params": ({"params": {"eval_metric": "mae"}}, "Pass eval_metric= to fit"),
-    "objective of a stage": (
-        {"specific_params": {"objective": "binary:logistic"}},
-        "Pass objective= to fit.*in specific_params",
-    ),
-    "interactions": ({"params": {"interaction_constraints": "[[0,"}}, "interaction_constraints"),
-}
-OF_LIGHTGBM = {
-    "objective": ({"application": "binary"}, "Pass objective= to fit.*'application' in params"),
-    "threads": ({"n_jobs": 2}, "Pass n_threads= to fit.*'n_jobs' in params"),
-    "seed": ({"random_state": 2}, "Pass seed= to fit.*'random_state' in params"),
-    "metric": ({"metric": "auc"}, "Pass eval_metric= to fit"),
-    "rounds": ({"n_estimators": 9}, "Pass num_boost_round= to fit.*'n_estimators' in params"),
-    "early stopping": ({"early_stopping_rounds": 9}, "Pass early_stopping_rounds= to fit"),
-    "categories": ({"categorical_feature": [0]}, "Pass X= to fit"),
-    "two names": ({"eta": 0.1, "shrinkage_rate": 0.1}, "'learning_rate' under two names"),
-    "monotone by name": ({"monotone_constraints": {"p": 1}}, "by position only"),
-    "interactions, text": ({"interaction_constraints": "[[0,"}, "interaction_constraints that are"),
-    "interactions by name": ({"interaction_constraints": [["p"]]}, r"give \[\[0, 1\], \[2\]\]"),
-    "interactions below 0": ({"interaction_constraints": [[-1, 0]]}, "a number is below 0"),
-}
-
-
-@pytest.mark.parametrize(("changes", "message"), OF_XGBOOST.values(), ids=OF_XGBOOST)
-def test_fit_refuses_bad_params_of_xgboost(changes, message):
-    assert_refused(LIBRARIES["xgboost"], changes, ParameterError, message)
-
-
-@pytest.mark.parametrize(("params", "message"), OF_LIGHTGBM.values(), ids=OF_LIGHTGBM)
-def test_fit_refuses_bad_params_of_lightgbm(params, message):
-    assert_refused(LIBRARIES["lightgbm"], {"params": params}, ParameterError, message)
-
-
 WRONG_TYPES = {
     "X is text": ({"X": "table.csv"}, "X is a builtins.str"),
     "unknown argument": ({"max_depth": 3}, "unexpected keyword argument 'max_depth'"),
@@ -356,42 +287,125 @@ def test_fit_refuses_wrong_types(library, changes, message):
         fit(library, **changes)
 
 
-# XGBoost's own checks of its parameters name them already.
-RANGES = {
-    "max_depth": -3,
-    "learning_rate": -1,
-    "gamma": "x",
-    "reg_lambda": -1,
-    "subsample": 2,
-    "colsample_bytree": 1.5,
-    "grow_policy": "sideways",
+REFUSED_WITH_XGBOOST = {
+    "objective in params": ({"objective": "x"}, "Pass objective= to fit"),
+    "threads in params": ({"n_jobs": 2}, "Pass n_threads= to fit.*'n_jobs' in params"),
+    "seed in params": ({"random_state": 2}, "Pass seed= .*'random_state' in params"),
+    "metric in params": ({"eval_metric": "mae"}, "Pass eval_metric= to fit"),
+    "interactions": ({"interaction_constraints": "[[0,"}, "interaction_constraints"),
+    "updates of trees": ({"process_type": "update"}, "params: .*process_type"),
+}
+REFUSED_WITH_LIGHTGBM = {
+    "objective": ({"application": "binary"}, "Pass objective= to fit.*'application' in params"),
+    "threads": ({"n_jobs": 2}, "Pass n_threads= to fit.*'n_jobs' in params"),
+    "seed": ({"random_state": 2}, "Pass seed= to fit.*'random_state' in params"),
+    "metric": ({"metric": "auc"}, "Pass eval_metric= to fit"),
+    "rounds": ({"n_estimators": 9}, "Pass num_boost_round= to fit.*'n_estimators' in params"),
+    "early stopping": ({"early_stopping_rounds": 9}, "Pass early_stopping_rounds= to fit"),
+    "categories": ({"categorical_feature": [0]}, "Pass X= to fit"),
+    "two names": ({"eta": 0.1, "shrinkage_rate": 0.1}, "'learning_rate' under two names"),
+    "monotone by name": ({"monotone_constraints": {"p": 1}}, "by position only"),
+    "interactions, text": ({"interaction_constraints": "[[0,"}, "interaction_constraints that are"),
+    "interactions by name": ({"interaction_constraints": [["p"]]}, r"give \[\[0, 1\], \[2\]\]"),
+    "interactions below 0": ({"interaction_constraints": [[-1, 0]]}, "a number is below 0"),
+    "leaves": ({"num_leaves": 1}, "params: .*num_leaves"),
+    "rate": ({"learning_rate": 0}, "params: .*learning_rate"),
+    "lambda": ({"lambda_l2": -1}, "params: .*lambda_l2"),
+    "bag": ({"bagging_fraction": 2}, "params: .*bagging_fraction"),
+    "columns": ({"feature_fraction": 2}, "params: .*feature_fraction"),
+    "signs": ({"monotone_constraints": [1]}, "params: .*monotone_constraints"),
+}
+REFUSED_OF_SPECIFIC_MODELS = {
+    "objective": ({"objective": "binary:logistic"}, "Pass objective= to fit.*in specific_params"),
+    **{
+        name: (params, f"specific_params: XGBoost refuses a value: .*{word}")
+        for name, params, word in (
+            ("exact", {"tree_method": "exact"}, "hist"),
+            ("approx", {"tree_method": "approx"}, "hist"),
+            ("updates", {"process_type": "update"}, "Updater"),
+            ("verbosity", {"verbosity": "much"}, "verbosity"),
+        )
+    },
+}
+# Since XGBoost 3.3 dart without dropout is gbtree.
+DROPOUT = {} if version() < (3, 3) else {"rate_drop": 0.1}
+UNSUPPORTED = {
+    ("xgboost", "params"): [
+        {"booster": "dart", "verbosity": 0, **DROPOUT},
+        {"tree_method": "approx"},
+        {"num_parallel_tree": 4},
+    ],
+    ("lightgbm", "params"): [
+        {"boosting": "dart"},
+        {"data_sample_strategy": "goss"},
+        {"extra_trees": True},
+        {"linear_tree": True},
+        {"use_quantized_grad": True},
+    ],
+    ("lightgbm", "specific_params"): [{"linear_tree": True}],
+}
+REFUSED_WITH_ONE_LIBRARY = [
+    *(
+        pytest.param(name, {argument: params}, ParameterError, message, id=f"{name}-{each}")
+        for name, argument, table in (
+            ("xgboost", "params", REFUSED_WITH_XGBOOST),
+            ("xgboost", "specific_params", REFUSED_OF_SPECIFIC_MODELS),
+            ("lightgbm", "params", REFUSED_WITH_LIGHTGBM),
+        )
+        for each, (params, message) in table.items()
+    ),
+    *(
+        (name, {argument: params}, UnsupportedError, next(iter(params)))
+        for (name, argument), table in UNSUPPORTED.items()
+        for params in table
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "error", "message"), REFUSED_WITH_ONE_LIBRARY)
+def test_fit_refuses_params_of_a_library_before_the_first_tree(name, changes, error, message):
+    assert_refused(LIBRARIES[name], changes, error, message)
+
+
+NAMES_LIGHTGBM_CANNOT_TELL = {
+    "comma": (["p,", "q", "r"], "has a column 'p,': LightGBM allows no empty name and no comma"),
+    "quote": (['"p"', "q", "r"], "has a column .*double quote"),
+    "two lines": (["p", "q\nr", "r"], r"has a column 'q\\nr'.*line break"),
+    "empty": (["p", "", "r"], "has a column ''"),
+    "space and underscore": (["a b", "q", "a_b"], "'a b' and 'a_b': LightGBM calls both 'a_b'"),
 }
 
 
-RANGES_OF_LIGHTGBM = {
-    "num_leaves": 1,
-    "learning_rate": 0,
-    "lambda_l2": -1,
-    "bagging_fraction": 2,
-    "feature_fraction": 2,
-    "monotone_constraints": [1],
-}
+@pytest.mark.parametrize(
+    ("names", "message"), NAMES_LIGHTGBM_CANNOT_TELL.values(), ids=NAMES_LIGHTGBM_CANNOT_TELL
+)
+def test_names_that_lightgbm_cannot_tell_are_refused(names, message):
+    for changes in ({"X": FRAME.set_axis(names, axis=1)}, {"feature_names": names}):
+        assert_refused(LIBRARIES["lightgbm"], changes, DataError, message)
 
 
-@pytest.mark.parametrize("name", RANGES_OF_LIGHTGBM)
-def test_values_that_lightgbm_refuses_are_named_before_training(name):
-    library = LIBRARIES["lightgbm"]
-    changes = {"params": {name: RANGES_OF_LIGHTGBM[name]}}
-    assert_refused(library, changes, ParameterError, f"params: .*{name}")
+class Begun(xgboost.callback.TrainingCallback):
+    """Fails when XGBoost's training begins."""
+
+    def before_training(self, model):
+        pytest.fail("training began")
 
 
-@pytest.mark.parametrize("name", RANGES)
-def test_values_that_xgboost_refuses_are_named_before_training(name):
-    watch = Watch()
-    text = {"gamma": "min_split_loss", "grow_policy": "sideways"}.get(name, name)
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("max_depth", -3, "max_depth"),
+        ("learning_rate", -1, "learning_rate"),
+        ("gamma", "x", "min_split_loss"),
+        ("reg_lambda", -1, "reg_lambda"),
+        ("subsample", 2, "subsample"),
+        ("colsample_bytree", 1.5, "colsample_bytree"),
+        ("grow_policy", "sideways", "sideways"),
+    ],
+)
+def test_values_that_xgboost_refuses_are_named_before_training(name, value, text):
     with pytest.raises(ParameterError, match=f"params: XGBoost refuses a value: .*{text}"):
-        fit(params={name: RANGES[name]}, callbacks=[watch])
-    assert watch.n_begun == 0
+        fit(params={name: value}, callbacks=[Begun()])
 
 
 FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
@@ -452,49 +466,20 @@ def test_interactions_of_columns_that_do_not_exist_are_refused(library, column):
         assert_refused(library, changes, ParameterError, f"{argument}: {message}")
 
 
-NOT_OF_SPECIFIC_MODELS = {
-    "exact": ({"tree_method": "exact"}, "hist"),
-    "approx": ({"tree_method": "approx"}, "hist"),
-    "updates": ({"process_type": "update"}, "Updater"),
-    "verbosity": ({"verbosity": "much"}, "verbosity"),
-}
-
-
 @pytest.mark.parametrize(
-    ("params", "message"), NOT_OF_SPECIFIC_MODELS.values(), ids=NOT_OF_SPECIFIC_MODELS
+    ("name", "values", "convert"),
+    [
+        ("lightgbm", [1, 0, -1], lambda values: np.array(values, int)),
+        ("lightgbm", [], lambda values: np.array(values, int)),
+        ("xgboost", [1, 0, -1], tuple),
+    ],
 )
-def test_what_xgboost_cannot_train_specific_models_by_is_refused_before_training(params, message):
-    message = f"specific_params: XGBoost refuses a value: .*{message}"
-    changes = {"specific_params": params}
-    assert_refused(LIBRARIES["xgboost"], changes, ParameterError, message)
-
-
-def test_parameters_that_update_trees_are_refused_before_training():
-    changes = {"params": {"process_type": "update"}}
-    assert_refused(LIBRARIES["xgboost"], changes, ParameterError, "params: .*process_type")
-
-
-def test_linear_trees_of_specific_models_are_refused_before_training():
-    changes = {"specific_params": {"linear_tree": True}}
-    message = "specific_params: linear_tree=True"
-    assert_refused(LIBRARIES["lightgbm"], changes, UnsupportedError, message)
-
-
-@pytest.mark.parametrize("values", [[1, 0, -1], []])
-def test_an_array_of_a_value_for_each_column_is_a_list(values):
-    options = {"backend": "lightgbm", "baselines": True}
+def test_values_of_the_columns_may_be_an_array_a_list_or_a_tuple(name, values, convert):
     found, expected = (
-        fit(params={"monotone_constraints": signs}, **options)
-        for signs in (np.array(values, int), values)
+        fit(LIBRARIES[name], params={"monotone_constraints": signs}, baselines=True)
+        for signs in (convert(values), values)
     )
     np.testing.assert_array_equal(found.predict(X, task=TASK), expected.predict(X, task=TASK))
-
-
-def test_a_list_of_monotone_constraints_is_a_tuple():
-    found, expected = (
-        fit(params={"monotone_constraints": signs}) for signs in ([1, 0, -1], (1, 0, -1))
-    )
-    assert trees(found.common) == trees(expected.common)
 
 
 def test_classes_of_an_objective_without_classes_are_refused(library):
@@ -507,38 +492,6 @@ def test_classes_of_an_objective_without_classes_are_refused(library):
 def test_parameters_must_be_a_mapping(library, argument, value):
     message = f"{argument} must be a mapping of names to values, found {re.escape(repr(value))}"
     assert_refused(library, {argument: value}, TypeError, message)
-
-
-UNSUPPORTED = {
-    # Since XGBoost 3.3 dart without dropout is gbtree.
-    "dart": {"booster": "dart", "verbosity": 0}
-    | ({} if version() < (3, 3) else {"rate_drop": 0.1}),
-    "approx": {"tree_method": "approx"},
-    "forest": {"num_parallel_tree": 4},
-}
-
-
-@pytest.mark.parametrize("params", UNSUPPORTED.values(), ids=UNSUPPORTED)
-def test_fit_refuses_trees_only_xgboost_grows(params):
-    watch = Watch()
-    with pytest.raises(UnsupportedError, match=next(iter(params))):
-        fit(params=params, callbacks=[watch])
-    assert watch.n_trees == 0
-
-
-ONLY_LIGHTGBM = {
-    "boosting": "dart",
-    "data_sample_strategy": "goss",
-    "extra_trees": True,
-    "linear_tree": True,
-    "use_quantized_grad": True,
-}
-
-
-@pytest.mark.parametrize("name", ONLY_LIGHTGBM)
-def test_fit_refuses_trees_only_lightgbm_grows(name):
-    changes = {"params": {name: ONLY_LIGHTGBM[name]}}
-    assert_refused(LIBRARIES["lightgbm"], changes, UnsupportedError, f"{name}=")
 
 
 def test_a_misspelt_objective_is_refused_with_the_nearest(library):
@@ -658,10 +611,11 @@ def test_task_split_names_the_objectives_it_knows(objective):
     options = {"qid": np.zeros(N)} if objective == "rank:ndcg" else {}
     matrix = xgboost.DMatrix(X, TASK, **options)
     params = {"objective": objective, **UNKNOWN_OBJECTIVES[objective]}
-    watch = Watch()
+    rounds = []
+    callbacks = [TaskSplit(TASK), LIBRARIES["xgboost"].callback(rounds.append)]
     with pytest.raises(UnsupportedError, match=f"'{objective}' is not supported.*reg:squarederror"):
-        xgboost.train(params, matrix, 2, callbacks=[TaskSplit(TASK), watch])
-    assert watch.n_trees == 0
+        xgboost.train(params, matrix, 2, callbacks=callbacks)
+    assert rounds == []
 
 
 BAD_TASKS = {
@@ -723,37 +677,21 @@ def models(request):
 
 
 BAD_PREDICT = {
-    "no task": ("array", {"X": X}, "task is missing.*Known: tasks 0, 1"),
-    "too few tasks": ("array", {"X": X, "task": TASK[:3]}, "task has 3 labels, but X has 200"),
-    "unknown task": ("array", {"X": X, "task": TASK + 1}, "task label 2 at row .* is unknown"),
-    "text tasks": ("array", {"X": X, "task": TASK.astype(str)}, "Did you mean [01]"),
+    "no task": ("array", {"task": None}, "task is missing.*Known: tasks 0, 1"),
+    "too few tasks": ("array", {"task": TASK[:3]}, "task has 3 labels, but X has 200"),
+    "unknown task": ("array", {"task": TASK + 1}, "task label 2 at row .* is unknown"),
+    "text tasks": ("array", {"task": TASK.astype(str)}, "Did you mean [01]"),
     "unknown in mapping": ("array", {"X": {7: X}}, "X has unknown task 7. Known: tasks 0, 1"),
-    "fewer columns": ("array", {"X": X[:, :2], "task": TASK}, "X has 2 columns.*trained on 3"),
-    "missing column": ("frame", {"X": FRAME[["p", "q"]], "task": TASK}, "X lacks column 'r'"),
-    "renamed column": (
-        "frame",
-        {"X": FRAME.rename(columns={"p": "pp"}), "task": TASK},
-        "X lacks column 'p'.*Did you mean 'pp'",
-    ),
+    "fewer columns": ("array", {"X": X[:, :2]}, "X has 2 columns.*trained on 3"),
+    "missing column": ("frame", {"X": FRAME[["p", "q"]]}, "X lacks column 'r'"),
+    "renamed column": ("frame", {"X": FRAME.rename(columns={"p": "pp"})}, "'p'.*Did you mean 'pp'"),
     "no rows": ("array", {"X": X[:0], "task": TASK[:0]}, "X has no rows"),
-    "too few margins": (
-        "array",
-        {"X": X, "task": TASK, "base_margin": np.zeros(3)},
-        r"base_margin has shape \(3,\)",
-    ),
-    "too many margins": (
-        "array",
-        {"X": X, "task": TASK, "base_margin": np.zeros(N + 3)},
-        r"base_margin has shape \(203,\)",
-    ),
-    "NaN margin": (
-        "array",
-        {"X": X, "task": TASK, "base_margin": planted(Y, 3, np.nan)},
-        "base_margin is nan at row 3",
-    ),
+    "too few margins": ("array", {"base_margin": np.zeros(3)}, r"margin has shape \(3,\)"),
+    "too many margins": ("array", {"base_margin": np.zeros(N + 3)}, r"margin has shape \(203,\)"),
+    "NaN margin": ("array", {"base_margin": planted(Y, 3, np.nan)}, "base_margin is nan at row 3"),
     "one margin for classes": (
         "classes",
-        {"X": X, "task": TASK, "base_margin": Y},
+        {"base_margin": Y},
         r"base_margin has shape \(200,\), but must have \(200, 3\)",
     ),
     "margins of another task": (
@@ -764,8 +702,9 @@ BAD_PREDICT = {
 }
 
 
-@pytest.mark.parametrize(("name", "arguments", "message"), BAD_PREDICT.values(), ids=BAD_PREDICT)
-def test_predict_refuses(models, name, arguments, message):
+@pytest.mark.parametrize(("name", "changes", "message"), BAD_PREDICT.values(), ids=BAD_PREDICT)
+def test_predict_refuses(models, name, changes, message):
+    arguments = {"X": X, "task": None if isinstance(changes.get("X"), dict) else TASK, **changes}
     for method in (models[name].predict, models[name].predict_margin):
         with pytest.raises(DataError, match=message):
             method(**arguments)
@@ -840,23 +779,21 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("convert", MISSING.values(), ids=MISSING)
+def numbers_with_gaps():
+    return np.where(RNG.random((N, 3)) < 0.2, np.nan, np.round(X * 4))
+
+
+NULLABLE_TRUTH = pd.DataFrame(X > 0).astype("boolean").mask(X > 1)
+
+
+@pytest.mark.parametrize("convert", [*MISSING.values(), None], ids=[*MISSING, "truth values"])
 def test_nan_and_null_are_missing_in_any_container(library, convert):
-    table = np.where(RNG.random((N, 3)) < 0.2, np.nan, np.round(X * 4))
-    expected, found = fit(library, X=table), fit(library, X=convert(table))
-    np.testing.assert_array_equal(
-        found.predict(convert(table), task=TASK), expected.predict(table, task=TASK)
-    )
+    table = NULLABLE_TRUTH.astype(float).to_numpy() if convert is None else numbers_with_gaps()
+    converted = NULLABLE_TRUTH if convert is None else convert(table)
+    expected, found = fit(library, X=table), fit(library, X=converted)
+    prediction = found.predict(converted, task=TASK)
+    np.testing.assert_array_equal(prediction, expected.predict(table, task=TASK))
     assert library.trees(found.common) == library.trees(expected.common)
-
-
-def test_nullable_truth_values_are_numbers(library):
-    table = pd.DataFrame(X > 0).astype("boolean").mask(X > 1)
-    numbers = table.astype(float).to_numpy()
-    expected, found = fit(library, X=numbers), fit(library, X=table)
-    np.testing.assert_array_equal(
-        found.predict(table, task=TASK), expected.predict(numbers, task=TASK)
-    )
 
 
 def test_zeros_of_a_sparse_table_are_values_for_lightgbm_and_missing_for_xgboost():
@@ -871,14 +808,12 @@ def test_zeros_of_a_sparse_table_are_values_for_lightgbm_and_missing_for_xgboost
 
 
 def test_numbers_of_another_type_are_those_of_float32():
-    halves = np.round(X * 4) / 2
-    expected = fit(X=halves.astype(np.float32))
-    for dtype in (np.float16, np.float64, np.longdouble):
-        assert trees(fit(X=halves.astype(dtype)).common) == trees(expected.common)
     whole = np.round(X * 4)
-    expected = fit(X=whole.astype(np.float32))
-    for dtype in (np.int8, np.int32, np.int64):
-        assert trees(fit(X=whole.astype(dtype)).common) == trees(expected.common)
+    floats, integers = (np.float16, np.float64, np.longdouble), (np.int8, np.int32, np.int64)
+    for values, dtypes in ((whole / 2, floats), (whole, integers)):
+        expected = trees(fit(X=values.astype(np.float32)).common)
+        for dtype in dtypes:
+            assert trees(fit(X=values.astype(dtype)).common) == expected
 
 
 def test_read_only_vectors_and_views_are_left_alone():

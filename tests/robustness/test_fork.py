@@ -3,12 +3,11 @@
 
 import multiprocessing
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import xgboost
+from processes import run_script
 
 from mtboost import _core
 from mtboost.xgboost.bins import bin_matrix
@@ -73,10 +72,5 @@ def test_fit_works_in_forked_workers_where_openmp_starts_no_threads(library):
     # With more OpenMP threads XGBoost itself hangs in the child of a process that has trained: the
     # GNU OpenMP library cannot be used on both sides of a fork. Ours are started anew by each call.
     # LightGBM starts as many as num_threads; by default that is what OpenMP may.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", SCRIPT, library.name],
-        check=True,
-        env=environment,
-        timeout=TIMEOUT,
-    )
+    variables = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore::DeprecationWarning"}
+    run_script(SCRIPT, library.name, env={**os.environ, **variables}, timeout=TIMEOUT)

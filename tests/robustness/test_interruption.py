@@ -4,7 +4,6 @@
 import contextlib
 import gc
 import itertools
-import math
 import os
 import signal
 import sys
@@ -478,29 +477,6 @@ def test_ctrl_c_while_a_booster_becomes_another_frees_the_old_one_once(train, mo
         gc.collect()
     assert freed
     assert len(freed) == len(set(freed))
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_calls_in_threads_give_results_in_order_and_the_first_error(n_threads):
-    begun, given_up = [], threading.Event()
-
-    def root(number):
-        begun.append(number)
-        if number == 100:  # after the one that fails
-            given_up.wait(60)
-        return math.sqrt(number)
-
-    def run(numbers):
-        return map_in_threads(root, numbers, n_threads, given_up.set)
-
-    assert run(range(9)) == [math.sqrt(number) for number in range(9)]
-    assert run([]) == []
-    assert not given_up.is_set()
-    begun.clear()
-    with pytest.raises(ValueError, match="math domain error"):
-        run([4, -1, *[100] * 10])
-    assert given_up.is_set()
-    assert len(begun) < 12
 
 
 def test_ctrl_c_stops_calls_in_threads():

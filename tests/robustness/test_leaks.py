@@ -7,10 +7,10 @@ tens: what keeps any of them over 200 repetitions is far above the bound.
 """
 
 import os
-import subprocess
 import sys
 
 import pytest
+from processes import run_script
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the state of glibc's malloc")
 
@@ -90,14 +90,6 @@ print((in_use() - before) / repetitions)
 
 @pytest.mark.parametrize("name", ["xgboost", "lightgbm", "estimators"])
 def test_repetitions_keep_no_memory(name, tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONMALLOC": "malloc"}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, name, str(REPETITIONS)],
-        cwd=tmp_path,  # where only the installed package is found
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONMALLOC": "malloc"}
+    done = run_script(SCRIPT, name, str(REPETITIONS), cwd=tmp_path, env=variables)
     assert float(done.stdout.splitlines()[-1]) < BOUND

@@ -24,125 +24,98 @@ y = X[:, 0] + task * X[:, 1] + rng.normal(size=n)
 Y = y[:, None] + X[:, :5]
 sparse = scipy.sparse.csr_matrix(np.where(X < 1.0, 0.0, X))
 classes = np.digitize(y, [-1, 1])
+sparse_labels = scipy.sparse.csr_matrix((Y > 0).astype(int))
 few = dict(num_boost_round=3, specific_rounds=2, n_threads=4)
-two_stages = dict(strategy='two-stage', **few)
 few_trees = dict(n_estimators=3, n_jobs=4, random_state=0)
-matrix = dict(label=y, nthread=1)
 quiet = dict(verbosity=-1, num_threads=4, min_data_in_leaf=5)
+short_search = dict(strategy='auto', params={'max_depth': 2}, early_stopping_rounds=1)
+two_trials = dict(task=task, n_trials=2, early_stopping_rounds=2, strategy='two-stage', **few)
+def fit(y=y, **options):
+    return mtboost.fit(X, y, **dict(task=task, strategy='two-stage', **few) | options)
+def predicted(model, table=X): return model.predict(table, task=task)
+def boosted(table=X, **options):
+    rows = xgboost.QuantileDMatrix(table, y, nthread=1)
+    booster = xgboost.train({'nthread': 4}, rows, 3, **options)
+    return booster.predict(xgboost.DMatrix(table, nthread=1))
+def split(**options): return dict(callbacks=[mtboost.xgboost.TaskSplit(task, **options)])
 """
 
 # Expressions whose value must not depend on the limit.
 CALLS = {
-    "fit": "mtboost.fit(X, y, task=task, **two_stages).predict(X, task=task)",
-    "fit_lightgbm": (
-        "mtboost.fit(X, y, task=task, backend='lightgbm', **two_stages).predict(X, task=task)"
-    ),
-    "fit_auto": (
-        "mtboost.fit(X, y, task=task, strategy='auto', params={'max_depth': 2}, "
-        "early_stopping_rounds=1, **few).predict(X, task=task)"
-    ),
-    "fit_auto_lightgbm": (
-        "mtboost.fit(X, y, task=task, strategy='auto', params={'max_depth': 2}, "
-        "early_stopping_rounds=1, backend='lightgbm', **few).predict(X, task=task)"
-    ),
+    "fit": "predicted(fit())",
+    "fit_lightgbm": "predicted(fit(backend='lightgbm'))",
+    "fit_auto": "predicted(fit(**short_search))",
+    "fit_auto_lightgbm": "predicted(fit(backend='lightgbm', **short_search))",
     "fit_with_everything": (
-        "mtboost.fit(X, y, task=task, split_score='plain', pooling=1.0, task_splits=True, "
-        "baselines=True, refit=True, **two_stages).predict(X, task=task)"
+        "predicted(fit(split_score='plain', pooling=1.0, task_splits=True, baselines=True, "
+        "refit=True))"
     ),
     "fit_symmetric": (
-        "mtboost.fit(X, y, task=task, split_score='plain', symmetric_trees=True, "
-        "random_strength=1.0, **two_stages).predict(X, task=task)"
+        "predicted(fit(split_score='plain', symmetric_trees=True, random_strength=1.0))"
     ),
     "fit_of_mixed_objectives": (
         "mtboost.fit(X, np.where(task == 0, y > 0, y), task=task, objective={0: 'binary:logistic', "
         "1: 'reg:squarederror', 2: 'reg:squarederror'}, **few).predict_margin(X, task=task)"
     ),
     "add_task": (
-        "(model := mtboost.fit(X, y, task=task, **two_stages)).add_task(3, X[:99], y[:99]) or "
-        "model.predict(X, task=np.full(n, 3))"
+        "(model := fit()).add_task(3, X[:99], y[:99]) or model.predict(X, task=np.full(n, 3))"
     ),
-    "booster": "[*mtboost.fit(X, y, task=task, **two_stages).booster(1).save_raw()]",
+    "booster": "[*fit().booster(1).save_raw()]",
     "train": (
         "mtboost.train({'nthread': 4}, mtboost.Dataset(X, y, task=task), 3)"
         ".predict(xgboost.DMatrix(X, nthread=1))"
     ),
     "MultiTaskRegressor": (
-        "mtboost.MultiTaskRegressor(n_estimators=3, specific_rounds=2, n_jobs=4, random_state=0)"
-        ".fit(X, y, task=task).predict(X, task=task)"
+        "predicted(mtboost.MultiTaskRegressor(specific_rounds=2, **few_trees).fit(X, y, task=task))"
     ),
-    "TaskSplit": (
-        "xgboost.train({'nthread': 4}, xgboost.QuantileDMatrix(X, **matrix), 3, "
-        "callbacks=[mtboost.xgboost.TaskSplit(task)]).predict(xgboost.DMatrix(X, nthread=1))"
-    ),
-    "TaskSplit_of_a_function": (
-        "xgboost.train({'nthread': 4}, xgboost.QuantileDMatrix(X, **matrix), 3, "
-        "callbacks=[mtboost.xgboost.TaskSplit(task, split_score=lambda s, of_tasks: s)])"
-        ".predict(xgboost.DMatrix(X, nthread=1))"
-    ),
-    "TaskSplit_of_a_sparse_table": (
-        "xgboost.train({'nthread': 4}, xgboost.QuantileDMatrix(sparse, **matrix), 3, "
-        "callbacks=[mtboost.xgboost.TaskSplit(task)]).predict(xgboost.DMatrix(sparse, nthread=1))"
-    ),
+    "TaskSplit": "boosted(**split())",
+    "TaskSplit_of_a_function": "boosted(**split(split_score=lambda s, of_tasks: s))",
+    "TaskSplit_of_a_sparse_table": "boosted(sparse, **split())",
     "TaskSplit_lightgbm": (
         "lightgbm.train(quiet, lightgbm.Dataset(X, y), 3, "
         "callbacks=[mtboost.lightgbm.TaskSplit(task)]).predict(X)"
     ),
     "TaskObjective": (
-        "xgboost.train({'nthread': 4}, xgboost.DMatrix(X, **matrix), 3, "
-        "obj=mtboost.xgboost.TaskObjective('reg:squarederror', task, n_threads=4))"
-        ".predict(xgboost.DMatrix(X, nthread=1))"
+        "boosted(obj=mtboost.xgboost.TaskObjective('reg:squarederror', task, n_threads=4))"
     ),
     "MTExtraTreesRegressor": (
-        "mtboost.MTExtraTreesRegressor(bootstrap=True, oob_score=True, **few_trees)"
-        ".fit(X, y, task=task).predict(X, task=task)"
+        "predicted(mtboost.MTExtraTreesRegressor(bootstrap=True, oob_score=True, **few_trees)"
+        ".fit(X, y, task=task))"
     ),
-    "MTExtraTreesClassifier": (
-        "mtboost.MTExtraTreesClassifier(**few_trees).fit(sparse, classes, task=task)"
-        ".predict_proba(sparse, task=task)"
-    ),
-    "ProjectedForestRegressor": (
-        "mtboost.ProjectedForestRegressor(**few_trees).fit(X, Y).predict(X)"
-    ),
-    "ProjectedForestClassifier": (
-        "mtboost.ProjectedForestClassifier(**few_trees)"
-        ".fit(X, scipy.sparse.csr_matrix((Y > 0).astype(int))).predict_proba(X)"
-    ),
-    "MTDecisionTreeClassifier": (
-        "mtboost.MTDecisionTreeClassifier(n_jobs=4, random_state=0).fit(X, classes, task=task)"
-        ".predict_proba(X, task=task)"
-    ),
-    "MTAdaBoostClassifier": (
-        "mtboost.MTAdaBoostClassifier(**few_trees).fit(X, classes, task=task)"
-        ".predict_proba(X, task=task)"
-    ),
-    "ProjectedBoostingRegressor": (
-        "mtboost.ProjectedBoostingRegressor(**few_trees).fit(X, Y).predict(X)"
-    ),
-    "ProjectedBoostingClassifier": (
-        "mtboost.ProjectedBoostingClassifier(projection='variance', **few_trees)"
-        ".fit(X, classes).predict_proba(X)"
-    ),
-    "PriorSamplingRegressor": (
-        "mtboost.PriorSamplingRegressor(prior=np.ones(d), **few_trees).fit(X, y).predict(X)"
-    ),
-    "PriorSamplingClassifier": (
-        "mtboost.PriorSamplingClassifier(prior=np.ones(d), dynamic=True, **few_trees)"
-        ".fit(X, classes).predict_proba(X)"
-    ),
+    **{
+        name: (
+            f"mtboost.{name}({options}).fit({table}, classes, task=task)"
+            f".predict_proba({table}, task=task)"
+        )
+        for name, options, table in [
+            ("MTExtraTreesClassifier", "**few_trees", "sparse"),
+            ("MTDecisionTreeClassifier", "n_jobs=4, random_state=0", "X"),
+            ("MTAdaBoostClassifier", "**few_trees", "X"),
+        ]
+    },
+    **{
+        name: f"mtboost.{name}({options}**few_trees).fit(X, {labels}).{method}(X)"
+        for name, options, labels, method in [
+            ("ProjectedForestRegressor", "", "Y", "predict"),
+            ("ProjectedForestClassifier", "", "sparse_labels", "predict_proba"),
+            ("ProjectedBoostingRegressor", "", "Y", "predict"),
+            ("ProjectedBoostingClassifier", "projection='variance', ", "classes", "predict_proba"),
+            ("PriorSamplingRegressor", "prior=np.ones(d), ", "y", "predict"),
+            (
+                "PriorSamplingClassifier",
+                "prior=np.ones(d), dynamic=True, ",
+                "classes",
+                "predict_proba",
+            ),
+        ]
+    },
     "compress": (
         "mtboost.compress(mtboost.MTExtraTreesRegressor(**few_trees), X, y, cv=3, max_steps=20, "
         "epsilon=0.1, random_state=0, n_jobs=4).predict(X)"
     ),
     "feature_prior": "mtboost.feature_prior([(X, y), (X, -y)], n_threads=4)",
-    "tune": (
-        "mtboost.tune(X, y, task=task, n_trials=2, early_stopping_rounds=2, **two_stages)"
-        ".model.predict(X, task=task)"
-    ),
-    "tune_lightgbm": (
-        "mtboost.tune(X, y, task=task, n_trials=2, early_stopping_rounds=2, backend='lightgbm', "
-        "**two_stages)"
-        ".model.predict(X, task=task)"
-    ),
+    "tune": "predicted(mtboost.tune(X, y, **two_trials).model)",
+    "tune_lightgbm": "predicted(mtboost.tune(X, y, backend='lightgbm', **two_trials).model)",
 }
 
 VALUE = """

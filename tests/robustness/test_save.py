@@ -7,8 +7,6 @@ import json
 import os
 import pickle
 import stat
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -18,6 +16,7 @@ import xgboost
 from libraries import LIBRARIES
 from model_archives import forged, forged_metadata, in_old_layout, unpacked
 from model_documents import assert_same_model
+from processes import environment, run_script
 
 import mtboost
 from mtboost.errors import ModelFormatError
@@ -113,11 +112,6 @@ def test_a_copy_is_the_same_model(library, arguments, where, make_copy, tmp_path
     assert_equal_models(make_copy(model, tmp_path / "model.mtb"), model, rows, task)
 
 
-def environment():
-    """Variables with which another Python finds the same modules."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-
-
 def test_a_saved_model_is_read_in_another_process(library, tmp_path):
     model = fit(library=library)
     model.save(tmp_path / "model.mtb")
@@ -130,7 +124,7 @@ def test_a_saved_model_is_read_in_another_process(library, tmp_path):
         "found = mtboost.load_model('model.mtb').predict_margin(X, task=task)\n"
         "numpy.testing.assert_array_equal(found, margins)\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment())
+    run_script(script, cwd=tmp_path, env=environment())
 
 
 def test_the_same_model_gives_the_same_bytes(library, tmp_path):
@@ -270,7 +264,7 @@ def test_a_model_of_lightgbm_says_that_lightgbm_is_missing(tmp_path):
         "else:\n"
         "    raise AssertionError\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment())
+    run_script(script, cwd=tmp_path, env=environment())
 
 
 # ---- damaged and foreign files --------------------------------------------------------------

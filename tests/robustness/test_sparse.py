@@ -1,34 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged SciPy matrices are refused by every entry; odd but legal ones mean what SciPy means."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from processes import environment, run_script
 from robustness.hostile_matrices import CELLS, GROUPS, LABELS, TASKS, damaged
 
 import mtboost
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.errors import DataError
 
-TESTS = Path(__file__).parents[1]
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_entry_refuses_damaged_matrices(group):
-    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]  # "" is this folder
-    found = subprocess.run(
-        [sys.executable, TESTS / "robustness" / "hostile_matrices.py", group],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    script = "import sys; from robustness.hostile_matrices import main; main(sys.argv[1])"
+    found = run_script(script, group, check=False, env=environment(OMP_NUM_THREADS="1"))
     *calls, last = found.stdout.splitlines()
     assert found.returncode == 0, f"{last}\n{found.stderr}"
     assert [call for call in (*calls, last) if not call.endswith(": refused")] == []

@@ -2,8 +2,6 @@
 """mtboost and the XGBoost below it use the threads they are given, and leave the caller's alone."""
 
 import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 import scipy.sparse
 import threadpoolctl
 import xgboost
+from processes import run_script
 
 import mtboost
 from mtboost.base import threads
@@ -44,14 +43,7 @@ def test_the_default_heeds_the_limits_of_openmp():
     with threadpoolctl.threadpool_limits(1, user_api="openmp"):
         assert default_n_threads(None, LARGE) == 1
     script = "from mtboost.base.threads import default_n_threads; print(default_n_threads(None))"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script],
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = run_script(script, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.stdout.strip() == "1"
 
 
@@ -77,18 +69,11 @@ def test_both_stages_of_fit_keep_to_their_threads(library, n_threads):
         return float(np.abs(y_true - y_pred).mean())
 
     before = openmp_limit()
-    model = mtboost.fit(
-        NUMBERS,
-        VALUES,
-        task=TASKS,
-        weight=np.arange(300) % 30 > 2,  # of tasks with such rows the library trains the models
-        backend=library.name,
-        num_boost_round=5,
-        specific_rounds=5,
-        eval_metric=Metric("watched", watched, greater_is_better=False),
-        n_threads=n_threads,
-        strategy="two-stage",
-    )
+    metric = Metric("watched", watched, greater_is_better=False)
+    options = {"strategy": "two-stage", "num_boost_round": 5, "specific_rounds": 5, "task": TASKS}
+    options |= {"backend": library.name, "n_threads": n_threads, "eval_metric": metric}
+    # Of tasks with such rows the library trains the models.
+    model = mtboost.fit(NUMBERS, VALUES, weight=np.arange(300) % 30 > 2, **options)
     assert any(model.specific.values())
     assert limits["common"] == {min(n_threads, before)}
     assert limits["specific"] == {1}  # three tasks share the threads
@@ -130,20 +115,11 @@ def test_a_model_has_the_same_bytes_for_any_number_of_threads(library, objective
     task = (rng.random(n) < 0.3).astype(int) + (rng.random(n) < 0.01)  # large and small tasks
     y = X[:, 0] + task * X[:, 1] + rng.normal(size=n)
     labels = y if objective == "squared_error" else np.digitize(y, [-1, 1])
+    options = {"strategy": "two-stage", "num_boost_round": 4, "specific_rounds": 3, "task": task}
+    options |= {"backend": library.name, "objective": getattr(library, objective)}
     files = []
     for n_threads in (1, 2, 5):
-        model = mtboost.fit(
-            X,
-            labels,
-            task=task,
-            backend=library.name,
-            objective=getattr(library, objective),
-            num_boost_round=4,
-            specific_rounds=3,
-            baselines=True,
-            n_threads=n_threads,
-            strategy="two-stage",
-        )
+        model = mtboost.fit(X, labels, baselines=True, n_threads=n_threads, **options)
         model.save(tmp_path / str(n_threads))
         files.append((tmp_path / str(n_threads)).read_bytes())
     assert any(model.specific.values())
