@@ -57,5 +57,6 @@ def case(seed: int) -> Case:
             mtboost.load_model(path)
             model(old).save(path)
             assert path.read_bytes() == contents[0], "the next save does not replace it"
+            assert sorted(os.listdir(folder)) == ["model.mtb", "new.mtb"], "something is left over"
 
     return Case(run, f"save of {new} over {old}, killed after {part:.0%} of its time")

@@ -1,39 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged and forged model files, read in child processes; and saves that are killed.
+"""Damaged and forged model files: a change of the file of a model of any kind, which is then read.
 
-``run(seed, number)`` saves a model of every kind, changes each file `number` times, and lets a
-child process load what results and predict. What must come out depends on the change:
+What must come out depends on the change:
 
 * *damage*, whose digests are as they were (all changes of bytes, members and metadata): the file is
   refused by ModelFormatError, or everything that the model says is as before, bit for bit;
 * *forgery*, whose digests are right again, or which has the old layout without digests: the file is
   refused by ModelFormatError, or the model predicts something, or refuses the rows. The documents
   of boosters inside are left alone: their parsers belong to XGBoost and LightGBM.
-
-A child that dies, does not answer, or raises anything else is a failure.
-
-``run_kills(seed, number)`` kills processes at random moments while they save.
-
-From the folder of the tests: ``python -m fuzz.model_files --seed 0 --number 2000``.
 """
 
-import argparse
 import contextlib
 import dataclasses
 import functools
 import hashlib
 import io
 import json
-import multiprocessing
-import os
 import random
-import signal
 import struct
 import tempfile
-import time
 import warnings
 import zipfile
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -41,13 +28,13 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 import threadpoolctl
+from fuzz.protocol import Case
 from model_archives import METADATA, in_old_layout, packed, unpacked, with_digests
 
 import mtboost
 from mtboost.errors import ModelFormatError, MtboostError
 
-SECONDS_PER_FILE = 60.0
-MEMORY_OF_A_CHILD = 8 * 2**30
+TEST_CALLS = 0  # tests/robustness/test_model_files.py tries some
 
 # ---- models -------------------------------------------------------------------------------------
 
@@ -418,25 +405,19 @@ def other_metadata(raw, rng):
     return packed(members)
 
 
-def old_layout_flipped_bit(raw, rng):
-    return _flip(in_old_layout(raw), rng)
-
-
-def old_layout_renamed_member(raw, rng):
-    return renamed_member(in_old_layout(raw), rng)
-
-
-def old_layout_two_members_of_one_name(raw, rng):
-    return two_members_of_one_name(in_old_layout(raw), rng)
-
-
 def old_layout_bomb(raw, rng):
     members = unpacked(in_old_layout(raw))
     return packed({**members, _pick(members, rng): bytes(2**25)})
 
 
-def old_layout_truncated(raw, rng):
-    return truncated(in_old_layout(raw), rng)
+def _in_the_old_layout(change):
+    """The same change of a file without digests."""
+
+    def changed(raw, rng):
+        return change(in_old_layout(raw), rng)
+
+    changed.__name__ = f"old_layout_{change.__name__}"
+    return changed
 
 
 DAMAGE = (
@@ -460,11 +441,8 @@ DAMAGE = (
     bomb_with_a_small_size,
     another_order,
     other_metadata,
-    old_layout_flipped_bit,
-    old_layout_renamed_member,
-    old_layout_two_members_of_one_name,
     old_layout_bomb,
-    old_layout_truncated,
+    *map(_in_the_old_layout, (flipped_bit, renamed_member, two_members_of_one_name, truncated)),
 )
 
 
@@ -500,14 +478,6 @@ def swapped_arrays(raw, rng):
     return packed(members)
 
 
-def old_layout_other_metadata(raw, rng):
-    return other_metadata(in_old_layout(raw), rng)
-
-
-def old_layout_lacking_a_member(raw, rng):
-    return lacking_a_member(in_old_layout(raw), rng)
-
-
 def old_layout_other_array(raw, rng):
     def change(members):
         arrays = [name for name in members if name.endswith(".npy")]
@@ -525,8 +495,7 @@ FORGERY = (
     forged_array,
     forged_array,
     forged_members,
-    old_layout_other_metadata,
-    old_layout_lacking_a_member,
+    *map(_in_the_old_layout, (other_metadata, lacking_a_member)),
     old_layout_other_array,
 )
 
@@ -664,92 +633,11 @@ def is_good(change, verdict):
     return verdict in GOOD["damage" if change in DAMAGE else "forgery"]
 
 
-def _serve(connection):
-    with contextlib.suppress(ImportError, OSError, ValueError):  # not every system has limits
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_OF_A_CHILD, MEMORY_OF_A_CHILD))
-    warnings.simplefilter("ignore")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # LightGBM writes there
-    with threadpoolctl.threadpool_limits(1, "openmp"), contextlib.suppress(EOFError):
-        while True:
-            connection.send(verdict_of(*connection.recv()))
-
-
-class _Child:
-    """A process that tries files, started again when it dies or hangs."""
-
-    def __init__(self):
-        self._process = None
-
-    def verdict_of(self, *trial):
-        if self._process is None:
-            context = multiprocessing.get_context("spawn")
-            self._connection, other = context.Pipe()
-            self._process = context.Process(target=_serve, args=(other,), daemon=True)
-            self._process.start()
-            other.close()
-        self._connection.send(trial)
-        try:
-            if self._connection.poll(SECONDS_PER_FILE):
-                return self._connection.recv()
-            verdict = "hangs"
-        except EOFError:
-            self._process.join()
-            verdict = f"dies with {self._process.exitcode}"
-        self.stop()
-        return verdict
-
-    def stop(self):
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._connection.close()
-            self._process = None
-
-
-@dataclasses.dataclass
-class Report:
-    """What came of the files.
-
-    Attributes
-    ----------
-    counts : dict of kind to Counter of verdicts
-    failures : list of (kind, name of the change, seed, verdict)
-        What must not be; ``changed_file(kind, change, seed)`` makes the file again.
-    """
-
-    counts: dict = dataclasses.field(default_factory=dict)
-    failures: list = dataclasses.field(default_factory=list)
-
-
-def run(seed=0, number=2000, kinds=tuple(KINDS), changes=(*DAMAGE, *FORGERY)):
-    """Change a file of each kind `number` times, and count what comes of it."""
-    report, child = Report(), _Child()
-    try:
-        for kind in kinds:
-            counts = report.counts[kind] = Counter()
-            for trial in range(number):
-                change, own_seed = changes[trial % len(changes)], f"{seed} {trial}"
-                verdict = child.verdict_of(kind, change, own_seed)
-                counts[verdict] += 1
-                if not is_good(change, verdict):
-                    report.failures.append((kind, change.__name__, own_seed, verdict))
-    finally:
-        child.stop()
-    return report
-
-
 _CHANGES = (*DAMAGE, *FORGERY)
 _BOMBS = (bomb, bomb_with_a_small_size, old_layout_bomb)  # take a hundred times as long as others
-TIME_LIMIT = SECONDS_PER_FILE
-TEST_CALLS = 0  # tests/robustness/test_model_files.py tries some
 
 
 def case(seed):
-    """One change, for the runner of all fuzz tests (protocol.py)."""
-    from fuzz.protocol import Case
-
     rng = random.Random(seed)
     kind = rng.choice([*FAMILIES.values()][seed % len(FAMILIES)])
     (change,) = rng.choices(_CHANGES, [0.02 if change in _BOMBS else 1.0 for change in _CHANGES])
@@ -759,78 +647,3 @@ def case(seed):
         assert is_good(change, verdict), verdict
 
     return Case(check, text=f"{change.__name__} of a file of {kind}", kind=change.__name__)
-
-
-# ---- saves that are killed ----------------------------------------------------------------------
-
-
-def run_kills(seed=0, number=1000, kinds=("xgboost, two stages", "MTExtraTreesClassifier")):
-    """Kill processes while they save; the numbers of what was found, and of leftovers.
-
-    Returns
-    -------
-    Counter
-        ``"old"`` and ``"new"``: which content the file had. ``"neither"``: it was damaged.
-        ``"leftovers"``: kills that left a temporary file. ``"kept"``: leftovers after the next
-        save.
-    """
-    context = multiprocessing.get_context("spawn")
-    connection, other = context.Pipe()
-    child = context.Process(target=_kill_savers, args=(other, seed, number, kinds))
-    child.start()
-    other.close()
-    counts = connection.recv()
-    child.join()
-    return counts
-
-
-def _kill_savers(connection, seed, number, kinds):
-    rng, counts = random.Random(seed), Counter()
-    # Without threads, so that this process may fork.
-    with tempfile.TemporaryDirectory() as folder, threadpoolctl.threadpool_limits(1):
-        path = Path(folder) / "model.mtb"
-        models = [made(kind)[0] for kind in kinds]
-        contents = []
-        for model in models:
-            begin = time.perf_counter()
-            model.save(path)
-            contents.append(path.read_bytes())
-        duration = time.perf_counter() - begin
-        for trial in range(number):
-            old, new = trial % 2, 1 - trial % 2
-            models[old].save(path)
-            pid = os.fork()
-            if pid == 0:
-                with contextlib.suppress(BaseException):
-                    models[new].save(path)
-                os._exit(0)
-            time.sleep(rng.random() * 4 * duration)
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            found = path.read_bytes()
-            names = {contents[old]: "old", contents[new]: "new"}
-            counts[names.get(found, "neither")] += 1
-            counts["leftovers"] += len(os.listdir(folder)) > 1
-            models[old].save(path)
-            counts["kept"] += len(os.listdir(folder)) > 1
-    connection.send(counts)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--number", type=int, default=2000, help="changes of each kind of model")
-    parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--kinds", nargs="*", default=list(KINDS))
-    arguments = parser.parse_args()
-    report = run(arguments.seed, arguments.number, arguments.kinds)
-    for kind, counts in report.counts.items():
-        print(f"{kind}: {dict(counts)}")
-    for failure in report.failures:
-        print("FAILURE", *failure, sep=" | ")
-    print("kills:", dict(run_kills(arguments.seed, arguments.kills)))
-    return bool(report.failures)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -3,7 +3,6 @@
 
 import io
 import json
-import os
 import random
 import struct
 import tracemalloc
@@ -442,22 +441,7 @@ def test_what_is_no_fault_of_the_file_is_not_called_damage(path, monkeypatch, er
 # ---- the tool itself ------------------------------------------------------------------------
 
 
-def test_a_child_that_dies_is_counted():
-    kinds = ("MTDecisionTreeClassifier", "there is no such kind")
-    report = model_files.run(number=1, kinds=kinds)
-    assert sum(report.counts[kinds[0]].values()) == 1
-    assert report.counts[kinds[1]] == {"dies with 1": 1}
-    assert [failure[0] for failure in report.failures] == [kinds[1]]
-
-
 def test_a_changed_file_is_made_again_by_its_seed():
     for change in (*model_files.DAMAGE, *model_files.FORGERY):
         one, same = (model_files.changed_file(SOME[-1], change, "0 7") for _ in range(2))
         assert one == same
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_saves_that_are_killed_leave_the_old_file_or_the_new_one():
-    counts = model_files.run_kills(number=20, kinds=("MTDecisionTreeClassifier", SOME[-1]))
-    assert counts["old"] + counts["new"] == 20
-    assert counts["kept"] == 0
