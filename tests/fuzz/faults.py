@@ -86,7 +86,7 @@ CORE = {
     "prediction of a forest": lambda n_threads: model("forest").predict(X, task=TASK),
 }
 #: Functions that XGBoost or LightGBM has a part in, which end the process if they get no memory or
-#: thread. Ctrl-C in them is tried by signals.py.
+#: thread. Ctrl-C in them is tried by ctrl_c.py.
 STOCK = {
     "fit, xgboost": _fit("xgboost"),
     "fit, lightgbm": _fit("lightgbm"),
