@@ -26,18 +26,10 @@ COLUMNS = list("abcd")
 
 
 def fitted(library, table=X, y=Y, task=TASK, **options):
-    options = {
-        "split_score": "plain",
-        "task_splits": True,
-        "params": {"max_depth": 4, "learning_rate": 0.3},
-        "num_boost_round": 20,
-        "specific_rounds": 0,
-        "early_stopping_rounds": None,
-        **options,
-    }
-    return mtboost.fit(
-        table, y, task=task, backend=library.name, **{"strategy": "two-stage", **options}
-    )
+    given = {"strategy": "two-stage", "split_score": "plain", "task_splits": True}
+    given |= {"num_boost_round": 20, "specific_rounds": 0, "early_stopping_rounds": None}
+    given["params"] = {"max_depth": 4, "learning_rate": 0.3}
+    return mtboost.fit(table, y, task=task, backend=library.name, **{**given, **options})
 
 
 by_code_or_descriptors = pytest.mark.parametrize("splits", [True, "descriptors"])
@@ -90,9 +82,8 @@ def test_a_tasks_booster_gives_its_margins(library, options, has_names, tmp_path
     for task in range(N_TASKS):
         own = task == NEW_TASK
         booster = model.booster(task)
-        np.testing.assert_allclose(
-            library.margins(booster, new[own]), margins[own], atol=10 * library.atol
-        )
+        found = library.margins(booster, new[own])
+        np.testing.assert_allclose(found, margins[own], atol=10 * library.atol)
         names = library.feature_names(booster) or ["f0", "f1", "f2", "f3"]
         assert set(model.importance(task)) <= set(names)
         if has_names:
@@ -106,12 +97,21 @@ def test_a_tasks_booster_gives_its_margins(library, options, has_names, tmp_path
     )
 
 
-@by_code_or_descriptors
-def test_with_one_task_there_is_nothing_to_divide(library, splits):
-    one = np.zeros(len(X), int)
-    found = fitted(library, task=one, task_splits=splits).predict_margin(NEW, task=one[: len(NEW)])
-    plain = fitted(library, task=one, task_splits=False).predict_margin(NEW, task=one[: len(NEW)])
-    np.testing.assert_array_equal(found, plain)
+@pytest.mark.parametrize(
+    ("splits", "options"),
+    [
+        (True, {}),
+        ("descriptors", {}),
+        (True, {"params": {"max_depth": 3}, "symmetric_trees": True}),
+    ],
+)
+def test_with_one_task_there_is_nothing_to_divide(library, splits, options):
+    for task, rows in ((np.zeros(len(X), int), {"task": np.zeros(len(NEW), int)}), (None, {})):
+        found, plain = (
+            fitted(library, task=task, task_splits=each, **options) for each in (splits, False)
+        )
+        margins = plain.predict_margin(NEW, **rows)
+        np.testing.assert_array_equal(found.predict_margin(NEW, **rows), margins)
 
 
 def test_a_new_task_follows_nodes_as_rows_without_a_task(library):
@@ -193,14 +193,6 @@ def test_constraints_by_position_hold_beside_the_columns_of_the_tasks(library, s
     line[:, 1] = np.linspace(0.0, 1.0, 50)
     for task in range(N_TASKS):
         assert (np.diff(model.predict({task: line})[task]) >= 0.0).all()
-
-
-def test_one_task_is_not_divided(library):
-    options = {"task": None, "params": {"max_depth": 3}}
-    for symmetric in (False, True):
-        found = fitted(library, symmetric_trees=symmetric, **options)
-        plain = fitted(library, symmetric_trees=symmetric, task_splits=False, **options)
-        assert (found.predict(NEW) == plain.predict(NEW)).all()
 
 
 def test_more_constraints_than_columns_are_an_error():

@@ -3,10 +3,7 @@
 
 import io
 import json
-import os
 import pickle
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from model_archives import forged
+from processes import environment, run_script
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
@@ -292,13 +290,7 @@ def test_another_process_predicts_the_same(made, tmp_path):
         "found = mtboost.load_model('forest.mtb').predict_proba(X, task=task)\n"
         "numpy.testing.assert_array_equal(found, expected)\n"
     )
-    path = os.pathsep.join(map(os.path.abspath, sys.path))
-    subprocess.run(
-        [sys.executable, "-c", script],
-        check=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": path},
-    )
+    run_script(script, cwd=tmp_path, env=environment())
 
 
 # ---- the file -----------------------------------------------------------------------------------
@@ -355,20 +347,9 @@ def test_there_is_nothing_to_save_before_fit(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_save_leaves_the_old_file_and_nothing_else(made, tmp_path, monkeypatch):
-    path = tmp_path / "forest.mtb"
-    made["a tree"][0].save(path)
-    before = path.read_bytes()
-    other = fitted("numbers out of bag")[0]
-
-    def fail(*_):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="no space"):
-        other.save(path)
-    monkeypatch.undo()
-    other.set_params(alpha=object())
+def test_a_parameter_that_no_file_can_hold_leaves_the_old_file_and_nothing_else(made, tmp_path):
+    path, before = raw_of(made, "a tree", tmp_path)
+    other = fitted("numbers out of bag")[0].set_params(alpha=object())
     with pytest.raises(ModelFormatError, match="parameters/alpha holds a object"):
         other.save(path)
     assert path.read_bytes() == before
@@ -400,35 +381,6 @@ def as_npy(array):
 
 def refused(path):
     return pytest.raises(ModelFormatError, match=rf"{path.name} is not an mtboost model")
-
-
-@KINDS
-def test_a_truncated_file_is_refused(made, name, tmp_path):
-    path, raw = raw_of(made, name, tmp_path)
-    for length in (0, 1, 100, len(raw) // 2, *range(len(raw) - 30, len(raw), 3)):
-        path.write_bytes(raw[:length])
-        with refused(path):
-            mtboost.load_model(path)
-
-
-@KINDS
-def test_a_damaged_byte_is_noticed_or_has_no_effect(made, name, tmp_path):
-    path, raw = raw_of(made, name, tmp_path)
-    _, table, arguments = made[name]
-    expected = answers(mtboost.load_model(path), table, arguments)
-    rng = np.random.default_rng(1)
-    n_noticed = 0
-    for position in rng.integers(0, len(raw), 60):
-        damaged = bytearray(raw)
-        damaged[position] ^= rng.integers(1, 256)
-        path.write_bytes(damaged)
-        try:
-            found = mtboost.load_model(path)
-        except ModelFormatError:
-            n_noticed += 1
-        else:
-            assert_same(answers(found, table, arguments), expected)
-    assert n_noticed > 20
 
 
 def other_arrays(array, rng):
@@ -606,17 +558,4 @@ def test_an_older_mtboost_asks_to_upgrade(made, tmp_path, monkeypatch):
     path, _ = raw_of(made, "a tree", tmp_path)
     monkeypatch.setattr("mtboost.base.archive.FORMAT", 4)  # as before there were digests
     with pytest.raises(ModelFormatError, match=r"format 5; this mtboost reads up to 4: upgrade"):
-        mtboost.load_model(path)
-
-
-def test_a_file_of_a_newer_version_asks_to_upgrade(made, tmp_path):
-    path, raw = raw_of(made, "a tree", tmp_path)
-
-    def change(parts):
-        meta = json.loads(parts["mtboost.json"]) | {"format": FORMAT + 1}
-        parts["mtboost.json"] = json.dumps(meta).encode()
-
-    path.write_bytes(forged(raw, change))
-    message = rf"format {FORMAT + 1}; this mtboost reads up to {FORMAT}: upgrade"
-    with pytest.raises(ModelFormatError, match=message):
         mtboost.load_model(path)

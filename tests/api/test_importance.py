@@ -4,6 +4,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from libraries import LIBRARIES
 
 import mtboost
 from mtboost.errors import DataError, ParameterError
@@ -15,6 +16,11 @@ VALUES = NUMBERS[:, 0] + np.where(TASKS == 1, NUMBERS[:, 1], 0) + 0.1 * _rng.nor
 FRAME = pd.DataFrame(NUMBERS, columns=["a", "b", "c", "d"])
 
 
+def fit(library, X=NUMBERS, y=VALUES, **options):
+    given = {"strategy": "two-stage", "num_boost_round": 15, "backend": library.name, **options}
+    return mtboost.fit(X, y, task=TASKS, **given)
+
+
 @pytest.mark.parametrize("kind", ["gain", "total_gain", "weight", "cover", "total_cover"])
 @pytest.mark.parametrize("X", [NUMBERS, FRAME], ids=["numpy", "pandas"])
 @pytest.mark.parametrize("objective", ["squared_error", "multiclass"])
@@ -22,16 +28,7 @@ def test_importance_is_that_of_the_tasks_booster(library, objective, X, kind):
     y = VALUES if objective == "squared_error" else np.digitize(VALUES, [-0.5, 0.5])
     # Task 2 has labels of no use: it quits early.
     y = np.where(TASKS == 2, np.roll(y, 7), y)
-    model = mtboost.fit(
-        X,
-        y,
-        task=TASKS,
-        backend=library.name,
-        objective=getattr(library, objective),
-        num_boost_round=15,
-        early_stopping_rounds=5,
-        strategy="two-stage",
-    )
+    model = fit(library, X, y, objective=getattr(library, objective), early_stopping_rounds=5)
     assert len(set(model.quit_round.values())) > 1
     assert any(model.specific.values())
     if kind not in library.importances:
@@ -102,11 +99,8 @@ def test_gains_are_those_of_a_tasks_own_leaf_values(library, kind, setting, tmp_
 
 
 def test_a_task_with_the_values_of_all_has_their_gains(library):
-    options = {"backend": library.name, "num_boost_round": 5, "specific_rounds": 0}
-    pooled = mtboost.fit(
-        NUMBERS, VALUES, task=TASKS, pooling=1e12, **{"strategy": "two-stage", **options}
-    )
-    plain = mtboost.fit(NUMBERS, VALUES, task=TASKS, **{"strategy": "two-stage", **options})
+    options = {"num_boost_round": 5, "specific_rounds": 0}
+    pooled, plain = fit(library, pooling=1e12, **options), fit(library, **options)
     expected = of_columns(plain.importance(0, "total_gain"), library)
     # Up to the penalty of leaves, which the values contain and the formula lacks.
     np.testing.assert_allclose(
@@ -118,15 +112,7 @@ def test_a_task_with_the_values_of_all_has_their_gains(library):
 @pytest.mark.parametrize("objective", ["squared_error", "multiclass"])
 def test_contributions_are_those_of_the_rows_given(library, objective, X):
     y = VALUES if objective == "squared_error" else np.digitize(VALUES, [-0.5, 0.5])
-    model = mtboost.fit(
-        X,
-        y,
-        task=TASKS,
-        backend=library.name,
-        objective=getattr(library, objective),
-        num_boost_round=15,
-        strategy="two-stage",
-    )
+    model = fit(library, X, y, objective=getattr(library, objective))
     for task in model.tasks:
         rows = X[task == TASKS]
         expected = np.abs(model.contributions({task: rows})[task])[..., :-1]
@@ -140,28 +126,21 @@ def test_contributions_are_those_of_the_rows_given(library, objective, X):
 
 @pytest.mark.parametrize(("kind", "X"), [("contribution", None), ("gain", NUMBERS)])
 def test_rows_go_with_contributions_only(kind, X):
-    model = mtboost.fit(NUMBERS, VALUES, task=TASKS, num_boost_round=2, strategy="two-stage")
+    model = fit(LIBRARIES["xgboost"], num_boost_round=2)
     with pytest.raises(ParameterError, match=f"importance_type is '{kind}' and X is"):
         model.importance(0, kind, X=X)
 
 
 def test_an_unknown_task_has_no_importance():
-    model = mtboost.fit(NUMBERS, VALUES, task=TASKS, num_boost_round=2, strategy="two-stage")
+    model = fit(LIBRARIES["xgboost"], num_boost_round=2)
     with pytest.raises(DataError, match="task 7 is unknown"):
         model.importance(7, X=NUMBERS)
 
 
 def test_a_task_without_any_tree_has_no_importance():
     y = np.where(TASKS == 2, _rng.permutation(VALUES) * 100, VALUES)
-    model = mtboost.fit(
-        NUMBERS,
-        y,
-        task=TASKS,
-        num_boost_round=3,
-        specific_rounds=0,
-        early_stopping_rounds=1,
-        strategy="two-stage",
-    )
+    options = {"num_boost_round": 3, "specific_rounds": 0, "early_stopping_rounds": 1}
+    model = fit(LIBRARIES["xgboost"], y=y, **options)
     without = [task for task, n_rounds in model.quit_round.items() if n_rounds == 0]
     assert without
     assert model.importance(without[0]) == {}
@@ -169,8 +148,6 @@ def test_a_task_without_any_tree_has_no_importance():
 
 def test_lightgbms_names_of_columns_are_the_users_again():
     frame = FRAME.rename(columns={"a": "a column", "b": "β"})
-    model = mtboost.fit(
-        frame, VALUES, task=TASKS, backend="lightgbm", num_boost_round=5, strategy="two-stage"
-    )
+    model = fit(LIBRARIES["lightgbm"], frame, num_boost_round=5)
     assert set(model.importance(1)) >= {"a column", "β"}
     assert model.booster(1).feature_name() == ["a_column", "β", "c", "d"]

@@ -38,12 +38,13 @@ NEW = RNG.normal(size=(90, 4))
 
 
 def own_names(library, objective=OBJECTIVE):
-    return {name: library.own(value) for name, value in objective.items()}
+    return {n: library.own(own) if isinstance(own, str) else own for n, own in objective.items()}
 
 
 def fit(library, X=X, y=LABELS, task=TASK, objective=OBJECTIVE, **options):
     options = {"params": {"learning_rate": 0.2, "max_depth": 3}, **FAST, **options}
-    objective = own_names(library, objective)
+    if not isinstance(objective, str):
+        objective = own_names(library, objective)
     return mtboost.fit(X, y, task=task, objective=objective, backend=library.name, **options)
 
 
@@ -171,16 +172,7 @@ def test_with_one_loss_and_one_start_it_is_the_fit_with_one_objective(library, s
     start = np.linspace(-1, 1, len(X)).astype(np.float32)
     options = {"y": CLASSES, "base_margin": start, "split_score": score}
     mixed = fit(library, objective=LOGISTIC, **options)
-    params = {"learning_rate": 0.2, "max_depth": 3}
-    single = mtboost.fit(
-        X,
-        task=TASK,
-        objective=library.own("binary:logistic"),
-        backend=library.name,
-        params=params,
-        **FAST,
-        **options,
-    )
+    single = fit(library, objective=library.own("binary:logistic"), **options)
     assert library.trees(mixed.common) == library.trees(single.common)
     assert mixed.quit_round == single.quit_round
     found, expected = (m.predict(X, task=TASK, base_margin=start) for m in (mixed, single))
@@ -199,10 +191,9 @@ def test_with_equal_means_it_is_the_fit_with_one_objective(library):
         extra = int(flipped[rows].sum() - len(rows) / 2)
         surplus = rows[flipped[rows] == (extra > 0)]
         flipped[surplus[: abs(extra)]] = float(extra < 0)
-    options = {**FAST, "params": {"learning_rate": 0.2}, "backend": library.name, "task": TASK}
-    name_of = library.own("binary:logistic")
-    single = mtboost.fit(X, flipped, objective=name_of, **options)
-    mixed = mtboost.fit(X, flipped, objective=dict.fromkeys(N, name_of), **options)
+    options = {"y": flipped, "params": {"learning_rate": 0.2}}
+    single = fit(library, objective=library.own("binary:logistic"), **options)
+    mixed = fit(library, objective=LOGISTIC, **options)
     assert library.trees(mixed.common) == library.trees(single.common)
     np.testing.assert_array_equal(mixed.predict(X, task=TASK), single.predict(X, task=TASK))
 
@@ -211,10 +202,9 @@ def test_squared_errors_of_one_variance_are_the_fit_with_one_objective(library):
     # Mean 0 and variance 4 in every task: a unit of 2, by which floats are scaled exactly.
     y = np.concatenate([np.sign(FACTOR[n] - np.median(FACTOR[n])) for n in N]) * 2.0
     valid = (NEW, 2.0 * np.sign(np.sin(2 * NEW[:, 0]) + NEW[:, 1]), np.resize(list(N), 90))
-    name_of = library.own("reg:squarederror")
-    options = {**FAST, "backend": library.name, "task": TASK, "eval_set": valid}
-    single = mtboost.fit(X, y, objective=name_of, **options)
-    mixed = mtboost.fit(X, y, objective=dict.fromkeys(N, name_of), **options)
+    options = {"y": y, "eval_set": valid, "params": None}
+    single = fit(library, objective=library.squared_error, **options)
+    mixed = fit(library, objective=dict.fromkeys(N, "reg:squarederror"), **options)
     assert {loss.unit for loss in mixed.losses.values()} == {2.0}
     assert mixed.quit_round == single.quit_round
     found, expected = (m.predict_margin(X, task=TASK) for m in (mixed, single))
@@ -470,33 +460,14 @@ REFUSED = {
 @pytest.mark.parametrize(("changes", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_does_not_fit_is_refused_before_the_first_tree(library, changes, message):
     rounds = []
-    changes = dict(changes)
-    given = changes.pop("objective", OBJECTIVE)
-    objective = {n: library.own(v) if isinstance(v, str) else v for n, v in given.items()}
     with pytest.raises((ParameterError, DataError), match=library.own(message)):
-        mtboost.fit(
-            X,
-            changes.pop("y", LABELS),
-            task=TASK,
-            objective=objective,
-            backend=library.name,
-            callbacks=[library.callback(rounds.append)],
-            **FAST,
-            **changes,
-        )
+        fit(library, callbacks=[library.callback(rounds.append)], **changes)
     assert rounds == []
 
 
 def test_a_metric_by_task_needs_an_objective_by_task(library):
     with pytest.raises(ParameterError, match="eval_metric is a mapping, but objective is one"):
-        mtboost.fit(
-            X,
-            LABELS,
-            task=TASK,
-            backend=library.name,
-            eval_metric={"churn": "auc"},
-            strategy="two-stage",
-        )
+        fit(library, objective=library.squared_error, eval_metric={"churn": "auc"})
 
 
 def test_a_start_of_all_tasks_is_refused():

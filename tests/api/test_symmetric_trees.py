@@ -42,18 +42,10 @@ SAME = {  # of both libraries: the same bins, penalties and limits
 
 
 def fitted(library, y=Y, **options):
-    options = {
-        "split_score": "plain",
-        "symmetric_trees": True,
-        "params": SAME[library.name],
-        "num_boost_round": 8,
-        "specific_rounds": 0,
-        "early_stopping_rounds": None,
-        **options,
-    }
-    return mtboost.fit(
-        X, y, task=TASK, backend=library.name, **{"strategy": "two-stage", **options}
-    )
+    given = {"strategy": "two-stage", "split_score": "plain", "symmetric_trees": True}
+    given |= {"num_boost_round": 8, "specific_rounds": 0, "early_stopping_rounds": None}
+    given |= {"params": SAME[library.name], "backend": library.name, **options}
+    return mtboost.fit(X, y, task=TASK, **given)
 
 
 def numbers_of_cuts(booster):
@@ -152,21 +144,10 @@ def test_cuts_with_noise_still_find_what_there_is(library):
 
 def test_the_estimators_have_it(library):
     table = np.column_stack([TASK, X])
-    options = {
-        "split_score": "plain",
-        "specific_rounds": 0,
-        "early_stopping_rounds": None,
-        "max_depth": 3,
-    }
-    model = mtboost.MultiTaskRegressor(
-        backend=library.name,
-        task=0,
-        n_estimators=8,
-        symmetric_trees=True,
-        random_strength=1.0,
-        **{"strategy": "two-stage", **options},
-    )
-    model.fit(table, Y)
+    options = {"strategy": "two-stage", "split_score": "plain", "symmetric_trees": True}
+    options |= {"specific_rounds": 0, "early_stopping_rounds": None, "random_strength": 1.0}
+    options |= {"backend": library.name, "task": 0, "n_estimators": 8, "max_depth": 3}
+    model = mtboost.MultiTaskRegressor(**options).fit(table, Y)
     other = clone(model).set_params(random_strength=0.0).fit(table, Y)
     assert (numbers_of_cuts(model.model_.common) <= 3).all()
     assert (model.predict(table) != other.predict(table)).any()

@@ -290,7 +290,10 @@ def test_fit_refuses_wrong_types(library, changes, message):
 REFUSED_WITH_XGBOOST = {
     "objective in params": ({"objective": "x"}, "Pass objective= to fit"),
     "threads in params": ({"n_jobs": 2}, "Pass n_threads= to fit.*'n_jobs' in params"),
+    "threads in params, nthread": ({"nthread": 1}, "Pass n_threads= to fit"),
     "seed in params": ({"random_state": 2}, "Pass seed= .*'random_state' in params"),
+    "seed in params, seed": ({"seed": 1}, "Pass seed= to fit"),
+    "two names": ({"eta": 0.1, "learning_rate": 0.2}, "'learning_rate' under two names"),
     "metric in params": ({"eval_metric": "mae"}, "Pass eval_metric= to fit"),
     "interactions": ({"interaction_constraints": "[[0,"}, "interaction_constraints"),
     "updates of trees": ({"process_type": "update"}, "params: .*process_type"),
