@@ -122,17 +122,11 @@ def test_auto_without_a_split_in_the_common_model_changes_nothing():
 @pytest.mark.parametrize("n_copies", [1, 60])  # of which the core trains the larger
 def test_the_number_of_threads_changes_nothing(n_copies):
     rows = np.tile(np.arange(2 * N_ROWS), n_copies)
-    models = [
-        mtboost.fit(
-            X[rows],
-            Y[rows],
-            task=TASK[rows],
-            feature_prior="auto",
-            **{**OPTIONS, "n_threads": n_threads},
-        )
-        for n_threads in (1, 3)
-    ]
-    first, second = (model.specific["a"].save_raw() for model in models)
+    options = {**OPTIONS, "task": TASK[rows], "feature_prior": "auto"}
+    first, second = (
+        mtboost.fit(X[rows], Y[rows], **{**options, "n_threads": n}).specific["a"].save_raw()
+        for n in (1, 3)
+    )
     assert first == second
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tune() searches over the settings of fit() and fits the best."""
 
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -413,22 +411,6 @@ def test_a_study_must_have_the_direction_of_the_metric():
 def test_a_metric_that_is_defined_nowhere_is_an_error():
     with pytest.raises(DataError, match="auc is undefined on the validation rows of every task"):
         tune_xgboost(y=np.ones(N_ROWS), objective="binary:logistic", eval_metric="auc")
-
-
-def test_without_optuna_the_message_tells_what_to_install():
-    script = (
-        "import sys; sys.modules['optuna'] = None; import mtboost; mtboost.tune([[0.0]], [0.0])"
-    )
-    found = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True)
-    assert found.stderr.splitlines()[-1] == (
-        "mtboost.errors.MissingDependencyError: tune() needs Optuna: pip install 'mtboost[tune]'."
-    )
-
-
-def test_importing_mtboost_does_not_import_optuna():
-    script = "import sys, mtboost; print('optuna' in sys.modules)"
-    found = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True)
-    assert found.stdout == "False\n", found.stderr
 
 
 # fit(on_round=...) --------------------------------------------------------------------------------

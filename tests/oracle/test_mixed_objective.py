@@ -3,6 +3,14 @@
 
 import numpy as np
 import pytest
+from oracle.test_losses import (
+    POWER,
+    naive_gamma,
+    naive_logistic,
+    naive_poisson,
+    naive_squared,
+    naive_tweedie,
+)
 
 from mtboost.base.dataset import Dataset
 from mtboost.errors import TrainingError
@@ -18,28 +26,7 @@ from mtboost.model.stages.mixed_objective import (
 from mtboost.trees.losses import inverse_link, link
 
 N = 600
-POWER, MAX_DELTA_STEP = 1.3, 0.7
-
-
-def naive_squared(margin, label):
-    return (margin - label) ** 2 / 2
-
-
-def naive_logistic(margin, label):
-    return np.logaddexp(0.0, margin) - label * margin
-
-
-def naive_poisson(margin, label):
-    return np.exp(margin) - label * margin
-
-
-def naive_gamma(margin, label):
-    return label * np.exp(-margin) + margin
-
-
-def naive_tweedie(margin, label):
-    mean = np.exp(margin)
-    return mean ** (2 - POWER) / (2 - POWER) - label * mean ** (1 - POWER) / (1 - POWER)
+MAX_DELTA_STEP = 0.7
 
 
 # Task: XGBoost's and LightGBM's name, loss of a row in its own margin, variance of a label of this

@@ -254,21 +254,13 @@ def test_a_new_task_with_few_rows_stays_near_the_pool(library):
 
 def test_a_weight_counts_as_so_many_rows():
     weight = _rng.integers(1, 4, len(X))
-    params = {"learning_rate": 0.3, "max_depth": 3, "max_bin": 1024}  # a bin for each value
-    options = {
-        "params": params,
-        "split_score": "plain",
-        "num_boost_round": 3,
-        "specific_rounds": 0,
-        "validation_fraction": 0,
-        "pooling": 5.0,
-    }
-    weighted = mtboost.fit(X, Y, task=TASK, weight=weight, **{"strategy": "two-stage", **options})
-    repeated = mtboost.fit(
-        *(np.repeat(a, weight, axis=0) for a in (X, Y)),
-        task=np.repeat(TASK, weight),
-        **{"strategy": "two-stage", **options},
-    )
+    options = {"strategy": "two-stage", "split_score": "plain", "pooling": 5.0}
+    options |= {"num_boost_round": 3, "specific_rounds": 0, "validation_fraction": 0}
+    # a bin for each value
+    options["params"] = {"learning_rate": 0.3, "max_depth": 3, "max_bin": 1024}
+    weighted = mtboost.fit(X, Y, task=TASK, weight=weight, **options)
+    rows = np.repeat(np.arange(len(X)), weight)
+    repeated = mtboost.fit(X[rows], Y[rows], task=TASK[rows], **options)
     np.testing.assert_allclose(
         weighted.predict_margin(X_NEW, task=TASK_NEW),
         repeated.predict_margin(X_NEW, task=TASK_NEW),
@@ -288,52 +280,30 @@ def test_the_same_bytes_for_any_number_of_threads(library, tmp_path):
 # The plug-ins -------------------------------------------------------------------------------------
 
 
-def test_xgboost_train_evaluates_each_task_by_its_own_values():
-    train, valid = xgboost.QuantileDMatrix(X, Y), xgboost.DMatrix(X_NEW, Y_NEW)
-    split = mtboost.xgboost.TaskSplit(
+def test_training_evaluates_each_task_by_its_own_values(library):
+    train, history, callbacks = library.matrix(X, Y), {}, []
+    if library.name == "xgboost":
+        valid = xgboost.DMatrix(X_NEW, Y_NEW)
+        options = {"evals": [(train, "train"), (valid, "valid")], "evals_result": history}
+        options |= {"verbose_eval": False}
+    else:
+        valid = library.matrix(X_NEW, Y_NEW, reference=train)
+        options = {"valid_sets": [train, valid], "valid_names": ["train", "valid"]}
+        callbacks = [lightgbm.record_evaluation(history)]
+    split = library.plugin.TaskSplit(
         TASK, split_score="plain", pooling=2.0, valid_tasks=[(valid, TASK_NEW)]
     )
-    history = {}
-    booster = xgboost.train(
-        {"max_depth": 3},
-        train,
-        10,
-        evals=[(train, "train"), (valid, "valid")],
-        callbacks=[split],
-        evals_result=history,
-        verbose_eval=False,
-    )
+    options["callbacks"] = [split, *callbacks]
+    params = {"max_depth": 3, "eval_metric" if library.name == "xgboost" else "metric": "rmse"}
+    booster = library.boost(library.squared_error, params, train, 10, **options)
     for name, X_eval, y, task in [("train", X, Y, TASK), ("valid", X_NEW, Y_NEW, TASK_NEW)]:
         found = np.empty(len(y))
         for number in range(N_TASKS):
             own = task == number
-            found[own] = split.booster(booster, number).predict(xgboost.DMatrix(X_eval[own]))
+            found[own] = library.margins(split.booster(booster, number), X_eval[own])
         expected = np.sqrt(np.mean((found - y) ** 2))
-        assert history[name]["rmse"][-1] == pytest.approx(expected, rel=1e-5)
-
-
-def test_lightgbm_train_evaluates_each_task_by_its_own_values():
-    train = lightgbm.Dataset(X, Y)
-    valid = lightgbm.Dataset(X_NEW, Y_NEW, reference=train)
-    split = mtboost.lightgbm.TaskSplit(
-        TASK, split_score="plain", pooling=2.0, valid_tasks=[(valid, TASK_NEW)]
-    )
-    history = {}
-    booster = lightgbm.train(
-        {"max_depth": 3, "metric": "rmse", "verbosity": -1},
-        train,
-        10,
-        valid_sets=[train, valid],
-        valid_names=["train", "valid"],
-        callbacks=[split, lightgbm.record_evaluation(history)],
-    )
-    for name, X_eval, y, task in [("train", X, Y, TASK), ("valid", X_NEW, Y_NEW, TASK_NEW)]:
-        found = np.empty(len(y))
-        for number in range(N_TASKS):
-            own = task == number
-            found[own] = split.booster(booster, number).predict(X_eval[own])
-        expected = np.sqrt(np.mean((found - y) ** 2))
-        assert history[name]["rmse"][-1] == pytest.approx(expected, rel=1e-6)
+        rel = 1e-5 if library.name == "xgboost" else 1e-6
+        assert history[name]["rmse"][-1] == pytest.approx(expected, rel=rel)
 
 
 # What is refused ----------------------------------------------------------------------------------

@@ -48,18 +48,11 @@ X_VALID, Y_VALID, TASK_VALID = make_rows(300, seed=1)
 
 def fit(X=X, y=Y, *, task=TASK, library=XGBOOST, eval_set=None, **options):
     """fit() on small data; ``eval_set=None`` is (X_VALID, Y_VALID, TASK_VALID)."""
-    options = {
-        "backend": library.name,
-        "num_boost_round": 15,
-        "specific_rounds": 10,
-        "early_stopping_rounds": 4,
-        "params": PARAMS,
-        "n_threads": 1,
-        **options,
-    }
+    given = {"num_boost_round": 15, "specific_rounds": 10, "early_stopping_rounds": 4}
+    given |= {"strategy": "two-stage", "backend": library.name, "params": PARAMS, "n_threads": 1}
     if eval_set is None and "validation_fraction" not in options:
         eval_set = (X_VALID, Y_VALID, TASK_VALID)
-    return mtboost.fit(X, y, task=task, eval_set=eval_set, **{"strategy": "two-stage", **options})
+    return mtboost.fit(X, y, task=task, eval_set=eval_set, **{**given, **options})
 
 
 # ---- section 3.3: quitting ------------------------------------------------------------------
@@ -336,16 +329,14 @@ def test_without_early_stopping_rounds_all_tasks_have_all_rounds_of_both_stages(
     y = X[:, 0] + rng.normal(size=300)
     task = np.repeat(["a", "b", "c"], 100)
     options = {"num_boost_round": 30, "specific_rounds": 12, "early_stopping_rounds": None}
-    options["backend"] = library.name
-    model = mtboost.fit(X, y, task=task, **{"strategy": "two-stage", **options})
+    options |= {"backend": library.name, "strategy": "two-stage", "task": task}
+    model = mtboost.fit(X, y, **options)
     assert set(model.quit_round.values()) == {30}
     assert list(map(library.n_rounds, model.specific.values())) == [12] * 3
     for history in model.history.values():
         assert (len(history["common"]), len(history["specific"])) == (31, 13)
     # Nothing is decided on validation rows, so that there need not be any.
-    alone = mtboost.fit(
-        X, y, task=task, validation_fraction=0, **{"strategy": "two-stage", **options}
-    )
+    alone = mtboost.fit(X, y, validation_fraction=0, **options)
     assert list(map(library.n_rounds, alone.specific.values())) == [12] * 3
 
 
@@ -357,10 +348,9 @@ def test_a_booster_knows_the_columns_of_its_task_even_if_they_bring_nothing(libr
         X = rng.normal(size=(200, 2))
         tables[name] = pd.DataFrame({"x": X[:, 0], extra: X[:, 1]})
         labels[name] = np.exp(X[:, 0] + 0.1 * rng.normal(size=200))
-    options = {"num_boost_round": 20, "specific_rounds": 0, "backend": library.name}
-    model = mtboost.fit(
-        tables, labels, objective=library.own(objective), **{"strategy": "two-stage", **options}
-    )
+    options = {"num_boost_round": 20, "specific_rounds": 0, "strategy": "two-stage"}
+    options |= {"backend": library.name, "objective": library.own(objective)}
+    model = mtboost.fit(tables, labels, **options)
     for name, table in tables.items():
         booster = model.booster(name)
         assert library.feature_names(booster) == list(table.columns)
@@ -503,18 +493,9 @@ def as_classes(y):
 
 def fit_mapping(params=PARAMS, library=XGBOOST):
     """Tables with different columns in different orders; p and q are common."""
-    return mtboost.fit(
-        by_task(FRAME, TASK),
-        labels_by_task(Y, TASK),
-        eval_set=(by_task(FRAME_VALID, TASK_VALID), labels_by_task(Y_VALID, TASK_VALID)),
-        backend=library.name,
-        params=params,
-        num_boost_round=15,
-        specific_rounds=10,
-        early_stopping_rounds=4,
-        n_threads=1,
-        strategy="two-stage",
-    )
+    tables, valid = by_task(FRAME, TASK), by_task(FRAME_VALID, TASK_VALID)
+    y, y_valid = labels_by_task(Y, TASK), labels_by_task(Y_VALID, TASK_VALID)
+    return fit(tables, y, task=None, library=library, eval_set=(valid, y_valid), params=params)
 
 
 def fit_table(convert, y=Y, y_valid=Y_VALID, objective="reg:squarederror", **options):
@@ -722,42 +703,28 @@ def test_weights_of_validation_rows_count_in_the_metric(library):
         assert model.reports[name].scores["final"] == pytest.approx(error, rel=1e-6)
 
 
-def test_a_base_margin_is_where_both_stages_start(library):
-    start = 2 * np.nan_to_num(X[:, 2])
-    start_valid = 2 * np.nan_to_num(X_VALID[:, 2])
-    model = fit(
-        library=library,
-        y=Y + start,
-        base_margin=start,
-        eval_set=(X_VALID, Y_VALID + start_valid, TASK_VALID, None, start_valid),
-    )
+@pytest.mark.parametrize("has_classes", [False, True])
+def test_a_base_margin_is_where_both_stages_start(library, has_classes):
+    if has_classes:
+        start, start_valid = (
+            np.random.default_rng(seed).normal(size=(len(rows), 3))
+            for seed, rows in ((5, X), (6, X_VALID))
+        )
+        y, y_valid, options = as_classes(Y), as_classes(Y_VALID), {"objective": library.multiclass}
+    else:
+        start, start_valid = (2 * np.nan_to_num(rows[:, 2]) for rows in (X, X_VALID))
+        y, y_valid, options = Y + start, Y_VALID + start_valid, {}
+    valid = (X_VALID, y_valid, TASK_VALID, None, start_valid)
+    model = fit(y=y, library=library, base_margin=start, eval_set=valid, **options)
     margins = model.predict_margin(X_VALID, task=TASK_VALID, base_margin=start_valid)
     for name in model.tasks:
         rows = name == TASK_VALID
         found = library.margins(model.booster(name), X_VALID[rows], start_valid[rows])
         np.testing.assert_allclose(found, margins[rows], rtol=0, atol=library.atol)
-        error = np.sqrt(np.mean((margins[rows] - Y_VALID[rows] - start_valid[rows]) ** 2))
-        # float32 predictions, float64 mean
-        assert model.reports[name].scores["final"] == pytest.approx(error, rel=1e-6)
-
-
-def test_base_margins_of_several_classes(library):
-    start, start_valid = (
-        np.random.default_rng(seed).normal(size=(len(rows), 3))
-        for seed, rows in ((5, X), (6, X_VALID))
-    )
-    model = fit(
-        library=library,
-        y=as_classes(Y),
-        objective=library.multiclass,
-        base_margin=start,
-        eval_set=(X_VALID, as_classes(Y_VALID), TASK_VALID, None, start_valid),
-    )
-    margins = model.predict_margin(X_VALID, task=TASK_VALID, base_margin=start_valid)
-    for name in model.tasks:
-        rows = name == TASK_VALID
-        found = library.margins(model.booster(name), X_VALID[rows], start_valid[rows])
-        np.testing.assert_allclose(found, margins[rows], rtol=0, atol=library.atol)
+        if not has_classes:
+            error = np.sqrt(np.mean((margins[rows] - y_valid[rows]) ** 2))
+            # float32 predictions, float64 mean
+            assert model.reports[name].scores["final"] == pytest.approx(error, rel=1e-6)
 
 
 def test_a_task_in_place_of_its_column_is_explained():

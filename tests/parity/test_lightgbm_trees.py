@@ -12,7 +12,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from lightgbm_tables import (
+from twin_tables import (
     EVERY_DATA_SET_UNDER_EVERY_SETTING,
     Gradients,
     Table,

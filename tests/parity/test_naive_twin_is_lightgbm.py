@@ -22,7 +22,22 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from lightgbm_tables import (
+from numpy.testing import assert_array_equal
+from oracle.naive_lightgbm import (
+    IS_BEFORE_4_6,
+    Bagging,
+    Data,
+    Draws,
+    Feature,
+    Floats,
+    Ints,
+    Params,
+    Tree,
+    add_bias,
+    grow_tree,
+    read_data,
+)
+from twin_tables import (
     CATEGORICAL,
     EVERY_DATA_SET_UNDER_EVERY_SETTING,
     NUMERICAL,
@@ -38,21 +53,6 @@ from lightgbm_tables import (
     set_up,
     squared_error,
     stock_parameters,
-)
-from numpy.testing import assert_array_equal
-from oracle.naive_lightgbm import (
-    IS_BEFORE_4_6,
-    Bagging,
-    Data,
-    Draws,
-    Feature,
-    Floats,
-    Ints,
-    Params,
-    Tree,
-    add_bias,
-    grow_tree,
-    read_data,
 )
 
 # Both sides -----------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ float64 must round a sum (each thread adds its own rows, so XGBoost then differs
 
 import functools
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
@@ -20,27 +20,26 @@ import pytest
 import xgboost as xgb
 from numpy.testing import assert_array_equal
 from oracle.naive import Cuts, Ints, Params, Tree, bin_matrix, grow_tree, read_cuts
-from sklearn import datasets
+from twin_tables import (
+    REAL,
+    Gradients,
+    Loss,
+    Table,
+    normalised,
+    one_of_each,
+    random_gradients,
+    random_groups,
+    real,
+    squared_error,
+    with_missing,
+)
 
 from mtboost.xgboost.library import version
 
-Gradients = tuple[np.ndarray, np.ndarray]
-Loss = Callable[[np.ndarray, np.ndarray], Gradients]
 f32 = np.float32
 
 
 # Data and losses ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Table:
-    X: np.ndarray
-    y: np.ndarray
-    feature_types: tuple[str, ...] | None = None  # None: all numerical
-
-
-def with_missing(X: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    return np.where(rng.random(X.shape) < share, np.nan, X)
 
 
 def generated(name: str) -> Table:
@@ -62,24 +61,13 @@ def generated(name: str) -> Table:
             y = y + np.array([0, 2, -1])[few] + rng.normal(size=40)[many]
             if name == "categories_missing":
                 X = with_missing(X, 0.15, rng)
-            return Table(X, y, ("float", "float", "c", "c"))
+            return Table(X, y, categorical=(2, 3))
     raise ValueError(name)
 
 
 @functools.cache
 def load(name: str) -> Table:
-    """Table of that name, its label with mean 0 and variance 1."""
-    if name in ("diabetes", "breast_cancer", "digits"):
-        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-        # A part of the columns will do; pixels of digits bring ties and constant columns.
-        table = Table(X[:400, ::4], y[:400]) if X.shape[1] > 10 else Table(X, y)
-    else:
-        table = generated(name)
-    return replace(table, y=(table.y - table.y.mean()) / table.y.std())
-
-
-def squared_error(margin: np.ndarray, y: np.ndarray) -> Gradients:
-    return margin - y, np.ones_like(margin)
+    return normalised(real(name) if name in REAL else generated(name))
 
 
 def logistic(margin: np.ndarray, y: np.ndarray) -> Gradients:
@@ -109,8 +97,9 @@ def train_stock(
 ) -> Iterator[tuple[list[Cuts], Ints, Gradients, dict[str, Any], Ints]]:
     """Round by round: cuts, bins, gradients, XGBoost's tree, leaf of each row."""
     options: dict[str, Any] = {"nthread": n_threads}
-    if table.feature_types is not None:
-        options |= {"feature_types": list(table.feature_types), "enable_categorical": True}
+    if table.categorical:
+        types = ["c" if i in table.categorical else "float" for i in range(table.X.shape[1])]
+        options |= {"feature_types": types, "enable_categorical": True}
     X, y = table.X.astype(f32), table.y.astype(f32)
     data = xgb.QuantileDMatrix(X, label=y, max_bin=max_bin, **options)
     gradients: list[Gradients] = []
@@ -173,7 +162,7 @@ def compare(
 
 # Settings one at a time -----------------------------------------------------------------------
 
-NUMERICAL = ["diabetes", "breast_cancer", "digits", "missing", "ties", "duplicates"]
+NUMERICAL = [*REAL, "missing", "ties", "duplicates"]
 CATEGORICAL = ["categories", "categories_missing"]
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -367,37 +356,23 @@ def random_table(rng: np.random.Generator) -> Table:
     """Numbers, ties, categories and copies side by side, with or without missing values."""
     n_rows, n_features = int(rng.integers(30, 400)), int(rng.integers(1, 6))
     X = rng.normal(size=(n_rows, n_features))
-    types = ["float"] * n_features
+    categorical = []
     for feature in range(n_features):
         kind = rng.choice(["number", "ties", "category", "copy"])
         if kind == "ties":
             X[:, feature] = np.round(2 * X[:, feature])
         elif kind == "category":
             X[:, feature] = rng.integers(0, rng.integers(2, 40), n_rows)
-            types[feature] = "c"
-        elif kind == "copy" and types[0] == "float":
+            categorical.append(feature)
+        elif kind == "copy" and 0 not in categorical:
             X[:, feature] = X[:, 0]
     X[1:] = with_missing(X[1:], rng.choice([0.0, 0.02, 0.2, 0.6]), rng)
-    return Table(X, np.zeros(n_rows), tuple(types))
-
-
-def random_gradients(n_rows: int, rng: np.random.Generator) -> Gradients:
-    """Hessians that are 1, any, often 0, or spread over many decades."""
-    hessian = [
-        np.ones(n_rows),
-        rng.random(n_rows),
-        rng.integers(0, 2, n_rows),
-        10 ** rng.uniform(-12, 2, n_rows),
-    ][rng.integers(4)]
-    gradient = rng.normal(size=n_rows) * 10 ** rng.uniform(
-        -4, 2, n_rows if rng.random() < 0.2 else 1
-    )
-    return gradient.astype(f32), hessian.astype(f32)
+    return Table(X, np.zeros(n_rows), tuple(categorical))
 
 
 def random_params(n_features: int, rng: np.random.Generator) -> Params:
     """Any settings together."""
-    settings: dict[str, list[Any]] = {
+    settings = {
         "learning_rate": [0.3, 1.0, 0.07],
         "max_depth": [1, 2, 3, 6],
         "max_leaves": [0, 0, 5, 20],
@@ -410,14 +385,11 @@ def random_params(n_features: int, rng: np.random.Generator) -> Params:
         "max_cat_to_onehot": [1, 4, 50],
         "max_cat_threshold": [64, 2, 5],
     }
-    drawn: dict[str, Any] = {
-        name: values[rng.integers(len(values))] for name, values in settings.items()
-    }
+    drawn = one_of_each(settings, rng)
     if rng.random() < 0.4:
         drawn["monotone_constraints"] = tuple(rng.integers(-1, 2, n_features).tolist())
     if rng.random() < 0.3:
-        groups = (np.flatnonzero(rng.random(n_features) < 0.6).tolist() for _ in range(2))
-        drawn["interaction_constraints"] = tuple(tuple(group) for group in groups if group)
+        drawn["interaction_constraints"] = random_groups(n_features, rng)
     return Params(**drawn)
 
 
@@ -426,7 +398,7 @@ def test_trees_equal_xgboosts_whatever_the_table_and_the_settings(seed: int) -> 
     rng = np.random.default_rng(seed)
     table = random_table(rng)
     n_rows, n_features = table.X.shape
-    gradient, hessian = random_gradients(n_rows, rng)
+    gradient, hessian = (x.astype(f32) for x in random_gradients(n_rows, rng, decades=(-12, 2)))
     params = random_params(n_features, rng)
 
     def loss(margin: np.ndarray, y: np.ndarray) -> Gradients:

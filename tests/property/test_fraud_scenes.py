@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fraud scenes: sizes of table 2, distribution of the rows, and a Bayes score that is one.
-
-Seeds are fixed, so each test passes or fails for good. Bounds are stated as the number of standard
-errors of a sum of independent draws; ``FEW`` of them are exceeded by a right generator with
-probability 6e-7 in one comparison (normal approximation, two-sided).
-"""
+"""Fraud scenes: sizes of table 2, distribution of the rows, and a Bayes score that is one."""
 
 import pickle
 from dataclasses import replace
@@ -15,14 +10,13 @@ import pytest
 import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from property.draws import FEW
 from scipy import special, stats
 
 from mtboost.base.tables import as_table
 from mtboost.datasets import FraudScenes, make_fraud_scenes
 from mtboost.errors import DataError, ParameterError
 from mtboost.xgboost.library import check_readable
-
-FEW = 5.0
 
 TABLE_2 = {
     "scene1": {"task1": (77_000, 2_296, 81), "task2": (25_000, 989, 202)},

@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friedman1 families: distribution of X, outputs and noise, and dependence of the outputs.
-
-Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors of a sum of
-independent draws are exceeded by a right generator with probability 6e-7 in one comparison (normal
-approximation, two-sided).
-"""
+"""Friedman1 families: distribution of X, outputs and noise, and dependence of the outputs."""
 
 import pickle
 
 import numpy as np
 import pytest
+from property.draws import FEW, assert_independent_and_uniform
 from scipy import integrate
 from sklearn.datasets import make_friedman1
 
 from mtboost.datasets import make_friedman1_chain, make_friedman1_group, make_friedman1_ind
 
-FEW = 5.0
 N_ROWS = 20_000
 MAKERS = (make_friedman1_chain, make_friedman1_group, make_friedman1_ind)
 every_family = pytest.mark.parametrize("make", MAKERS)
@@ -63,17 +58,7 @@ def test_expected_noise_output_is_the_mean_of_the_function():
 
 @every_family
 def test_columns_are_independent_and_uniform(make):
-    X = make(N_ROWS, n_outputs=2, seed=3).X.astype(float)
-    assert X.min() >= 0
-    assert X.max() < 1
-    mean_error, variance = np.sqrt(1 / 12 / N_ROWS), 1 / 12
-    assert (np.abs(X.mean(axis=0) - 1 / 2) < FEW * mean_error).all()
-    fourth = 1 / 80  # fourth central moment of a uniform variable
-    centered = X - 1 / 2
-    found = centered.T @ centered / N_ROWS
-    error = np.full_like(found, np.sqrt(variance**2 / N_ROWS))
-    np.fill_diagonal(error, np.sqrt((fourth - variance**2) / N_ROWS))
-    assert (np.abs(found - variance * np.eye(len(found))) < FEW * error).all()
+    assert_independent_and_uniform(make(N_ROWS, n_outputs=2, seed=3).X)
 
 
 @pytest.mark.parametrize("noise", [1.0, 0.3])

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Related tasks: distribution of rows, labels and noise, and relations of the tasks.
-
-Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors of a sum of
-independent draws are exceeded by a right generator with probability 6e-7 in one comparison (normal
-approximation, two-sided).
-"""
+"""Related tasks: distribution of rows, labels and noise, and relations of the tasks."""
 
 import pickle
 
 import numpy as np
 import pytest
+from property.draws import FEW
 from scipy import stats
 
 from mtboost.datasets import Region, RegionalConcept, make_related_tasks
 from mtboost.datasets.regions import draw_region
 from mtboost.errors import DataError
 
-FEW = 5.0
 LABELS = (3, 2, 4)
 
 

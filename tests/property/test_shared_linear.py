@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear problems with shared columns: distribution of X and coefficients, and the labels.
-
-Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors of a sum of
-independent draws are exceeded by a right generator with probability 6e-7 in one comparison (normal
-approximation, two-sided).
-"""
+"""Linear problems with shared columns: distribution of X and coefficients, and the labels."""
 
 import numpy as np
+from property.draws import assert_independent_and_uniform
 
 from mtboost.datasets import make_shared_linear
-
-FEW = 5.0
 
 
 def test_shapes_are_those_of_the_source_by_default():
@@ -32,18 +26,8 @@ def test_labels_are_sums_of_the_informative_columns():
 
 def test_columns_and_coefficients_are_independent_and_uniform():
     data = make_shared_linear(2000, 5, n_informative=3, n_noise=2, seed=2)
-    columns = data.X.reshape(-1, 5).astype(float)
-    for values in (columns, data.coefficients[:, :3]):
-        n_rows, n_columns = values.shape
-        assert values.min() >= 0
-        assert values.max() < 1
-        centered = values - 1 / 2
-        assert (np.abs(centered.mean(axis=0)) < FEW * np.sqrt(1 / 12 / n_rows)).all()
-        # A square has mean 1/12 and variance 1/80 - 1/144, a product of two mean 0, variance 1/144.
-        error = np.full((n_columns, n_columns), np.sqrt(1 / 144 / n_rows))
-        np.fill_diagonal(error, np.sqrt((1 / 80 - 1 / 144) / n_rows))
-        found = centered.T @ centered / n_rows
-        assert (np.abs(found - np.eye(n_columns) / 12) < FEW * error).all()
+    assert_independent_and_uniform(data.X.reshape(-1, 5))
+    assert_independent_and_uniform(data.coefficients[:, :3])
 
 
 def test_seed_decides():

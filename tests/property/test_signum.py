@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signum: distribution of X, the formula of y, and what the importances mean.
-
-Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors of a sum of
-independent draws are exceeded by a right generator with probability 6e-7 in one comparison (normal
-approximation, two-sided).
-"""
+"""Signum: distribution of X, the formula of y, and what the importances mean."""
 
 import numpy as np
 import pytest
+from property.draws import FEW, assert_independent_and_uniform
 
 from mtboost.datasets import make_signum
 
-FEW = 5.0
 N_ROWS = 20_000
 
 
@@ -28,15 +23,9 @@ def test_labels_are_the_formula_row_by_row():
 
 
 def test_columns_are_independent_and_uniform():
-    X = make_signum(N_ROWS, seed=2).X.astype(float)
+    X = make_signum(N_ROWS, seed=2).X
     assert X.shape == (N_ROWS, 30)
-    assert X.min() >= -1
-    assert X.max() < 1
-    assert (np.abs(X.mean(axis=0)) < FEW * np.sqrt(1 / 3 / N_ROWS)).all()
-    # x² has mean 1/3 and variance 1/5 - 1/9; the product of two columns mean 0 and variance 1/9.
-    error = np.full((30, 30), np.sqrt(1 / 9 / N_ROWS))
-    np.fill_diagonal(error, np.sqrt((1 / 5 - 1 / 9) / N_ROWS))
-    assert (np.abs(X.T @ X / N_ROWS - np.eye(30) / 3) < FEW * error).all()
+    assert_independent_and_uniform(X, low=-1)
 
 
 def test_importances_are_the_groups_parts_of_the_variance():

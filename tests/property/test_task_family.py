@@ -2,9 +2,7 @@
 """Families of tasks: how their signals are related, how many rows they have, and their noise.
 
 Relations between tasks are checked exactly, through the covariances of their signals, and these
-against drawn rows. Seeds are fixed, so each test passes or fails for good. ``FEW`` standard errors
-of a sum of independent draws are exceeded by a right generator with probability 6e-7 in one
-comparison (normal approximation, two-sided).
+against drawn rows.
 """
 
 import math
@@ -12,13 +10,13 @@ import pickle
 
 import numpy as np
 import pytest
+from property.draws import FEW, assert_independent_and_uniform
 
 import mtboost
 from mtboost.datasets import CosineSum, make_task_family
 from mtboost.datasets.cosine_sums import draw_cosine_sum, mix
 from mtboost.errors import DataError, ParameterError
 
-FEW = 5.0
 KINDS = ("same", "related", "clustered", "unrelated", "opposite", "outlier", "columns")
 NAMES = ("p", "q", "r", "s", "t", "u")
 NAMES_OF_TEN = tuple("abcdefghij")
@@ -270,13 +268,7 @@ def test_columns_are_independent_and_uniform():
     family = make_task_family("columns", n_rows=80_000, seed=7)
     for X in family.X.values():
         assert X.dtype == np.float32
-        assert X.min() >= 0
-        assert X.max() < 1
-        centered = X.astype(float) - 1 / 2
-        assert_mean_is(centered, 0.0)
-        n_columns = X.shape[1]
-        products = centered[:, :, np.newaxis] * centered[:, np.newaxis]
-        assert_mean_is(products.reshape(len(X), -1), (np.eye(n_columns) / 12).ravel())
+        assert_independent_and_uniform(X)
 
 
 # ---- seeds and new rows ----

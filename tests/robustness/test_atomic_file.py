@@ -180,19 +180,6 @@ def test_a_block_that_raises_leaves_the_file_and_nothing_else(path, tmp_path):
     assert names(tmp_path) == ["file"]
 
 
-def test_a_full_disk_leaves_the_file_and_nothing_else(path, tmp_path):
-    resource = pytest.importorskip("resource")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
-    try:
-        with pytest.raises(OSError, match="."):
-            write(path, bytes(200_000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert path.read_bytes() == b"old"
-    assert names(tmp_path) == ["file"]
-
-
 def test_a_directory_that_cannot_be_synced_is_no_error(path, monkeypatch):
     sync = os.fsync
 

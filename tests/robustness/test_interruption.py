@@ -204,11 +204,9 @@ def test_the_process_is_usable_after_an_interrupt():
     again = xgboost.train({"nthread": 2}, data, 4, callbacks=[split])
     assert threading.active_count() == n_threads
     assert_same_model(again, train(4))
-    options = {"num_boost_round": 3, "specific_rounds": 2, "n_threads": 2}
+    options = {"num_boost_round": 3, "specific_rounds": 2, "n_threads": 2, "strategy": "two-stage"}
     for backend in LIBRARIES:
-        model = mtboost.fit(
-            X, Y, task=TASK, backend=backend, **{"strategy": "two-stage", **options}
-        )
+        model = mtboost.fit(X, Y, task=TASK, backend=backend, **options)
         assert np.isfinite(model.predict(X, task=TASK)).all()
 
 

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fuzz.sparse import CELLS, NUMBERS, TASK, damaged
+from fuzz.sparse import CELLS, ENTRIES, NUMBERS, damaged
 from processes import environment, run_script
 
 import mtboost
@@ -99,24 +99,30 @@ def test_arrays_end_with_the_last_entry_and_have_no_gaps(form):
         assert len(checked.data) == len(checked.indices) == checked.indptr[-1]
 
 
-@pytest.mark.parametrize("make", LEGAL.values(), ids=LEGAL)
-def test_odd_but_legal_matrices_give_the_same_model(library, make):
-    options = {"backend": library.name, "num_boost_round": 3, "specific_rounds": 2, "n_threads": 1}
-    expected = mtboost.fit(
-        sp.csr_array(CELLS), NUMBERS, task=TASK, **{"strategy": "two-stage", **options}
-    )
-    found = mtboost.fit(make(CELLS), NUMBERS, task=TASK, **{"strategy": "two-stage", **options})
-    np.testing.assert_array_equal(
-        found.predict(make(CELLS), task=TASK), expected.predict(sp.csr_array(CELLS), task=TASK)
-    )
+def assert_same_outputs(entry, X, other):
+    """Of a model fitted to a table, and of one fitted to another."""
+    found, expected = (entry.outputs(entry.fit(table), table) for table in (X, other))
+    for own, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(own, wanted)
 
 
 @pytest.mark.parametrize("make", LEGAL.values(), ids=LEGAL)
-def test_odd_but_legal_matrices_give_the_same_forest(make):
-    options = {"n_estimators": 3, "n_jobs": 1, "random_state": 0}
-    expected = mtboost.MTExtraTreesRegressor(**options).fit(CELLS, NUMBERS)
-    found = mtboost.MTExtraTreesRegressor(**options).fit(make(CELLS), NUMBERS)
-    np.testing.assert_array_equal(found.predict(make(CELLS)), expected.predict(CELLS))
+@pytest.mark.parametrize(
+    "name", ["fit", "fit, lightgbm", "MTExtraTreesRegressor", "ProjectedBoostingRegressor"]
+)
+def test_odd_but_legal_matrices_give_the_same_model_and_stay_as_they_are(name, make):
+    X = make(CELLS)
+    n_stored = X.nnz
+    assert_same_outputs(ENTRIES[name], X, sp.csr_array(CELLS))
+    assert X.nnz == n_stored
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+@pytest.mark.parametrize("name", [name for name in ENTRIES if "MultiTask" not in name])  # fit()
+def test_what_a_matrix_does_not_store_is_missing_or_0(name, form):
+    entry = ENTRIES[name]
+    dense = np.where(CELLS == 0, np.nan, CELLS) if entry.is_missing else CELLS
+    assert_same_outputs(entry, sp.csr_array(CELLS).asformat(form), dense)
 
 
 def test_the_matrix_of_the_user_is_neither_copied_nor_changed():

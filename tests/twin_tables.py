@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and settings that bring out the rules of LightGBM's trees."""
+"""Tables and settings that bring out the rules of trees: of both libraries, and of LightGBM's."""
 
 import functools
 import math
@@ -14,6 +14,7 @@ from sklearn import datasets
 Gradients = tuple[np.ndarray, np.ndarray]
 Loss = Callable[[np.ndarray, np.ndarray], Gradients]
 f32 = np.float32
+REAL = ("diabetes", "breast_cancer", "digits")
 
 
 @dataclass(frozen=True)
@@ -73,16 +74,20 @@ def generated(name: str) -> Table:
     raise ValueError(name)
 
 
+def normalised(table: Table) -> Table:
+    """The table, its label with mean 0 and variance 1."""
+    return replace(table, y=((table.y - table.y.mean()) / table.y.std()).astype(f32))
+
+
+def real(name: str) -> Table:
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    # A part of the columns will do; pixels of digits bring ties, constant columns and bundles.
+    return Table(X[:400, ::4], y[:400]) if X.shape[1] > 10 else Table(X, y)
+
+
 @functools.cache
 def load(name: str) -> Table:
-    """Table of that name, its label with mean 0 and variance 1."""
-    if name in ("diabetes", "breast_cancer", "digits"):
-        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-        # A part of the columns will do; pixels of digits bring ties and bundles.
-        table = Table(X[:400, ::4], y[:400]) if X.shape[1] > 10 else Table(X, y)
-    else:
-        table = generated(name)
-    return replace(table, y=((table.y - table.y.mean()) / table.y.std()).astype(f32))
+    return normalised(real(name) if name in REAL else generated(name))
 
 
 def squared_error(margin: np.ndarray, y: np.ndarray) -> Gradients:
@@ -113,18 +118,8 @@ def stock_parameters(params: Params, table: Table) -> dict[str, Any]:
 
 # Settings one at a time -----------------------------------------------------------------------
 
-NUMERICAL = [
-    "diabetes",
-    "breast_cancer",
-    "digits",
-    "missing",
-    "ties",
-    "zeros_missing",
-    "frequent",
-    "frequent_zeros_missing",
-    "bundle",
-    "several",
-]
+NUMERICAL = [*REAL, "missing", "ties", "zeros_missing", "frequent", "frequent_zeros_missing"]
+NUMERICAL += ["bundle", "several"]
 CATEGORICAL = ["categories", "categories_missing"]
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -208,22 +203,34 @@ def random_table(rng: np.random.Generator) -> Table:
     return Table(X, np.zeros(n_rows), tuple(categorical), options)
 
 
-def random_gradients(n_rows: int, rng: np.random.Generator) -> Gradients:
+def random_gradients(
+    n_rows: int, rng: np.random.Generator, decades: tuple[int, int] = (-8, 3)
+) -> Gradients:
     """Hessians that are 1, any, often 0, or spread over many decades."""
     hessian = [
         np.ones(n_rows),
         rng.random(n_rows),
         rng.integers(0, 2, n_rows).astype(float),
-        10 ** rng.uniform(-8, 3, n_rows),
+        10 ** rng.uniform(*decades, n_rows),
     ][rng.integers(4)]
     spread = n_rows if rng.random() < 0.3 else 1
     gradient = rng.normal(size=n_rows) * 10 ** rng.uniform(-4, 2, spread)
     return gradient, hessian
 
 
+def one_of_each(settings: dict[str, list[Any]], rng: np.random.Generator) -> dict[str, Any]:
+    return {name: values[rng.integers(len(values))] for name, values in settings.items()}
+
+
+def random_groups(n_columns: int, rng: np.random.Generator) -> tuple[tuple[int, ...], ...]:
+    """Columns that may meet in a tree."""
+    groups = (np.flatnonzero(rng.random(n_columns) < 0.6).tolist() for _ in range(2))
+    return tuple(tuple(group) for group in groups if group)
+
+
 def random_params(table: Table, rng: np.random.Generator) -> Params:
     """Any settings together."""
-    settings: dict[str, list[Any]] = {
+    settings = {
         "learning_rate": [0.1, 1.0, 0.07],
         "num_leaves": [2, 7, 31],
         "max_depth": [-1, -1, 2, 4],
@@ -246,9 +253,7 @@ def random_params(table: Table, rng: np.random.Generator) -> Params:
         "feature_fraction": [1.0, 1.0, 0.6],
         "feature_fraction_bynode": [1.0, 1.0, 0.6],
     }
-    drawn: dict[str, Any] = {
-        name: values[rng.integers(len(values))] for name, values in settings.items()
-    }
+    drawn = one_of_each(settings, rng)
     n_columns = table.X.shape[1]
     if rng.random() < 0.3:
         direction = rng.integers(-1, 2, n_columns)
@@ -256,8 +261,7 @@ def random_params(table: Table, rng: np.random.Generator) -> Params:
         drawn["monotone_constraints"] = tuple(direction.tolist())
         drawn["monotone_penalty"] = float(rng.choice([0.0, 0.0, 0.5, 2.0]))
     if rng.random() < 0.3:
-        groups = (np.flatnonzero(rng.random(n_columns) < 0.6).tolist() for _ in range(2))
-        drawn["interaction_constraints"] = tuple(tuple(group) for group in groups if group)
+        drawn["interaction_constraints"] = random_groups(n_columns, rng)
     if rng.random() < 0.2:
         drawn["feature_contri"] = tuple(rng.choice([1.0, 0.5, 0.9], n_columns).tolist())
     return Params(**drawn)
