@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainings with a task column, in both libraries."""
 
+import libraries
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -40,10 +41,7 @@ def with_tasks(table, codes, names=None):
     return table.assign(task=pd.Categorical.from_codes(codes, categories=names))
 
 
-class XGBoost:
-    name = "xgboost"
-    objectives = ("reg:squarederror", "binary:logistic", "multi:softprob")
-
+class XGBoost(libraries.XGBoost):
     def matrix(self, table, y=None, categories=()):
         if isinstance(table, np.ndarray):
             places = {place % table.shape[1] for place in categories}
@@ -85,14 +83,8 @@ class XGBoost:
         loaded.load_model(path / "model.json")
         return loaded
 
-    def raw(self, booster):
-        return bytes(booster.save_raw("json"))
 
-
-class LightGBM:
-    name = "lightgbm"
-    objectives = ("regression", "binary", "multiclass")
-
+class LightGBM(libraries.LightGBM):
     def train(self, table, y, params, n_rounds=8, split=None, categories=(2, 3)):
         options = {}
         if isinstance(table, np.ndarray):
@@ -123,8 +115,5 @@ class LightGBM:
         booster.save_model(path / "model.txt")
         return lightgbm.Booster(model_file=path / "model.txt")
 
-    def raw(self, booster):
-        return booster.model_to_string().encode()
 
-
-LIBRARIES = [XGBoost(), LightGBM()]
+LIBRARIES = {library.name: library for library in (XGBoost(), LightGBM())}

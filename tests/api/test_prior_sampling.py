@@ -7,7 +7,6 @@ import numpy as np
 import pandas
 import polars
 import pytest
-import scipy.sparse
 from sklearn.base import clone
 
 import mtboost
@@ -116,14 +115,6 @@ def test_classes_and_labels_are_learned(dynamic):
     unknown[::3, 1] = np.nan
     model.fit(X[TRAIN], unknown[TRAIN])
     assert (model.predict(X[TEST])[:, 1] == LABELS[TEST, 1]).mean() > 0.9
-
-
-def test_a_sparse_table_is_that_of_its_missing_values():
-    table = scipy.sparse.csr_array(np.where(X > 0, X, 0))
-    dense = np.where(X > 0, X, np.nan)
-    model = PriorSamplingRegressor(prior=PRIOR, **FAST)
-    found = clone(model).fit(table, NUMBERS).predict(table)
-    np.testing.assert_array_equal(found, clone(model).fit(dense, NUMBERS).predict(dense))
 
 
 # Rounds -------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from libraries import LIBRARIES
 from numpy.testing import assert_array_equal
 
 import mtboost
@@ -27,8 +28,6 @@ MARGIN = np.nan_to_num(X[:, 0] + X[:, 1]) + (TASK == 5) * X[:, 2]
 Y = MARGIN + 0.3 * RNG.normal(size=N)
 BINARY = (Y > 0).astype(float)
 OPTIONS = {"num_boost_round": 12, "specific_rounds": 6, "n_threads": 1}
-LIBRARIES = ("xgboost", "lightgbm")
-BINARY_OF = {"xgboost": "binary:logistic", "lightgbm": "binary"}
 KINDS = {
     "same trees": {},
     "pooled leaves": {"pooling": 2.0},
@@ -40,11 +39,8 @@ KINDS = {
 
 
 def fit(library, y=Y, *, table=X, **options):
-    squared = {"xgboost": "reg:squarederror", "lightgbm": "regression"}[library]
-    arguments = {"objective": squared, **OPTIONS, **options}
-    return mtboost.fit(
-        table, y, task=TASK, backend=library, **{"strategy": "two-stage", **arguments}
-    )
+    given = {"strategy": "two-stage", "objective": library.squared_error, "backend": library.name}
+    return mtboost.fit(table, y, task=TASK, **{**given, **OPTIONS, **options})
 
 
 def by_library(model, monkeypatch, method, *args, **kwargs):
@@ -82,7 +78,6 @@ NEW[:3, 2] = [0.0, 1e-40, -1e-36]
 
 @pytest.mark.usefixtures("of_core")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_margins_have_the_bits_of_the_library(library, kind, monkeypatch):
     model = fit(library, **KINDS[kind])
     start = RNG.normal(size=N)
@@ -108,30 +103,26 @@ def test_margins_have_the_bits_of_the_library(library, kind, monkeypatch):
 
 
 @pytest.mark.usefixtures("of_core")
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_predictions_of_classes_have_the_bits_of_the_library(library, monkeypatch):
-    model = fit(library, BINARY, objective=BINARY_OF[library])
+    model = fit(library, BINARY, objective=library.own("binary:logistic"))
     check_bits(model, monkeypatch, "predict", NEW, task=TASK)
     check_bits(model, monkeypatch, "predict_proba", NEW, task=TASK)
-    several = {"xgboost": "multi:softprob", "lightgbm": "multiclass"}[library]
-    model = fit(library, np.digitize(Y, [-1, 1]), objective=several)
+    model = fit(library, np.digitize(Y, [-1, 1]), objective=library.multiclass)
     start = RNG.normal(size=(N, 3))
     check_bits(model, monkeypatch, "predict", NEW, task=TASK)
     check_bits(model, monkeypatch, "predict_margin", NEW, task=TASK, base_margin=start)
 
 
 @pytest.mark.usefixtures("of_core")
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_tasks_of_different_objectives_have_the_bits_of_the_library(library, monkeypatch):
-    squared = {"xgboost": "reg:squarederror", "lightgbm": "regression"}[library]
-    objective = {3: squared, 5: BINARY_OF[library], 11: squared}
+    objective = dict.fromkeys((3, 5, 11), library.squared_error)
+    objective[5] = library.own("binary:logistic")
     model = fit(library, np.where(TASK == 5, BINARY, Y), objective=objective)
     check_bits(model, monkeypatch, "predict", NEW, task=TASK)
     check_bits(model, monkeypatch, "predict_margin", NEW, task=TASK, base_margin=NEW[:, 3])
 
 
 @pytest.mark.usefixtures("of_core")
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_columns_of_the_specific_models_alone_are_read(library, monkeypatch):
     table = pd.DataFrame(X, columns=list("abcd"))
     model = fit(library, table=table, common_features=["b", "a"])
@@ -142,7 +133,6 @@ def test_columns_of_the_specific_models_alone_are_read(library, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_tables_that_the_core_does_not_read_are_predicted_by_the_library(library, monkeypatch):
     model = fit(library)
     sparse = scipy.sparse.csr_array(np.nan_to_num(NEW))
@@ -153,7 +143,7 @@ def test_tables_that_the_core_does_not_read_are_predicted_by_the_library(library
 
 
 def test_infinite_values_are_refused_as_before():
-    model = fit("xgboost")
+    model = fit(LIBRARIES["xgboost"])
     table = NEW.copy()
     table[40, 2] = np.inf
     with pytest.raises(DataError, match="X is inf in column 2"):
@@ -176,7 +166,6 @@ def count_layouts(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["same trees", "pooled leaves and task splits"])
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_threads_that_predict_at_once_lay_trees_out_once(library, kind, monkeypatch):
     model = fit(library, **KINDS[kind])
     expected = copy.deepcopy(model).predict(NEW, task=TASK)
@@ -199,7 +188,6 @@ def test_threads_that_predict_at_once_lay_trees_out_once(library, kind, monkeypa
 
 
 @pytest.mark.parametrize("kind", ["same trees", "pooled leaves", "descriptors"])
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_a_task_that_joins_is_predicted_with_its_own_trees(library, kind, monkeypatch):
     model = fit(library, **KINDS[kind])
     before = model.predict(NEW, task=TASK)
@@ -210,7 +198,6 @@ def test_a_task_that_joins_is_predicted_with_its_own_trees(library, kind, monkey
         assert_array_equal(model.predict(NEW, task=TASK), before)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_copies_pickles_and_files_hold_no_trees_of_the_core(library, tmp_path):
     model = fit(library)
     size = len(pickle.dumps(model))
@@ -226,7 +213,6 @@ def test_copies_pickles_and_files_hold_no_trees_of_the_core(library, tmp_path):
         assert_array_equal(other.predict(NEW, task=TASK), expected)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_memory_is_bounded_and_predictions_do_not_depend_on_it(library, monkeypatch):
     model = fit(library, pooling=2.0)
     expected = model.predict(NEW, task=TASK)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 import xgboost
+from libraries import LIBRARIES
 
 import mtboost
 from mtboost.errors import DataError
@@ -18,13 +19,8 @@ N_ROWS = 300
 COLUMNS = {"a": ["p", "q", "k"], "b": ["r", "p"], "c": ["k", "q", "r", "s"]}
 UNION = ("p", "q", "k", "r", "s")
 KINDS = ["z", "x", "y"]
-OPTIONS = {
-    "strategy": "two-stage",
-    "num_boost_round": 20,
-    "specific_rounds": 10,
-    "early_stopping_rounds": 5,
-    "n_threads": 1,
-}
+OPTIONS = {"strategy": "two-stage", "num_boost_round": 20, "specific_rounds": 10}
+OPTIONS |= {"early_stopping_rounds": 5, "n_threads": 1}
 NUMBERS = {task: [n for n in names if n != "k"] for task, names in COLUMNS.items()}
 
 
@@ -153,14 +149,8 @@ def test_columns_of_any_type_may_be_lacking(library, first, second):
     for value, own in zip(found, expected, strict=True):
         assert pd.isna(value) if pd.isna(own) else float(value) == float(own)
     y = {task: np.arange(len(x)) for task, x in X.items()}
-    mtboost.fit(
-        X,
-        y,
-        backend=library.name,
-        common_features="all",
-        validation_fraction=0,
-        strategy="two-stage",
-    )
+    options = {"common_features": "all", "validation_fraction": 0, "strategy": "two-stage"}
+    mtboost.fit(X, y, backend=library.name, **options)
 
 
 def test_labels_of_a_frame_that_are_numbers_are_names():
@@ -212,6 +202,12 @@ def test_the_common_model_is_that_of_the_padded_table(library):
     assert model.common_columns == other.common_columns
 
 
+CONSTRAINTS = {
+    "monotone_constraints": (1, 0, 0, -1, 0),
+    "interaction_constraints": "[[0,1,2],[3,4]]",
+}
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -223,6 +219,7 @@ def test_the_common_model_is_that_of_the_padded_table(library):
         {"strategy": "auto", "num_boost_round": 30},
         {"refit": True, "baselines": True},
         {"min_delta": 1e3},
+        {"params": CONSTRAINTS},
     ],
     ids=str,
 )
@@ -287,10 +284,7 @@ def test_lightgbm_takes_what_is_not_stored_as_it_did_in_training(zeros, share):
     for task, x in X.items():
         booster = model.booster(task)
         for rows in (x, scipy.sparse.csr_array(x)):
-            found = booster.predict(
-                rows if isinstance(rows, np.ndarray) else scipy.sparse.csr_matrix(rows),
-                raw_score=True,
-            )
+            found = LIBRARIES["lightgbm"].margins(booster, rows)
             expected = model.predict_margin({task: rows})[task]
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
@@ -357,22 +351,10 @@ def test_several_classes(library):
 
 @pytest.mark.parametrize("pooling", [None, 5.0])
 def test_tasks_with_objectives_of_their_own(library, pooling):
-    own = {
-        "a": library.squared_error,
-        "b": library.own("binary:logistic"),
-        "c": library.own("count:poisson"),
-    }
+    own = {"a": "reg:squarederror", "b": "binary:logistic", "c": "count:poisson"}
+    own = {task: library.own(objective) for task, objective in own.items()}
     y = {"a": Y["a"], "b": 1.0 * (Y["b"] > 0), "c": np.round(np.exp(Y["c"] / 3))}
     model = fitted(library, y=y, objective=own, pooling=pooling)
-    assert_boosters_are_the_model(library, model)
-
-
-def test_constraints_name_the_columns_that_a_task_has(library):
-    params = {
-        "monotone_constraints": (1, 0, 0, -1, 0),
-        "interaction_constraints": "[[0,1,2],[3,4]]",
-    }
-    model = fitted(library, params=params)
     assert_boosters_are_the_model(library, model)
 
 
@@ -398,15 +380,10 @@ def test_files_and_boosters_without_mtboost(library, tmp_path):
     expected = model.predict_margin(NEW)
     for task, found in loaded.predict_margin(NEW).items():
         np.testing.assert_array_equal(found, expected[task])
-        booster, path = (
-            loaded.booster(task),
-            tmp_path / f"{task}.{'ubj' if library.name == 'xgboost' else 'txt'}",
-        )
-        booster.save_model(path)
-        again = library.booster(model_file=path)
-        np.testing.assert_allclose(
-            library.margins(again, NEW[task]), found, rtol=0, atol=10 * library.atol
-        )
+        path = tmp_path / f"{task}.{'ubj' if library.name == 'xgboost' else 'txt'}"
+        loaded.booster(task).save_model(path)
+        margins = library.margins(library.booster(model_file=path), NEW[task])
+        np.testing.assert_allclose(margins, found, rtol=0, atol=10 * library.atol)
 
 
 def test_the_estimators_know_it(library):

@@ -77,6 +77,11 @@ class Problem:
     def replace_data(self, **changes) -> Problem:
         return replace(self, data=replace(self.data, **changes))
 
+    def of_rows(self, rows: np.ndarray) -> Problem:
+        """The same problem of these rows alone, in this order."""
+        parts = {name: getattr(self.data, name) for name in ("X", "Y", "tasks", "weights")}
+        return self.replace_data(**{n: p if p is None else p[rows] for n, p in parts.items()})
+
 
 # Problems -----------------------------------------------------------------------------------------
 
@@ -450,14 +455,7 @@ def test_row_order_is_irrelevant(problem: Problem, seed: int) -> None:
     if problem.data.are_labels:
         problem = problem.replace_params(task_split_prob=0.0)
     assume(not any(twin.is_doubtful for twin in problem.grow_twins()))
-    order = np.random.default_rng(seed).permutation(len(problem.data.X))
-    data = problem.data
-    other = problem.replace_data(
-        X=data.X[order],
-        Y=data.Y[order],
-        tasks=None if data.tasks is None else data.tasks[order],
-        weights=None if data.weights is None else data.weights[order],
-    )
+    other = problem.of_rows(np.random.default_rng(seed).permutation(len(problem.data.X)))
     first, second = problem.grow(), other.grow()
     assert divisions(first) == divisions(second)
     X, tasks = new_rows(problem)
@@ -474,14 +472,7 @@ def test_row_order_is_irrelevant(problem: Problem, seed: int) -> None:
 def test_rows_of_weight_0_are_as_if_left_out(problem: Problem) -> None:
     weights = np.resize([1.0, 0, 2, 0, 0], len(problem.data.X))
     problem = problem.replace_data(weights=weights).replace_params(n_bootstrap=0)
-    data = problem.data
-    kept = data.weights > 0
-    without = problem.replace_data(
-        X=data.X[kept],
-        Y=data.Y[kept],
-        tasks=None if data.tasks is None else data.tasks[kept],
-        weights=data.weights[kept],
-    )
+    without = problem.of_rows(weights > 0)
     assert all_arrays(problem.grow()) == all_arrays(without.grow())
 
 
