@@ -57,18 +57,9 @@ class Backend:
 
     def fit_model(self, table, label, **options):
         params = self.params(label)
-        return mtboost.fit(
-            table,
-            LABELS[label],
-            task=TASK,
-            backend=self.name,
-            objective=params.pop("objective"),
-            params=params,
-            num_boost_round=12,
-            specific_rounds=8,
-            n_threads=1,
-            **{"strategy": "two-stage", **options},
-        )
+        given = {"backend": self.name, "objective": params.pop("objective"), "params": params}
+        given |= {"num_boost_round": 12, "specific_rounds": 8, "n_threads": 1, "task": TASK}
+        return mtboost.fit(table, LABELS[label], **{"strategy": "two-stage", **given, **options})
 
     def fit(self, table, label):
         """Booster of one task, with trees of both stages."""
@@ -78,14 +69,9 @@ class Backend:
         return model.booster("x")
 
     def estimator(self):
+        options = {"n_estimators": 6, "specific_rounds": 4, "strategy": "two-stage"}
         return MultiTaskClassifier(
-            task="shop",
-            backend=self.name,
-            n_estimators=6,
-            specific_rounds=4,
-            n_jobs=1,
-            random_state=0,
-            strategy="two-stage",
+            task="shop", backend=self.name, n_jobs=1, random_state=0, **options
         )
 
 

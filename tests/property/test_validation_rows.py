@@ -106,18 +106,10 @@ def test_curves_of_validation_rows_are_those_of_the_tasks_boosters(library, sett
     if "objective" in options:
         options["objective"] = library.own(options["objective"])
         y, v, metric = (y > 0).astype(float), (v > 0).astype(float), "logloss"
-    model = mtboost.fit(
-        X,
-        y,
-        task=task,
-        eval_set=(V, v, own),
-        backend=library.name,
-        num_boost_round=12,
-        specific_rounds=12,
-        early_stopping_rounds=12,
-        params={"max_depth": 3, "learning_rate": 0.3},
-        **{"strategy": "two-stage", **options},
-    )
+    rounds = ("num_boost_round", "specific_rounds", "early_stopping_rounds")
+    given = {"strategy": "two-stage", "backend": library.name, **dict.fromkeys(rounds, 12)}
+    given["params"] = {"max_depth": 3, "learning_rate": 0.3}
+    model = mtboost.fit(X, y, task=task, eval_set=(V, v, own), **{**given, **options})
     assert setting != "entropy" or any(model.specific.values())
     for name, report in model.reports.items():
         n_rounds = report.quit_round

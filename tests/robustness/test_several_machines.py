@@ -101,14 +101,8 @@ def lightgbm_cases(**network):
         lightgbm.train(params, data, 1, valid_sets=[data], feval=metric)
 
     def fit(**options):
-        mtboost.fit(
-            X,
-            y,
-            task=task,
-            backend="lightgbm",
-            params=network,
-            **{"strategy": "two-stage", **options},
-        )
+        given = {"strategy": "two-stage", "backend": "lightgbm", "params": network, **options}
+        mtboost.fit(X, y, task=task, **given)
 
     return {
         "TaskSplit": lambda: train(callbacks=[split]),
@@ -156,16 +150,10 @@ def test_lightgbm_with_a_network_is_refused(name, monkeypatch):
 @pytest.mark.parametrize("alias", ["machines", "workers", "nodes"])
 @pytest.mark.parametrize("machines", ["10.0.0.1:1,10.0.0.2:1", ["10.0.0.1:1", "10.0.0.2:1"]])
 def test_machines_named_in_parameters_are_refused(alias, machines):
-    rng = np.random.default_rng(0)
-    params = {alias: machines}
+    X, y = np.random.default_rng(0).normal(size=(9, 1)), np.arange(9.0)
+    options = {"backend": "lightgbm", "strategy": "two-stage", "params": {alias: machines}}
     with pytest.raises(UnsupportedError, match="network has 2: train on one"):
-        mtboost.fit(
-            rng.normal(size=(9, 1)),
-            np.arange(9.0),
-            backend="lightgbm",
-            params=params,
-            strategy="two-stage",
-        )
+        mtboost.fit(X, y, **options)
 
 
 def test_one_machine_is_not_refused():
