@@ -2,7 +2,7 @@
 """How do time and memory of `mtboost.fit` grow with the number of tasks?
 
 The rows are the same; only the number of tasks into which they fall grows. Each fit runs in a
-process of its own, whose peak memory is read at its end. Ratios are to the fit with the fewest
+separate process, whose peak memory is read at its end. Ratios are to the fit with the fewest
 tasks of the same turn; medians. The peer is one pooled model of XGBoost with early stopping, on
 four fifths of the rows.
 

@@ -202,7 +202,7 @@ class Dataset:
 
     @property
     def only_table(self) -> Table | None:
-        """The columns of all tasks; None if tasks have tables of their own."""
+        """The columns of all tasks; None if each task has a separate table."""
         return self._table
 
     def align_common(self, columns: Columns) -> None:
