@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 namespace mtboost {
@@ -17,10 +18,21 @@ std::vector<PresentTask> present_tasks(const NodeToSplit& node, const TaskRows& 
   return present;
 }
 
-// Those with a layer first: they cost least. Then small ones first.
-bool is_known_before(const PresentTask& a, const PresentTask& b) noexcept {
-  if (a.layer.empty() != b.layer.empty()) return !a.layer.empty();
-  return a.rows.size() < b.rows.size();
+// Those with a layer first: they cost least. Then small ones first, of equal size in their order. Keys are sorted, since
+// there may be thousands of tasks.
+std::vector<PresentTask> in_order_of_cost(std::span<const PresentTask> tasks) {
+  using Key = std::tuple<bool, row_t, std::uint32_t>;
+  std::vector<Key> keys;
+  keys.reserve(tasks.size());
+  for (const PresentTask& task : tasks) {
+    const auto number = static_cast<std::uint32_t>(keys.size());
+    keys.emplace_back(task.layer.empty(), static_cast<row_t>(task.rows.size()), number);
+  }
+  std::ranges::sort(keys);
+  std::vector<PresentTask> sorted;
+  sorted.reserve(tasks.size());
+  for (const auto& [has_no_layer, n_rows, number] : keys) sorted.push_back(tasks[number]);
+  return sorted;
 }
 
 // How many tasks are known after each stage: those with a layer; of the others those of 1/64 of the rows, of 1/16, of a
@@ -66,7 +78,7 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
   if (score.needs_every_task_gain()) {
     stages_ = {tasks_.size()};
   } else {
-    std::stable_sort(tasks_.begin(), tasks_.end(), is_known_before);
+    tasks_ = in_order_of_cost(tasks_);
     stages_ = make_stages(tasks_);
   }
   for (PresentTask& task : tasks_) {

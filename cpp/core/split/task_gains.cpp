@@ -176,7 +176,6 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
 
 template <typename Bin>
 void TaskGains::sum_dense_rows(const PresentTask& task) {
-  constexpr std::size_t kFewRows = 8;
   if (task.rows.size() <= kFewRows) return list_few_rows<Bin>(task);
   if (heavy_segment_ <= n_cuts_)
     sum_light_rows<Bin>(task);
@@ -189,13 +188,19 @@ void TaskGains::sum_dense_rows(const PresentTask& task) {
 template <typename Bin>
 void TaskGains::list_few_rows(const PresentTask& task) {
   const BinsOfRows<Bin> bins(matrix_.column(feature_));
-  filled_.clear();
+  std::uint32_t segments[kFewRows];
+  std::size_t n_segments = 0;
   for (std::size_t i = 0; i < task.rows.size(); ++i) {
     const std::uint32_t segment = segment_of_bin_[bins[task.rows[i]]];
     segments_[segment] += {task.gradients[i].gradient, task.gradients[i].hessian};
-    const auto place = std::lower_bound(filled_.begin(), filled_.end(), segment);
-    if (place == filled_.end() || *place != segment) filled_.insert(place, segment);
+    std::size_t place = n_segments;
+    while (place > 0 && segments[place - 1] > segment) --place;
+    if (place > 0 && segments[place - 1] == segment) continue;
+    std::copy_backward(segments + place, segments + n_segments, segments + n_segments + 1);
+    segments[place] = segment;
+    ++n_segments;
   }
+  filled_.assign(segments, segments + n_segments);
 }
 
 // Moves the flags of filled segments into a list, ascending.

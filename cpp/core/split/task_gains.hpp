@@ -126,6 +126,8 @@ class TaskGains {
   std::vector<TaskGainSums> sums_;
   std::vector<float> every_gain_;
 
+  static constexpr std::size_t kFewRows = 8;
+
   // Pieces wait here until there are enough for vector instructions.
   static constexpr std::size_t kBatch = 256;
   std::size_t n_waiting_ = 0;

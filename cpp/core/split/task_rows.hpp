@@ -30,6 +30,16 @@ class TaskRows {
   task_t task_of(row_t row) const noexcept {
     return static_cast<task_t>(std::upper_bound(first_rows_.begin(), first_rows_.end(), row) - first_rows_.begin() - 1);
   }
+  // The same for a row of task `from` or a later one, in as many steps as their distance has digits.
+  task_t task_of(row_t row, task_t from) const noexcept {
+    const std::size_t n = n_tasks();
+    std::size_t low = from, step = 1;
+    for (; low + step < n && first_rows_[low + step] <= row; step *= 2) low += step;
+    const auto begin = first_rows_.begin();
+    const auto after = std::upper_bound(begin + static_cast<std::ptrdiff_t>(low),
+                                        begin + static_cast<std::ptrdiff_t>(std::min(low + step, n)), row);
+    return static_cast<task_t>(after - begin - 1);
+  }
 
  private:
   std::vector<row_t> first_rows_;
@@ -55,10 +65,14 @@ inline std::span<const row_t> rows_of_task(const TaskRows& tasks, task_t task, s
 // Calls visit(task, rows) for the slice of each task present among `node_rows`.
 template <typename Visit>
 void for_each_task(const TaskRows& tasks, std::span<const row_t> node_rows, Visit&& visit) {
+  task_t task = 0;
   while (!node_rows.empty()) {
-    const task_t task = tasks.task_of(node_rows.front());
-    const auto end = std::lower_bound(node_rows.begin(), node_rows.end(), tasks.end(task));
-    const auto n_rows = static_cast<std::size_t>(end - node_rows.begin());
+    task = tasks.task_of(node_rows.front(), task);
+    std::size_t n_known = 1, n_most = 2;  // rows of the task: of thousands of tasks most have few
+    for (; n_most < node_rows.size() && node_rows[n_most - 1] < tasks.end(task); n_most *= 2) n_known = n_most;
+    const auto candidates = node_rows.first(std::min(n_most, node_rows.size())).subspan(n_known);
+    const auto n_rows =
+        n_known + static_cast<std::size_t>(std::ranges::lower_bound(candidates, tasks.end(task)) - candidates.begin());
     visit(task, node_rows.first(n_rows));
     node_rows = node_rows.subspan(n_rows);
   }
