@@ -92,7 +92,8 @@ class TaskWatch(abc.ABC):
         #: Told of every round that is taken down.
         self.on_round: OnRound | None = None
         self._tasks: TaskSet | None = None
-        self._values: list[npt.NDArray[np.float64]] = []
+        self._values: npt.NDArray[np.float64] = np.empty((0, 0))
+        self._n_recorded = 0
         self._valid, self._valid_task = valid, task
         self._check_valid()
         self._release()
@@ -120,13 +121,14 @@ class TaskWatch(abc.ABC):
     @property
     def history(self) -> dict[TaskName, npt.NDArray[np.float64]]:
         assert self._tasks is not None
-        values = np.array(self._values)
+        values = self._values[: self._n_recorded]
         return {name: values[:, code] for code, name in enumerate(self._tasks.names)}
 
     @property
     def last_values(self) -> npt.NDArray[np.float64]:
         """The metric after the last round, in the order of the training tasks; NaN: undefined."""
-        return self._values[-1]
+        last: npt.NDArray[np.float64] = self._values[self._n_recorded - 1]
+        return last
 
     @property
     def last_predictions(self) -> npt.NDArray[np.floating]:
@@ -175,7 +177,8 @@ class TaskWatch(abc.ABC):
         codes = [tasks.code(name) for name in valid_tasks.names]
         self._tasks = tasks
         self._codes = np.array(codes, np.int32)[valid_tasks.codes]
-        self._values = []
+        self._values = np.empty((0, tasks.n_tasks))
+        self._n_recorded = 0
         self._best = BestRounds(tasks.n_tasks, self._early_stopping_rounds, self._min_delta)
         self._left_after = np.full(tasks.n_tasks, -1)
         return objective
@@ -207,7 +210,12 @@ class TaskWatch(abc.ABC):
             self.metric, label, prediction, self._codes, self._tasks.n_tasks, weight
         )
         self._best.record(n_rounds, value, self.metric, self.fewest_rounds)
-        self._values.append(value)
+        if self._n_recorded == len(self._values):  # no second copy in the end, of many tasks
+            grown = np.empty((max(16, 2 * self._n_recorded), len(value)))
+            grown[: self._n_recorded] = self._values
+            self._values = grown
+        self._values[self._n_recorded] = value
+        self._n_recorded += 1
         self._predictions = prediction
         self._n_rounds = n_rounds
         if self.on_round is not None and n_rounds > 0:
@@ -223,7 +231,7 @@ class TaskWatch(abc.ABC):
         """One line: the metric of each task, and who is active."""
         assert self.metric is not None
         assert self._tasks is not None
-        value = self._values[-1]
+        value = self.last_values
         if self._tasks.n_tasks <= _N_SHOWN:
             parts = [
                 f"\t{name}-{self.metric.name_of(code)}:{value[code]:.5f}"
