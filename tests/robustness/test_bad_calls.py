@@ -57,7 +57,7 @@ ODD_TABLES = {
     "names twice": (TWICE, "2 columns named 'p'"),
     "arrow names twice": (pa.table([X[:, 0], X[:, 1]], names=["p", "p"]), "2 columns named 'p'"),
     "huge integer": (planted(X, HUGE), "X: int too large"),
-    "strings": (FRAME.assign(p="a"), "column 'p' of dtype"),
+    "strings and numbers": (FRAME.assign(p=["a", 1] * (N // 2)), "column 'p' of dtype"),
     "polars lists": (pl.DataFrame({"p": [[1.0]] * N}), "column 'p' of dtype List"),
     "beyond float64": (LONG, "inf"),
 }
@@ -439,8 +439,8 @@ def test_lightgbms_projected_trees_need_a_column_to_split():
 
 def test_compress_refuses():
     forest = RandomForestRegressor(2, random_state=0).fit(X, Y)
-    with pytest.raises(DataError, match="column 'p' of dtype String"):
-        mtboost.compress(forest, pl.DataFrame({"p": ["a", "b"] * 20}), Y, n_steps=2)
+    with pytest.raises(DataError, match="column 'p' of dtype List"):
+        mtboost.compress(forest, pl.DataFrame({"p": [[1.0]] * N}), Y, n_steps=2)
     with pytest.raises(ParameterError, match="random_state must be .*found -1"):
         mtboost.compress(forest, X, Y, random_state=-1)
     with pytest.raises(DataError, match="y: int too large"):
