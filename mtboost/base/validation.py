@@ -171,10 +171,9 @@ def hold_out(
         return data, None
     rng = np.random.default_rng(seed)
     strata = _Strata(data, classes, shared)
-    order = strata.order(rng)
-    n_held_out = max(1, round(fraction * len(order)))
-    places = (np.arange(n_held_out) + rng.random()) * (len(order) / n_held_out)
-    pairs = strata.pairs([order[np.floor(places).astype(np.int64)]], rng)
+    n_held_out = max(1, round(fraction * strata.n_drawn))
+    places = (np.arange(n_held_out) + rng.random()) * (strata.n_drawn / n_held_out)
+    pairs = strata.pairs([strata.order(rng)[np.floor(places).astype(np.int64)]], rng)
     return pairs[0] if pairs else (data, None)
 
 
@@ -292,6 +291,8 @@ class _Strata:
         if data.weight is not None:
             self._is_void = data.weight == 0.0
         self._shared = shared
+        #: Rows that can be drawn: one of those that are held out together.
+        self.n_drawn = data.n_rows if shared is None else len(np.unique(shared))
 
     def order(self, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Return rows in random order, stratum after stratum: each k-th is a part of each.

@@ -34,6 +34,13 @@ class Boosters(MutableMapping[TaskName, Any]):
             self._made.setdefault(task, own.document().load())
         return self._made[task]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return boosters alone: pickles outlive the way in which these are kept here."""
+        return {"_trees": dict(self), "_made": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
     def __setitem__(self, task: TaskName, booster: Any) -> None:
         self._trees[task] = booster
         self._made.pop(task, None)
@@ -47,6 +54,12 @@ class Boosters(MutableMapping[TaskName, Any]):
 
     def __len__(self) -> int:
         return len(self._trees)
+
+    def copy(self) -> Boosters:
+        """Return another mapping with the same boosters, made or not."""
+        copy = Boosters(self._trees)
+        copy._made = dict(self._made)
+        return copy
 
     def has_rounds(self, task: TaskName) -> bool:
         """Return whether a task has a booster."""

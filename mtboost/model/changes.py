@@ -118,7 +118,7 @@ def parts_without_task(model: FittedTasks, task: TaskName) -> dict[str, Any]:
         raise DataError(
             f"Task {task!r} is the only one of the model, which needs one: fit a new model."
         )
-    names = ("specific", "quit_round", "task_columns", "reports", "losses", "specific_params")
+    names = ("quit_round", "task_columns", "reports", "losses", "specific_params")
     parts: dict[str, Any] = {name: getattr(model, name) for name in names}
     if isinstance(model.objective, dict):
         parts |= {"objective": model.objective, "metric": model.metric}
@@ -126,4 +126,7 @@ def parts_without_task(model: FittedTasks, task: TaskName) -> dict[str, Any]:
         name: {other: value for other, value in part.items() if other != task}
         for name, part in parts.items()
     }
-    return {**found, "common_trees": model.common_trees.without_task(task)}
+    specific = model.specific.copy()
+    del specific[task]
+    trees = model.common_trees.without_task(task)
+    return {**found, "specific": specific, "common_trees": trees}

@@ -97,7 +97,7 @@ class _Refreshing:
     def parts(self) -> dict[str, Any]:
         model = self._model
         trees, margins = self._common()
-        specific = dict(model.specific)
+        specific = model.specific.copy()
         for task in self._data.tasks:
             if model.specific[task] is not None:
                 specific[task] = self._specific(task, margins)

@@ -193,7 +193,7 @@ def _added(model: FittedTasks, data: Dataset, new: _NewRounds) -> dict[str, Any]
     or an average, has the new trees in its own model, as have all where nodes separate tasks.
     """
     trees, library = model.common_trees, model._library
-    specific, quit_round = dict(model.specific), dict(model.quit_round)
+    specific, quit_round = model.specific.copy(), dict(model.quit_round)
     parts = {"common_trees": trees, "specific": specific, "quit_round": quit_round}
     if new.trees is None:
         return parts

@@ -63,7 +63,8 @@ def test_autolog_makes_a_run_of_each_training_in_fit_and_changes_nothing(backend
     n_runs = len(mlflow.search_runs(output_format="list"))
     flavor.autolog(log_models=False)
     found = backend.fit_model(NUMBERS, "yes or no", refit=False)
-    n_trainings = 1 + len(found.tasks)  # common model, specific models
+    # The common model, and specific models; XGBoost does not train those of small tasks itself.
+    n_trainings = 1 + (len(found.tasks) if backend.name == "lightgbm" else 0)
     assert len(mlflow.search_runs(output_format="list")) == n_runs + n_trainings
     assert (
         found.predict(NUMBERS, task=TASK).tolist() == expected.predict(NUMBERS, task=TASK).tolist()
@@ -87,6 +88,7 @@ def test_a_logged_estimator_is_served(backend, format):
     trusted = [
         "mtboost.estimators.multi_task.MultiTaskClassifier",
         "mtboost.model.model.MultiTaskModel",
+        "mtboost.model.boosters.Boosters",
         "mtboost.model.common_trees.CommonTrees",
         "mtboost.trees.pooled_leaves.PooledTrees",
         f"{type(estimator.model_.common_trees.backend).__module__}."
