@@ -96,8 +96,7 @@ void bind_small_models(py::module_& module) {
            py::arg("margins").noconvert(), py::arg("valid_margins").noconvert(), py::kw_only(),
            py::arg("n_threads") = 1)
       .def(
-          "keep",
-          [](BoundModels& bound, std::size_t model, std::size_t n_trees) { bound.models.keep(model, n_trees); },
+          "keep", [](BoundModels& bound, std::size_t model, std::size_t n_trees) { bound.models.keep(model, n_trees); },
           py::arg("model"), py::arg("n_trees"))
       .def("trees", &trees);
   module.def("have_few_values", &few_values, py::arg("cells").noconvert(), py::arg("first_rows").noconvert(),

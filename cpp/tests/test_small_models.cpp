@@ -131,7 +131,7 @@ TEST(trees_are_those_of_the_grower) {
         } else {
           check(grown.trees.feature[begin + node] == expected.feature[node]);
           check(grown.trees.condition[begin + node] ==
-                    threshold(expected, static_cast<node_t>(node), grower.matrix()->cuts()));
+                threshold(expected, static_cast<node_t>(node), grower.matrix()->cuts()));
         }
       }
     }

@@ -81,8 +81,7 @@ float SortedFeatures::min_value(feature_t feature, const MatrixView<float>& cell
   return static_cast<float>(least - (std::abs(least) + kMargin));
 }
 
-float SortedFeatures::threshold(feature_t feature, std::size_t n_bins,
-                                 const MatrixView<float>& cells) const noexcept {
+float SortedFeatures::threshold(feature_t feature, std::size_t n_bins, const MatrixView<float>& cells) const noexcept {
   if (n_bins == 0) return min_value(feature, cells);
   const auto rows = present(feature);
   const auto own = bins(feature);
@@ -184,8 +183,8 @@ void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& 
 
 node_t SortedGrowth::add_node(node_t parent, const NodeSums& sums) {
   const auto weight = static_cast<float>(sums.weight);
-  nodes.push_back({kNoNode, parent, 0, weight * params_.learning_rate, 0.0f, static_cast<float>(sums.sums.hessian),
-                   weight, false});
+  nodes.push_back(
+      {kNoNode, parent, 0, weight * params_.learning_rate, 0.0f, static_cast<float>(sums.sums.hessian), weight, false});
   return static_cast<node_t>(nodes.size() - 1);
 }
 
@@ -269,12 +268,10 @@ void SortedGrowth::take_best(bool are_left, std::size_t n_steps, feature_t featu
 // Number of rows that go left.
 std::uint32_t SortedGrowth::mark_sides(const SortedFeatures& columns, const Open& open) {
   const auto bins = columns.bins(open.cut.feature);
-  const auto rows =
-      std::span(order_).subspan(open.cut.feature * columns.n_rows() + open.begin, open.end - open.begin);
+  const auto rows = std::span(order_).subspan(open.cut.feature * columns.n_rows() + open.begin, open.end - open.begin);
   std::uint32_t n_left = 0;
   for (const std::uint16_t row : rows) {
-    const bool is_left =
-        bins[row] == SortedFeatures::kMissing ? open.cut.default_left : bins[row] < open.cut.position;
+    const bool is_left = bins[row] == SortedFeatures::kMissing ? open.cut.default_left : bins[row] < open.cut.position;
     goes_left_[row] = is_left ? 1 : 0;
     n_left += is_left ? 1 : 0;
   }

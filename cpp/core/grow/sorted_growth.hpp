@@ -68,8 +68,8 @@ class SortedGrowth {
 
   void grow(const SortedFeatures& columns, const MatrixView<float>& cells, std::span<const GradientPair> gradients);
 
-  std::vector<SmallNode> nodes;        // of the last tree
-  std::vector<node_t> leaves;          // of each row
+  std::vector<SmallNode> nodes;         // of the last tree
+  std::vector<node_t> leaves;           // of each row
   std::vector<GradientPair> gradients;  // a buffer for callers
 
  private:
