@@ -589,9 +589,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Columns of the common model; by default those that every task has. ``"all"`` are the columns
         of any task, missing in the rows of a task that lacks them.
     unknown_task : {"error", "common"}, default="error"
-        What predictions do with rows of a task that was not trained, unless they say otherwise: refuse
-        them, or predict them with the common model, as cross-validation by ``LeaveOneGroupOut``
-        needs it.
+        What predictions do with rows of a task that was not trained, unless they say otherwise:
+        refuse them, or predict them with the common model, as cross-validation by
+        ``LeaveOneGroupOut`` needs it.
     callbacks : sequence of callbacks, optional
         The library's, for the common model. Each fit uses copies, which are in ``callbacks_``
         afterwards.

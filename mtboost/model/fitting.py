@@ -530,7 +530,7 @@ def _fit_auto(
             "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
             "eval_set, or hold out more rows by validation_fraction."
         )
-    effort = effort.for_rows(judges.pairs[0][0].n_rows)
+    effort = effort.for_rows(judges.pairs[0][0].n_rows, data.tasks.n_tasks)
     judged = replace(
         judged, common_early_stopping_rounds=settings.early_stopping_rounds, verbose=False
     )

@@ -192,7 +192,9 @@ def test_a_task_without_new_rows_keeps_its_own_model():
     model = mtboost.fit(X, y, task=task, **FIXED)
     own = task != "c"
     found = model.refresh(X[own], y[own] + 1, task=task[own])
-    raw = {name: (found.specific[name].save_raw(), model.specific[name].save_raw()) for name in "ac"}
+    raw = {
+        name: (found.specific[name].save_raw(), model.specific[name].save_raw()) for name in "ac"
+    }
     assert raw["c"][0] == raw["c"][1]
     assert raw["a"][0] != raw["a"][1]
     by_task = {name: X[task == name] for name in "ab"}

@@ -282,6 +282,22 @@ def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_o
     assert len(model.common_losses) <= 12
 
 
+def test_more_rows_have_deeper_trees_unless_there_are_many_tasks():
+    effort = EFFORTS["balanced"]
+    assert effort.for_rows(effort.most_rows, 2) is effort
+    depths = [effort.for_rows(1_000_000, n_tasks).depths for n_tasks in (2, 900, 1000)]
+    assert depths == [(4, 6, 8), (4, 6, 8), (4, 6)]
+    assert EFFORTS["fast"].for_rows(1_000_000, 100_000).depths == (4,)
+
+
+def test_deeper_trees_are_tried_where_the_deepest_are_best(library, monkeypatch):
+    limit(monkeypatch, depths=(1, 2), n_tasks=2)
+    data = tasks_of([wave, wave], n_each=1300)
+    params = {"params": {"learning_rate": 0.3}, "num_boost_round": 15}
+    depths = {name.split(",")[0] for name in fitted(library, data, **params).common_losses}
+    assert depths == {"depth 1", "depth 2", "depth 4", "depth 6", "depth 8"}
+
+
 @pytest.mark.parametrize(("effort", "most"), [("fast", 4), ("balanced", 11), ("thorough", 40)])
 def test_more_effort_compares_more_settings(library, effort, most):
     options = {"params": {}, "num_boost_round": 40, "early_stopping_rounds": 3, "effort": effort}

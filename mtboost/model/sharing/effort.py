@@ -58,9 +58,17 @@ class Effort:
     n_tasks: int
     small_steps: bool
 
-    def for_rows(self, n_rows: int) -> Effort:
+    def for_rows(self, n_rows: int, n_tasks: int) -> Effort:
         """The effort for this number of rows to train on: more of them can fill deeper trees."""
-        return self if n_rows <= self.most_rows else replace(self, depths=self.depths_of_many_rows)
+        if n_rows <= self.most_rows:
+            return self
+        deepest = max(self.depths)
+        depths = [
+            depth
+            for depth in self.depths_of_many_rows
+            if depth <= deepest or can_fill(depth, n_rows, n_tasks)
+        ]
+        return replace(self, depths=tuple(depths) or self.depths)
 
     @property
     def n_models(self) -> int:
@@ -70,6 +78,15 @@ class Effort:
         n_trees = (n_depths if self.repeats else 1) + len(self.random_strengths)  # and deeper ones
         n_again = n_poolings + n_depths + 2 if self.repeats else 0
         return n_depths + n_splits + n_trees + n_again + len(self.subsamples) - 1 + _N_OF_TASKS
+
+
+#: Rows of each task in a leaf, on average, from which on deeper trees are tried.
+_ROWS_OF_A_LEAF = 4
+
+
+def can_fill(depth: int, n_rows: int, n_tasks: int) -> bool:
+    """Whether the leaves of trees have rows of each task, whose values are stored one by one."""
+    return _ROWS_OF_A_LEAF * n_tasks * (1 << depth) <= n_rows
 
 
 #: Steps after the common model: specific, independent and final models.

@@ -23,7 +23,7 @@ from mtboost.base.progress import Progress
 from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
-from mtboost.model.sharing.effort import Effort
+from mtboost.model.sharing.effort import Effort, can_fill
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.pooled_leaves import Pooling, PoolingOption, RelativePooling
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
@@ -204,7 +204,11 @@ def search(settings: Settings, folds: Folds, effort: Effort, progress: Progress)
         others = depths if effort.repeats else [search.best.depth]
         search.try_settings(*(replace(ordinary, depth=depth) for depth in others))
     if search.best.depth == max(effort.depths) > min(effort.depths):
-        search.vary(depth=range(search.best.depth + 2, _MOST_DEPTH + 1, 2))
+        train, _ = folds.pairs[0]
+        deeper = range(search.best.depth + 2, _MOST_DEPTH + 1, 2)
+        search.vary(
+            depth=[each for each in deeper if can_fill(each, train.n_rows, train.tasks.n_tasks)]
+        )
     if settings.backend.with_sampling(settings.params, _SUBSAMPLE) != settings.params:
         search.vary(subsample=effort.subsamples)
     return search
