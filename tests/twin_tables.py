@@ -24,6 +24,11 @@ class Table:
     categorical: tuple[int, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)  # of the data set
 
+    @property
+    def feature_types(self) -> list[str]:
+        """As XGBoost names them."""
+        return ["c" if i in self.categorical else "float" for i in range(self.X.shape[1])]
+
 
 def with_missing(X: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     return np.where(rng.random(X.shape) < share, np.nan, X)

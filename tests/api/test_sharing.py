@@ -394,6 +394,7 @@ def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
 
 def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
     limit(monkeypatch, n_tasks=4)
+    monkeypatch.setattr(plan, "_ROWS_OF_WAYS", 1)
     report = fitted(library, tasks_of(UNRELATED, n_each=250)).report()
     # Two tasks are not evaluated separately and follow the others.
     assert report["rmse common"].notna().all()

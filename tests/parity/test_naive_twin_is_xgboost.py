@@ -98,8 +98,7 @@ def train_stock(
     """Round by round: cuts, bins, gradients, XGBoost's tree, leaf of each row."""
     options: dict[str, Any] = {"nthread": n_threads}
     if table.categorical:
-        types = ["c" if i in table.categorical else "float" for i in range(table.X.shape[1])]
-        options |= {"feature_types": types, "enable_categorical": True}
+        options |= {"feature_types": table.feature_types, "enable_categorical": True}
     X, y = table.X.astype(f32), table.y.astype(f32)
     data = xgb.QuantileDMatrix(X, label=y, max_bin=max_bin, **options)
     gradients: list[Gradients] = []

@@ -182,7 +182,7 @@ def test_trees_are_those_of_hist_whatever_the_table_and_the_settings(seed):
     params = {**stock_parameters(random_params(n_features, rng)), "base_score": 0.0}
     params |= {"max_bin": int(rng.choice([4, 16, 256])), "nthread": 1}
     kind = xgboost.DMatrix if rng.random() < 0.5 else xgboost.QuantileDMatrix
-    problem = Problem(table.X, table.y, None, list(table.feature_types))
+    problem = Problem(table.X, table.y, None, table.feature_types)
 
     def objective(margin, data):
         return gradient + hessian * margin, hessian
