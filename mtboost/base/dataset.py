@@ -47,7 +47,7 @@ def split_task_column(
 ) -> tuple[Table, Any]:
     """Features and task labels of `X`; the column that `task` may name is taken out.
 
-    `used` as of :func:`as_table`.
+    :func:`as_table` explains `used`.
     """
     if not is_column(task):
         return as_table(X, feature_names=feature_names, used=used), task

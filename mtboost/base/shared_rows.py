@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,32 +24,28 @@ _MANY, _FEW = 0.05, 0.05
 def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
     """Number the distinct rows of features, if tasks share them.
 
-    Equal rows of different tasks are then most likely measurements of one thing, and what one task
-    knows about it is no evidence for another. Where tasks repeat rows themselves, features have few
-    values and equality is chance.
+    Equal rows of different tasks are then most likely measurements of the same object: a model that
+    has seen the row in one task would look better than it is in another. Where rows repeat within a
+    task, the features have few different values, and rows are equal by chance.
 
     Returns
     -------
     ndarray of int64, shape (n_rows,)
         The same number for equal rows. None unless at least one row in 20 occurs in another task,
-        and at most one in 20 twice in its own; None also for tables whose rows cannot be compared.
+        and at most one in 20 twice in its own; None also where tables differ in their number of
+        columns.
     """
     if data.tasks.n_tasks == 1:
         return None
     tables = data.tables
     if len(tables) == 1:
         keys = _keys_of(tables[0])
-        if keys is None:
-            return None
     else:
         if len({table.n_features for table in tables}) > 1:
             return None
         keys = np.empty(data.n_rows, np.uint64)
         for task in data.tasks:
-            own = _keys_of(data.task_table(task))
-            if own is None:
-                return None
-            keys[data.tasks.rows(task)] = own
+            keys[data.tasks.rows(task)] = _keys_of(data.task_table(task))
     groups = np.unique(keys, return_inverse=True)[1].astype(np.int64)
     n_groups = int(groups.max()) + 1
     n_distinct = len(np.unique(groups * data.tasks.n_tasks + data.tasks.codes))
@@ -55,31 +53,32 @@ def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
     return groups if are_shared and n_distinct >= (1.0 - _FEW) * data.n_rows else None
 
 
-def _keys_of(table: Table) -> Keys | None:
+def _keys_of(table: Table) -> Keys:
     """Return a number for each row, equal for equal rows."""
     if table.library == "scipy":
         rows = table.native.tocsr()
         keys = _mixed(_bits(rows.data) ^ (rows.indices.astype(np.uint64) * _SPREAD))
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(keys, dtype=np.uint64)])
         return np.asarray(sums[rows.indptr[1:]] - sums[rows.indptr[:-1]])
+    keys = np.zeros(table.n_rows, np.uint64)
     cells = table.numbers(np.float64)
-    if cells is not None:
-        keys = np.zeros(len(cells), np.uint64)
-        for first in range(0, len(cells), _BLOCK):
-            block = np.ascontiguousarray(cells[first : first + _BLOCK].T)
-            for column in block:
-                own = keys[first : first + _BLOCK]
-                own[:] = _mixed(own ^ _bits(column))
+    if cells is None:
+        for column in table.feature_names or range(table.n_features):
+            keys = _mixed(keys ^ _bits(table.column(column)))
         return keys
-    if table.library == "pandas":
-        from pandas.util import hash_pandas_object
+    for first in range(0, len(cells), _BLOCK):
+        own = keys[first : first + _BLOCK]
+        for column in np.ascontiguousarray(cells[first : first + _BLOCK].T):
+            own[:] = _mixed(own ^ _bits(column))
+    return keys
 
-        return np.asarray(hash_pandas_object(table.native, index=False), np.uint64)
-    return None
 
-
-def _bits(values: npt.NDArray[np.generic]) -> Keys:
-    """Return numbers as integers: 0 and -0 are one, and so are all NaN."""
+def _bits(values: npt.NDArray[Any]) -> Keys:
+    """Return values as integers: 0 and -0 are one, and so are all NaN."""
+    if values.dtype.kind not in "biuf":
+        return np.fromiter(map(hash, map(str, values.tolist())), np.int64, len(values)).view(
+            np.uint64
+        )
     numbers = values.astype(np.float64) + 0.0
     numbers[np.isnan(numbers)] = np.nan
     return numbers.view(np.uint64)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mtboost.base.arrays import Float64Array
-from mtboost.base.checks import check_count, check_seed, listed
+from mtboost.base.checks import check_count, check_seed
 from mtboost.base.labels import as_labels, as_weights
 from mtboost.base.tables import Table, as_table
 from mtboost.base.task_tables import check_task_keys, is_mapping
@@ -144,17 +144,11 @@ def _read_rows(model: FittedTasks, X: Any, y: Any, task: Any, weight: Any) -> _J
                 ]
             )
     else:
-        table, labels = model._split(X, task)
+        table, labels = model._split_new(X, task)
         tables = [table]
         y = as_labels(y, table.n_rows)
         weight = None if weight is None else as_weights(weight, table.n_rows)
-        if labels is None and len(model.tasks) == 1:
-            labels = [model.tasks[0]] * table.n_rows
     n_rows = sum(table.n_rows for table in tables)
-    if labels is None:
-        raise DataError(
-            f"task is missing: pass one label a row. Known: {listed(model.tasks, 'task')}."
-        )
     if weight is not None:
         weight = np.asarray(weight, np.float64)
     return _Judged(

@@ -76,7 +76,7 @@ LEARNING_RATE = 0.1
 AUTO_LEARNING_RATE = 0.02
 _MANY_ROWS = 100_000
 _AUTO_ROUNDS = 2000
-# With fewer distinct rows each is held out in turn, unless tasks share so many that it takes long.
+# With fewer distinct rows each is held out in turn, unless there are many rows in all.
 _FEW_ROWS = 2000
 _FEW_SHARED_ROWS = 10_000
 _N_FOLDS = 5

@@ -24,7 +24,7 @@ RowsOfTask = tuple[Table, Any, Any, Any]
 def rows_by_task(
     model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
 ) -> dict[TaskName, RowsOfTask]:
-    """Split new rows by their tasks, known or not; arguments as of :meth:`mtboost.fit`."""
+    """Split new rows by their tasks, known or not; :func:`mtboost.fit` has the arguments."""
     if is_mapping(X):
         if task is not None:
             raise DataError("X is a mapping whose keys are the tasks: leave out task.")
@@ -42,14 +42,8 @@ def rows_by_task(
                 *(None if part is None else part[name] for part in given.values()),
             )
         return found
-    table, labels = model._split(X, task)
+    table, labels = model._split_new(X, task)
     n_rows = table.n_rows
-    if labels is None and len(model.tasks) == 1:
-        labels = [model.tasks[0]] * n_rows
-    if labels is None:
-        raise DataError(
-            f"task is missing: pass one label a row. Known: {listed(model.tasks, 'task')}."
-        )
     tasks = TaskSet.from_labels(labels, n_rows)
     y = as_labels(y, n_rows)
     weight = None if weight is None else as_weights(weight, n_rows)

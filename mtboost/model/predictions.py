@@ -332,6 +332,17 @@ class FittedTasks:
                 f"task pass X={{{task!r}: table}}."
             ) from None
 
+    def _split_new(self, X: Any, task: Any) -> tuple[Table, Any]:
+        """Features and task labels of one table whose tasks may be unknown."""
+        table, labels = self._split(X, task)
+        if labels is None and len(self.tasks) == 1:
+            labels = [self.tasks[0]] * table.n_rows
+        if labels is None:
+            raise DataError(
+                f"task is missing: pass one label a row. Known: {listed(self.tasks, 'task')}."
+            )
+        return table, labels
+
     def _by_objective(
         self,
         response: Callable[[Margins, TaskName | None], Margins],
@@ -412,8 +423,8 @@ class FittedTasks:
         Raises
         ------
         DataError
-            The task is unknown, or there are so many different trees of tasks that one booster of
-            all would be enormous.
+            The task is unknown, or one booster with the different trees of all tasks would be too
+            large.
         UnsupportedError
             A booster of all tasks that the library has not: of LightGBM, of several classes, or of
             tasks with different objectives.
@@ -425,12 +436,10 @@ class FittedTasks:
 
     def _booster_of_all(self) -> Any:
         if self.losses or self._stage.n_outputs > 1:
-            why = "its tasks have several classes"
-            if self.losses:
-                why = "its tasks have different objectives"
+            what = "different objectives" if self.losses else "several classes"
             raise UnsupportedError(
-                f"There is no booster of all tasks of this model, since {why}: name one, such as "
-                f"booster({self.tasks[0]!r})."
+                f"One booster cannot hold all tasks of a model with {what}. Ask for that of one "
+                f"task, such as booster({self.tasks[0]!r})."
             )
         return self._library.stacked(
             self._stage.continued_by(task, self.specific[task]) for task in self.tasks

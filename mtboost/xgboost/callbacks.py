@@ -151,8 +151,8 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
             return booster
         if document.n_outputs > 1:
             raise UnsupportedError(
-                "There is no booster of all tasks where each has several classes: name one, such "
-                f"as booster(trained, {self.tasks.names[0]!r})."
+                "One booster cannot hold all tasks where each has several classes. Ask for that of "
+                f"one task, such as booster(trained, {self.tasks.names[0]!r})."
             )
         return stacked([self._of_task(document, name) for name in self.tasks])
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 
@@ -20,6 +22,8 @@ MAKE_TABLE = {
     "float32": lambda X: X.astype(np.float32),
     "csr": scipy.sparse.csr_matrix,
     "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "pyarrow": lambda X: pa.table({f"x{i}": column for i, column in enumerate(X.T)}),
     "pandas with a category": lambda X: pd.DataFrame(X, columns=list("abde")).assign(
         c=pd.Categorical((X[:, 0] > 0).astype(str))
     ),

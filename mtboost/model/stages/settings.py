@@ -78,7 +78,7 @@ class Settings:
     def of_task(self, task: TaskName) -> Settings:
         """Return the settings of the models that belong to a single task."""
         objectives, params = self.objectives.of_task(task, self.params)
-        if objectives is self.objectives and params is self.params:  # as of thousands of tasks
+        if objectives is self.objectives and params is self.params:  # saves thousands of copies
             return self
         return replace(self, objectives=objectives, params=params)
 
