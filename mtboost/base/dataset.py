@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -293,6 +294,12 @@ class Dataset:
                 for task in self.tasks
             }
         return both
+
+    def with_base_margin(self, base_margin: npt.NDArray[np.floating[Any]]) -> Dataset:
+        """Return the same rows with other base margins."""
+        other = copy(self)
+        other.base_margin = base_margin
+        return other
 
     def take(self, rows: npt.NDArray[np.int64]) -> Dataset:
         """Some of the rows, ascending; tasks without any are left out."""

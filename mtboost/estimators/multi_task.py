@@ -89,6 +89,7 @@ _OF_FIT = (
     "task_splits",
     "symmetric_trees",
     "random_strength",
+    "linear_effects",
     "backend",
     "early_stopping_rounds",
     "min_delta",
@@ -151,6 +152,7 @@ class _MultiTaskEstimator(SavedEstimator):
         task_splits: TaskSplits | None = None,
         symmetric_trees: bool | None = None,
         random_strength: float | None = None,
+        linear_effects: bool | None = None,
         task: str | int | None = None,
         early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
@@ -198,6 +200,7 @@ class _MultiTaskEstimator(SavedEstimator):
         self.task_splits = task_splits
         self.symmetric_trees = symmetric_trees
         self.random_strength = random_strength
+        self.linear_effects = linear_effects
         self.task = task
         self.early_stopping_rounds = early_stopping_rounds
         self.min_delta = min_delta
@@ -552,6 +555,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     random_strength : float, optional
         Noise in the choice of the splits of symmetric trees, see :func:`mtboost.fit`. By default 0,
         or ``strategy="auto"`` searches.
+    linear_effects : bool, optional
+        Whether the model begins with linear effects that differ from task to task, see
+        :func:`mtboost.fit`. By default False, or ``strategy="auto"`` searches.
     task : str or int, optional
         Column of `X` that contains the task of each row: its name, or its position in an array. It
         is not used as a feature. scikit-learn's scorers cannot pass tasks to ``predict``, so use

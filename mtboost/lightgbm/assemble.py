@@ -20,12 +20,15 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Int32Array
 from mtboost.base.checks import check_count, check_type
 from mtboost.errors import DataError, ModelFormatError, UnsupportedError
 from mtboost.trees.leaf_gains import Splits, gains_of_values
 from mtboost.trees.losses import TaskLoss
+from mtboost.trees.steps import StepNodes, StepTree
 
 Array = npt.NDArray[Any]
+_NAN_IS_MISSING = 2  # value of Tree.missing_type
 # Arrays of a tree's text in their order, and how their numbers are written.
 _FORMATS = {
     "split_feature": "%d",
@@ -198,6 +201,12 @@ def rounds(document: Document, begin: int, end: int) -> Document:
     return with_trees(document, trees)
 
 
+def with_first_trees(document: Document, steps: Sequence[StepTree]) -> Document:
+    """The trees of a document of one output after others of one column each."""
+    first = [tree_text(_step_tree(own)) for own in steps]
+    return with_trees(document, [*first, *document.trees])
+
+
 # ---- trees -----------------------------------------------------------------------------------
 
 
@@ -261,6 +270,45 @@ def constant_tree(value: float, n_rows: int | None = None) -> Tree:
     """A tree of one leaf, with the number of its rows or without."""
     count = np.array([] if n_rows is None else [n_rows], np.int64)
     return replace(read_tree("shrinkage=1"), leaf_value=np.array([value]), leaf_count=count)
+
+
+def numbers_of_nodes(nodes: StepNodes) -> Int32Array:
+    """Number of each node among those that are split, or among the leaves."""
+    is_split = nodes.left >= 0
+    numbers = np.zeros(len(is_split), np.int32)
+    for number, node in enumerate(np.flatnonzero(is_split).tolist()):
+        numbers[nodes.left[node]] = numbers[node]  # a leaf's number, which its left child keeps
+        numbers[nodes.right[node]] = number + 1
+        numbers[node] = number
+    return numbers
+
+
+def _step_tree(steps: StepTree) -> Tree:
+    nodes = steps.nodes()
+    if steps.n_leaves == 1:
+        return constant_tree(float(steps.values[0]), int(steps.counts[0]))
+    numbers, is_split = numbers_of_nodes(nodes), nodes.left >= 0
+    leaves = nodes.leaf_nodes()[np.argsort(numbers[nodes.leaf_nodes()])]
+    children = np.where(is_split, numbers, -1 - numbers)
+    n_nodes = np.count_nonzero(is_split)
+    return Tree(
+        split_feature=np.full(n_nodes, steps.feature),
+        threshold=nodes.threshold[is_split],
+        is_categorical=np.zeros(n_nodes, bool),
+        default_left=nodes.default_left[is_split],
+        missing_type=np.full(n_nodes, _NAN_IS_MISSING),
+        left_child=children[nodes.left[is_split]],
+        right_child=children[nodes.right[is_split]],
+        split_gain=nodes.gain[is_split],
+        internal_value=np.zeros(n_nodes),
+        internal_weight=nodes.hessian[is_split],
+        internal_count=nodes.count[is_split],
+        leaf_value=nodes.value[leaves],
+        leaf_weight=nodes.hessian[leaves],
+        leaf_count=nodes.count[leaves],
+        category_starts=np.zeros(1, np.int64),
+        categories=np.empty(0, np.int64),
+    )
 
 
 def _check_lengths(tree: Tree) -> None:

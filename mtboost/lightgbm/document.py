@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -11,6 +11,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Int32Array
 from mtboost.base.tables import Columns
 from mtboost.lightgbm import assemble, nodes, resolve
 from mtboost.lightgbm.library import objective_lines
@@ -18,6 +19,7 @@ from mtboost.lightgbm.matrices import own_name
 from mtboost.lightgbm.prune import without_columns
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
+from mtboost.trees.steps import StepTree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +56,14 @@ class LightgbmDocument(Document):
         categories = {own_name(name): labels for name, labels in columns.categories.items()}
         content = assemble.combined(self.content, specific, n_common_rounds, categories=categories)
         return replace(self, content=content)
+
+    def with_first_trees(self, steps: Sequence[StepTree]) -> Self:
+        return replace(self, content=assemble.with_first_trees(self.content, steps))
+
+    @staticmethod
+    def numbers_of_leaves(steps: StepTree) -> Int32Array:
+        nodes = steps.nodes()
+        return assemble.numbers_of_nodes(nodes)[nodes.leaf_nodes()]
 
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> lightgbm.Booster:
         # Their first trees hold the start score.

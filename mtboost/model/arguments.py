@@ -11,7 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import FloatArray
-from mtboost.base.checks import check_choice, check_number, check_seed, is_number, listed, refuse
+from mtboost.base.checks import (
+    check_choice,
+    check_number,
+    check_seed,
+    check_switch,
+    is_number,
+    listed,
+    refuse,
+)
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
@@ -283,6 +291,7 @@ def tree_options(
     task_splits: TaskSplits | None,
     symmetric_trees: bool | None,
     random_strength: float | None,
+    linear_effects: bool | None,
 ) -> tuple[TreeOptions, set[str]]:
     """Return the options of the common model's trees, and names of those that the user has fixed.
 
@@ -293,7 +302,10 @@ def tree_options(
         "task_splits": task_splits,
         "symmetric_trees": symmetric_trees,
         "random_strength": random_strength,
+        "linear_effects": linear_effects,
     }
+    if linear_effects is not None:
+        check_switch("linear_effects", linear_effects)
     fixed = {name for name, value in searched.items() if value is not None}
     score = ("plain" if is_auto else "entropy") if split_score is None else split_score
     if symmetric_trees is None:  # the search tries them, with the user's noise

@@ -47,6 +47,8 @@ class CommonTrees:
     shares : mapping of task name to float
         What the leaf values of a task are multiplied by, if not by 1: its model is an average of
         these trees and others.
+    n_linear : int
+        Rounds before the boosted ones, which are linear effects of the columns.
     """
 
     backend: Backend
@@ -56,12 +58,13 @@ class CommonTrees:
     has_task_column: bool = False
     shares: Mapping[TaskName, float] = field(default_factory=dict)
     descriptors: TaskDescriptors | None = None
+    n_linear: int = 0
 
     @property
     def are_same_for_all(self) -> bool:
         """Whether every task has the booster's own trees."""
         return (
-            self.pooled.pooling is None
+            not self.pooled.has_values
             and not self.has_task_column
             and self.descriptors is None
             and not self.shares
@@ -80,10 +83,11 @@ class CommonTrees:
         """Raise ModelFormatError unless values and descriptors fit the booster's document."""
         values, n_tasks = self.pooled.values, len(self.tasks)
         trees = document.leaf_values()
-        is_one_a_tree = self.pooled.pooling is None or len(values) == len(trees)
+        is_one_a_tree = not self.pooled.has_values or len(values) == len(trees)
         require(is_one_a_tree, "task_values are of other trees")
         for own, leaves in zip(values, trees, strict=False):
             own.check(len(leaves), n_tasks)
+        require(0 <= self.n_linear <= self.n_rounds, "linear effects have more rounds than it")
         if self.descriptors is not None:
             require(not self.has_task_column, "nodes divide tasks in two ways")
             self.descriptors.check(n_tasks)
@@ -95,7 +99,7 @@ class CommonTrees:
         rows without a task, or a task that is like the mean of all.
         """
         code = self.tasks.index(task) if task in self.tasks else None
-        if code is not None and (self.pooled.pooling is not None or task in self.shares):
+        if code is not None and (self.pooled.has_values or task in self.shares):
             share = self.shares.get(task, 1.0) if task is not None else 1.0
             values = [
                 share * self._values(number).of_task(pooled, code)
@@ -137,7 +141,8 @@ class CommonTrees:
         if self.descriptors is not None:
             descriptors = self.descriptors.with_task(table, np.asarray(labels), weight)
         if self.pooled.pooling is None:
-            return self.with_task(task, [], descriptors)
+            same = [TaskValues.none()] * len(self.pooled.values)
+            return self.with_task(task, same, descriptors)
         document = self.backend.document(self.booster)
         n_outputs = document.n_outputs
         labels = np.asarray(labels, np.float32)[:, None]
@@ -197,7 +202,7 @@ class CommonTrees:
         return np.array(start).reshape(table.n_rows, document.n_outputs)
 
     def _values(self, number: int) -> TaskValues:
-        return TaskValues.none() if self.pooled.pooling is None else self.pooled.values[number]
+        return self.pooled.values[number] if self.pooled.has_values else TaskValues.none()
 
     def _added(self, codes: npt.NDArray[np.int32]) -> AddedColumns | None:
         """Columns of the booster that the tables lack."""
@@ -303,11 +308,11 @@ class CommonTrees:
     def are_predicted_at_once(self, rounds: npt.NDArray[np.integer[Any]]) -> bool:
         """Whether one booster predicts rows that use these numbers of rounds."""
         is_one = bool((rounds == rounds.max(initial=0)).all())
-        return self.pooled.pooling is None and not self.shares and is_one
+        return not self.pooled.has_values and not self.shares and is_one
 
     def nodes_of(self, code: int, nodes: Nodes) -> Nodes:
         """Nodes of the trees of a task, from those of the booster; -1 is an unknown task."""
-        if code >= 0 and (self.pooled.pooling is not None or self.tasks[code] in self.shares):
+        if code >= 0 and (self.pooled.has_values or self.tasks[code] in self.shares):
             values = nodes.value.astype(np.float64)
             for first, own in zip(nodes.first_leaves.tolist(), self.pooled.values, strict=False):
                 is_own = own.task == code

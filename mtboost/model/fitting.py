@@ -62,6 +62,7 @@ from mtboost.model.sharing.effort import EFFORTS, Effort, EffortName
 from mtboost.model.sharing.plan import fit_plan, plan_sharing
 from mtboost.model.stages.baselines import baseline_scores
 from mtboost.model.stages.common import CommonModel, fit_common, refit_common
+from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.mixed_objective import objectives_by_task
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
@@ -101,6 +102,7 @@ def fit(
     task_splits: TaskSplits | None = None,
     symmetric_trees: bool | None = None,
     random_strength: float | None = None,
+    linear_effects: bool | None = None,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int | None = None,
@@ -189,6 +191,10 @@ def fit(
         Noise in the choice of the cuts of symmetric trees, which lets chance decide among those
         that are about as good; often better at 1 or 2 (docs/symmetric_trees.md). By default 0, or
         ``strategy="auto"`` searches.
+    linear_effects : bool, optional
+        Whether the common model begins with linear effects of the columns that differ from task to
+        task, as random slopes of a mixed model, in trees of one column each; boosted trees follow
+        (docs/linear_effects.md). By default False, or ``strategy="auto"`` searches.
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
@@ -350,6 +356,7 @@ def fit(
         task_splits,
         symmetric_trees,
         random_strength,
+        linear_effects,
     )
     if num_boost_round is None:
         num_boost_round = _AUTO_ROUNDS if is_auto else _ROUNDS
@@ -367,9 +374,11 @@ def fit(
         verbose=check_verbose(verbose),
         feature_prior=feature_prior_of(library, feature_prior, {**parameters, **own}, data),
         on_round=on_round,
+        linear_effects=bool(linear_effects),
         given=fixed | library.parameters(params or {}).keys(),
     )
     check_rows(library, data, objective, parameters)
+    _check_linear_effects(settings, data)
     check_times(times, validation, data.n_rows)
     all_rows = data
     _check_switches(refit, baselines)
@@ -606,6 +615,13 @@ def _hold_out(
     if valid is None and is_auto:
         raise _no_validation_rows(fraction)
     return None if valid is None else Folds(((train, valid),))
+
+
+def _check_linear_effects(settings: Settings, data: Dataset) -> None:
+    if settings.linear_effects:
+        reason = why_no_linear_effects(settings, data)
+        if reason:
+            raise ParameterError(f"linear_effects=True is not possible: {reason}. Leave it out.")
 
 
 def _check_switches(refit: object, baselines: object) -> None:

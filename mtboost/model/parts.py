@@ -92,6 +92,7 @@ def _tasks_of_trees(trees: CommonTrees) -> dict[str, Any]:
         "pooling": trees.pooled.pooling,
         "pooled_tasks": trees.tasks,
         "has_task_column": trees.has_task_column,
+        **({"n_linear": trees.n_linear} if trees.n_linear else {}),
         "shares": [[task, share] for task, share in trees.shares.items()],
         **_descriptors_to_json(trees.descriptors),
     }
@@ -145,6 +146,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
             metadata.get("has_task_column", False),
             dict(metadata.get("shares", [])),
             _read_descriptors(metadata, members),
+            metadata.get("n_linear", 0),
         ),
         "specific": Boosters(
             {
@@ -255,6 +257,7 @@ _METADATA = {
     "pooling?": (None, float),
     "pooled_tasks?": [_NAME],
     "has_task_column?": bool,
+    "n_linear?": int,
     "shares?": [list],
     "descriptors?": [_DESCRIPTOR],
     "n_described?": int,

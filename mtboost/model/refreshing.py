@@ -113,11 +113,14 @@ class _Refreshing:
         codes = trees.codes_of(data.tasks.names)[data.tasks.codes]
         rounds = np.array([model.quit_round[task] for task in data.tasks])[data.tasks.codes]
         values, hessians = document.leaf_values(), document.leaf_hessians()
-        starts = self._starts(document)
+        starts, n_linear = self._starts(document), trees.n_linear  # linear effects stay
         margins = self._start(document, codes) + np.array(starts)
+        if n_linear:
+            first = np.minimum(rounds, n_linear)
+            margins = trees.margins(data.common, codes, first, data.base_margin)
         refresh = Refresh(
             margins.astype(backend.margin_type),
-            rounds,
+            np.maximum(rounds - n_linear, 0),
             self._gradients(),
             self._refit(None if model.losses else self._loss(None), slice(None)),
             backend.leaf_rule(model.params),
@@ -128,17 +131,24 @@ class _Refreshing:
             known = [model.reports[task].n_rows for task in model.tasks]
             counts = dict(zip(model.tasks, known, strict=True))
             own = OwnValues(
-                trees.pooled.values,
+                trees.pooled.values[n_linear:],
                 codes,
                 np.array([counts.get(task, 0) for task in trees.tasks], np.float64),
                 float(trees.pooled.pooling),  # type: ignore[arg-type]
             )
-        leaves = self._leaves(document, data.common, trees._added(codes))
-        values, found = refresh.trees(values, hessians, leaves, starts, own)
+        leaves_of = self._leaves(document, data.common, trees._added(codes))
+        boosted, found = refresh.trees(
+            values[n_linear:],
+            hessians[n_linear:],
+            lambda number: leaves_of(n_linear + number),
+            starts,
+            own,
+        )
         pooled = trees.pooled
         if own is not None:
-            pooled = PooledTrees(pooled.pooling, found, pooled.mean_hessian)
-        booster = document.with_leaf_values(values).load()
+            together = [*pooled.values[:n_linear], *found]
+            pooled = PooledTrees(pooled.pooling, together, pooled.mean_hessian)
+        booster = document.with_leaf_values([*values[:n_linear], *boosted]).load()
         return replace(trees, booster=booster, pooled=pooled), refresh.margins
 
     def _start(self, document: Document, codes: Int32Array) -> Margins:
@@ -152,6 +162,7 @@ class _Refreshing:
         if (
             not self._backend.fewest_rounds
             or self._model.losses
+            or self._model.common_trees.n_linear
             or self._data.base_margin is not None
         ):
             return [0.0] * document.n_outputs

@@ -68,7 +68,7 @@ def validation_scores(
         history = common.history.get(name)
         if history is None or not history.size:
             continue
-        scores[name]["common"] = float(history[common.quit_round[name]])
+        scores[name]["common"] = float(history[common.quit_round[name] - common.trees.n_linear])
         model = specific[name]
         scores[name]["final"] = (
             float(model.history[model.n_rounds])
@@ -113,11 +113,17 @@ def task_reports(
             specific_rounds=specific[name].n_rounds,
             why_no_specific=specific[name].reason,
             scores=scores[name],
-            common_history=common.history.get(name, np.empty(0)),
+            common_history=_by_round(common, name),
             specific_history=specific[name].history,
             sharing=sharing[name] if sharing else "",
         )
     return reports
+
+
+def _by_round(common: CommonModel, task: TaskName) -> npt.NDArray[np.float64]:
+    """Return the validation curve of a task, unknown (NaN) before all linear effects are added."""
+    curve = common.history.get(task, np.empty(0))
+    return np.concatenate([np.full(common.trees.n_linear if len(curve) else 0, np.nan), curve])
 
 
 def report_rows(

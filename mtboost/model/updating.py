@@ -232,7 +232,7 @@ def _joined(model: FittedTasks, trees: CommonTrees, new: CommonTrees, n_rounds: 
     document = library.document(trees.booster)
     together = document.combined(new.booster, n_rounds, model.common_columns)
     tasks = (*trees.tasks, *(task for task in model.tasks if task not in trees.tasks))
-    if trees.pooled.pooling is None and new.pooled.pooling is None:
+    if not (trees.pooled.has_values or new.pooled.has_values):
         return replace(trees, booster=together.load(), tasks=tasks)
     n_outputs = document.n_outputs
     codes = np.array([tasks.index(task) for task in new.tasks], np.int32)
@@ -244,7 +244,7 @@ def _joined(model: FittedTasks, trees: CommonTrees, new: CommonTrees, n_rounds: 
 
 
 def _values(trees: CommonTrees, n_trees: int) -> list[TaskValues]:
-    if trees.pooled.pooling is None:
+    if not trees.pooled.has_values:
         return [TaskValues.none()] * n_trees
     return list(trees.pooled.values[:n_trees])
 

@@ -11,9 +11,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Int32Array
 from mtboost.base.tables import Columns
 from mtboost.trees.losses import TaskLoss
 from mtboost.trees.nodes import Nodes
+from mtboost.trees.steps import StepTree
 
 
 class Unloaded(abc.ABC):
@@ -95,6 +97,15 @@ class Document(abc.ABC):
     def with_leaf_values(self, values: Sequence[npt.NDArray[np.float64]]) -> Self:
         """Return the same trees with other leaf values."""
         return replace(self, content=self._assemble.with_leaf_values(self.content, values))
+
+    @abc.abstractmethod
+    def with_first_trees(self, steps: Sequence[StepTree]) -> Self:
+        """Return the trees after others of one column each, for one output."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def numbers_of_leaves(steps: StepTree) -> Int32Array:
+        """Return the library's number of each leaf."""
 
     def for_task(self, code: int | None) -> Self:
         """Return the trees of one task, without the last column, which holds the tasks.

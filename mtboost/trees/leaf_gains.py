@@ -67,16 +67,16 @@ def gains_of_values(before: Sequence[Splits], after: Sequence[Splits]) -> list[A
     ]
     if not changed:
         return found
-    trained = _gains([before[number] for number in changed])
-    computed = _gains([after[number] for number in changed])
+    trained = quadratic_gains([before[number] for number in changed])
+    computed = quadratic_gains([after[number] for number in changed])
     for number, old, new in zip(changed, trained, computed, strict=True):
         total = old.sum()
         found[number] = new * (found[number].sum() / total if total > 0.0 else 0.0)
     return found
 
 
-def _gains(trees: Sequence[Splits]) -> list[Array]:
-    """The formula for the nodes of each tree; computed level by level for all trees at once."""
+def quadratic_gains(trees: Sequence[Splits]) -> list[Array]:
+    """Return the gain of each node by the formula, for all trees at once, level by level."""
     lengths = [len(tree.left) for tree in trees]
     roots = np.cumsum([0, *lengths[:-1]])
     shift = np.repeat(roots, lengths)

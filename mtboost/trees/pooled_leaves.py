@@ -247,13 +247,18 @@ class PooledTrees:
     pooling : float, EstimatedPooling, RelativePooling or None
         κ; it becomes a number with the first tree. None where leaves are pooled.
     values : list of TaskValues
-        One for each tree.
+        One for each tree; where leaves are pooled and no tree has values of single tasks, none.
     """
 
     pooling: Pooling = None
     values: list[TaskValues] = field(default_factory=list)
     #: Sum of the first tree's hessians over the number of tasks.
     mean_hessian: float = 0.0
+
+    @property
+    def has_values(self) -> bool:
+        """Whether leaves may hold values of single tasks."""
+        return self.pooling is not None or bool(self.values)
 
     def settled_pooling(
         self,

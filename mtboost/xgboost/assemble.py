@@ -21,6 +21,7 @@ from mtboost.base.checks import check_count, check_type
 from mtboost.errors import DataError, ModelFormatError, TrainingError
 from mtboost.trees.leaf_gains import Splits, gains_of_values
 from mtboost.trees.losses import TaskLoss
+from mtboost.trees.steps import StepTree
 from mtboost.xgboost.ubjson import decode, encode
 
 Document = dict[str, Any]
@@ -202,6 +203,30 @@ def with_first_round(
 def constant_tree(value: float, *, n_features: int) -> Document:
     """A tree of one leaf."""
     return tree_document({**_EMPTY_TREE, "value": np.array([value])}, n_features=n_features)
+
+
+def with_first_trees(document: Document, steps: Sequence[StepTree]) -> Document:
+    """The trees of a document of one output after others of one column each."""
+    n_features = _n_features(document)
+    first = [_step_tree(own, n_features) for own in steps]
+    return with_trees(document, [*first, *trees_of(document)], n_outputs=1)
+
+
+def _step_tree(steps: StepTree, n_features: int) -> Document:
+    nodes = steps.nodes()
+    tree: Tree = {
+        "left": nodes.left,
+        "right": nodes.right,
+        "parent": nodes.parent,
+        "feature": np.where(nodes.left < 0, 0, steps.feature),
+        "threshold": nodes.threshold,
+        "default_left": nodes.default_left.astype(np.uint8),
+        "gain": nodes.gain,
+        "hessian": nodes.hessian,
+        "base_weight": nodes.value,
+        "value": nodes.value,
+    }
+    return tree_document({**_EMPTY_TREE, **tree}, n_features=n_features)
 
 
 def with_leaf_numbers(tree: Document) -> Document:

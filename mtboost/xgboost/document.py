@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
+from mtboost.base.arrays import Int32Array
 from mtboost.base.tables import Columns
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
+from mtboost.trees.steps import StepTree
 from mtboost.xgboost import assemble, nodes, resolve
 from mtboost.xgboost.library import objective_document
 from mtboost.xgboost.prune import without_columns
@@ -53,6 +55,13 @@ class XgboostDocument(Document):
     ) -> Self:
         second = assemble.read_document(specific) if specific else None
         return replace(self, content=assemble.combined(self.content, second, n_common_rounds))
+
+    def with_first_trees(self, steps: Sequence[StepTree]) -> Self:
+        return replace(self, content=assemble.with_first_trees(self.content, steps))
+
+    @staticmethod
+    def numbers_of_leaves(steps: StepTree) -> Int32Array:
+        return steps.nodes().leaf_nodes()
 
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> xgboost.Booster:
         difference = self.start_margins() - start

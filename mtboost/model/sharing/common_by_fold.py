@@ -37,7 +37,7 @@ class CommonByFold:
     models : list of CommonModel
         Each follows the best number of rounds of all folds, as far as it has that many.
     n_rounds : int
-        The number of rounds with the least mean loss over the validation rows of all folds.
+        The number of boosted rounds with the least mean loss over the validation rows of all folds.
     """
 
     settings: Settings
@@ -50,7 +50,7 @@ class CommonByFold:
         predictions = []
         for model, (_, valid) in zip(self.models, self.folds.pairs, strict=True):
             watch = _watch_of(model)
-            if max(model.quit_round.values()) == watch.best_round:
+            if max(model.quit_round.values()) == model.trees.n_linear + watch.best_round:
                 predictions.append(watch.best_predictions)
             else:
                 margins = followed_margins(self.settings, model, valid)
@@ -134,7 +134,12 @@ def fit_common_by_fold(
     ]
     best = _best_round(models, folds)
     followed = [
-        replace(model, quit_round=dict.fromkeys(model.quit_round, min(best, model.trees.n_rounds)))
+        replace(
+            model,
+            quit_round=dict.fromkeys(
+                model.quit_round, min(model.trees.n_linear + best, model.trees.n_rounds)
+            ),
+        )
         for model in models
     ]
     return CommonByFold(settings, folds, followed, best)
@@ -154,7 +159,7 @@ def _best_round(models: list[CommonModel], folds: Folds) -> int:
         for _, valid in folds.pairs
     ]
     mean = np.average(extended_curves(curves, length), axis=0, weights=weights)
-    return 1 + int(np.argmin(mean))
+    return _watch_of(models[0]).first_round + int(np.argmin(mean))
 
 
 def _watch_of(model: CommonModel) -> MeanWatch:

@@ -77,7 +77,9 @@ class Effort:
         n_splits = n_depths * len(self.task_splits) + n_poolings + 1
         n_trees = (n_depths if self.repeats else 1) + len(self.random_strengths)  # and deeper ones
         n_again = n_poolings + n_depths + 2 if self.repeats else 0
-        return n_depths + n_splits + n_trees + n_again + len(self.subsamples) - 1 + _N_OF_TASKS
+        n_linear = n_depths + 3
+        n_others = n_splits + n_trees + n_again + n_linear + len(self.subsamples) - 1
+        return n_depths + n_others + _N_OF_TASKS
 
 
 #: Rows of each task in a leaf, on average, from which on deeper trees are tried.

@@ -120,13 +120,13 @@ def fit_plan(
     """
     fixed = replace(
         plan.settings,
-        rounds=plan.common_rounds,
+        rounds=max(1, plan.common_rounds),  # none leaves linear effects alone
         common_early_stopping_rounds=None,
         early_stopping_rounds=None,
     )
     if pool is None:
         pool = fit_common(fixed, data.of_tasks(plan.pool), None, callbacks)
-    n_rounds = min(plan.common_rounds, pool.trees.n_rounds)
+    n_rounds = min(pool.trees.n_linear + plan.common_rounds, pool.trees.n_rounds)
     averaged = [task for task, way in plan.sharing.items() if way == "averaged"]
     alone = averaged + [task for task, way in plan.sharing.items() if way == "independent"]
     quit_round = {task: 0 if task in alone else n_rounds for task in data.tasks}

@@ -3,10 +3,10 @@
 
 How deep trees are, unless the user says; then leaves, pooled or partially pooled with much or
 little shrinkage; then whether nodes may divide tasks, and by what; whether trees are symmetric, and
-with how much noise; still deeper trees where the deepest are best; how many rows they see. A model
-that shares less than the pooled one must be better by more than one standard error of the
-difference, over all validation rows; of those that do, the best is taken. What the user has fixed
-stays as it is.
+with how much noise; still deeper trees where the deepest are best; whether they follow linear
+effects; how many rows they see. A model that shares less than the pooled one must be better by more
+than one standard error of the difference, over all validation rows; of those that do, the best is
+taken. What the user has fixed stays as it is.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
 from mtboost.model.sharing.effort import Effort, can_fill
+from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.pooled_leaves import Pooling, PoolingOption, RelativePooling
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
@@ -59,6 +60,8 @@ class Setting:
     pooling: float | Literal["given"] | None = None
     task_splits: str | None = None
     subsample: float = _SUBSAMPLE
+    #: Whether the trees follow linear effects that differ between tasks.
+    linear: bool = False
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"{self.pooling} pooling"
@@ -69,8 +72,9 @@ class Setting:
         trees = []
         if self.random_strength is not None:
             trees = ["symmetric", f"random strength {self.random_strength:g}"]
+        first = ["linear effects"] * self.linear
         size = "given size" if self.depth is None else f"depth {self.depth}"
-        return ", ".join([size, leaves, *cuts, *rows, *trees])
+        return ", ".join([*first, size, leaves, *cuts, *rows, *trees])
 
     def sized(self, settings: Settings) -> Settings:
         """Stages with trees of this size on this part of the rows."""
@@ -88,12 +92,16 @@ class Setting:
     def applied(self, settings: Settings, pooling: Pooling | PoolingOption) -> Settings:
         splits = {} if self.task_splits is None else _TASK_SPLITS.get(self.task_splits, {})
         sized = self.sized(settings)
-        return replace(sized, options=replace(sized.options, pooling=pooling, **splits))
+        return replace(
+            sized,
+            options=replace(sized.options, pooling=pooling, **splits),
+            linear_effects=self.linear or sized.linear_effects,
+        )
 
     @property
     def is_pooled(self) -> bool:
         """Whether nothing is a single task's."""
-        return self.pooling is None and self.task_splits is None
+        return self.pooling is None and self.task_splits is None and not self.linear
 
 
 class Search:
@@ -209,6 +217,13 @@ def search(settings: Settings, folds: Folds, effort: Effort, progress: Progress)
         search.vary(
             depth=[each for each in deeper if can_fill(each, train.n_rows, train.tasks.n_tasks)]
         )
+    if "linear_effects" not in settings.given and not any(
+        why_no_linear_effects(settings, train) for train, _ in folds.pairs
+    ):
+        search.vary(linear=[True])
+        search.try_settings(*(replace(each, linear=True) for each in first))
+        if search.best.linear:  # which may have made other things of a task superfluous, or not
+            search.vary(pooling=[first[0].pooling, *_poolings(settings, effort)[:1]])
     if settings.backend.with_sampling(settings.params, _SUBSAMPLE) != settings.params:
         search.vary(subsample=effort.subsamples)
     return search

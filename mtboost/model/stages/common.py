@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.model.common_trees import CommonTrees
+from mtboost.model.stages.linear_effects import LinearEffects, fit_linear_effects
 from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins, Rows
@@ -23,7 +25,10 @@ from mtboost.trees.task_descriptors import TaskDescriptors, describe_tasks
 
 @dataclass(frozen=True, slots=True)
 class CommonModel:
-    """Stage one: the trees, and how far each task should follow them."""
+    """Stage one: the trees, and how far each task should follow them.
+
+    Curves and `left_after` begin after the rounds of linear effects, which `quit_round` includes.
+    """
 
     trees: CommonTrees
     quit_round: dict[TaskName, int]
@@ -47,10 +52,15 @@ def fit_common(
     """
     backend, rounds = settings.backend, settings.common_early_stopping_rounds
     added = _added_columns(settings, data)
+    linear = fit_linear_effects(settings, data) if settings.linear_effects else None
+    if linear is not None:
+        data = data.with_base_margin(linear.margins(data))
     matrix = _common_matrix(settings, data, added)
     if valid is None:
-        trees = _train_common(settings, data, matrix, added, settings.rounds, callbacks)
+        trees = _train_common(settings, data, matrix, added, settings.rounds, callbacks, linear)
         return CommonModel(trees, dict.fromkeys(data.tasks, trees.n_rounds), {}, {})
+    if linear is not None:
+        valid = valid.with_base_margin(linear.margins(valid))
     valid_matrix = _common_matrix(settings, valid, added, matrix)
     quitting = backend.quitting(
         valid_matrix,
@@ -65,13 +75,23 @@ def fit_common(
     together = None
     if rounds is not None:
         together = MeanWatch(quitting, data, valid, settings.metric, rounds, to_beat)
+        if linear is not None:
+            assert valid.base_margin is not None
+            margins = valid.base_margin
+            together.begin(
+                settings.evaluate(valid, margins[:, None]), settings.inverse_link(margins)
+            )
         callbacks = (*callbacks, backend.stop_if(together.is_over))
-    trees = _train_common(settings, data, matrix, added, settings.rounds, callbacks, valid_matrix)
-    n_rounds = max(1, together.best_round) if together else trees.n_rounds
+    trees = _train_common(
+        settings, data, matrix, added, settings.rounds, callbacks, linear, valid_matrix
+    )
+    n_rounds = trees.n_rounds - trees.n_linear
+    if together is not None:
+        n_rounds = max(together.first_round, together.best_round)
     found = {} if together else quitting.quit_round
     return CommonModel(
         trees,
-        {task: found.get(task, n_rounds) for task in data.tasks},
+        {task: trees.n_linear + found.get(task, n_rounds) for task in data.tasks},
         quitting.left_after,
         quitting.history,
         together,
@@ -82,8 +102,12 @@ def refit_common(settings: Settings, data: Dataset, common: CommonModel) -> Comm
     """Grow it again on more rows, each task leaving after the round found before."""
     quit_at = settings.backend.quit_at(common.left_after)
     added = _added_columns(settings, data)
+    linear = fit_linear_effects(settings, data) if settings.linear_effects else None
+    if linear is not None:
+        data = data.with_base_margin(linear.margins(data))
     matrix = _common_matrix(settings, data, added)
-    trees = _train_common(settings, data, matrix, added, common.trees.n_rounds, (quit_at,))
+    n_rounds = common.trees.n_rounds - common.trees.n_linear
+    trees = _train_common(settings, data, matrix, added, n_rounds, (quit_at,), linear)
     return CommonModel(trees, common.quit_round, common.left_after, common.history)
 
 
@@ -105,13 +129,14 @@ def follow_common(
             if trees.are_same_for_all
             else trees.margins_by_round(valid.common, _row_codes(trees, valid), start)
         )
-        values = np.array([settings.evaluate(valid, margins) for margins in by_round])
+        after_linear = itertools.islice(by_round, trees.n_linear, None)
+        values = np.array([settings.evaluate(valid, margins) for margins in after_linear])
         history = dict(zip(valid.tasks.names, values.T, strict=True))
         gains = settings.metric.gains(values, 0.0).T
-        fewest = backend.fewest_rounds if start is None else 0
+        fewest = backend.fewest_rounds if start is None and not trees.n_linear else 0
         for task, gain in zip(valid.tasks, gains, strict=True):
             if settings.early_stopping_rounds is not None and not np.isnan(gain[fewest:]).all():
-                quit_round[task] = fewest + int(np.nanargmax(gain[fewest:]))
+                quit_round[task] = trees.n_linear + fewest + int(np.nanargmax(gain[fewest:]))
     return CommonModel(trees, quit_round, {}, history)
 
 
@@ -149,6 +174,7 @@ def _train_common(
     added: AddedToCommon | None,
     n_rounds: int,
     callbacks: tuple[Any, ...],
+    linear: LinearEffects | None = None,
     valid: Any = None,
 ) -> CommonTrees:
     booster, pooled = settings.backend.train_common(
@@ -164,7 +190,7 @@ def _train_common(
     )
     if pooled.pooling is None:  # all tasks have the pooled values
         pooled = PooledTrees(mean_hessian=pooled.mean_hessian)
-    return CommonTrees(
+    trees = CommonTrees(
         settings.backend,
         booster,
         data.tasks.names,
@@ -172,6 +198,7 @@ def _train_common(
         has_task_column=settings.options.task_splits is not None,
         descriptors=added.descriptors if added else None,
     )
+    return trees if linear is None else linear.before(trees)
 
 
 def _common_matrix(

@@ -27,8 +27,10 @@ class MeanWatch:
         Rounds after which it was reached.
     best_predictions : ndarray
         Of the validation rows after these rounds, on the scale of the labels.
+    first_round : int
+        1, or 0 if it knows the loss before the first round.
     curve : list of float
-        The mean loss after 1, 2, ... rounds.
+        The mean loss after `first_round` and each further round.
     """
 
     def __init__(
@@ -42,16 +44,33 @@ class MeanWatch:
     ) -> None:
         self._quitting = quitting
         weights = np.bincount(valid.tasks.codes, valid.weight, valid.tasks.n_tasks)
+        self._codes = [data.tasks.code(name) for name in valid.tasks.names]
         self._weights = np.zeros(data.tasks.n_tasks)
-        self._weights[[data.tasks.code(name) for name in valid.tasks.names]] = weights
+        self._weights[self._codes] = weights
         self._metric = metric
         self._early_stopping_rounds = early_stopping_rounds
         self._to_beat = to_beat
         self._bests: list[float] = []
+        self.first_round = 1
         self.curve: list[float] = []
         self.best = np.inf
         self.best_round = 0
         self.best_predictions: npt.NDArray[np.floating] = np.empty(0)
+
+    def begin(self, values: npt.NDArray[np.float64], predictions: npt.NDArray[np.floating]) -> None:
+        """Take into account what rows are predicted before the first round.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_tasks,)
+            The metric of each task that has validation rows.
+        predictions : ndarray
+            Of the validation rows, on the scale of the labels.
+        """
+        self.first_round = 0
+        of_all = np.full(len(self._weights), np.nan)
+        of_all[self._codes] = values
+        self._add(of_all, predictions)
 
     def is_over(self) -> bool:
         """Whether nothing is to be hoped for; called after each round.
@@ -59,20 +78,23 @@ class MeanWatch:
         That is so if the last rounds have not improved the best mean, or if it is several times
         farther from the one to beat than it has come in the second half of the rounds so far.
         """
-        values = as_losses(self._metric, self._quitting.last_values)
-        known = ~np.isnan(values) & (self._weights > 0)
-        mean = float(np.average(values[known], weights=self._weights[known]))
-        n_rounds = len(self._bests) + 1
-        if mean < self.best:
-            self.best, self.best_round = mean, n_rounds
-            self.best_predictions = self._quitting.last_predictions.copy()
-        self._bests.append(self.best)
-        self.curve.append(mean)
+        self._add(self._quitting.last_values, self._quitting.last_predictions)
+        n_rounds = self.first_round + len(self.curve) - 1
         if n_rounds >= 2 * self._early_stopping_rounds:
-            lately = self._bests[n_rounds // 2 - 1] - self.best
+            lately = self._bests[n_rounds // 2 - self.first_round] - self.best
             if self.best - _MOST_GAIN * lately > self._to_beat:
                 return True
         return n_rounds - self.best_round >= self._early_stopping_rounds
+
+    def _add(self, values: npt.NDArray[np.float64], predictions: npt.NDArray[np.floating]) -> None:
+        values = as_losses(self._metric, values)
+        known = ~np.isnan(values) & (self._weights > 0)
+        mean = float(np.average(values[known], weights=self._weights[known]))
+        if mean < self.best:
+            self.best, self.best_round = mean, self.first_round + len(self.curve)
+            self.best_predictions = predictions.copy()
+        self._bests.append(self.best)
+        self.curve.append(mean)
 
 
 def as_losses(metric: Metric, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

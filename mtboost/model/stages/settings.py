@@ -42,6 +42,8 @@ class Settings:
         In place of `early_stopping_rounds` of each task: rounds after which the common model ends
         if the mean metric over all validation rows has not improved; all tasks then use the best
         round.
+    linear_effects : bool
+        Whether the common model begins with linear effects of the columns (linear_effects.py).
     given : collection of str
         Arguments of ``fit`` and parameters of the library that the user has fixed:
         ``strategy="auto"`` searches the others.
@@ -61,6 +63,7 @@ class Settings:
     feature_prior: PriorOption = None
     common_early_stopping_rounds: int | None = None
     on_round: OnRound | None = None
+    linear_effects: bool = False
     given: Collection[str] = ()
 
     @property

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first trees of a common model: linear effects of the columns, which differ between tasks.
+
+Each column is turned into at most 32 steps of about as many rows, and a mixed model of the steps
+(random_slopes.py) gives their values, for all tasks and for each. The boosted trees follow.
+Losses other than the squared error have a working response, as in penalised quasi-likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mtboost.base.arrays import Float64Array, Int32Array
+from mtboost.base.dataset import Dataset
+from mtboost.base.tables import Table
+from mtboost.base.tasks import TaskName
+from mtboost.model.common_trees import CommonTrees
+from mtboost.model.stages.settings import Settings
+from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.document import Document
+from mtboost.trees.losses import (
+    has_identity_link,
+    is_classification,
+    link,
+    main_name,
+    start_scores,
+)
+from mtboost.trees.pooled_leaves import PooledTrees, TaskValues
+from mtboost.trees.random_slopes import Effects, Moments, first_variances, fit_effects
+from mtboost.trees.steps import StepTree, steps_of
+
+_MOST_STEPS = 32
+#: Numbers that the moments of all tasks, or the values of all leaves, may have.
+_MOST_NUMBERS = 5_000_000
+#: Rounds of the working response, for losses that are not quadratic.
+_WORKING_ROUNDS = 8
+
+
+def why_no_linear_effects(settings: Settings, data: Dataset) -> str:
+    """Return why a common model of these rows cannot begin with linear effects; empty if it can."""
+    objectives, backend = settings.objectives, settings.backend
+    is_known = isinstance(objectives.names, str) and objectives.function is None
+    if not is_known or main_name(objectives.names) not in backend.mixable:
+        return f"objective must be one of {', '.join(backend.mixable)}, for all tasks"
+    if data.tasks.n_tasks < 2:
+        return "there is one task only"
+    if data.common.library == "scipy":
+        return "X is sparse"
+    if any(digit in str(settings.params.get("monotone_constraints", "")) for digit in "123456789"):
+        return "monotone_constraints may be violated"
+    n_columns = len(_numeric_columns(data.common))
+    if n_columns == 0:
+        return "X has no column of numbers"
+    n_numbers = data.tasks.n_tasks * max((n_columns + 1) ** 2, n_columns * _MOST_STEPS)
+    if n_numbers > _MOST_NUMBERS:
+        return f"{data.tasks.n_tasks} tasks of {n_columns} columns are too many"
+    return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearEffects:
+    """Trees of one column each, after one without splits.
+
+    Attributes
+    ----------
+    backend : Backend
+    booster : xgboost.Booster or lightgbm.Booster
+        Of the steps without values.
+    steps : list of StepTree
+        With the values of an unknown task.
+    by_task : list of ndarray of float64, shape (n_leaves, n_tasks)
+        Values of each task.
+    tasks : tuple of task names
+    has_start : bool
+        Whether rows have a base margin, from which the effects start.
+    """
+
+    backend: Backend
+    booster: object
+    steps: list[StepTree]
+    by_task: list[Float64Array]
+    tasks: tuple[TaskName, ...]
+    has_start: bool
+
+    def margins(self, data: Dataset) -> Margins:
+        """Return the effects of rows, and the base margins they start from: shape (n_rows,)."""
+        places = {name: code for code, name in enumerate(self.tasks)}
+        codes = np.array([places[name] for name in data.tasks])[data.tasks.codes]
+        leaves = _leaves(self.backend, self.booster, self.steps, data.common)
+        margins = np.zeros(data.n_rows)
+        for own, reached in zip(self.by_task, leaves.T, strict=True):
+            margins += own[reached, codes]
+        if data.base_margin is not None:
+            margins += data.base_margin.reshape(-1)
+        return margins.astype(self.backend.margin_type)
+
+    def before(self, trees: CommonTrees) -> CommonTrees:
+        """Return the trees of a common model that were trained from these effects, after them."""
+        document = self.backend.document(trees.booster)
+        start = 0.0 if self.has_start else float(document.start_margins()[0])
+        codes = trees.codes_of(self.tasks)
+        constant = self.steps[0]
+        first = replace(constant, values=constant.values - start)
+        numbers = list(map(document.numbers_of_leaves, self.steps))
+        values = [
+            _task_values(own - start * (place == 0), leaves, codes)
+            for place, (own, leaves) in enumerate(zip(self.by_task, numbers, strict=True))
+        ]
+        pooled = trees.pooled
+        boosted = list(pooled.values) or [TaskValues.none()] * len(document.leaf_values())
+        return replace(
+            trees,
+            booster=document.with_first_trees([first, *self.steps[1:]]).load(),
+            pooled=PooledTrees(pooled.pooling, [*values, *boosted], pooled.mean_hessian),
+            n_linear=len(values),
+        )
+
+
+def fit_linear_effects(settings: Settings, data: Dataset) -> LinearEffects:
+    """Estimate the linear effects of training rows."""
+    backend, table, tasks = settings.backend, data.common, data.tasks
+    document = backend.document(backend.empty_booster(table, settings.params))
+    steps = [StepTree.empty(0, np.zeros(1)), *_steps(table)]
+    booster = document.with_first_trees(steps).load()
+    leaves = _leaves(backend, booster, steps, table)
+    scores = [_scores(own, reached) for own, reached in zip(steps, leaves.T, strict=True)]
+    z = np.column_stack(
+        [own[reached] for own, reached in zip(scores[1:], leaves.T[1:], strict=True)]
+    )
+    effects, hessian = _effects(settings, data, z)
+    filled, by_task = [], []
+    of_tasks = effects.shared + effects.by_task
+    for place, (own, score) in enumerate(zip(steps, scores, strict=True)):
+        reached = leaves[:, place]
+        hessians = np.bincount(reached, hessian, own.n_leaves).astype(np.float64)
+        counts = np.bincount(reached, minlength=own.n_leaves).astype(np.int64)
+        filled.append(own.filled(score * effects.shared[place], hessians, counts))
+        by_task.append(score[:, None] * of_tasks[:, place])
+    return LinearEffects(
+        backend, booster, filled, by_task, tasks.names, data.base_margin is not None
+    )
+
+
+def _numeric_columns(table: Table) -> list[int]:
+    """Return the positions of columns of numbers."""
+    categories = set(table.categorical_features)
+    names = table.feature_names
+    places = range(table.n_features)
+    return [place for place in places if names is None or names[place] not in categories]
+
+
+def _steps(table: Table) -> list[StepTree]:
+    names = table.feature_names
+    found = [
+        steps_of(
+            np.asarray(table.column(place if names is None else names[place]), np.float64),
+            place,
+            _MOST_STEPS,
+        )
+        for place in _numeric_columns(table)
+    ]
+    return [own for own in found if own is not None]
+
+
+def _leaves(
+    backend: Backend, booster: object, steps: Sequence[StepTree], table: Table
+) -> Int32Array:
+    """Return the leaf of each row in each tree, in the order of the thresholds."""
+    found = backend.leaves(booster, table)[:, : len(steps)]
+    document: type[Document] = type(backend.document(booster))
+    places = np.empty_like(found)
+    for place, own in enumerate(steps):
+        numbers = document.numbers_of_leaves(own)
+        of_number = np.zeros(numbers.max() + 1, np.int32)
+        of_number[numbers] = np.arange(own.n_leaves)
+        places[:, place] = of_number[found[:, place]]
+    return places
+
+
+def _scores(steps: StepTree, leaves: Int32Array) -> Float64Array:
+    """Return the number that stands for each leaf: standardised, 1 for the intercept."""
+    if steps.n_leaves == 1:
+        return np.ones(1)
+    of_rows = steps.points[leaves]
+    spread = of_rows.std()
+    scores: Float64Array = (steps.points - of_rows.mean()) / (spread if spread > 0.0 else 1.0)
+    return scores
+
+
+def _effects(settings: Settings, data: Dataset, z: Float64Array) -> tuple[Effects, Float64Array]:
+    """Return effects, and the hessians of rows by which they were estimated."""
+    backend, objective = settings.backend, main_name(settings.objectives.names)
+    options = backend.loss_options(settings.params)
+    loss = backend.loss(objective, options)
+    labels = np.ascontiguousarray(data.labels(), np.float32)[:, None]
+    weight = None if data.weight is None else np.ascontiguousarray(data.weight, np.float32)
+    of_rows = np.ones(data.n_rows) if weight is None else weight.astype(np.float64)
+    start = np.zeros(data.n_rows)
+    if data.base_margin is not None:
+        start += data.base_margin.reshape(-1)
+    mean = start_scores(objective, labels, of_rows[:, None])
+    sigmoid = float(options.get("sigmoid", 1.0))
+    first = (
+        start if data.base_margin is not None else start + link(objective, mean, sigmoid=sigmoid)
+    )
+    margins, design = first, np.column_stack([np.ones(data.n_rows), z])
+    variances = None
+    for _ in range(1 if has_identity_link(objective) else _WORKING_ROUNDS):
+        pairs = loss.gradients(margins.astype(backend.margin_type)[:, None], labels, weight)[
+            :, 0
+        ].astype(np.float64)
+        gradient, hessian = pairs.T
+        counts = hessian > 0.0
+        step = np.divide(gradient, hessian, out=np.zeros(data.n_rows), where=counts)
+        response = margins - start - step
+        moments = Moments.of_rows(z, response, hessian, data.tasks.codes, data.tasks.n_tasks)
+        if variances is None:
+            mean_response = np.average(response, weights=hessian)
+            spread = np.average((response - mean_response) ** 2, weights=hessian)
+            variances = first_variances(z.shape[1] + 1, max(float(spread), 1e-12))
+            if is_classification(objective):
+                variances = replace(variances, of_noise=1.0)
+        effects = fit_effects(moments, variances, fixed_noise=is_classification(objective))
+        variances = effects.variances
+        own = effects.shared + effects.by_task
+        margins = start + np.einsum("ij,ij->i", design, own[data.tasks.codes])
+    return effects, hessian
+
+
+def _task_values(values: Float64Array, numbers: Int32Array, codes: Int32Array) -> TaskValues:
+    """Return values of shape (n_leaves, n_tasks) by the numbers of leaves and codes of tasks."""
+    by_leaf, by_task = np.argsort(numbers), np.argsort(codes)
+    return TaskValues(
+        leaf=np.repeat(numbers[by_leaf], len(codes)).astype(np.int32),
+        task=np.tile(codes[by_task], len(numbers)).astype(np.int32),
+        value=values[np.ix_(by_leaf, by_task)].ravel(),
+        learning_rate=0.0,
+    )
