@@ -217,7 +217,9 @@ def listed(names: Collection[object], noun: str) -> str:
 
 
 def _plural(noun: str) -> str:
-    """Of a regular noun: keys, categories."""
+    """Of a regular noun: keys, categories, classes."""
+    if noun.endswith("s"):
+        return f"{noun}es"
     return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
 
 

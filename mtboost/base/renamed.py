@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Old names of parameters, which work for one more release."""
+"""Functions with other parameters: old names, which work for one more release, or fewer."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -42,6 +43,43 @@ def renamed(
                 kwargs[new] = kwargs.pop(old)
             return function(*args, **kwargs)
 
+        return call
+
+    return decorate
+
+
+def without_parameters(
+    *names: str,
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Leave optional keywords out of the signature of a function, which has their defaults then.
+
+    Examples
+    --------
+    >>> @without_parameters("end")
+    ... def say(*, what, end="!"):
+    ...     return what + end
+    >>> say(what="Hello")
+    'Hello!'
+    >>> inspect.signature(say)
+    <Signature (*, what)>
+    >>> say(what="Hello", end="?")
+    Traceback (most recent call last):
+    TypeError: say() got an unexpected keyword argument 'end'
+    """
+
+    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @functools.wraps(function)
+        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            for name in names:
+                if name in kwargs:
+                    raise TypeError(
+                        f"{function.__name__}() got an unexpected keyword argument {name!r}"
+                    )
+            return function(*args, **kwargs)
+
+        signature = inspect.signature(function)
+        others = [own for name, own in signature.parameters.items() if name not in names]
+        call.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
         return call
 
     return decorate

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -122,6 +123,18 @@ class Folds:
             elif valid.weight.any():
                 pairs.append((train, valid.take(np.flatnonzero(valid.weight))))
         return Folds(tuple(pairs)) if pairs else None
+
+    def with_positives(self, weight: float) -> Folds:
+        """Return the same with a factor on the weight of positive validation rows."""
+        if weight == 1.0:
+            return self
+        pairs = []
+        for train, valid in self.pairs:
+            weighted = copy.copy(valid)
+            own = np.ones(valid.n_rows) if valid.weight is None else valid.weight
+            weighted.weight = own * np.where(valid.labels() > 0, weight, 1.0)
+            pairs.append((train, weighted))
+        return Folds(tuple(pairs))
 
     def of_tasks(self, tasks: Collection[TaskName]) -> Folds:
         """Return the rows of some tasks; pairs without validation rows of them are left out."""

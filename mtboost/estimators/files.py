@@ -127,6 +127,8 @@ def _pack(value: Any, place: str, members: dict[str, bytes]) -> Any:
         value = float(value)
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: _pack(each, f"{place}/{key}", members) for key, each in value.items()}
+    if isinstance(value, dict):
+        return {"pairs": _pack(list(value.items()), place, members)}
     if isinstance(value, list | tuple):
         return [_pack(each, f"{place}/{number}", members) for number, each in enumerate(value)]
     if isinstance(value, np.ndarray):
@@ -157,6 +159,8 @@ def unpack(value: Any, members: Mapping[str, bytes]) -> Any:
             return array
         case {"float": str(text)}:
             return float(text)
+        case {"pairs": list(pairs)}:
+            return {unpack(key, members): unpack(each, members) for key, each in pairs}
         case dict():
             return {key: unpack(each, members) for key, each in value.items()}
         case list():

@@ -18,8 +18,9 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mtboost.base.checks import check_type
+from mtboost.base.class_weights import ClassWeight, weights_of_classes, weights_with_classes
 from mtboost.base.docstrings import shares_docstring_of
-from mtboost.base.renamed import renamed
+from mtboost.base.renamed import renamed, without_parameters
 from mtboost.base.sklearn_input import (
     accuracy,
     check_classes,
@@ -171,6 +172,8 @@ class _MultiTaskEstimator(SavedEstimator):
         verbose: bool | int = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
+        class_weight: ClassWeight = None,
+        scale_pos_weight: float | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -219,6 +222,8 @@ class _MultiTaskEstimator(SavedEstimator):
         self.verbose = verbose
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.class_weight = class_weight
+        self.scale_pos_weight = scale_pos_weight
 
     # ---- fit --------------------------------------------------------------------------------
 
@@ -288,8 +293,10 @@ class _MultiTaskEstimator(SavedEstimator):
                 with reading_numbers("sample_weight"):
                     sample_weight = _check_sample_weight(sample_weight, table.native)
         objective = self._learn_labels(y, library)
+        y = self._encode(y)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode(eval_set[1]), *eval_set[2:])
+        sample_weight, eval_set = self._weigh_classes(y, sample_weight, eval_set)
         rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
         strategy = strategy_of(self.strategy, objective, *rounds)
         n_estimators = self.n_estimators
@@ -299,7 +306,7 @@ class _MultiTaskEstimator(SavedEstimator):
         self.callbacks_ = tuple(copy.deepcopy(() if self.callbacks is None else self.callbacks))
         self.model_ = fit(
             X if table is None else table.native,
-            self._encode(y),
+            y,
             task=self.task if task is None else task,
             objective=objective,
             params=self._library_parameters(library),
@@ -326,8 +333,16 @@ class _MultiTaskEstimator(SavedEstimator):
     def _encode(self, y: Any) -> Any:
         """Labels as the numbers that are trained on."""
 
+    def _weigh_classes(
+        self, y: Any, sample_weight: Any, eval_set: Sequence[Any] | None
+    ) -> tuple[Any, Sequence[Any] | None]:
+        """Return the weights of training rows, and the validation rows, with those of classes."""
+        return sample_weight, eval_set
+
     def _library_parameters(self, library: Backend) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in _LIBRARY_PARAMETERS}
+        if self.scale_pos_weight is not None:
+            own["scale_pos_weight"] = self.scale_pos_weight
         check_type("params", self.params, (Mapping, type(None)), "None or a mapping")
         further = dict(self.params or {})
         for name in own.keys() & further.keys():
@@ -531,7 +546,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
-        Further parameters of the library, such as ``scale_pos_weight`` and ``max_cat_to_onehot``.
+        Further parameters of the library, such as ``max_cat_to_onehot``.
     strategy : {"auto", "two-stage"}, optional
         ``"auto"``, the default unless another parameter rules it out, searches how much the tasks
         should share, see :func:`mtboost.fit`. It keeps what other parameters fix and searches the
@@ -608,6 +623,15 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         are all cores. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of the validation split and of all sampling. With an int each fit is the same.
+    class_weight : mapping of class to float, or "balanced", optional
+        Factor on the weight of each row by its class, of validation rows too; classes that the
+        mapping lacks have 1. ``"balanced"`` gives all classes the same total weight over the rows
+        of all tasks: n_rows / (n_classes * rows of the class), as in scikit-learn. Probabilities
+        are then those of rows weighted like this.
+    scale_pos_weight : float, optional
+        Factor on the loss of rows of ``classes_[1]``, for two classes: the library's parameter.
+        With ``strategy="auto"`` validation rows are weighted by it, too; otherwise, as in the
+        libraries, validation metrics ignore it.
 
     Attributes
     ----------
@@ -813,6 +837,27 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         encoder.classes_ = self.classes_
         return _each(encoder.transform, y)
 
+    def _weigh_classes(
+        self, y: Any, sample_weight: Any, eval_set: Sequence[Any] | None
+    ) -> tuple[Any, Sequence[Any] | None]:
+        if self.class_weight is None:
+            return sample_weight, eval_set
+        factors = weights_of_classes(self.class_weight, self.classes_, y)
+        weight = weights_with_classes("sample_weight", sample_weight, y, factors)
+        if eval_set is not None and 1 < len(eval_set) < 6:
+            X_valid, y_valid, task, own, *margin = [*eval_set, None, None][: max(4, len(eval_set))]
+            own = weights_with_classes("eval_set: weight", own, y_valid, factors)
+            eval_set = (X_valid, y_valid, task, own, *margin)
+        return weight, eval_set
+
+    def _library_parameters(self, library: Backend) -> dict[str, Any]:
+        if self.scale_pos_weight is not None and len(self.classes_) > 2:
+            raise ParameterError(
+                f"scale_pos_weight is for two classes, but y has {len(self.classes_)}: pass "
+                "class_weight={class: weight}."
+            )
+        return super()._library_parameters(library)
+
     def _most_probable(self, margins: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
         number = margins > 0 if margins.ndim == 1 else margins.argmax(axis=1)
         classes: npt.NDArray[Any] = self.classes_[number.astype(np.intp)]
@@ -860,6 +905,8 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
     ----------
     zhang2019, section 3 (key in docs/papers.md).
     """
+
+    __init__ = without_parameters("class_weight", "scale_pos_weight")(_MultiTaskEstimator.__init__)
 
     def predict(
         self,

@@ -281,6 +281,23 @@ def make_objectives(
     return OneObjective(backend, metric, params["objective"], function)
 
 
+def weight_of_positives(
+    backend: Backend, objective: object, params: Mapping[str, Any], data: Dataset
+) -> float:
+    """Return how much the loss counts rows of the positive class, where the other counts 1.
+
+    1 unless the objective is the library's for two classes.
+    """
+    if not is_classification(objective) or is_multiclass(objective):
+        return 1.0
+    options = backend.loss_options(params)
+    weight = float(options.get("scale_pos_weight", 1.0))
+    if options.get("is_unbalance", False):
+        n_positives = int(np.count_nonzero(data.labels() > 0))
+        weight *= (data.n_rows - n_positives) / max(n_positives, 1)
+    return weight
+
+
 def tree_options(
     data: Dataset,
     objective: object,

@@ -52,6 +52,7 @@ from mtboost.model.arguments import (
     specific_parameters,
     strategy_of,
     tree_options,
+    weight_of_positives,
 )
 from mtboost.model.boosters import Boosters
 from mtboost.model.libraries import get_backend
@@ -199,7 +200,9 @@ def fit(
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
         The library's parameters for both stages, such as ``learning_rate``, by default .1,
-        and ``max_depth``, by default 4 (LightGBM: ``num_leaves``, by default 16).
+        and ``max_depth``, by default 4 (LightGBM: ``num_leaves``, by default 16). With
+        ``scale_pos_weight`` ``strategy="auto"`` chooses and reports by validation rows that are
+        weighted by it, too.
     num_boost_round : int, optional
         Most rounds of the common model, by default 500, or 2000 with ``strategy="auto"``.
     early_stopping_rounds : int or None, default=20
@@ -400,6 +403,8 @@ def fit(
     for train in [train for train, _ in folds.pairs] if folds else [data]:
         _check_training_rows(settings, train)
     if is_auto:
+        assert folds is not None
+        folds = folds.with_positives(weight_of_positives(library, objective, parameters, data))
         fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), EFFORTS[effort])
     else:
         fitted = _fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
@@ -517,14 +522,13 @@ def _fit_two_stages(
 
 def _fit_auto(
     settings: Settings,
-    folds: Folds | None,
+    folds: Folds,
     data: Dataset,
     refit: bool | None,
     callbacks: tuple[Any, ...],
     effort: Effort,
 ) -> _Fitted:
     """Choose how much to share on validation rows, and train that on all rows."""
-    assert folds is not None
     if isinstance(settings.objectives.names, dict):
         raise ParameterError(
             "strategy='auto' compares losses of all tasks: give it one objective, or pass "
