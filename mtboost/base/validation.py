@@ -19,16 +19,21 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError
 
 
-def validation_data(
-    data: Dataset, eval_set: Sequence[Any], task: Any, feature_names: Any
-) -> Dataset:
-    """Validation rows as the user gave them, columns as in training."""
+def parts_of_eval_set(eval_set: Sequence[Any]) -> tuple[Any, ...]:
+    """Return X, y, task, weight and base margin, None where they are missing."""
     if not 2 <= len(eval_set) <= 5:
         raise DataError(
             f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed by task, "
             "weight and base_margin."
         )
-    X, y, own_task, weight, base_margin = [*eval_set, None, None, None][:5]
+    return (*eval_set, None, None, None)[:5]
+
+
+def validation_data(
+    data: Dataset, eval_set: Sequence[Any], task: Any, feature_names: Any
+) -> Dataset:
+    """Validation rows as the user gave them, columns as in training."""
+    X, y, own_task, weight, base_margin = parts_of_eval_set(eval_set)
     if own_task is None and is_column(task):
         own_task = task
     if (base_margin is None) != (data.base_margin is None):

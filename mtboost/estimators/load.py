@@ -26,7 +26,6 @@ from mtboost.estimators.forests.mt_extra_trees import MTExtraTreesClassifier, MT
 from mtboost.estimators.forests.projected import ProjectedForestClassifier, ProjectedForestRegressor
 from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.parts import from_parts
 
 _KINDS: dict[str, type[SavedEstimator]] = {
     kind.__name__: kind
@@ -98,6 +97,4 @@ def _from_parts(metadata: dict[str, Any], members: Mapping[str, bytes]) -> Any:
             estimator = _KINDS[content["estimator"]](**content["parameters"])
         estimator._set_from_file({**content, "files": members})
         return estimator
-    model = MultiTaskModel(**from_parts(metadata, members))
-    model._check()
-    return model
+    return MultiTaskModel._from_file(metadata, members)

@@ -42,7 +42,7 @@ from mtboost.model.arguments import Strategy, TaskSplits, strategy_of
 from mtboost.model.fitting import Validation, fit
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.parts import from_parts, to_parts
+from mtboost.model.parts import to_parts
 from mtboost.model.predictions import UnknownTask
 from mtboost.model.sharing.effort import EffortName
 from mtboost.trees.backend import Backend
@@ -477,8 +477,7 @@ class _MultiTaskEstimator(SavedEstimator):
     def _set_from_file(self, content: dict[str, Any]) -> None:
         super()._set_from_file(content)
         metadata = {**json.loads(content["model"]), "format": content["format"]}
-        self.model_ = MultiTaskModel(**from_parts(metadata, content["files"]))
-        self.model_._check()
+        self.model_ = MultiTaskModel._from_file(metadata, content["files"])
         self.tasks_, self.quit_round_ = self.model_.tasks, self.model_.quit_round
         self.callbacks_ = ()
 

@@ -8,12 +8,14 @@ own rows and all its columns.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import (
     check_choice,
     check_count,
@@ -55,6 +57,7 @@ from mtboost.model.arguments import (
     weight_of_positives,
 )
 from mtboost.model.boosters import Boosters
+from mtboost.model.continuing import continued
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import task_reports, validation_scores
@@ -129,6 +132,7 @@ def fit(
     verbose: bool | int = False,
     n_threads: int | None = None,
     seed: int = 0,
+    init_model: MultiTaskModel | PathName | None = None,
 ) -> MultiTaskModel:
     """Fit a common model of all tasks and, on its residuals, a specific model of each.
 
@@ -286,6 +290,13 @@ def fit(
         By default the cores this process may use, or one for a small table.
     seed : int, default=0
         Of the validation split and all sampling.
+    init_model : MultiTaskModel, or path of its file, optional
+        Model from whose predictions training goes on, as with ``xgb_model`` of XGBoost and
+        ``init_model`` of LightGBM: the result predicts with the old trees and at most
+        `num_boost_round` (by default 100) new rounds. This is :meth:`MultiTaskModel.update`, with
+        its rules: validation rows find the number of rounds, unless `validation_fraction` is 0 or
+        `early_stopping_rounds` None, and `params` need only name what differs from those of the
+        model. Arguments that new rounds cannot have are refused.
 
     Returns
     -------
@@ -325,6 +336,8 @@ def fit(
     ----------
     zhang2019, section 3 (key in docs/papers.md).
     """
+    if init_model is not None:
+        return continued(locals(), inspect.signature(fit))
     times = None
     if time is not None:
         X, times = split_time(X, time)

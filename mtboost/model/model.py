@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mtboost.base.archive import require, write_model
 from mtboost.base.atomic_file import PathName
@@ -13,13 +13,14 @@ from mtboost.base.checks import listed
 from mtboost.base.renamed import renamed
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
+from mtboost.base.validation import parts_of_eval_set
 from mtboost.errors import DataError, MissingDependencyError
 from mtboost.model.changes import add_task, parts_without_task
 from mtboost.model.estimates import AnyMetric
 from mtboost.model.evaluation import evaluate
-from mtboost.model.new_rows import rows_by_task
+from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.new_task import check_new_name
-from mtboost.model.parts import to_parts
+from mtboost.model.parts import from_parts, to_parts
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.refreshing import refreshed_parts
 from mtboost.model.reports import report_rows
@@ -264,6 +265,7 @@ class MultiTaskModel(FittedTasks):
         rounds: int = 100,
         params: Mapping[str, Any] | None = None,
         pooling: PoolingOption = "auto",
+        eval_set: Sequence[Any] | None = None,
         validation_fraction: float = 0.2,
         n_threads: int | None = None,
         seed: int = 0,
@@ -294,6 +296,9 @@ class MultiTaskModel(FittedTasks):
             Parameters of the library that differ from :attr:`params`.
         pooling : float or "auto", default="auto"
             κ of the new leaves, as in :func:`mtboost.fit`; infinity for the same values for all.
+        eval_set : (X, y[, task[, weight[, base_margin]]]), optional
+            Rows of known tasks by which the number of rounds is found, instead of new rows that are
+            held out.
         validation_fraction : float in [0, 1), default=0.2
             Fraction of the new rows of each task that is held out to find the number of rounds;
             with these the new trees are then trained on all new rows. With 0 there are `rounds`.
@@ -357,6 +362,7 @@ class MultiTaskModel(FittedTasks):
                 params=params,
                 pooling=pooling,
                 validation_fraction=validation_fraction,
+                eval_rows=None if eval_set is None else self._eval_rows(eval_set, known),
                 n_threads=n_threads,
                 seed=seed,
             )
@@ -377,6 +383,23 @@ class MultiTaskModel(FittedTasks):
                 seed=seed,
             )
         return model
+
+    def _eval_rows(
+        self, eval_set: Sequence[Any], known: Mapping[TaskName, Any]
+    ) -> dict[TaskName, RowsOfTask]:
+        """Return the validation rows of tasks that have new rows."""
+        X, y, task, weight, base_margin = parts_of_eval_set(eval_set)
+        try:
+            rows = rows_by_task(self, X, y, task, weight, base_margin)
+            check_known(self, rows, "Leave them out of eval_set.")
+        except DataError as error:
+            raise DataError(f"eval_set: {error}") from None
+        own = {name: part for name, part in rows.items() if name in known}
+        if not own:
+            raise DataError(
+                f"eval_set has no row of the tasks that X has rows of: {listed(known, 'task')}."
+            )
+        return own
 
     def refresh(
         self,
@@ -646,6 +669,13 @@ class MultiTaskModel(FittedTasks):
             there is then as it was.
         """
         write_model(path, lambda: to_parts(self.__getstate__()))
+
+    @classmethod
+    def _from_file(cls, metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> Self:
+        """Make a model of what a file holds; raises if anything does not fit."""
+        model = cls(**from_parts(metadata, members))
+        model._check()
+        return model
 
     def _check(self) -> None:
         """Raise ModelFormatError unless what a file holds fits together."""

@@ -57,12 +57,13 @@ def updated_parts(
     params: Params | None,
     pooling: PoolingOption,
     validation_fraction: float,
+    eval_rows: Mapping[TaskName, RowsOfTask] | None,
     n_threads: int | None,
     seed: int,
 ) -> dict[str, Any]:
     """Return the changed fields; :meth:`mtboost.MultiTaskModel.update` has the arguments.
 
-    `rows` are those of known tasks.
+    `rows` and `eval_rows` are those of known tasks.
     """
     rounds = check_count("rounds", rounds, low=1)
     if not model.params and not params:
@@ -70,20 +71,34 @@ def updated_parts(
             "The model comes from a file of an early version of mtboost, which does not hold the "
             "parameters of training: pass them as params."
         )
-    starts = {
-        name: (table, y, weight, model._task_margins(table, name, base_margin))
-        for name, (table, y, weight, base_margin) in rows.items()
-    }
-    data = as_dataset(model, starts)
+    data = _from_margins(model, rows)
     n_threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
     settings = _settings(model, data, rounds, params, pooling, n_threads, seed)
     classes = labels_are_classes(_objective(model, data), data.tasks)
-    train, valid = hold_out(data, validation_fraction, classes, seed)
+    train: Dataset
+    valid: Dataset | None
+    if eval_rows is None:
+        train, valid = hold_out(data, validation_fraction, classes, seed)
+    else:
+        train, valid = data, _from_margins(model, eval_rows)
+        valid.align(train)
+        check_rows(model._library, valid, _objective(model, valid), settings.params, "eval_set: ")
     with openmp_threads(n_threads):
         new = _train(settings, data, train, valid)
     parts = _added(model, data, new)
     parts["reports"] = _reports(model, parts, data, train, valid, new)
     return parts
+
+
+def _from_margins(model: FittedTasks, rows: Mapping[TaskName, RowsOfTask]) -> Dataset:
+    """Return rows that start from the margins of a model."""
+    return as_dataset(
+        model,
+        {
+            name: (table, y, weight, model._task_margins(table, name, base_margin))
+            for name, (table, y, weight, base_margin) in rows.items()
+        },
+    )
 
 
 def _objective(model: FittedTasks, data: Dataset) -> Any:
