@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from mtboost.base.checks import check_choice, check_type, did_you_mean, listed
 from mtboost.base.dataset import is_column, split_task_column
+from mtboost.base.frames import FrameLibrary, as_frame, unlike
 from mtboost.base.labels import as_base_margin
 from mtboost.base.tables import Columns, Table, as_table
 from mtboost.base.task_tables import check_task_keys, is_mapping
@@ -139,6 +141,49 @@ class FittedTasks:
             task: {"common": report.common_history, "specific": report.specific_history}
             for task, report in self.reports.items()
         }
+
+    def curves(self, *, output: FrameLibrary = "pandas") -> Any:
+        """Return :attr:`history` as one table, a row for each task, stage and round.
+
+        Parameters
+        ----------
+        output : {"pandas", "polars"}, default="pandas"
+            Library of the table.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``task``, ``stage`` (``"common"`` or ``"specific"``), ``round``, ``metric`` (its
+            name) and ``value``.
+
+        Raises
+        ------
+        MissingDependencyError
+            The library of `output` is not installed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> model = mtboost.fit(X, X[:, 0], task=shop, strategy="two-stage", num_boost_round=5)
+        >>> model.curves().groupby(["task", "stage"])["value"].min().shape
+        (6,)
+        """
+        check_choice("output", output, ("pandas", "polars"))
+        columns: dict[str, list[Any]] = {
+            name: [] for name in ("task", "stage", "round", "metric", "value")
+        }
+        for task, stages in self.history.items():
+            metric = self.metric if isinstance(self.metric, str) else self.metric[task]
+            for stage, curve in stages.items():
+                n = len(curve)
+                rows = ([task] * n, [stage] * n, range(n), [metric] * n, curve.tolist())
+                for own, values in zip(columns.values(), rows, strict=True):
+                    own.extend(values)
+        return as_frame(columns, output)
 
     # ---- predictions ------------------------------------------------------------------------
 
@@ -447,14 +492,15 @@ class FittedTasks:
 
     def importance(
         self,
-        task: TaskName,
+        task: TaskName | None = None,
         importance_type: Literal[
             "gain", "total_gain", "weight", "cover", "total_cover", "contribution"
         ]
         | None = None,
         *,
         X: Any = None,
-    ) -> dict[str, float]:
+        output: Literal["dict", "pandas", "polars"] = "dict",
+    ) -> Any:
         """Compute the importance of each feature that the task's trees use, over both stages.
 
         Gains, splits and covers are those of the task's :meth:`booster`, as in
@@ -469,25 +515,61 @@ class FittedTasks:
 
         Parameters
         ----------
-        task : task name
-            One of :attr:`tasks`.
+        task : task name, optional
+            One of :attr:`tasks`; by default all of them.
         importance_type : str, optional
             ``"contribution"`` is the mean absolute contribution in the rows of `X`, of the others
             LightGBM has ``"gain"``, ``"total_gain"`` and ``"weight"``. By default
             ``"contribution"`` if `X` is given, else ``"gain"``, the mean over splits.
-        X : table of shape (n_rows, n_features), optional
-            Rows of the task, with its columns.
+        X : table of shape (n_rows, n_features), or mapping of task name to table, optional
+            Rows of the task, with its columns; without `task` a mapping with rows of each.
+        output : {"dict", "pandas", "polars"}, default="dict"
+            ``"pandas"`` and ``"polars"`` give a DataFrame with a row for each feature, most
+            important first, and a column for each task (in polars a first column ``feature``).
+            Features that no tree uses have 0, those that a task lacks NaN.
 
         Returns
         -------
-        dict of str to float
-            Importance by name of the feature; features that no tree uses are missing.
+        dict of str to float, or of task name to such a dict; or DataFrame
+            Importance by name of the feature; a dict lacks features that no tree uses.
 
         Raises
         ------
         DataError, ParameterError
             The task is unknown, `X` lacks columns or rows, or does not go with `importance_type`.
+        MissingDependencyError
+            The library of `output` is not installed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["age", "income", "rent"])
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> y = X["income"] + (shop == "b") * X["rent"]
+        >>> model = mtboost.fit(X, y, task=shop, strategy="two-stage", num_boost_round=20)
+        >>> model.importance(output="pandas").columns.tolist()
+        ['a', 'b', 'c']
         """
+        check_choice("output", output, ("dict", "pandas", "polars"))
+        tables: Any = X
+        if task is not None:
+            tables = None if X is None else {task: X}
+        elif X is not None and not is_mapping(X):
+            raise DataError(
+                "X is one table: pass the task of its rows, or a mapping {task: table}."
+            )
+        found = {
+            name: self._importance(name, importance_type, None if tables is None else tables[name])
+            for name in (tables or (self.tasks if task is None else (task,)))
+        }
+        if output != "dict":
+            return self._importance_frame(found, output)
+        return found if task is None else found[task]
+
+    def _importance(self, task: TaskName, importance_type: Any, X: Any) -> dict[str, float]:
         if importance_type is None:
             importance_type = "gain" if X is None else "contribution"
         check_type("importance_type", importance_type, str, "None or a str")
@@ -509,24 +591,73 @@ class FittedTasks:
         own = dict(zip(names, columns.names or (), strict=False))
         return {own.get(name, name): value for name, value in found.items()}
 
-    def contributions(self, X: Any, *, task: Any = None) -> Any:
+    def _names_of_features(self, task: TaskName) -> list[str]:
+        """Names of a task's columns, those of the library where the user gave none."""
+        columns = self.task_columns[task]
+        return list(columns.names or self._library.feature_names(columns))
+
+    def _importance_frame(
+        self, importances: Mapping[TaskName, Mapping[str, float]], library: FrameLibrary
+    ) -> Any:
+        by_task = {
+            task: {name: own.get(name, 0.0) for name in self._names_of_features(task)}
+            for task, own in importances.items()
+        }
+        names = list(dict.fromkeys(chain(*by_task.values())))
+        values = np.array(
+            [[own.get(name, np.nan) for name in names] for own in by_task.values()], np.float64
+        )
+        order = np.argsort(-np.nanmean(values, axis=0), kind="stable")
+        columns = {task: values[row, order] for row, task in enumerate(by_task)}
+        if library == "polars":
+            columns = {str(task): own for task, own in columns.items()}
+        index = [names[place] for place in order]
+        return as_frame(columns, library, index=index, index_name="feature")
+
+    def contributions(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        output: Literal["numpy", "pandas", "polars"] = "numpy",
+    ) -> Any:
         """Contribution of each feature to each margin: exact SHAP values, and the bias last.
 
         Parameters
         ----------
         X, task
             As in :meth:`predict_margin`.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            ``"pandas"`` and ``"polars"`` give DataFrames whose columns have the names of the
+            features, and ``bias``; ``"pandas"`` keeps the index of `X`, if it has one. Not with
+            several classes.
 
         Returns
         -------
-        ndarray, shape (n_rows, n_features + 1), or a dict of them for a mapping
-            Columns in the order of the task's features; a row adds up to its margin.
+        ndarray, shape (n_rows, n_features + 1), DataFrame, or a dict of them for a mapping
+            Columns in the order of the task's features; a row adds up to its margin. With several
+            classes the shape is (n_rows, n_classes, n_features + 1).
+
+        Raises
+        ------
+        DataError, ParameterError
+            As :meth:`predict_margin`; or a DataFrame of several classes.
+        MissingDependencyError
+            The library of `output` is not installed.
         """
+        check_choice("output", output, ("numpy", "pandas", "polars"))
+        if output != "numpy" and self._stage.n_outputs > 1:
+            raise ParameterError(
+                f"output={output!r} is for one margin a row, and the model has "
+                f"{self._stage.n_outputs} classes: pass output='numpy'."
+            )
         if is_mapping(X):
-            return {
-                name: self._task_contributions(as_table(table, argument=f"X[{name!r}]"), name)
-                for name, table in X.items()
-            }
+            found = {}
+            for name, native in X.items():
+                table = as_table(native, argument=f"X[{name!r}]")
+                part = self._task_contributions(table, name)
+                found[name] = self._contributions_as(output, part, table, name)
+            return found
         table, labels = self._split(X, task)
         codes = self._task_set.encode(labels, table.n_rows)
         widths = {self.task_columns[self.tasks[code]] for code in np.unique(codes)}
@@ -539,7 +670,22 @@ class FittedTasks:
             if result is None:
                 result = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
             result[rows] = part
-        return result
+        assert result is not None  # as_table refuses tables without rows
+        return self._contributions_as(output, result, table, self.tasks[codes[0]])
+
+    def _contributions_as(
+        self,
+        output: Literal["numpy", "pandas", "polars"],
+        values: Margins,
+        table: Table,
+        task: TaskName,
+    ) -> Any:
+        if output == "numpy":
+            return values
+        names = self._names_of_features(task)
+        columns = dict(zip([*names, unlike("bias", names)], values.T, strict=True))
+        is_indexed = output == table.library == "pandas"
+        return as_frame(columns, output, index=table.native.index if is_indexed else None)
 
     def _task_contributions(self, table: Table, task: TaskName) -> Margins:
         self._check_task(task)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as tables of pandas or polars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from mtboost.errors import MissingDependencyError
+
+#: Libraries of tables with named columns.
+FrameLibrary: TypeAlias = Literal["pandas", "polars"]
+
+
+def as_frame(
+    columns: Mapping[Any, Any],
+    library: FrameLibrary,
+    *,
+    index: Any = None,
+    index_name: str | None = None,
+) -> Any:
+    """Return a DataFrame.
+
+    Parameters
+    ----------
+    columns : mapping of name to array-like
+    library : {"pandas", "polars"}
+    index : array-like, optional
+        Labels of the rows.
+    index_name : str, optional
+        Name of the labels. polars, which has no index, then has them as the first column.
+    """
+    try:
+        if library == "pandas":
+            import pandas
+
+            frame = pandas.DataFrame(dict(columns), index=index)
+            return frame if index_name is None else frame.rename_axis(index_name)
+        import polars
+    except ImportError:
+        raise MissingDependencyError(
+            f"output={library!r} needs {library}: pip install {library}."
+        ) from None
+    labels = {} if index_name is None else {index_name: index}
+    return polars.DataFrame(labels | dict(columns))
+
+
+def unlike(name: str, others: Sequence[str]) -> str:
+    """Return the name, with underscores if others have it."""
+    while name in others:
+        name += "_"
+    return name
