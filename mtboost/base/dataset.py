@@ -56,6 +56,19 @@ def split_task_column(
     return table.drop(task), table.column(task)
 
 
+def place_of_task_column(
+    X: Any, task: Any, feature_names: Sequence[str] | None = None
+) -> tuple[str | int | None, int | None]:
+    """Return name and position of the column that `task` names, if it names one.
+
+    Where columns have no names the position stands for the name.
+    """
+    if not is_column(task):
+        return None, None
+    table = as_table(X, feature_names=feature_names, task_column=task, used=())
+    return table.name_of(task), table.position_of(task)
+
+
 class Dataset:
     """Rows, labels and tasks.
 

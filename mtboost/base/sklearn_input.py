@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from mtboost.base.sparse_tables import checked_sparse
-from mtboost.base.tables import as_table
+from mtboost.base.tables import as_table, has_names
 from mtboost.base.times import without_column
 from mtboost.errors import DataError
 
@@ -43,7 +43,7 @@ def checked_table(
         Another one, of a data frame.
     """
     X = checked_sparse(X, "X")
-    is_frame = hasattr(type(X), "columns")
+    is_frame = has_names(X)
     if is_frame:  # scikit-learn checks its names only
         as_table(
             X if time_column is None else without_column(X, time_column), task_column=task_column

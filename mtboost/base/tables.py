@@ -222,14 +222,28 @@ class Table:
         if self.feature_names is None:
             return [self._checked_position(column) for column in columns]
         position_of = {name: position for position, name in enumerate(self.feature_names)}
-        names = list(map(str, columns))  # an integer label of pandas is named by its digits
-        for name in names:
-            if name not in position_of:
+        positions = []
+        for column in columns:
+            name = str(column)  # an integer label of pandas is named by its digits
+            if name in position_of:
+                positions.append(position_of[name])
+            elif not isinstance(column, str) and 0 <= column < self.n_features:
+                positions.append(operator.index(column))
+            else:
                 raise DataError(
                     f"X has no column {name!r}.{did_you_mean(name, position_of)} It has "
                     f"{listed(position_of, 'column')}."
                 )
-        return [position_of[name] for name in names]
+        return positions
+
+    def name_of(self, column: str | int) -> str | int:
+        """Return the name of a column; the position where columns have none."""
+        (position,) = self._positions([column])
+        return position if self.feature_names is None else self.feature_names[position]
+
+    def position_of(self, column: str | int) -> int:
+        """Return the position of a column."""
+        return self._positions([column])[0]
 
     def _checked_position(self, column: str | int) -> int:
         if isinstance(column, str):
@@ -291,10 +305,9 @@ def as_table(
             raise DataError(f"{argument} has no {what}: its shape is {tuple(native.shape)}.")
     names = _checked_names(feature_names, _own_names(native, library), native.shape[1], argument)
     table = Table(native, library, names)
-    if task_column is not None:
-        # Misspelt, it would stand among the columns of features.
-        table._positions([task_column])
-    exempt = {str(task_column)} if task_column is not None else set()
+    exempt = set()
+    if task_column is not None:  # misspelt, it would stand among the columns of features
+        exempt.add(str(table.name_of(task_column)))
     if used is not None:
         exempt |= {name for name in names or () if name not in used}
     # A row to predict may lack all text: the categories are those of the model.
@@ -561,6 +574,11 @@ def _as_compressed(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()  # entries of one cell add up in SciPy; XGBoost takes them for two values
     return X
+
+
+def has_names(X: Any) -> bool:
+    """Whether the columns of a table have names: those of data frames."""
+    return hasattr(type(X), "columns")
 
 
 def _own_names(X: Any, library: Library) -> tuple[str, ...] | None:

@@ -13,9 +13,9 @@ from sklearn.utils import check_array
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.checks import LARGEST_COUNT, listed
-from mtboost.base.dataset import split_task_column
+from mtboost.base.dataset import place_of_task_column, split_task_column
 from mtboost.base.sklearn_input import checked_table, reading_numbers
-from mtboost.base.tables import Table, as_table
+from mtboost.base.tables import Table, as_table, has_names
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, threads_of_jobs
 from mtboost.errors import DataError, ParameterError
@@ -57,8 +57,13 @@ class TableEstimator(SavedEstimator):
         native = checked_table(self, X, task_column=self.task, reset=reset)
         if self.task is None:
             return _as_floats(as_table(native)), task
-        table, labels = split_task_column(native, self.task)
-        self._task_place = _place_of(self.task, native)
+        if reset:
+            place = place_of_task_column(native, self.task)[1]
+            assert place is not None
+            self._task_place = place
+        # A table without names has its columns where that of training had them.
+        column = self.task if reset or has_names(native) else self._task_place
+        table, labels = split_task_column(native, column)
         return _as_floats(table), labels
 
     def _read_known(
@@ -174,13 +179,6 @@ def _as_uint32(indices: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[np.ui
     if indices.dtype == np.int32:
         return indices.view(np.uint32)
     return indices.astype(np.uint32)
-
-
-def _place_of(column: str | int, native: Any) -> int:
-    if isinstance(column, str) or hasattr(type(native), "columns"):
-        names = getattr(native, "column_names", None) or list(native.columns)
-        return [str(name) for name in names].index(str(column))
-    return int(column)
 
 
 def core_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:

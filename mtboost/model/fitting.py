@@ -22,7 +22,7 @@ from mtboost.base.checks import (
     check_switch,
     check_verbose,
 )
-from mtboost.base.dataset import Dataset, is_column
+from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
 from mtboost.base.shared_rows import shared_rows
@@ -146,7 +146,8 @@ def fit(
         Labels; class numbers 0, 1, ... for classification.
     task : array-like of shape (n_rows,), or str or int, optional
         Task of each row, or the name (or position) of the column of `X` that contains it; that
-        column is not used as a feature. None is a single task. Must be None for a mapping.
+        column is not used as a feature. Predictions find it by its name, and by its position in an
+        array. None is a single task. Must be None for a mapping.
     objective : str, mapping of task name to str, or callable, optional
         The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
@@ -423,7 +424,7 @@ def fit(
         fitted = _fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
     if baselines and folds:
         fitted.add_baselines(folds)
-    return fitted.to_model(all_rows, folds, task if is_column(task) else None)
+    return fitted.to_model(all_rows, folds, *place_of_task_column(X, task, feature_names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,7 +475,11 @@ class _Fitted:
                 self.scores[task][name] = float(value)
 
     def to_model(
-        self, data: Dataset, folds: Folds | None, task_column: str | int | None
+        self,
+        data: Dataset,
+        folds: Folds | None,
+        task_column: str | int | None,
+        task_position: int | None,
     ) -> MultiTaskModel:
         """Assemble the model."""
         common, objectives = self.common, self.settings.objectives
@@ -488,6 +493,7 @@ class _Fitted:
             objective=objectives.names,
             metric=objectives.metric_names,
             task_column=task_column,
+            task_position=task_position,
             reports=task_reports(
                 data, folds, common, self.validated, self.scores, objectives.names, self.sharing
             ),

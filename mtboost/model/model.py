@@ -58,6 +58,8 @@ class MultiTaskModel(FittedTasks):
         In the order of training; tasks of :meth:`add_task` come last.
     task_column : str, int or None
         Column of the tables that contains the task, if one was named.
+    task_position : int or None
+        Its position in the table of training, and so in arrays to predict. None in early files.
     common_columns : Columns
         Columns of the common model.
     task_columns : dict of task name to Columns

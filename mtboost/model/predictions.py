@@ -15,7 +15,7 @@ from mtboost.base.checks import check_choice, check_type, did_you_mean, listed
 from mtboost.base.dataset import is_column, split_task_column
 from mtboost.base.frames import FrameLibrary, as_frame, unlike
 from mtboost.base.labels import as_base_margin
-from mtboost.base.tables import Columns, Table, as_table
+from mtboost.base.tables import Columns, Table, as_table, has_names
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError, UnsupportedError
@@ -47,6 +47,7 @@ class FittedTasks:
     common_losses: dict[str, float] = field(default_factory=dict)
     params: dict[str, Any] = field(default_factory=dict)
     specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
+    task_position: int | None = None
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -368,6 +369,9 @@ class FittedTasks:
         """Features and task labels of one table of all tasks."""
         try:
             column = self.task_column if task is None else task
+            if column is not None and is_column(column) and column == self.task_column:
+                # A table without names has its columns where that of training had them.
+                column = column if has_names(X) else self._task_position
             return split_task_column(X, column, used=self._used_columns)
         except DataError as error:
             if not is_column(task) or task not in self.quit_round:
@@ -376,6 +380,11 @@ class FittedTasks:
                 f"{error} task names a column of X, or holds one label a row. For rows of one "
                 f"task pass X={{{task!r}: table}}."
             ) from None
+
+    @property
+    def _task_position(self) -> str | int | None:
+        """Position of the task column in training; its name in models of early files."""
+        return self.task_column if self.task_position is None else self.task_position
 
     def _split_new(self, X: Any, task: Any) -> tuple[Table, Any]:
         """Features and task labels of one table whose tasks may be unknown."""
