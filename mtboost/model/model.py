@@ -18,6 +18,7 @@ from mtboost.errors import DataError, MissingDependencyError
 from mtboost.model.changes import add_task, parts_without_task
 from mtboost.model.estimates import AnyMetric
 from mtboost.model.evaluation import evaluate
+from mtboost.model.html import model_html
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.new_task import check_new_name
 from mtboost.model.parts import from_parts, to_parts
@@ -519,6 +520,18 @@ class MultiTaskModel(FittedTasks):
         """
         rows = report_rows(self.reports, self.objective, self.metric)
         return _data_frame(rows, "report()")
+
+    def _repr_html_(self) -> str:
+        strategy = "auto" if any(own.sharing for own in self.reports.values()) else "two-stage"
+        objectives = dict.fromkeys(
+            [self.objective] if isinstance(self.objective, str) else self.objective.values()
+        )
+        n_rounds = self._library.n_rounds(self.common)
+        title = (
+            f"MultiTaskModel of {self.backend}: {', '.join(objectives)}, {len(self.tasks)} tasks, "
+            f"strategy {strategy!r}, {n_rounds} common rounds"
+        )
+        return model_html(title, self.reports, self.metric)
 
     def evaluate(
         self,
