@@ -301,6 +301,8 @@ class XgboostGrowth(TaskGrowth):
 
     def _start(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         n_rows = matrix.num_row()
+        if not n_rows:
+            raise DataError("The training matrix has no rows: pass one with at least one row.")
         self._check_rows(n_rows)
         if self.tasks is not None:
             self.know_tasks(matrix, self.tasks)

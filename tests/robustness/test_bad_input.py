@@ -640,6 +640,13 @@ def test_task_split_needs_labels():
         xgboost.train({}, xgboost.DMatrix(X), 2, callbacks=[TaskSplit(TASK)])
 
 
+def test_a_training_matrix_without_rows_is_refused():
+    with pytest.raises(DataError, match="training matrix has no rows"):
+        xgboost.train({}, xgboost.DMatrix(X[:0], Y[:0]), 2, callbacks=[TaskSplit(TASK[:0])])
+    with pytest.raises(DataError, match="X has no rows"):
+        mtboost.train({}, mtboost.Dataset(X[:0], Y[:0], task=TASK[:0]), 2)
+
+
 def test_a_table_whose_missing_values_are_not_nan_is_not_used():
     table = np.where(X > 1, -999.0, X)
     matrix = xgboost.QuantileDMatrix(table, Y, missing=-999.0)
