@@ -10,18 +10,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
 from mtboost.base.arrays import Float64Array
-from mtboost.base.checks import did_you_mean
-from mtboost.base.tasks import TaskSet
+from mtboost.base.checks import check_choice, did_you_mean
+from mtboost.base.tables import as_table
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
 
-__all__ = ["Metric", "default_metric", "get_metric"]
+__all__ = ["Metric", "TaskScorer", "default_metric", "get_metric", "task_scorer"]
 
 
 _TINY = 1e-16  # XGBoost's bound of a probability before its logarithm is taken
@@ -224,6 +225,121 @@ def scores_by_task(
     values = evaluate_by_task(metric, y, prediction, tasks.codes, tasks.n_tasks, weight)
     names = (f"{metric.name}-{task}" for task in tasks.names)
     return list(zip(names, values.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class TaskScorer:
+    """A scorer for scikit-learn's searches and cross-validation; :func:`task_scorer` makes it.
+
+    Attributes
+    ----------
+    metric : Metric
+        Evaluates the rows of each task.
+    task : str or int
+        Column of the table that holds the task.
+    aggregate : {"worst", "mean"}
+        How the scores of the tasks become one.
+    only : task name or None
+        The one task whose score counts.
+    """
+
+    metric: Metric
+    task: str | int
+    aggregate: Literal["worst", "mean"]
+    only: TaskName | None
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the score of an estimator on rows, greater is better; NaN if it is undefined.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted; a classifier has ``predict_proba`` and ``classes_``.
+        X : table of shape (n_rows, n_features)
+            With the column of the tasks.
+        y : array-like of shape (n_rows,)
+            Labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0.
+
+        Returns
+        -------
+        float
+            The metric, negative where less is better.
+        """
+        table = as_table(X, task_column=self.task, used=())
+        tasks = TaskSet.from_labels(table.column(self.task), table.n_rows)
+        labels = np.asarray(y)
+        if hasattr(estimator, "classes_"):
+            labels = np.searchsorted(estimator.classes_, labels)
+            prediction = estimator.predict_proba(X)
+            prediction = prediction[:, 1] if prediction.shape[1] == 2 else prediction
+        else:
+            prediction = estimator.predict(X)
+        values = evaluate_by_task(
+            self.metric, labels, prediction, tasks.codes, tasks.n_tasks, sample_weight
+        )
+        scores = values if self.metric.greater_is_better else -values
+        if self.only is not None:
+            return float(scores[tasks.code(self.only)]) if self.only in tasks else math.nan
+        scores = scores[~np.isnan(scores)]
+        if not scores.size:
+            return math.nan
+        return float(scores.min() if self.aggregate == "worst" else scores.mean())
+
+
+def task_scorer(
+    metric: str | Metric,
+    *,
+    task: str | int,
+    aggregate: Literal["worst", "mean"] = "worst",
+    only: TaskName | None = None,
+) -> TaskScorer:
+    """Make a scorer by task, as ``scoring`` of ``GridSearchCV`` and ``cross_validate``.
+
+    Parameters
+    ----------
+    metric : str or Metric
+        See :func:`get_metric`.
+    task : str or int
+        Column of the table that holds the task: its name, or its position in an array.
+    aggregate : {"worst", "mean"}, default="worst"
+        Score of the task with the worst one, or the mean in which every task counts the same,
+        however many rows it has. Tasks whose score is undefined are left out.
+    only : task name, optional
+        Score of this task alone.
+
+    Returns
+    -------
+    TaskScorer
+        Its scores are greater where they are better: a metric of which less is better is negative,
+        as in scikit-learn.
+
+    Raises
+    ------
+    ParameterError, TypeError
+        There is no such metric, or way to aggregate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import cross_validate
+    >>> from mtboost import MultiTaskRegressor
+    >>> from mtboost.metrics import task_scorer
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=(300, 2)), np.arange(300) % 3])
+    >>> y = X[:, 0] + (X[:, 2] == 1) * X[:, 1]
+    >>> estimator = MultiTaskRegressor(task=2, strategy="two-stage", n_estimators=20)
+    >>> scoring = {
+    ...     "worst": task_scorer("rmse", task=2),
+    ...     "second": task_scorer("rmse", task=2, only=1),
+    ... }
+    >>> scores = cross_validate(estimator, X, y, cv=2, scoring=scoring)
+    >>> bool(np.all(scores["test_worst"] <= scores["test_second"]))
+    True
+    """
+    check_choice("aggregate", aggregate, ("worst", "mean"))
+    return TaskScorer(get_metric(metric), task, aggregate, only)
 
 
 def _rmse(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores by task in the searches of scikit-learn."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from mtboost import MultiTaskClassifier, MultiTaskRegressor
+from mtboost.errors import ParameterError
+from mtboost.metrics import task_scorer
+
+RNG = np.random.default_rng(0)
+SHOP = np.array(["a", "b", "c"])[np.arange(180) % 3]
+X = pd.DataFrame(RNG.normal(size=(180, 2)), columns=["x", "z"]).assign(shop=SHOP)
+Y = X["x"].to_numpy() + RNG.normal(size=180) * (SHOP == "b")
+FAST = {"task": "shop", "strategy": "two-stage", "n_estimators": 8, "random_state": 0}
+
+
+def rmse(rows, predicted):
+    return math.sqrt(np.mean((Y[rows] - predicted[rows]) ** 2))
+
+
+def test_the_score_is_that_of_the_worst_task_the_mean_or_one_task():
+    model = MultiTaskRegressor(**FAST).fit(X, Y)
+    predicted = model.predict(X)
+    errors = {task: rmse(task == SHOP, predicted) for task in "abc"}
+    found = {
+        "worst": task_scorer("rmse", task="shop"),
+        "mean": task_scorer("rmse", task="shop", aggregate="mean"),
+        "b": task_scorer("rmse", task="shop", only="b"),
+    }
+    expected = {"worst": max(errors.values()), "mean": np.mean([*errors.values()])}
+    for name, scorer in found.items():
+        value = -{**expected, "b": errors["b"]}[name]
+        assert scorer(model, X, Y) == pytest.approx(value, rel=1e-12)
+        assert pickle.loads(pickle.dumps(scorer))(model, X, Y) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("classes", [["no", "yes"], ["high", "low", "none"]])
+def test_classes_of_any_type_are_scored_by_their_probabilities(classes):
+    y = np.array(classes)[np.digitize(Y, [0.0, 0.8][: len(classes) - 1])]
+    model = MultiTaskClassifier(**FAST).fit(X, y)
+    proba = model.predict_proba(X)
+    rows = SHOP == "a"
+    metric = "logloss" if len(classes) == 2 else "mlogloss"
+    found = task_scorer(metric, task="shop", only="a")(model, X, y)
+    expected = log_loss(y[rows], proba[rows], labels=model.classes_)
+    assert found == pytest.approx(-expected, rel=1e-6)
+    if len(classes) == 2:
+        worst = min(roc_auc_score(y[t == SHOP], proba[t == SHOP, 1]) for t in "abc")
+        assert task_scorer("auc", task="shop")(model, X, y) == pytest.approx(worst, rel=1e-12)
+
+
+def test_weights_and_other_estimators_and_arrays():
+    codes = np.column_stack([X[["x", "z"]], np.arange(180) % 3])
+    model = make_pipeline(DummyRegressor()).fit(codes, Y)
+    weight = np.where(SHOP == "b", 2.0, 1.0) * RNG.uniform(0.5, 1.5, 180)
+    rows = SHOP == "b"
+    expected = np.average((Y[rows] - Y.mean()) ** 2, weights=weight[rows])
+    found = task_scorer("rmse", task=2, only=1)(model, codes, Y, sample_weight=weight)
+    assert found == pytest.approx(-math.sqrt(expected), rel=1e-12)
+
+
+def test_undefined_scores_are_left_out_or_nan():
+    y = np.where(SHOP == "a", 0, (Y > 0).astype(int))  # task a has one class
+    model = DummyClassifier(strategy="prior").fit(X, y)
+    assert task_scorer("auc", task="shop")(model, X, y) == 0.5
+    assert math.isnan(task_scorer("auc", task="shop", only="a")(model, X, y))
+    rows = SHOP == "a"
+    assert math.isnan(task_scorer("auc", task="shop")(model, X[rows], y[rows]))
+    assert math.isnan(task_scorer("auc", task="shop", only="b")(model, X[rows], y[rows]))
+
+
+def test_a_search_chooses_by_the_worst_task():
+    scoring = {
+        "worst": task_scorer("rmse", task="shop"),
+        "mean": task_scorer("rmse", task="shop", aggregate="mean"),
+    }
+    search = GridSearchCV(
+        MultiTaskRegressor(**FAST), {"max_depth": [1, 3]}, scoring=scoring, refit="worst", cv=2
+    ).fit(X, Y)
+    scores = search.cv_results_["mean_test_worst"]
+    assert search.best_index_ == scores.argmax()
+    assert (scores < search.cv_results_["mean_test_mean"]).all()
+
+
+def test_what_is_no_way_to_score_is_refused():
+    with pytest.raises(ParameterError, match="aggregate must be 'worst' or 'mean'"):
+        task_scorer("rmse", task="shop", aggregate="median")
+    with pytest.raises(ParameterError, match="metric 'rsme' is unknown. Did you mean 'rmse'"):
+        task_scorer("rsme", task="shop")
