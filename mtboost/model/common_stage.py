@@ -56,7 +56,10 @@ class CommonStage:
 
     @property
     def tasks(self) -> tuple[TaskName, ...]:
-        return tuple(self.quit_round)
+        if "tasks" not in self._cache:
+            self._cache["tasks"] = tuple(self.quit_round)
+        tasks: tuple[TaskName, ...] = self._cache["tasks"]
+        return tasks
 
     @property
     def n_outputs(self) -> int:
@@ -138,8 +141,8 @@ class CommonStage:
 
     def _of_common_columns(self, common: Table, codes: _Codes, start: _Start | None) -> Margins:
         if not (self.losses or self.trees.are_same_for_all):
-            own = np.append(self.trees.codes_of(self.tasks), -1)[codes]
-            found = self.trees.margins(common, own, self._rounds_of(codes), start)
+            own = self.codes_in_trees(codes)
+            found = self.trees.margins(common, own, self.rounds_of(codes), start)
             return found[:, 0] if found.shape[1] == 1 else found
         margins: Margins | None = None
         for booster, rows in self._boosters(codes):
@@ -158,18 +161,22 @@ class CommonStage:
             for code in np.unique(codes):
                 yield self.followed_by(self.tasks[code]), np.flatnonzero(codes == code)
             return
-        rounds = self._rounds_of(codes)
+        rounds = self.rounds_of(codes)
         for n_rounds in np.unique(rounds):
             yield self._first_rounds(int(n_rounds)), np.flatnonzero(rounds == n_rounds)
 
-    def rounds_of(self, code: int) -> int:
-        """Rounds that the task with this code uses; -1 is an unknown task."""
-        rounds = self.quit_round.values()
-        return max(rounds) if code < 0 else self.quit_round[self.tasks[code]]
+    def rounds_of(self, codes: _Codes) -> _RowNumbers:
+        """Rounds that the task with each code uses; -1 is an unknown task."""
+        if "rounds" not in self._cache:
+            rounds = [*self.quit_round.values(), max(self.quit_round.values())]
+            self._cache["rounds"] = np.array(rounds)
+        return np.asarray(self._cache["rounds"][codes])
 
-    def _rounds_of(self, codes: _Codes) -> _RowNumbers:
-        rounds = [*self.quit_round.values(), max(self.quit_round.values())]  # the last: unknown
-        return np.array(rounds)[codes]
+    def codes_in_trees(self, codes: _Codes) -> _Codes:
+        """Codes by which the common trees know the tasks; -1 is an unknown task."""
+        if "codes" not in self._cache:
+            self._cache["codes"] = np.append(self.trees.codes_of(self.tasks), np.int32(-1))
+        return np.asarray(self._cache["codes"][codes])
 
     # ---- boosters ---------------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ from mtboost.trees.task_descriptors import TaskDescriptors
 
 # Leaf numbers in a block of rows.
 _LEAVES_PER_BLOCK = 8_000_000
+# Of a leaf value: its leaf and the value.
+_BYTES_OF_A_VALUE = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -310,20 +312,6 @@ class CommonTrees:
         is_one = bool((rounds == rounds.max(initial=0)).all())
         return not self.pooled.has_values and not self.shares and is_one
 
-    def nodes_of(self, code: int, nodes: Nodes) -> Nodes:
-        """Nodes of the trees of a task, from those of the booster; -1 is an unknown task."""
-        if code >= 0 and (self.pooled.has_values or self.tasks[code] in self.shares):
-            values = nodes.value.astype(np.float64)
-            for first, own in zip(nodes.first_leaves.tolist(), self.pooled.values, strict=False):
-                is_own = own.task == code
-                values[first + own.leaf[is_own]] = own.value[is_own]
-            nodes = nodes.with_values(self.shares.get(self.tasks[code], 1.0) * values)
-        if self.has_task_column:
-            nodes = nodes.for_task(code)
-        if self.descriptors is not None:
-            nodes = nodes.for_descriptors(self.descriptors.of_rows(code))
-        return nodes
-
     def margins_by_round(
         self, table: Table, codes: npt.NDArray[np.int32], base_margin: Margins | None
     ) -> Iterator[Margins]:
@@ -353,14 +341,114 @@ class CommonTrees:
         first = document.first_rounds(n_rounds)
         leaves = backend.leaves(first, table, self._added(codes))
         for number, pooled in enumerate(document.leaf_values()[:n_trees]):
-            values = self._values(number).table(pooled, len(self.tasks))
             follows = rounds > number // n_outputs
-            own = values[leaves[follows, number], codes[follows]] * shares[codes[follows]]
+            own_codes = codes[follows]
+            own = self._values(number).of_rows(
+                pooled, leaves[follows, number], own_codes, len(self.tasks)
+            )
+            own *= shares[own_codes]
             own = own.astype(margins.dtype)
             output = number % n_outputs
             margins[follows, output] += own
             if output == n_outputs - 1:
                 yield margins
+
+
+class NodesByTask:
+    """Nodes of the trees of each task, made from those of the booster.
+
+    Parameters
+    ----------
+    trees : CommonTrees
+    nodes : Nodes
+        Those of the booster.
+    """
+
+    def __init__(self, trees: CommonTrees, nodes: Nodes) -> None:
+        self._trees, self.nodes = trees, nodes
+        self._ranks = None if trees.descriptors is None else trees.descriptors.ranks()
+
+    @property
+    def n_bytes(self) -> int:
+        return self.nodes.n_bytes + (0 if self._ranks is None else self._ranks.nbytes)
+
+    @property
+    def differ_by_ranks_only(self) -> bool:
+        """Whether all tasks have the booster's trees, which read their descriptors in the rows."""
+        trees = self._trees
+        return trees.descriptors is not None and trees.pooled.pooling is None and not trees.shares
+
+    def ranks(self, codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float32]:
+        """The added columns of rows of tasks, if nodes divide tasks by descriptors."""
+        assert self._ranks is not None
+        return np.asarray(self._ranks[codes])
+
+    def of(self, code: int, values: ValuesByTask | None = None) -> Nodes:
+        """Nodes of the trees of a task, or of an unknown one (-1).
+
+        `values` contain those of the task, where they have been collected already.
+        """
+        trees, nodes = self._trees, self.nodes
+        has_values = trees.pooled.pooling is not None
+        if code >= 0 and (has_values or trees.tasks[code] in trees.shares):
+            own = nodes.value.astype(np.float64)
+            if has_values:
+                leaves, found = (values or self.values(code, code + 1)).of(code)
+                own[leaves] = found
+            nodes = nodes.with_values(trees.shares.get(trees.tasks[code], 1.0) * own)
+        if trees.has_task_column:
+            nodes = nodes.for_task(code)
+        if self._ranks is not None:
+            nodes = nodes.for_descriptors(self._ranks[code])
+        return nodes
+
+    def values(self, first: int, end: int) -> ValuesByTask:
+        """Leaf values of the tasks `first` to `end` - 1."""
+        empty = TaskValues.none()
+        parts = [(empty.task, np.empty(0, np.int64), empty.value)]
+        for root, own in zip(
+            self.nodes.first_leaves.tolist(), self._trees.pooled.values, strict=False
+        ):
+            is_own = np.flatnonzero((own.task >= first) & (own.task < end))
+            parts.append((own.task[is_own], own.leaf[is_own] + root, own.value[is_own]))
+        task, leaf, value = map(np.concatenate, zip(*parts, strict=True))
+        order = np.argsort(task, kind="stable")
+        ends = np.searchsorted(task[order], np.arange(first, end + 1))
+        return ValuesByTask(first, ends, leaf[order], value[order])
+
+    def tasks_at_once(self, n_bytes: int) -> int:
+        """Number of tasks whose leaf values take about this memory."""
+        n_values = sum(len(own.leaf) for own in self._trees.pooled.values)
+        return max(1, n_bytes * len(self._trees.tasks) // (_BYTES_OF_A_VALUE * max(1, n_values)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValuesByTask:
+    """Leaf values of some tasks, one task after the other.
+
+    Attributes
+    ----------
+    first : int
+        The first task.
+    ends : ndarray of int, shape (n_tasks + 1,)
+        Where the values of each task begin, and the end of the last.
+    leaf : ndarray of int64
+        Number of the leaf among all nodes.
+    value : ndarray of float64
+    """
+
+    first: int
+    ends: npt.NDArray[np.int64]
+    leaf: npt.NDArray[np.int64]
+    value: npt.NDArray[np.float64]
+
+    def __contains__(self, code: int) -> bool:
+        return self.first <= code < self.first + len(self.ends) - 1
+
+    def of(self, code: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Leaves in which a task has values, and these."""
+        own = slice(*self.ends[code - self.first : code - self.first + 2].tolist())
+        return self.leaf[own], self.value[own]
 
 
 def _unused_name(task: TaskName, tasks: Sequence[TaskName]) -> TaskName:

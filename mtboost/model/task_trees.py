@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,13 +17,20 @@ from mtboost.base.threads import default_n_threads
 from mtboost.errors import ModelFormatError, UnsupportedError
 from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
+from mtboost.model.common_trees import NodesByTask, ValuesByTask
 from mtboost.trees.backend import Margins
-from mtboost.trees.nodes import MarginTrees, Nodes
+from mtboost.trees.nodes import MarginTrees
 
 #: Memory for the trees of a model that are kept for later predictions.
 MOST_BYTES = 128 * 2**20
 # Memory for the trees of one call of the core.
 _BYTES_OF_A_CALL = MOST_BYTES // 2
+# Tasks of one call whose leaf values are collected one by one.
+_FEW_TASKS = 16
+# Memory for leaf values that are collected by task.
+_BYTES_OF_VALUES = 32 * 2**20
+# Nodes of a task's trees that are made in the time of one look-up of a row's leaf value.
+_LOOKUPS_PER_NODE = 2
 # Pairs of a row and a tree that one thread visits in about a millisecond.
 _SERIAL_VISITS = 100_000
 
@@ -32,7 +40,7 @@ _Cells = npt.NDArray[np.floating]
 _Order = npt.NDArray[np.int64]
 
 
-_Trees = TypeVar("_Trees", Nodes, MarginTrees)
+_Trees = TypeVar("_Trees", NodesByTask, MarginTrees)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +109,17 @@ class TaskTrees:
         if cells is None:
             return None
         order, groups = _by_task(codes)
-        margins = self._starts(order, groups, start, table.n_rows)
-        if margins is None or not self._add_common(margins, cells, order, groups):
-            return None
+        has_many = len(groups) > _FEW_TASKS and not (stage.losses or stage.trees.are_same_for_all)
+        if has_many and self._is_faster_by_tree(codes, groups):
+            margins = stage.margins(table, codes, start).reshape(table.n_rows, -1)
+        else:
+            found = self._starts(order, groups, start, table.n_rows)
+            if found is None:
+                return None
+            margins = found
+            add = self._add_common_of_many if has_many else self._add_common
+            if not add(margins, cells, codes, order, groups):
+                return None
         if not self._add_specific(margins, table, cells, order, groups):
             return None
         return margins[:, 0] if margins.shape[1] == 1 else margins
@@ -133,15 +149,14 @@ class TaskTrees:
         self,
         margins: Margins,
         cells: _Cells,
+        codes: _Codes,
         order: _Order | None,
         groups: list[_Group],
     ) -> bool:
         """Add the common trees of each task; False if the library has to predict."""
-        stage, sum_first = self._stage, self._backend.adds_sums
-        rounds = np.array([stage.rounds_of(group.code) for group in groups])
-        if not (stage.losses or stage.trees.are_same_for_all):
-            sum_first &= stage.trees.are_predicted_at_once(rounds)
-        adding = _Adding(margins, cells, order, sum_first)
+        stage = self._stage
+        rounds = self._rounds(groups)
+        adding = _Adding(margins, cells, order, self._sums_first(rounds))
         for group, n_rounds in zip(groups, rounds.tolist(), strict=True):
             common = self._common(group.code)
             if common is None:
@@ -149,6 +164,66 @@ class TaskTrees:
             n_trees = common.trees.n_trees if stage.losses else n_rounds * stage.n_outputs
             adding.add(group, common.trees, n_trees)
         return adding.end()
+
+    def _add_common_of_many(
+        self,
+        margins: Margins,
+        cells: _Cells,
+        codes: _Codes,
+        order: _Order | None,
+        groups: list[_Group],
+    ) -> bool:
+        """The same for many tasks with different trees, of which no more is made than needed."""
+        stage = self._stage
+        found = self._kept.get("nodes", self._read_common)
+        if found is None:
+            return False
+        nodes = found.trees
+        rounds = self._rounds(groups)
+        n_trees = (rounds * stage.n_outputs).tolist()
+        if nodes.differ_by_ranks_only:
+            cells = np.column_stack([cells, nodes.ranks(stage.codes_in_trees(codes))])
+            shared = self._kept.get(
+                "trees of all", lambda: _Common(nodes.nodes.trees(), found.start)
+            )
+            adding = _Adding(margins, cells, order, self._sums_first(rounds))
+            for group, n in zip(groups, n_trees, strict=True):
+                adding.add(group, shared.trees, n)
+            return adding.end()
+        adding = _Adding(margins, cells, order, self._sums_first(rounds))
+        own_codes = stage.codes_in_trees(np.array([group.code for group in groups], np.int32))
+        n_at_once = nodes.tasks_at_once(_BYTES_OF_VALUES)
+        values: ValuesByTask | None = None
+
+        def make(code: int) -> _Common[MarginTrees]:
+            nonlocal values
+            if code >= 0 and (values is None or code not in values):
+                first = code - code % n_at_once
+                values = nodes.values(first, first + n_at_once)
+            return _Common(nodes.of(code, values).trees(), found.start)
+
+        for group, code, n in zip(groups, own_codes.tolist(), n_trees, strict=True):
+            own = self._kept.get(("common", group.code), partial(make, code))
+            adding.add(group, own.trees, n)
+        return adding.end()
+
+    def _is_faster_by_tree(self, codes: _Codes, groups: list[_Group]) -> bool:
+        """Whether looking up leaf values by row is faster than making the trees of the tasks."""
+        found = self._kept.get("nodes", self._read_common)
+        if found is None or found.trees.differ_by_ranks_only or self._stage.trees.has_task_column:
+            return False
+        nodes = found.trees.nodes
+        return _LOOKUPS_PER_NODE * len(codes) * len(nodes.roots) < len(groups) * len(nodes.left)
+
+    def _rounds(self, groups: list[_Group]) -> npt.NDArray[np.int64]:
+        return self._stage.rounds_of(np.array([group.code for group in groups], np.int32))
+
+    def _sums_first(self, rounds: npt.NDArray[np.int64]) -> bool:
+        """Whether the library adds up the trees of these numbers of rounds before the margin."""
+        stage = self._stage
+        if stage.losses or stage.trees.are_same_for_all:
+            return self._backend.adds_sums
+        return self._backend.adds_sums and stage.trees.are_predicted_at_once(rounds)
 
     def _add_specific(
         self,
@@ -196,20 +271,21 @@ class TaskTrees:
 
     def _same_common(self) -> _Common[MarginTrees] | None:
         found = self._read_common()
-        return None if found is None else _Common(found.trees.trees(), found.start)
+        return None if found is None else _Common(found.trees.nodes.trees(), found.start)
 
     def _common_of_task(self, code: int) -> _Common[MarginTrees] | None:
-        found, common = self._kept.get("nodes", self._read_common), self._stage.trees
+        found = self._kept.get("nodes", self._read_common)
         if found is None:
             return None
-        name = self._stage.tasks[code] if code >= 0 else None
-        own = common.tasks.index(name) if name in common.tasks else -1
-        return _Common(common.nodes_of(own, found.trees).trees(), found.start)
+        own = int(self._stage.codes_in_trees(np.array([code], np.int32))[0])
+        return _Common(found.trees.of(own).trees(), found.start)
 
-    def _read_common(self) -> _Common[Nodes] | None:
+    def _read_common(self) -> _Common[NodesByTask] | None:
         document = self._stage.document
         nodes = document.nodes(self._stage.trees.n_added)
-        return None if nodes is None else _Common(nodes, document.start_margins())
+        if nodes is None:
+            return None
+        return _Common(NodesByTask(self._stage.trees, nodes), document.start_margins())
 
     def _specific_trees(self, code: int) -> MarginTrees | None:
         def make() -> MarginTrees | None:

@@ -28,6 +28,10 @@ from mtboost.base.checks import as_float, check_number, is_number
 Pooling: TypeAlias = "float | EstimatedPooling | RelativePooling | None"
 PoolingOption: TypeAlias = "float | Literal['auto'] | None"
 
+# A table of all leaves and tasks is made if it has at most this number of cells per row; for fewer
+# rows it takes longer to fill than to search their values.
+_CELLS_PER_ROW = 64
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskValues:
@@ -61,6 +65,8 @@ class TaskValues:
         for name, places, n in (("leaf", self.leaf, n_nodes), ("task", self.task, n_tasks)):
             is_one = places.size == 0 or (places.min() >= 0 and places.max() < n)
             require(bool(is_one), f"task_values have a {name} that does not exist")
+        pairs = self.leaf.astype(np.int64) * n_tasks + self.task
+        require(bool((np.diff(pairs) > 0).all()), "task_values are not in the order of the leaves")
         numbers = np.array([self.learning_rate, self.start, *self.value])
         require(bool(np.isfinite(numbers).all()), "task_values are not finite")
 
@@ -80,6 +86,31 @@ class TaskValues:
         table[:] = pooled[:, None]
         table[self.leaf, self.task] = self.value
         return table
+
+    def of_rows(
+        self, pooled: Float64Array, leaves: Int32Array, codes: Int32Array, n_tasks: int
+    ) -> Float64Array:
+        """Value of each row's leaf for its task, shape (n_rows,).
+
+        Parameters
+        ----------
+        pooled : ndarray, shape (n_nodes,)
+            Pooled value of every node.
+        leaves : ndarray of int, shape (n_rows,)
+            Node number of each row's leaf.
+        codes : ndarray of int, shape (n_rows,)
+            Task of each row; -1 is a task that is not known.
+        """
+        if len(pooled) * (n_tasks + 1) <= _CELLS_PER_ROW * len(leaves):
+            return np.asarray(self.table(pooled, n_tasks)[leaves, codes])
+        values = pooled[leaves]
+        if len(self.leaf):
+            pairs = self.leaf.astype(np.int64) * n_tasks + self.task
+            wanted = leaves.astype(np.int64) * n_tasks + codes
+            places = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+            is_own = (pairs[places] == wanted) & (codes >= 0)
+            values[is_own] = self.value[places[is_own]]
+        return values
 
     def of_task(self, pooled: npt.NDArray[Any], code: int) -> npt.NDArray[Any]:
         """Value of each node for one task, shape (n_nodes,), in the type of `pooled`."""

@@ -103,6 +103,20 @@ def test_margins_have_the_bits_of_the_library(library, kind, monkeypatch):
 
 
 @pytest.mark.usefixtures("of_core")
+@pytest.mark.parametrize("lookups", [0, 10**9])
+@pytest.mark.parametrize("kind", KINDS)
+def test_margins_of_many_tasks_have_the_bits_of_the_library(library, kind, lookups, monkeypatch):
+    monkeypatch.setattr(task_trees, "_FEW_TASKS", 1)
+    monkeypatch.setattr(task_trees, "_LOOKUPS_PER_NODE", lookups)
+    monkeypatch.setattr(task_trees, "_BYTES_OF_VALUES", 1)  # one task at a time
+    model = fit(library, **KINDS[kind])
+    check_bits(model, monkeypatch, "predict_margin", NEW, task=TASK)
+    check_bits(model, monkeypatch, "predict_margin", NEW, task=TASK, base_margin=RNG.normal(size=N))
+    unknown = np.where(TASK == 5, 4, TASK)
+    check_bits(model, monkeypatch, "predict", NEW, task=unknown, unknown_task="common")
+
+
+@pytest.mark.usefixtures("of_core")
 def test_predictions_of_classes_have_the_bits_of_the_library(library, monkeypatch):
     model = fit(library, BINARY, objective=library.own("binary:logistic"))
     check_bits(model, monkeypatch, "predict", NEW, task=TASK)

@@ -9,7 +9,7 @@ import xgboost
 import mtboost
 from mtboost import _core
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.trees.pooled_leaves import between_task_pooling, pool_leaves
+from mtboost.trees.pooled_leaves import TaskValues, between_task_pooling, pool_leaves
 
 _rng = np.random.default_rng(0)
 N_TASKS = 5
@@ -42,6 +42,18 @@ def naive_task_values(pooled, leaves, codes, pairs, pooling, learning_rate):
                 delta = -(G + H * w) / (H + pooling)
                 values[leaf, task] = learning_rate * (w + delta)
     return values
+
+
+def test_values_of_rows_are_those_of_the_table_of_all_tasks():
+    leaf, task = np.array([2, 2, 3, 4], np.int32), np.array([0, 5, 1, 0], np.int32)
+    values = TaskValues(leaf, task, np.arange(1.0, 5.0), 0.1)
+    pooled = -np.arange(5.0)
+    leaves, codes = np.meshgrid([2, 3, 4], [-1, 0, 1, 4, 5])
+    few, many = leaves.ravel(), codes.ravel()
+    for n_repeats in (1, 1000):  # by search, and in a table
+        rows = np.tile(few, n_repeats), np.tile(many, n_repeats)
+        found = values.of_rows(pooled, *rows, n_tasks=500)
+        np.testing.assert_array_equal(found, values.table(pooled, 500)[rows])
 
 
 @pytest.mark.parametrize("pooling", [0.0, 1.5, 1e3])
