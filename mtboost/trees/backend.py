@@ -24,9 +24,10 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
 from mtboost.metrics import WITH_METRIC, Metric, default_metric
-from mtboost.trees.document import Document
+from mtboost.trees.document import Document, Unloaded
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.losses import Loss, check_labels, has_log_link, inverse_link, is_multiclass
+from mtboost.trees.nodes import Nodes
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.refreshed_leaves import LeafRule
 from mtboost.trees.small_models import SmallTrainer
@@ -540,11 +541,33 @@ class Backend(abc.ABC):
     ) -> Margins | None:
         """Margins of rows after their numbers of rounds; None where the library has to predict."""
         cells, document = self.cells(table), self.document(booster)
-        nodes = None if cells is None else document.nodes()
-        if nodes is None:
+        nodes = document.nodes()
+        if cells is None or nodes is None:
             return None
         margins = np.empty((table.n_rows, nodes.n_outputs), self.margin_type)
         margins[:] = document.start_margins() if margin is None else margin.reshape(margins.shape)
+        return self._add_nodes(nodes, table, cells, margins, rounds)
+
+    def continued_margins(self, own: Unloaded, table: Table, margins: Margins) -> Margins:
+        """Margins of rows after trees that continue them, without a booster where possible."""
+        cells, nodes = self.cells(table), own.nodes()
+        if cells is not None and nodes is not None:
+            start = np.array(margins, self.margin_type).reshape(table.n_rows, nodes.n_outputs)
+            rounds = np.full(table.n_rows, len(nodes.roots) // nodes.n_outputs)
+            found = self._add_nodes(nodes, table, cells, start, rounds)
+            if found is not None:
+                return found
+        return self.predict_margin(own.document().load(), table, margins)
+
+    def _add_nodes(
+        self,
+        nodes: Nodes,
+        table: Table,
+        cells: npt.NDArray[np.floating],
+        margins: Margins,
+        rounds: npt.NDArray[np.int64],
+    ) -> Margins | None:
+        """Add the first rounds to the margins of rows; None where a value is infinite."""
         ends = np.cumsum(np.bincount(rounds))
         used = np.flatnonzero(np.diff(ends, prepend=0))
         trees: Any = nodes.trees()  # margins of the libraries differ in type

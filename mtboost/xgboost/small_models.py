@@ -29,6 +29,7 @@ from mtboost.xgboost.document import XgboostDocument
 from mtboost.xgboost.ubjson import encode
 
 _Arrays = dict[str, npt.NDArray[Any]]
+_OF_NODES = ("left", "feature", "condition", "default_left")
 _NO_CATEGORIES: _Arrays = {
     "categorical_nodes": np.empty(0, np.int32),
     "category_starts": np.zeros(1, np.int64),
@@ -145,24 +146,27 @@ class _ModelTrees(Unloaded):
         return int(self.shared.frame["learner"]["learner_model_param"]["num_feature"])
 
     def nodes(self) -> Nodes | None:
-        if self.first is not None:
-            return self.document().nodes()
         trees, arrays = self._trees(), self.shared.arrays
         firsts = arrays["first_nodes"][trees.start : trees.stop + 1]
         begin, end = int(firsts[0]), int(firsts[-1])
-        left, condition = arrays["left"][begin:end], arrays["condition"][begin:end]
+        own = {name: arrays[name][begin:end] for name in _OF_NODES}
         roots = firsts[:-1] - begin
-        is_leaf = left < 0
-        left = left + np.repeat(roots, np.diff(firsts)).astype(np.int32)
+        left = own["left"] + np.repeat(roots, np.diff(firsts)).astype(np.int32)
+        left[own["left"] < 0] = -1
+        if self.first is not None:  # a tree of one leaf before the others
+            own = {name: np.append(own[name].dtype.type(0), own[name]) for name in _OF_NODES}
+            own["condition"][0] = self.first
+            left = np.append(np.int32(-1), np.where(left < 0, left, left + 1)).astype(np.int32)
+            roots = np.append(0, roots + 1)
         return Nodes(
             roots=roots.astype(np.int32),
             first_leaves=roots,
-            left=np.where(is_leaf, np.int32(-1), left),
-            right=np.where(is_leaf, np.int32(-1), left + np.int32(1)),
-            feature=arrays["feature"][begin:end],
-            threshold=condition,
-            value=condition,
-            default_left=arrays["default_left"][begin:end],
+            left=left,
+            right=np.where(left < 0, left, left + np.int32(1)),
+            feature=own["feature"],
+            threshold=own["condition"],
+            value=own["condition"],
+            default_left=own["default_left"],
             task_nodes=NO_TASK_NODES,
             n_features=self._n_features,
             n_outputs=1,

@@ -82,18 +82,28 @@ class Evidence:
         self, models: ModelsByFold, way: Sharing
     ) -> tuple[Float64Array, npt.NDArray[np.int64], Known]:
         """Loss of each task at the rounds it gets, these rounds, and whether they are known."""
+        judged = np.flatnonzero(self._n_rows > 0)  # often few of many tasks
+        names = [self._tasks[code] for code in judged.tolist()]
+        none = np.empty(0)  # the last curve is that of all other tasks
         histories = [
-            [own[task].history if task in own else np.empty(0) for task in self._tasks]
+            [*(own[task].history if task in own else none for task in names), none]
             for own in models
         ]
-        curves = mean_curves(self._settings.metric, histories, self._n_fold_rows)
-        known = (self._n_rows > 0) & np.isfinite(curves[:, 0])
-        rounds = _shared_rounds(curves, self._n_rows, known)
+        n_rows = np.append(self._n_rows[judged], 0.0)
+        n_fold_rows = np.pad(self._n_fold_rows[:, judged], ((0, 0), (0, 1)))
+        curves = mean_curves(self._settings.metric, histories, n_fold_rows)
+        is_known = (n_rows > 0) & np.isfinite(curves[:, 0])
+        found = _shared_rounds(curves, n_rows, is_known)
         if way != "independent":  # a task that ended early has no more to add to the common model
             ends = np.array([[len(history) - 1 for history in own] for own in histories])
             ends = np.maximum(ends.max(axis=0), 0)
-            rounds = np.where(known, np.minimum(rounds, ends), rounds)
-        return curves[np.arange(len(rounds)), rounds], rounds, known
+            found = np.where(is_known, np.minimum(found, ends), found)
+        losses = np.full(len(self._tasks), np.nan)
+        rounds = np.full(len(self._tasks), found[-1])
+        known = np.zeros(len(self._tasks), bool)
+        losses[judged] = curves[np.arange(len(judged)), found[:-1]]
+        rounds[judged], known[judged] = found[:-1], is_known[:-1]
+        return losses, rounds, known
 
     def add(self, way: Sharing, models: ModelsByFold, start: CommonByFold) -> None:
         """Take down what the models of all tasks reach, trained from the margins of `start`."""
@@ -169,11 +179,10 @@ class Evidence:
         first = 0
         for (_, valid), own in zip(self._folds.pairs, models, strict=True):
             for task in valid.tasks:
-                booster = own[task].booster
-                if booster is None or not own[task].n_rounds:
+                if own[task].n_rounds == 0:
                     continue
                 rows = first + valid.tasks.rows(task)
-                found = library.predict_margin(booster, valid.task_table(task), margins[rows])
+                found = own[task].margins(library, valid.task_table(task), margins[rows])
                 margins[rows] = found.reshape(len(rows), -1)
             first += valid.n_rows
         return margins

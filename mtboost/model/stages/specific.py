@@ -40,6 +40,14 @@ class SpecificModel:
         """The booster, or None."""
         return self.trees.document().load() if isinstance(self.trees, Unloaded) else self.trees
 
+    def margins(self, backend: Backend, table: Table, margins: Margins) -> Margins:
+        """Margins of rows of the task, from those that the model continues."""
+        if self.trees is None or self.n_rounds == 0:
+            return margins
+        if isinstance(self.trees, Unloaded):
+            return backend.continued_margins(self.trees, table, margins)
+        return backend.predict_margin(self.trees, table, margins)
+
 
 def fit_specific(
     settings: Settings,
