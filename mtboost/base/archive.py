@@ -21,8 +21,8 @@ from mtboost.errors import MissingDependencyError, ModelFormatError
 
 # Of the files that are written, and the largest that can be read. Every new key of the metadata
 # raises it. 2: backend "lightgbm", 3: forests, 4: objectives by task, leaf values of single tasks,
-# 5: a list of all members with digests.
-FORMAT = 5
+# 5: a list of all members with digests, 6: histories and models of many tasks as arrays.
+FORMAT = 6
 _FIRST_WITH_DIGESTS = 5
 _METADATA = "mtboost.json"
 _DIGEST = "mtboost.sha256"
@@ -66,7 +66,7 @@ def _with_metadata(metadata: Mapping[str, Any], members: Mapping[str, bytes]) ->
     }
     content = {"format": FORMAT, "members": listed, **metadata}
     try:
-        text = json.dumps(content, indent=1, allow_nan=False).encode()
+        text = json.dumps(content, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise ModelFormatError(
             f"The model has a name or parameter that a model file cannot hold ({error}): pickle it."
@@ -256,3 +256,11 @@ def array_from_bytes(content: bytes) -> npt.NDArray[Any]:
         shape, dtype, content, file.tell(), order="F" if is_fortran else "C"
     )
     return array.copy("K")  # that can be written to
+
+
+def read_vector(members: Mapping[str, bytes], name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """The member with this name, an array of one dimension and this type."""
+    found = array_from_bytes(members[name])
+    is_vector = found.ndim == 1 and found.dtype == dtype
+    require(is_vector, f"{name.removesuffix('.npy')} has another shape or type")
+    return found

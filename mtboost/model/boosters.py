@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from mtboost.base.archive import require
+from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
 from mtboost.trees.backend import Backend
 from mtboost.trees.document import Unloaded
@@ -64,6 +66,29 @@ class Boosters(MutableMapping[TaskName, Any]):
     def has_rounds(self, task: TaskName) -> bool:
         """Return whether a task has a booster."""
         return self._trees[task] is not None
+
+    def is_unloaded(self, task: TaskName) -> bool:
+        """Return whether a task's booster is made when it is asked for."""
+        return isinstance(self._trees[task], Unloaded)
+
+    def unloaded(self) -> dict[int, Unloaded]:
+        """Trees from which boosters are made, by the position of the task."""
+        trees = enumerate(self._trees.values())
+        return {number: own for number, own in trees if isinstance(own, Unloaded)}
+
+    def check_columns(self, backend: Backend, columns: Mapping[TaskName, Columns]) -> None:
+        """Raise ModelFormatError unless each booster has the columns of its task."""
+        known: set[Hashable] = set()
+        for task, trees in self._trees.items():
+            own = columns[task]
+            if trees is None:
+                continue
+            if isinstance(trees, Unloaded):
+                if (trees.group, own) in known:
+                    continue
+                known.add((trees.group, own))
+            has_columns = backend.has_columns(self[task], own)
+            require(has_columns, f"the specific model of task {task!r} has other columns")
 
     def nodes(self, task: TaskName, backend: Backend) -> Nodes | None:
         """Return the nodes of a task's trees; None if the core cannot predict with them."""

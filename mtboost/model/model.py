@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from mtboost.base.archive import require, write_model
+from mtboost.base.archive import write_model
 from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import listed
 from mtboost.base.renamed import renamed
@@ -695,10 +695,7 @@ class MultiTaskModel(FittedTasks):
     def _check(self) -> None:
         """Raise ModelFormatError unless what a file holds fits together."""
         self._stage.check()
-        for task, booster in self.specific.items():
-            own = self.task_columns[task]
-            has_columns = booster is None or self._library.has_columns(booster, own)
-            require(has_columns, f"the specific model of task {task!r} has other columns")
+        self.specific.check_columns(self._library, self.task_columns)
 
     def __getstate__(self) -> dict[str, Any]:
         names = [name for name in self.__dataclass_fields__ if name != "_cache"]

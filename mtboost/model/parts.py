@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from mtboost.base.archive import array_from_bytes, array_to_bytes, require
+from mtboost.base.archive import array_from_bytes, array_to_bytes, read_vector, require
 from mtboost.base.json_shape import check_shape
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
@@ -25,17 +25,26 @@ from mtboost.trees.shrinkage import Population
 from mtboost.trees.task_descriptors import Column, Descriptor, TaskDescriptors
 
 _DESCRIPTORS = "task_descriptors.npy"
+#: Tasks from which on their histories and models are stored as arrays of all of them.
+MANY_TASKS = 1000
+_HISTORIES = ("common_history", "specific_history")
 
 
 def to_parts(model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Metadata, and members by name, of the fields of a model by name."""
     trees: CommonTrees = model["common_trees"]
     library, specific = trees.backend, model["specific"]
+    are_many = len(specific) >= MANY_TASKS
+    packed = library.pack(specific.unloaded()) if are_many else {}
     parts = {_member(library, "common"): library.dump(trees.booster)} | {
         _member(library, f"specific/{number}"): raw
         for number, task in enumerate(specific)
-        if (raw := specific.dump(task, library)) is not None
+        if not (packed and specific.is_unloaded(task))
+        and (raw := specific.dump(task, library)) is not None
     }
+    parts |= packed
+    if are_many:
+        parts |= _histories_to_members(model["reports"])
     if not trees.are_same_for_all:
         parts |= write_task_values(trees.pooled.values)
         if trees.descriptors is not None:
@@ -78,7 +87,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
                     if task in model["specific_params"]
                     else {}
                 ),
-                "report": _report_to_json(report),
+                "report": _report_to_json(report, with_histories=len(reports) < MANY_TASKS),
             }
             for task, report in reports.items()
         ],
@@ -129,6 +138,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
     """The fields of the model by name; raises unless each has its type."""
     _check(metadata)
     entries = metadata["tasks"]
+    _add_histories(entries, members)
     library = get_backend(metadata.get("backend", "xgboost"))  # files of format 1 may lack it
     names = tuple(entry["name"] for entry in entries)
     objective, metric, losses = metadata["objective"], metadata["metric"], {}
@@ -138,6 +148,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         losses = {name: TaskLoss(**loss) for name, loss in given.items()}
         objective = {name: loss.objective for name, loss in losses.items()}
     pooling = metadata.get("pooling")
+    packed = library.unpack(members, len(entries))
     return {
         "common_trees": CommonTrees(
             library,
@@ -151,9 +162,8 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         ),
         "specific": Boosters(
             {
-                entry["name"]: _read_specific(
-                    entry, _member(library, f"specific/{number}"), members, library
-                )
+                entry["name"]: packed.get(number)
+                or _read_specific(entry, _member(library, f"specific/{number}"), members, library)
                 for number, entry in enumerate(entries)
             }
         ),
@@ -229,8 +239,8 @@ _REPORT = {
     "sharing?": str,  # the first files lack it
     "n_valid_positives?": (None, int),
     "scores": {str: (None, float)},
-    "common_history": [(None, float)],
-    "specific_history": [(None, float)],
+    "common_history?": [(None, float)],  # those of many tasks are members
+    "specific_history?": [(None, float)],
 }
 _DESCRIPTOR = {
     "has_label": bool,
@@ -302,7 +312,12 @@ def _check(metadata: Mapping[str, Any]) -> None:
 # ---- reports and columns ------------------------------------------------------------------------
 
 
-def _report_to_json(report: TaskReport) -> dict[str, Any]:
+def _report_to_json(report: TaskReport, *, with_histories: bool) -> dict[str, Any]:
+    histories = {
+        name: list(map(_without_nan, getattr(report, name).tolist()))
+        for name in _HISTORIES
+        if with_histories
+    }
     return {
         "n_rows": report.n_rows,
         "n_valid_rows": report.n_valid_rows,
@@ -312,22 +327,47 @@ def _report_to_json(report: TaskReport) -> dict[str, Any]:
         "sharing": report.sharing,
         "n_valid_positives": report.n_valid_positives,
         "scores": _scores_to_json(report.scores),
-        "common_history": list(map(_without_nan, report.common_history.tolist())),
-        "specific_history": list(map(_without_nan, report.specific_history.tolist())),
+        **histories,
     }
 
 
 def _report_from_json(entry: dict[str, Any]) -> TaskReport:
     report = entry["report"]
-    return TaskReport(
-        **{
-            **report,
-            "quit_round": entry["quit_round"],
-            "scores": _scores_from_json(report["scores"]),
-            "common_history": np.array(report["common_history"], float),
-            "specific_history": np.array(report["specific_history"], float),
-        }
-    )
+    histories = {name: np.array(report[name], float) for name in _HISTORIES}
+    own = {"quit_round": entry["quit_round"], "scores": _scores_from_json(report["scores"])}
+    return TaskReport(**{**report, **own, **histories})
+
+
+def _histories_to_members(reports: Mapping[TaskName, TaskReport]) -> dict[str, bytes]:
+    """Histories of all tasks, one after the other, and where each begins."""
+    members = {}
+    for name in _HISTORIES:
+        values = [getattr(report, name) for report in reports.values()]
+        starts = np.cumsum([0, *map(len, values)])
+        members[f"histories/{name}.npy"] = array_to_bytes(np.concatenate([np.empty(0), *values]))
+        members[f"histories/{name}_starts.npy"] = array_to_bytes(starts.astype(np.int64))
+    return members
+
+
+def _add_histories(entries: Sequence[dict[str, Any]], members: Mapping[str, bytes]) -> None:
+    """Give the reports of the tasks their histories, if these are members."""
+    for name in _HISTORIES:
+        if f"histories/{name}.npy" not in members:
+            has_all = all(name in entry["report"] for entry in entries)
+            require(has_all, f"a report lacks {name}")
+            continue
+        values = read_vector(members, f"histories/{name}.npy", np.float64)
+        starts = read_vector(members, f"histories/{name}_starts.npy", np.int64)
+        require(
+            len(starts) == len(entries) + 1
+            and starts[0] == 0
+            and starts[-1] == len(values)
+            and bool((np.diff(starts) >= 0).all()),
+            f"{name} has other histories than there are tasks",
+        )
+        for entry, own in zip(entries, np.split(values, starts[1:-1]), strict=True):
+            require(name not in entry["report"], f"there are two {name}")
+            entry["report"][name] = own
 
 
 def _scores_to_json(scores: Mapping[str, float]) -> dict[str, float | None]:

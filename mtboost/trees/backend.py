@@ -619,6 +619,14 @@ class Backend(abc.ABC):
     def contributions(self, booster: Any, table: Table) -> Margins:
         """SHAP values and, last, the bias: shape (n_rows, n_features + 1), outputs before them."""
 
+    def pack(self, models: Mapping[int, Unloaded]) -> dict[str, bytes]:
+        """Members of a model file that hold many models, by their numbers; none: one by one."""
+        return {}
+
+    def unpack(self, members: Mapping[str, bytes], n_tasks: int) -> dict[int, Unloaded]:
+        """The way back; raises ModelFormatError unless they are models."""
+        return {}
+
     @abc.abstractmethod
     def dump(self, booster: Any) -> bytes: ...
 

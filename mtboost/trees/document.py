@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -20,6 +20,11 @@ from mtboost.trees.steps import StepTree
 
 class Unloaded(abc.ABC):
     """Trees from which a booster can be made: to make it takes longer than to train it."""
+
+    @property
+    @abc.abstractmethod
+    def group(self) -> Hashable:
+        """Equal for models whose boosters have the same columns."""
 
     @abc.abstractmethod
     def document(self) -> Document:

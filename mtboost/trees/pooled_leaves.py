@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.base.archive import array_from_bytes, array_to_bytes, require
+from mtboost.base.archive import array_to_bytes, read_vector, require
 from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.checks import as_float, check_number, is_number
 
@@ -358,7 +358,7 @@ def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
     if not any(f"task_values/{name}.npy" in members for name in _MEMBERS):
         return []
     starts, rates, scores, leaf, task, value = (
-        _read_array(members, name, dtype) for name, dtype in _MEMBERS.items()
+        read_vector(members, f"task_values/{name}.npy", dtype) for name, dtype in _MEMBERS.items()
     )
     ends = [len(leaf), len(task), len(value)]
     require(
@@ -374,10 +374,3 @@ def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
             pairwise(starts.tolist()), rates.tolist(), scores.tolist(), strict=True
         )
     ]
-
-
-def _read_array(members: Mapping[str, bytes], name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    found = array_from_bytes(members[f"task_values/{name}.npy"])
-    is_vector = found.ndim == 1 and found.dtype == dtype
-    require(is_vector, f"task_values/{name} has another shape or type")
-    return found

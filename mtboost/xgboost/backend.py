@@ -28,7 +28,7 @@ from mtboost.trees.backend import (
     is_quick,
     read_number,
 )
-from mtboost.trees.document import Document
+from mtboost.trees.document import Document, Unloaded
 from mtboost.trees.feature_weights import (
     FeaturePrior,
     feature_shares,
@@ -42,6 +42,7 @@ from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library, matrices
 from mtboost.xgboost.callbacks import InOrder, TaskSplit
 from mtboost.xgboost.document import XgboostDocument, stacked
+from mtboost.xgboost.packed_models import pack_models, unpack_models
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
 from mtboost.xgboost.small_models import XgboostSmallTrainer, small_trainer
@@ -325,6 +326,12 @@ class XgboostBackend(Backend):
 
     def contributions(self, booster: xgboost.Booster, table: Table) -> Margins:
         return np.asarray(booster.predict(matrices.plain_matrix(table), pred_contribs=True))
+
+    def pack(self, models: Mapping[int, Unloaded]) -> dict[str, bytes]:
+        return pack_models(models)
+
+    def unpack(self, members: Mapping[str, bytes], n_tasks: int) -> dict[int, Unloaded]:
+        return unpack_models(members, n_tasks)
 
     def dump(self, booster: xgboost.Booster) -> bytes:
         return bytes(booster.save_raw("ubj"))

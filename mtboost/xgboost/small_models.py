@@ -97,12 +97,12 @@ class XgboostSmallTrainer(SmallTrainer):
         self._models.keep(model, n_rounds)
 
     def trees(self) -> list[Unloaded]:
-        shared = _SharedTrees(self._frame, self._models.trees())
-        return [_ModelTrees(shared, model) for model in range(self._rows.n_models)]
+        shared = SharedTrees(self._frame, self._models.trees())
+        return [ModelTrees(shared, model) for model in range(self._rows.n_models)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _SharedTrees:
+class SharedTrees:
     """Trees of many models as the core keeps them, and the document of a booster around them."""
 
     frame: assemble.Document
@@ -110,14 +110,18 @@ class _SharedTrees:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _ModelTrees(Unloaded):
+class ModelTrees(Unloaded):
     """Trees of one of them; `first` is the value of a round before them, if there is one."""
 
-    shared: _SharedTrees
+    shared: SharedTrees
     model: int
     first: float | None = None
 
-    def with_first_round(self, value: float) -> _ModelTrees:
+    @property
+    def group(self) -> SharedTrees:
+        return self.shared
+
+    def with_first_round(self, value: float) -> ModelTrees:
         return replace(self, first=value)
 
     def _trees(self) -> range:

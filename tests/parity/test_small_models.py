@@ -5,9 +5,13 @@ import json
 
 import numpy as np
 import pytest
+from model_archives import forged, unpacked
 from numpy.testing import assert_array_equal
 
 import mtboost
+from mtboost.base.archive import array_from_bytes, array_to_bytes
+from mtboost.errors import ModelFormatError
+from mtboost.model import parts
 from mtboost.model.stages import small_models, specific
 from mtboost.xgboost import assemble
 from mtboost.xgboost.backend import XgboostBackend
@@ -177,3 +181,69 @@ def test_tasks_that_lightgbm_cannot_split_have_what_its_training_gives(
         own, expected = (model.history[task]["specific"] for model in (without_training, trained))
         assert_array_equal(own, expected)
         assert (without_training.specific[task] is None) == (trained.specific[task] is None)
+
+
+# ---- files ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """A model of some independent and some specific models, which no one has made boosters of."""
+    return fit(
+        y=10.0 * TASK * X[:, 0] + Y, early_stopping_rounds=20, strategy="auto", effort="fast"
+    )
+
+
+@pytest.mark.parametrize("strategy", ["auto", "two-stage"])
+def test_a_file_of_many_tasks_has_the_same_model(strategy, alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "MANY_TASKS", 2)
+    model = alone if strategy == "auto" else fit()
+    model.save(tmp_path / "model")
+    names = unpacked((tmp_path / "model").read_bytes())
+    assert not any(name.startswith("specific/") for name in names)
+    again = mtboost.load_model(tmp_path / "model")
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+    assert again.report().equals(model.report())
+    assert_array_equal(again.predict(X, task=TASK), model.predict(X, task=TASK))
+    for task in model.tasks:
+        assert again.booster(task).save_raw() == model.booster(task).save_raw()
+        for stage in ("common", "specific"):
+            assert_array_equal(again.history[task][stage], model.history[task][stage])
+    again.remove_task(model.tasks[0]).save(tmp_path / "less")
+    assert mtboost.load_model(tmp_path / "less").tasks == model.tasks[1:]
+
+
+def set_in(name, place, value):
+    def change(members):
+        array = array_from_bytes(members[name])
+        array[place] = value
+        members[name] = array_to_bytes(array)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_in("packed/0/left.npy", 0, 0), "a child that does not come after"),
+        (set_in("packed/0/left.npy", 0, 10**6), "a child that does not come after"),
+        (set_in("packed/0/parent.npy", -1, 0), "a node without one parent"),
+        (set_in("packed/0/feature.npy", 0, 9), "an unknown feature"),
+        (set_in("packed/0/tasks.npy", 0, 99), "of unknown tasks"),
+        (set_in("packed/0/tasks.npy", 0, 11), "two packed models"),
+        (set_in("packed/0/first_trees.npy", 1, 10**6), "do not fit together"),
+        (set_in("packed/0/first_nodes.npy", 1, 0), "do not fit together"),
+        (lambda members: members.pop("packed/0/gain.npy"), "packed/0/gain.npy is missing"),
+        (set_in("histories/common_history_starts.npy", 1, 10**6), "other histories"),
+        (lambda members: members.pop("histories/common_history.npy"), "common_history"),
+    ],
+)
+def test_files_of_many_tasks_that_contradict_themselves_are_refused(
+    change, message, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(parts, "MANY_TASKS", 2)
+    fit(num_boost_round=2).save(tmp_path / "model")
+    (tmp_path / "model").write_bytes(forged((tmp_path / "model").read_bytes(), change))
+    with pytest.raises(ModelFormatError, match=message):
+        mtboost.load_model(tmp_path / "model")

@@ -25,7 +25,7 @@ from model_archives import (
 )
 
 import mtboost
-from mtboost.base.archive import array_from_bytes, array_to_bytes, read_model, write_model
+from mtboost.base.archive import FORMAT, array_from_bytes, array_to_bytes, read_model, write_model
 from mtboost.errors import ModelFormatError
 from mtboost.xgboost.backend import XgboostBackend
 
@@ -276,7 +276,7 @@ def test_content_that_packs_too_well_is_written_unpacked_and_read(path):
     write_model(path, lambda: ({"a": 1}, {"zeros": content}))
     assert path.stat().st_size > len(content)
     found = read_model(path, lambda metadata, members: (metadata, members["zeros"]))
-    assert found == ({"format": 5, "a": 1}, content)
+    assert found == ({"format": FORMAT, "a": 1}, content)
 
 
 # ---- arrays ---------------------------------------------------------------------------------
