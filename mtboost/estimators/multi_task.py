@@ -44,7 +44,7 @@ from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.parts import to_parts
 from mtboost.model.predictions import UnknownTask
-from mtboost.model.sharing.effort import EffortName
+from mtboost.model.sharing.effort import EffortOption
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import is_classification, is_multiclass
@@ -146,7 +146,7 @@ class _MultiTaskEstimator(SavedEstimator):
         backend: Literal["xgboost", "lightgbm"] = "xgboost",
         params: Mapping[str, Any] | None = None,
         strategy: Strategy | None = None,
-        effort: EffortName = "balanced",
+        effort: EffortOption = "balanced",
         split_score: Score | None = None,
         beta: Beta = "auto",
         pooling: PoolingOption = None,
@@ -550,8 +550,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         ``"auto"``, the default unless another parameter rules it out, searches how much the tasks
         should share, see :func:`mtboost.fit`. It keeps what other parameters fix and searches the
         rest, so leave `learning_rate`, `max_depth` and `subsample` unset as well.
-    effort : {"fast", "balanced", "thorough"}, default="balanced"
-        How much ``strategy="auto"`` searches, see :func:`mtboost.fit`.
+    effort : {"fast", "balanced", "thorough"} or float, default="balanced"
+        How much ``strategy="auto"`` searches, or for how many seconds, see :func:`mtboost.fit`.
     split_score : {"entropy", "variance", "plain"} or callable, optional
         See :func:`mtboost.make_split_score`. By default ``"entropy"``, or ``"plain"`` with
         ``strategy="auto"``.

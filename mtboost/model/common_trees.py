@@ -376,7 +376,7 @@ class NodesByTask:
     def differ_by_ranks_only(self) -> bool:
         """Whether all tasks have the booster's trees, which read their descriptors in the rows."""
         trees = self._trees
-        return trees.descriptors is not None and trees.pooled.pooling is None and not trees.shares
+        return trees.descriptors is not None and not trees.pooled.has_values and not trees.shares
 
     def ranks(self, codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float32]:
         """The added columns of rows of tasks, if nodes divide tasks by descriptors."""
@@ -389,7 +389,7 @@ class NodesByTask:
         `values` contain those of the task, where they have been collected already.
         """
         trees, nodes = self._trees, self.nodes
-        has_values = trees.pooled.pooling is not None
+        has_values = trees.pooled.has_values
         if code >= 0 and (has_values or trees.tasks[code] in trees.shares):
             own = nodes.value.astype(np.float64)
             if has_values:

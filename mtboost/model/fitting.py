@@ -62,7 +62,7 @@ from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import task_reports, validation_scores
 from mtboost.model.sharing.curves import mean_histories
-from mtboost.model.sharing.effort import EFFORTS, Effort, EffortName
+from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
 from mtboost.model.sharing.plan import fit_plan, plan_sharing
 from mtboost.model.stages.baselines import baseline_scores
 from mtboost.model.stages.common import CommonModel, fit_common, refit_common
@@ -99,7 +99,7 @@ def fit(
     task: Any = None,
     objective: str | Mapping[Any, str] | Callable[..., Any] | None = None,
     strategy: Strategy | None = None,
-    effort: EffortName = "balanced",
+    effort: EffortOption = "balanced",
     split_score: Score | None = None,
     beta: Beta = "auto",
     pooling: PoolingOption = None,
@@ -169,9 +169,12 @@ def fit(
         and the learning rate is .02 (with more than 100,000 rows .1). Rounds are found for all
         tasks together; `early_stopping_rounds` counts them at a rate of .1. Tables with different
         columns have all of them in the common model.
-    effort : {"fast", "balanced", "thorough"}, default="balanced"
+    effort : {"fast", "balanced", "thorough"} or float, default="balanced"
         How many settings ``strategy="auto"`` compares, by how many rows and in how large steps
-        (docs/strategies.md). The two-stage strategy compares none.
+        (docs/strategies.md). A number is a limit in seconds for the balanced search and the final
+        models: common models that are predicted to exceed it are left out, and are NaN in
+        ``common_losses``. The search always trains one and compares all ways to share it. The
+        two-stage strategy compares none.
     split_score : {"entropy", "variance", "plain"} or callable, optional
         By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
     beta : float or "auto"
@@ -344,7 +347,7 @@ def fit(
         X, times = split_time(X, time)
     rounds = (early_stopping_rounds, min_delta, validation_fraction, eval_set)
     is_auto = strategy_of(strategy, objective, *rounds) == "auto"
-    check_choice("effort", effort, tuple(EFFORTS))
+    checked_effort = effort_of(effort)
     if is_auto:
         _check_auto(early_stopping_rounds, min_delta)
         if common_features is None and _has_names(X, feature_names):
@@ -419,7 +422,7 @@ def fit(
     if is_auto:
         assert folds is not None
         folds = folds.with_positives(weight_of_positives(library, objective, parameters, data))
-        fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), EFFORTS[effort])
+        fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), checked_effort)
     else:
         fitted = _fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
     if baselines and folds:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -78,7 +79,7 @@ class MultiTaskModel(FittedTasks):
         to a task's margin in its unit (docs/mixed_tasks.md). Empty if all have one objective.
     common_losses : dict of str to float
         Mean validation loss of each common model that ``strategy="auto"`` evaluated, in the order
-        of the search; else empty.
+        of the search; else empty. NaN is one that a limit of time (`effort`) left out.
     params : dict of str to object
         The library's parameters that the common model was trained with. Empty in files of the first
         versions of mtboost.
@@ -516,10 +517,15 @@ class MultiTaskModel(FittedTasks):
             baseline where ``fit(baselines=True)`` trained them. Where each task has its objective,
             ``metric`` names the metric. ``strategy="auto"`` adds ``sharing``, and the metric of
             each way. ``rows`` are those beside the validation rows; where each row is held out
-            once, both are all rows.
+            once, both are all rows. ``attrs["left_out"]`` lists the common models that a limit of
+            time (`effort` of :func:`mtboost.fit`) left out.
         """
         rows = report_rows(self.reports, self.objective, self.metric)
-        return _data_frame(rows, "report()")
+        table = _data_frame(rows, "report()")
+        table.attrs["left_out"] = [
+            name for name, loss in self.common_losses.items() if math.isnan(loss)
+        ]
+        return table
 
     def _repr_html_(self) -> str:
         strategy = "auto" if any(own.sharing for own in self.reports.values()) else "two-stage"

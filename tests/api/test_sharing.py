@@ -16,6 +16,8 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, get_metric
 from mtboost.model import fitting
 from mtboost.model.sharing import common_by_fold, plan
+from mtboost.model.sharing import effort as effort_module
+from mtboost.model.sharing import search as search_module
 from mtboost.model.sharing.curves import extended_curves, mean_curves, mean_histories
 from mtboost.model.sharing.effort import EFFORTS
 from mtboost.model.sharing.evidence import _shared_rounds, pays_for_all
@@ -320,6 +322,78 @@ def test_rounds_found_in_large_steps_are_multiplied(library):
 def test_an_unknown_effort_is_an_error(library):
     with pytest.raises(ParameterError, match="effort"):
         fitted(library, tasks_of(SAME), effort="huge")
+
+
+SHORT = {"params": {}, "num_boost_round": 40, "early_stopping_rounds": 3}
+
+
+def test_a_limit_that_leaves_nothing_out_is_the_balanced_search(library):
+    data = tasks_of(OUTLIER, n_each=60)
+    limited = fitted(library, data, **SHORT, effort=1e9)
+    balanced = fitted(library, data, **SHORT, effort="balanced")
+    assert limited.common_losses == balanced.common_losses
+    assert limited.report().equals(balanced.report())
+    assert limited.report().attrs == {"left_out": []}
+    X, _, task = data
+    assert np.array_equal(limited.predict(X, task=task), balanced.predict(X, task=task))
+
+
+def test_a_limit_that_is_over_leaves_one_common_model_and_says_so(library, tmp_path):
+    model = fitted(library, tasks_of(OUTLIER, n_each=60), **SHORT, effort=1e-9)
+    tried = [name for name, loss in model.common_losses.items() if not np.isnan(loss)]
+    assert tried == ["depth 4, pooled, symmetric, random strength 1"]
+    left_out = model.report().attrs["left_out"]
+    assert {*tried, *left_out} == {*model.common_losses}
+    assert any("pooling" in name for name in left_out)
+    assert set(model.report()["sharing"]) <= {
+        "common",
+        "common + specific",
+        "averaged",
+        "independent",
+    }
+    model.save(tmp_path / "model")
+    assert mtboost.load_model(tmp_path / "model").report().attrs["left_out"] == left_out
+
+
+def test_a_limit_leaves_out_the_last_settings_by_the_time_of_the_first(library, monkeypatch):
+    now = [0.0]
+    own = search_module.fit_common_by_fold
+
+    def slow(*args, **options):
+        now[0] += 1.0
+        return own(*args, **options)
+
+    monkeypatch.setattr(effort_module, "clock", lambda: now[0])
+    monkeypatch.setattr(search_module, "fit_common_by_fold", slow)
+    data = tasks_of(OUTLIER, n_each=60)
+    n_tried = []
+    for seconds in (1, 40, 1000):
+        now[0] = 0.0
+        losses = fitted(library, data, **SHORT, effort=seconds).common_losses
+        is_tried = [not np.isnan(loss) for loss in losses.values()]
+        n_tried.append(sum(is_tried))
+    assert n_tried[0] == 2  # that of unknown time, and the least of all
+    assert n_tried == sorted(n_tried)
+    assert all(is_tried)
+
+
+def test_what_follows_counts_towards_the_limit(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(effort_module, "clock", lambda: now[0])
+    limit = effort_module.TimeLimit(10.0, n_models_after=2.5)
+    assert limit.has_time()
+    with limit.measured():
+        now[0] += 2.0
+    assert limit.has_time()  # 2 + (1 + 2.5) * 2 <= 10
+    with limit.measured():
+        now[0] += 1.5
+    assert not limit.has_time()  # the slowest counts: 3.5 + 7 > 10
+
+
+@pytest.mark.parametrize("effort", [0, -1.0, np.nan, np.inf, True, None])
+def test_an_effort_that_is_no_time_is_an_error(library, effort):
+    with pytest.raises((ParameterError, TypeError), match="effort"):
+        fitted(library, tasks_of(SAME), effort=effort)
 
 
 def test_few_rounds_compare_settings_and_do_not_limit_the_best(library, monkeypatch):

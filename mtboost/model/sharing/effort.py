@@ -1,12 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a search may cost: ``effort`` of :func:`mtboost.fit`."""
+"""How much a search may cost: ``effort`` of :func:`mtboost.fit`.
+
+A number of seconds is the balanced search with a limit. Before each common model but one it
+predicts what this model and all that follows will take, from the slowest model so far; where that
+would exceed the limit, the search goes on with what it has found.
+"""
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
+
+from mtboost.base.checks import check_choice, check_number, is_number
+
+#: What time limits are measured by, in seconds.
+clock: Callable[[], float] = time.monotonic
 
 EffortName: TypeAlias = Literal["fast", "balanced", "thorough"]
+EffortOption: TypeAlias = EffortName | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +57,10 @@ class Effort:
     small_steps : bool
         Whether the chosen models are trained in the steps of the final model before their rounds
         are fixed; otherwise the rounds found in large steps are multiplied.
+    seconds : float
+        Time that the fit may take, from the beginning of the search.
+    least_depth : int
+        Depth of the common model that is trained in any case.
     """
 
     learning_rate: float
@@ -57,6 +76,8 @@ class Effort:
     repeats: bool
     n_tasks: int
     small_steps: bool
+    least_depth: int
+    seconds: float = math.inf
 
     def for_rows(self, n_rows: int, n_tasks: int) -> Effort:
         """The effort for this number of rows to train on: more of them can fill deeper trees."""
@@ -68,7 +89,10 @@ class Effort:
             for depth in self.depths_of_many_rows
             if depth <= deepest or can_fill(depth, n_rows, n_tasks)
         ]
-        return replace(self, depths=tuple(depths) or self.depths)
+        depths = depths or list(self.depths)
+        # The first depth from that of few rows on: more rows can fill deeper trees.
+        least = min((depth for depth in depths if depth > self.least_depth), default=depths[-1])
+        return replace(self, depths=tuple(depths), least_depth=least)
 
     @property
     def n_models(self) -> int:
@@ -108,6 +132,7 @@ _BALANCED = Effort(
     repeats=False,
     n_tasks=25,
     small_steps=False,
+    least_depth=4,
 )
 
 EFFORTS: dict[EffortName, Effort] = {
@@ -129,5 +154,43 @@ EFFORTS: dict[EffortName, Effort] = {
         repeats=True,
         n_tasks=100,
         small_steps=True,
+        least_depth=4,
     ),
 }
+
+
+def effort_of(option: object) -> Effort:
+    """Return the effort with a name, or that of a number of seconds."""
+    if is_number(option):
+        seconds = check_number("effort", option, above=0.0)
+        return replace(EFFORTS["balanced"], seconds=seconds)
+    name = check_choice("effort", option, tuple(EFFORTS), besides="a number of seconds")
+    return EFFORTS[cast(EffortName, name)]
+
+
+class TimeLimit:
+    """Time that is left, and what is predicted to be needed.
+
+    Parameters
+    ----------
+    seconds : float
+        From now on.
+    n_models_after : float
+        What follows the search, as a multiple of the time of the slowest common model in it.
+    """
+
+    def __init__(self, seconds: float, n_models_after: float = 0.0) -> None:
+        self._end = clock() + seconds
+        self._n_after = n_models_after
+        self._slowest = 0.0
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measure the training of a common model."""
+        start = clock()
+        yield
+        self._slowest = max(self._slowest, clock() - start)
+
+    def has_time(self) -> bool:
+        """Whether one more common model and all that follows are predicted to be in time."""
+        return clock() + (1.0 + self._n_after) * self._slowest <= self._end

@@ -33,7 +33,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.validation import Folds
 from mtboost.metrics import Metric
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold, row_losses
-from mtboost.model.sharing.effort import Effort
+from mtboost.model.sharing.effort import Effort, TimeLimit
 from mtboost.model.sharing.evidence import Evidence, Sharing
 from mtboost.model.sharing.search import (
     Search,
@@ -55,6 +55,8 @@ _COUNTED_LEARNING_RATE = 0.1
 _ROWS_OF_WAYS = 1000
 #: Standard errors by which independent models may be worse in large steps, to be trained in small.
 _MUCH_WORSE = 2.0
+#: Time that specific and independent models are predicted to take, in that of a common model.
+_N_OWN_MODELS = 2.0
 #: λ of specific stumps in units of κ: little more than shrunken offsets at first.
 _STUMP_PENALTY = 0.25
 _STUMP_LEARNING_RATE = 0.15
@@ -88,7 +90,7 @@ class SharingPlan:
         independent model, both of the training rows alone. A task whose rounds were found in other
         steps has none of the latter.
     common_losses : dict of str to float
-        Mean validation loss of each common model that was tried.
+        Mean validation loss of each common model that was tried; NaN: there was no time for it.
     common : CommonModel or None
         The common model, where finding its rounds has trained it on all training rows.
     """
@@ -194,7 +196,8 @@ def plan_sharing(
     if "learning_rate" not in settings.given:
         own = _in_steps(settings, _OWN_LEARNING_RATE)
     part = part_of(folds, effort.most_rows)
-    found = search(large, part, effort, progress)
+    n_after = _N_OWN_MODELS + _steps_in(large, small) * _n_rows(folds) / _n_rows(part)
+    found = search(large, part, effort, progress, TimeLimit(effort.seconds, n_after))
     best = found.chosen(small)
     common, scale = found.common, _steps_in(large, small)
     if effort.small_steps:
@@ -301,6 +304,11 @@ def _rounds_in(small: Settings, scale: float, n_rounds: int) -> int:
 def _steps_in(large: Settings, small: Settings) -> float:
     """Small steps in a large one."""
     return float(large.params["learning_rate"] / small.params["learning_rate"])
+
+
+def _n_rows(folds: Folds) -> int:
+    """Rows to train on, of all folds."""
+    return sum(train.n_rows for train, _ in folds.pairs)
 
 
 def _in_steps(settings: Settings, least: float) -> Settings:

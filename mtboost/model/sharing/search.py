@@ -23,7 +23,7 @@ from mtboost.base.progress import Progress
 from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
-from mtboost.model.sharing.effort import Effort, can_fill
+from mtboost.model.sharing.effort import Effort, TimeLimit, can_fill
 from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.pooled_leaves import Pooling, PoolingOption, RelativePooling
@@ -113,7 +113,7 @@ class Search:
         Where the search begins, in large steps.
     folds : Folds
     losses : dict of Setting to float
-        Mean validation loss of each model that was tried.
+        Mean validation loss of each model that was tried; NaN of what there was no time for.
     best : Setting
     common : CommonByFold
         The models of the best setting.
@@ -126,12 +126,20 @@ class Search:
     of_rows: _Losses
 
     def __init__(
-        self, settings: Settings, folds: Folds, most_rounds: int, progress: Progress
+        self,
+        settings: Settings,
+        folds: Folds,
+        most_rounds: int,
+        progress: Progress,
+        limit: TimeLimit,
+        least: Setting,
     ) -> None:
         self.settings = settings
         self.folds = folds
         self.losses: dict[Setting, float] = {}
         self._limited = replace(settings, rounds=min(settings.rounds, most_rounds))
+        self._least_setting = least
+        self._limit = limit
         self._weights = folds.valid_weights()
         self._progress = progress
         #: Least mean loss of any model, in each fold.
@@ -146,16 +154,20 @@ class Search:
         for setting in settings:
             if setting in self.losses:
                 continue
-            least = min(self.losses.values(), default=np.inf)
-            best = f"least loss {least:.5g}" if self.losses else ""
+            if setting != self._least_setting and not self._limit.has_time():
+                self.losses[setting] = np.nan
+                continue
+            known = [loss for loss in self.losses.values() if not np.isnan(loss)]
+            best = f"least loss {min(known):.5g}" if known else ""
             self._progress.begin(f"common model, {setting}", best)
             factor = setting.pooling
             relative = RelativePooling(factor) if isinstance(factor, float) else None
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
-            common = fit_common_by_fold(own, self.folds, to_beat=self._least)
+            with self._limit.measured():
+                common = fit_common_by_fold(own, self.folds, to_beat=self._least)
             of_rows = common.losses_of_rows()
             self._least = list(map(min, self._least, common.least_losses()))
-            if not self.losses or is_better(
+            if not known or is_better(
                 of_rows, self.of_rows, self._weights, float(self.best.is_pooled > setting.is_pooled)
             ):
                 self.best, self.common, self.of_rows = setting, common, of_rows
@@ -179,9 +191,13 @@ def is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: floa
     return bool(mean > n_errors * error)
 
 
-def search(settings: Settings, folds: Folds, effort: Effort, progress: Progress) -> Search:
-    """Search one setting after the other; the size of trees again when the others are found."""
-    search = Search(settings, folds, effort.most_rounds, progress)
+def search(
+    settings: Settings, folds: Folds, effort: Effort, progress: Progress, limit: TimeLimit
+) -> Search:
+    """Search one setting after the other; the size of trees again when the others are found.
+
+    Where `limit` is short, the only one is that of the first kind with the least depth of `effort`.
+    """
     options, depths = settings.options, depths_of(settings, effort)
     strengths = _strengths_of(settings, effort)
     first = [
@@ -193,6 +209,8 @@ def search(settings: Settings, folds: Folds, effort: Effort, progress: Progress)
         )
         for depth in depths
     ]
+    least = next((each for each in first if each.depth == effort.least_depth), first[0])
+    search = Search(settings, folds, effort.most_rounds, progress, limit, least)
     search.try_settings(*first)
     if folds.tasks.n_tasks > 1:
         poolings = _poolings(settings, effort)
