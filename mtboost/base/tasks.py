@@ -201,6 +201,8 @@ class TaskSet:
         is_plain = type(labels) is np.ndarray and labels.dtype.kind in "iu"
         if not is_plain or labels.shape != (n_rows,) or self._code_by_offset is None:
             return None
+        if n_rows == 1:
+            return np.array([self._code_of.get(int(labels[0]), -1)], np.int32)
         first, code_by_offset = self._code_by_offset
         is_inside = (labels >= first) & (labels < first + len(code_by_offset))
         if is_inside.all():

@@ -56,6 +56,16 @@ class _Common(Generic[_Trees]):
 
 
 @dataclass(frozen=True, slots=True)
+class _Use:
+    """How a task uses the common trees, and the columns of its own trees, if it has any."""
+
+    n_outputs: int
+    n_trees: int
+    sum_first: bool
+    own_columns: Columns | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Group:
     """Rows of one task: places `begin` to `end` - 1 in the order by task."""
 
@@ -79,6 +89,7 @@ class TaskTrees:
         self._stage, self._specific = stage, specific
         self._backend = stage.backend
         self._kept = Latest(MOST_BYTES)
+        self._uses: dict[int, _Use] = {}
 
     @property
     def n_bytes(self) -> int:
@@ -108,6 +119,8 @@ class TaskTrees:
         cells = self._backend.cells(stage.columns.align(table))
         if cells is None:
             return None
+        if len(codes) == 1 or (codes == codes[0]).all():
+            return self._of_one_task(table, cells, int(codes[0]), start)
         order, groups = _by_task(codes)
         has_many = len(groups) > _FEW_TASKS and not (stage.losses or stage.trees.are_same_for_all)
         if has_many and self._is_faster_by_tree(codes, groups):
@@ -126,8 +139,51 @@ class TaskTrees:
 
     # ---- margins ----------------------------------------------------------------------------
 
+    def _of_one_task(
+        self, table: Table, cells: _Cells, code: int, start: _Start | None
+    ) -> Margins | None:
+        """The same for rows of one task, often a single row, of which each step counts."""
+        common = self._common(code)
+        if common is None:
+            return None
+        use = self._uses.get(code)
+        if use is None:
+            use = self._uses[code] = self._use(code, common)
+        margins = np.empty((table.n_rows, use.n_outputs), self._backend.margin_type)
+        if start is None:
+            margins[:] = common.start
+        else:
+            with np.errstate(over="ignore"):  # infinite, as in XGBoost
+                margins[:] = start.reshape(margins.shape)
+        if not _add(margins, cells, common.trees, use.n_trees, use.sum_first):
+            return None
+        if use.own_columns is not None:
+            if use.own_columns != self._stage.columns:
+                own_cells = self._backend.cells(use.own_columns.align(table))
+                if own_cells is None:
+                    return None
+                cells = own_cells
+            trees = self._specific_trees(code)
+            if trees is None or not _add(
+                margins, cells, trees, trees.n_trees, self._backend.adds_sums
+            ):
+                return None
+        return margins[:, 0] if use.n_outputs == 1 else margins
+
+    def _use(self, code: int, common: _Common[MarginTrees]) -> _Use:
+        stage = self._stage
+        rounds = stage.rounds_of(np.array([code], np.int32))
+        name = stage.tasks[code] if code >= 0 else None
+        has_own = name is not None and self._specific.has_rounds(name)
+        return _Use(
+            n_outputs=stage.n_outputs,
+            n_trees=common.trees.n_trees if stage.losses else int(rounds[0]) * stage.n_outputs,
+            sum_first=self._sums_first(rounds),
+            own_columns=stage.task_columns[name] if has_own and name is not None else None,
+        )
+
     def _starts(
-        self, order: _Order | None, groups: list[_Group], start: _Start | None, n_rows: int
+        self, order: _Order, groups: list[_Group], start: _Start | None, n_rows: int
     ) -> Margins | None:
         """Margins before the first tree, shape (n_rows, n_outputs)."""
         margins = np.empty((n_rows, self._stage.n_outputs), self._backend.margin_type)
@@ -139,10 +195,8 @@ class TaskTrees:
             common = self._common(group.code)
             if common is None:
                 return None
-            if order is None or not self._stage.losses:
-                margins[:] = common.start
-            else:
-                margins[order[group.begin : group.end]] = common.start
+            rows = order[group.begin : group.end] if self._stage.losses else slice(None)
+            margins[rows] = common.start
         return margins
 
     def _add_common(
@@ -150,7 +204,7 @@ class TaskTrees:
         margins: Margins,
         cells: _Cells,
         codes: _Codes,
-        order: _Order | None,
+        order: _Order,
         groups: list[_Group],
     ) -> bool:
         """Add the common trees of each task; False if the library has to predict."""
@@ -170,7 +224,7 @@ class TaskTrees:
         margins: Margins,
         cells: _Cells,
         codes: _Codes,
-        order: _Order | None,
+        order: _Order,
         groups: list[_Group],
     ) -> bool:
         """The same for many tasks with different trees, of which no more is made than needed."""
@@ -230,7 +284,7 @@ class TaskTrees:
         margins: Margins,
         table: Table,
         cells: _Cells,
-        order: _Order | None,
+        order: _Order,
         groups: list[_Group],
     ) -> bool:
         """Add the specific trees of each task; False if the library has to predict."""
@@ -298,10 +352,33 @@ class TaskTrees:
         return self._kept.get(("specific", code), make)
 
 
-def _by_task(codes: _Codes) -> tuple[_Order | None, list[_Group]]:
-    """Order of the rows by task, and the rows of each task in it; no order for one task alone."""
-    if len(codes) == 1 or (codes == codes[0]).all():
-        return None, [_Group(int(codes[0]), 0, len(codes))]
+def _add(
+    margins: Margins, cells: _Cells, trees: MarginTrees, n_trees: int, sum_first: bool
+) -> bool:
+    """Add the first trees to all margins; False if a value is infinite, which XGBoost refuses."""
+    own: Any = trees  # margins of the libraries differ in type
+    n_rows = len(margins)
+    return bool(
+        own.add_to(
+            margins,
+            cells,
+            rows=None,
+            trees=[own],
+            n_trees=[n_trees],
+            begins=[0],
+            ends=[n_rows],
+            sum_first=sum_first,
+            n_threads=_n_threads(n_rows * n_trees),
+        )
+    )
+
+
+def _n_threads(n_visits: int) -> int:
+    return 1 if n_visits < _SERIAL_VISITS else default_n_threads(None)
+
+
+def _by_task(codes: _Codes) -> tuple[_Order, list[_Group]]:
+    """Order of the rows by task, and the rows of each task in it."""
     # NumPy sorts short integers in linear time.
     is_short = codes.max() <= np.iinfo(np.int16).max
     order = np.argsort(codes.astype(np.int16) if is_short else codes, kind="stable")
@@ -318,9 +395,7 @@ def _by_task(codes: _Codes) -> tuple[_Order | None, list[_Group]]:
 class _Adding:
     """Trees that are added to the margins of rows, as many at a time as memory allows."""
 
-    def __init__(
-        self, margins: Margins, cells: _Cells, order: _Order | None, sum_first: bool
-    ) -> None:
+    def __init__(self, margins: Margins, cells: _Cells, order: _Order, sum_first: bool) -> None:
         self._margins, self._cells, self._order = margins, cells, order
         self._sum_first = sum_first
         self._is_finite = True
@@ -355,7 +430,7 @@ class _Adding:
                 begins=[group.begin for group in self._groups],
                 ends=[group.end for group in self._groups],
                 sum_first=self._sum_first,
-                n_threads=1 if self._n_visits < _SERIAL_VISITS else default_n_threads(None),
+                n_threads=_n_threads(self._n_visits),
             )
             self._begin_call()
         return self._is_finite
