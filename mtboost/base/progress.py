@@ -21,10 +21,17 @@ class Progress:
         Most steps that there can be.
     is_shown : bool
         Without it nothing is shown.
+    unit : str
+        What the bar calls a step.
+    every : int
+        Lines of :meth:`report` are those of every such number of steps, and the last one.
     """
 
-    def __init__(self, n_steps: int, *, is_shown: bool) -> None:
+    def __init__(
+        self, n_steps: int, *, is_shown: bool, unit: str = "model", every: int = 1
+    ) -> None:
         self._n_steps = n_steps
+        self._unit, self._every = unit, every
         self._n_begun = 0
         self._is_shown = is_shown
         self._bar: Any = None
@@ -43,7 +50,7 @@ class Progress:
             if not _LOG.isEnabledFor(logging.INFO):
                 _LOG.setLevel(logging.INFO)
         else:
-            self._bar = tqdm(total=self._n_steps, unit="model")
+            self._bar = tqdm(total=self._n_steps, unit=self._unit)
         return self
 
     def __exit__(
@@ -71,3 +78,12 @@ class Progress:
             after = f"; {best}" if best else ""
             _LOG.info("%d of at most %d: %s%s", self._n_begun + 1, self._n_steps, step, after)
         self._n_begun += 1
+
+    def report(self, n_done: int, reached: str) -> None:
+        """Say how many steps have ended, and what they have reached."""
+        self._n_begun = n_done
+        if self._bar is not None:
+            self._bar.set_postfix_str(reached, refresh=False)
+            self._bar.update(n_done - self._bar.n)
+        elif self._is_shown and (n_done % self._every == 0 or n_done == self._n_steps):
+            _LOG.info("%d of at most %d: %s", n_done, self._n_steps, reached)

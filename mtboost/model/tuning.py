@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_count, check_number, check_seed, check_type
+from mtboost.base.checks import check_count, check_number, check_seed, check_type, check_verbose
+from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics import Metric
@@ -111,7 +113,7 @@ def tune(
     study: optuna.Study | None = None,
     refit: bool | None = None,
     seed: int = 0,
-    verbose: bool = False,
+    verbose: bool | int = False,
     **fit_arguments: Any,
 ) -> TuningResult:
     """Try settings of :func:`mtboost.fit` and fit the best of them.
@@ -161,8 +163,9 @@ def tune(
         if `eval_set` is not given, with which it is not possible.
     seed : int, default=0
         Of fit() and of the search.
-    verbose : bool, default=False
-        Let Optuna log each trial.
+    verbose : bool or int, default=False
+        Show progress: a bar of tqdm, or lines in the log, with the best metric so far. From 2 on
+        Optuna logs each trial, too.
     **fit_arguments
         Further arguments of :func:`mtboost.fit`, the same in all trials. What `params` and
         `specific_params` hold is not searched. ``validation_fraction`` is 0.2 by default, for a
@@ -206,6 +209,7 @@ def tune(
         raise MissingDependencyError("tune() needs Optuna: pip install 'mtboost[tune]'.") from None
     check_fit_arguments(fit_arguments)
     n_trials = check_count("n_trials", n_trials, low=1)
+    verbose = check_verbose(verbose)
     if timeout is not None:
         timeout = check_number("timeout", timeout, above=0.0, besides="None")
     library = get_backend(backend)
@@ -290,12 +294,19 @@ def _optimize(
     score: Callable[[optuna.Trial], float],
     n_trials: int,
     timeout: float | None,
-    verbose: bool,
+    verbose: int,
 ) -> None:
     """Run the trials; Ctrl-C ends the search if one was finished."""
-    with _logging(verbose):
+    progress = Progress(n_trials, is_shown=verbose > 0, unit="trial")
+    n_done = itertools.count(1)
+
+    def report(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        best = f"best {_best(study).value:.5g}" if _finished(study) else "none finished"
+        progress.report(next(n_done), best)
+
+    with _logging(verbose), progress:
         try:
-            study.optimize(score, n_trials, timeout, catch=(TrainingError,))
+            study.optimize(score, n_trials, timeout, catch=(TrainingError,), callbacks=[report])
         except (KeyboardInterrupt, UnboundLocalError) as error:
             # Optuna raises an UnboundLocalError where Ctrl-C comes while it stores a result.
             if not isinstance(error, KeyboardInterrupt):
@@ -353,7 +364,7 @@ def _mean(scores: Mapping[TaskName, float], metric: Metric) -> float:
     return float(np.nanmean(values))
 
 
-def _study(given: optuna.Study | None, metric: Metric, seed: int, verbose: bool) -> optuna.Study:
+def _study(given: optuna.Study | None, metric: Metric, seed: int, verbose: int) -> optuna.Study:
     """The user's study, or one that samples by the seed and prunes by the median."""
     import optuna
 
@@ -392,12 +403,12 @@ def _finished(study: optuna.Study) -> list[Any]:
 
 
 @contextmanager
-def _logging(verbose: bool) -> Iterator[None]:
+def _logging(verbose: int) -> Iterator[None]:
     """Warnings of Optuna alone, unless the user wants to read of each trial."""
     import optuna
 
     before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.INFO if verbose > 1 else optuna.logging.WARNING)
     try:
         yield
     finally:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boosting of many outputs as scikit-learn's estimators: labels, scores, files, errors."""
 
+import logging
 import pickle
+import sys
 
 import numpy as np
 import pandas
@@ -316,13 +318,16 @@ def test_callbacks_are_called_every_round_and_may_end_training():
     assert model.n_estimators_ == 7
 
 
-def test_progress_is_printed_on_request(capsys):
+def test_progress_is_shown_on_request(capsys, caplog, monkeypatch):
+    caplog.set_level(logging.INFO, "mtboost")
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     model = ProjectedBoostingRegressor(**FAST).fit(X, OUTPUTS)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "")
+    assert not caplog.messages
     clone(model).set_params(verbose=8).fit(X, OUTPUTS)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split("\t")[0] for line in lines] == ["[8]", "[16]", "[20]"]
-    assert lines[-1] == f"[20]\ttraining loss: {model.train_losses_[-1]:.5f}"
+    starts, losses = zip(*(line.split(": ") for line in caplog.messages), strict=True)
+    assert starts == ("8 of at most 20", "16 of at most 20", "20 of at most 20")
+    assert losses[-1] == f"training loss {model.train_losses_[-1]:.5g}"
 
 
 @each_strategy

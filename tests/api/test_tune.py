@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tune() searches over the settings of fit() and fits the best."""
 
+import sys
 from functools import partial
 
 import numpy as np
@@ -339,9 +340,19 @@ def test_optuna_is_silent_unless_asked(caplog):
     before = optuna.logging.get_verbosity()
     tune_xgboost(n_trials=1)
     assert not caplog.records
-    tune_xgboost(n_trials=1, verbose=True)
+    tune_xgboost(n_trials=1, verbose=2)
     assert any("Trial 0 finished" in message for message in caplog.messages)
     assert optuna.logging.get_verbosity() == before
+
+
+def test_progress_counts_the_trials_and_shows_the_best(caplog, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    result = tune_xgboost(n_trials=2, verbose=True)
+    assert [message.split(":")[0] for message in caplog.messages] == [
+        "1 of at most 2",
+        "2 of at most 2",
+    ]
+    assert caplog.messages[-1].endswith(f"best {result.best_score:.5g}")
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,8 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
         A further ``fit`` adds trees until there are `n_estimators`, the same trees as a single fit
         would grow.
     verbose : bool or int, default=False
-        Print the loss every `verbose` rounds; True is every round.
+        Show progress: a bar of tqdm with the training loss and the validation score, or without
+        it lines in the log every `verbose` rounds.
     n_jobs : int, optional
         Threads, by default the cores this process may use, or one for a small table. Trees do not
         depend on it.

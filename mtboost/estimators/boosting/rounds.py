@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.base.progress import Progress
 from mtboost.errors import TrainingError
 from mtboost.estimators.table_estimator import CoreTable
 from mtboost.trees.growth import naming_the_round
@@ -167,25 +168,34 @@ def run_rounds(
 ) -> list[float]:
     """Train; the training loss after each round. A callback that returns True ends the training."""
     losses: list[float] = []
-    for number in range(1, n_rounds + 1):
-        with naming_the_round(number):
-            engine.update(n_threads=n_threads)
-        losses.append(engine.mean_loss())
-        if not math.isfinite(losses[-1]):
-            raise TrainingError(
-                f"Round {number - 1}: the training loss is {losses[-1]:g}. Lower learning_rate, or "
-                f"rescale labels or weights."
-            )
-        goes_on, score = True, None
-        if validation is not None:
-            goes_on = validation.add_round(engine.models, n_threads=n_threads)
-            score = validation.scores[-1]
-        current = Round(engine.models[0].n_trees, losses[-1], score)
-        answers = [callback(current) for callback in callbacks]  # call all of them
-        goes_on &= not any(answer is True for answer in answers)
-        if verbose and (number % verbose == 0 or number == n_rounds or not goes_on):
-            shown = "" if score is None else f"\tvalidation score: {score:.5f}"
-            print(f"[{current.number}]\ttraining loss: {current.train_loss:.5f}{shown}")
-        if not goes_on:
-            break
+    shown = Progress(n_rounds, is_shown=verbose > 0, unit="round", every=max(1, verbose))
+    with shown as progress:
+        for number in range(1, n_rounds + 1):
+            with naming_the_round(number):
+                engine.update(n_threads=n_threads)
+            losses.append(engine.mean_loss())
+            if not math.isfinite(losses[-1]):
+                raise TrainingError(
+                    f"Round {number - 1}: the training loss is {losses[-1]:g}. Lower "
+                    "learning_rate, or rescale labels or weights."
+                )
+            goes_on, score = True, None
+            if validation is not None:
+                goes_on = validation.add_round(engine.models, n_threads=n_threads)
+                score = validation.scores[-1]
+            current = Round(engine.models[0].n_trees, losses[-1], score)
+            answers = [callback(current) for callback in callbacks]  # call all of them
+            goes_on &= not any(answer is True for answer in answers)
+            progress.report(number, _reached(current, validation))
+            if not goes_on:
+                break
     return losses
+
+
+def _reached(current: Round, validation: Validation | None) -> str:
+    """Training loss and validation score, as progress shows them."""
+    loss = f"training loss {current.train_loss:.5g}"
+    if validation is None:
+        return loss
+    best = max(validation.scores)
+    return f"{loss}, validation score {current.validation_score:.5g}, best {best:.5g}"

@@ -16,6 +16,7 @@ from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_verbose
 from mtboost.base.docstrings import shares_docstring_of
+from mtboost.base.progress import Progress
 from mtboost.estimators.forests.drawn_tree import importances
 from mtboost.estimators.forests.mt_decision_tree import (
     Criterion,
@@ -54,7 +55,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         Maximum depth of a tree. A tree whose weighted error is 1/2 or more ends the training, with
         a warning if it is the first: many tasks with many classes need deep trees.
     verbose : bool or int, default=False
-        Print the error every `verbose` rounds; True is every round.
+        Show progress: a bar of tqdm, or without it the error in the log every `verbose` rounds.
     n_jobs : int, optional
         Threads, by default the cores this process may use, or one for a small table. Trees do not
         depend on it.
@@ -159,31 +160,32 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         errors: list[float] = []
         votes: list[float] = []
         weights = rows.weights / rows.weights.sum()
-        for number in range(n_rounds):
-            tree = self._grow(columns, rows, weights, number)
-            found = tree.classes(rows.table, rows.tasks, n_threads=rows.n_threads)
-            is_right = found == rows.labels
-            error = float(weights[~is_right].sum())
-            is_chance = error >= 0.5 - _LEAST_EDGE
-            if is_chance and trees:
-                break
-            beta = max(error, _LEAST_ERROR) / (1.0 - max(error, _LEAST_ERROR))
-            trees.append(tree)
-            errors.append(error)
-            votes.append(1.0 if is_chance else -np.log(beta))
-            if every and number % every == 0:
-                print(f"[{number}]	error: {error:.6f}")
-            if is_chance:
-                warnings.warn(
-                    f"The first tree errs on {error:.3f} of the weight, and AdaBoost.M1 needs less "
-                    f"than 1/2: the model is this tree alone. More tasks and classes need deeper "
-                    f"trees: raise max_depth.",
-                    stacklevel=2,
-                )
-            if is_chance or error == 0.0:
-                break
-            weights = np.where(is_right, weights * beta, weights)
-            weights /= weights.sum()
+        shown = Progress(n_rounds, is_shown=every > 0, unit="round", every=max(1, every))
+        with shown as progress:
+            for number in range(n_rounds):
+                tree = self._grow(columns, rows, weights, number)
+                found = tree.classes(rows.table, rows.tasks, n_threads=rows.n_threads)
+                is_right = found == rows.labels
+                error = float(weights[~is_right].sum())
+                is_chance = error >= 0.5 - _LEAST_EDGE
+                if is_chance and trees:
+                    break
+                beta = max(error, _LEAST_ERROR) / (1.0 - max(error, _LEAST_ERROR))
+                trees.append(tree)
+                errors.append(error)
+                votes.append(1.0 if is_chance else -np.log(beta))
+                progress.report(number + 1, f"error {error:.6g}")
+                if is_chance:
+                    warnings.warn(
+                        f"The first tree errs on {error:.3f} of the weight, and AdaBoost.M1 needs "
+                        "less than 1/2: the model is this tree alone. More tasks and classes need "
+                        "deeper trees: raise max_depth.",
+                        stacklevel=2,
+                    )
+                if is_chance or error == 0.0:
+                    break
+                weights = np.where(is_right, weights * beta, weights)
+                weights /= weights.sum()
         self.trees_ = trees
         self.estimator_errors_, self.estimator_weights_ = np.array(errors), np.array(votes)
         return self
