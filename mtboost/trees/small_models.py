@@ -58,6 +58,20 @@ class RowsByModel:
         """Model of each row."""
         return np.repeat(np.arange(self.n_models), self.n_rows)
 
+    def of_models(self, are_kept: npt.NDArray[np.bool_]) -> RowsByModel:
+        """The rows of some of the models."""
+        if are_kept.all():
+            return self
+        rows = np.repeat(are_kept, self.n_rows)
+        ends = np.cumsum(self.n_rows[are_kept])
+        return RowsByModel(
+            self.cells[rows],
+            np.append(0, ends).astype(np.uint32),
+            self.labels[rows],
+            self.margins[rows],
+            None if self.weights is None else self.weights[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallModels:
@@ -93,8 +107,11 @@ class SmallTrainer(abc.ABC):
     """Trains models whose trees are bitwise those of the library's ``train_plain``."""
 
     @abc.abstractmethod
-    def are_trained(self, cells: Float32Array, first_rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return whether the models of these rows can be trained, shape (n_models,)."""
+    def bin_rows(self, rows: RowsByModel) -> npt.NDArray[np.bool_]:
+        """Replace values by those that are the least of the library's bins, where these hold more.
+
+        Returns whether each model can be trained, shape (n_models,).
+        """
 
     @abc.abstractmethod
     def begin(self, rows: RowsByModel, valid: RowsByModel) -> None:

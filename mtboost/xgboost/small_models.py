@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of few rows each, trained by the core with the trees of XGBoost's ``hist``.
 
-XGBoost's bins of few rows are the different values of a column (cpp/core/grow/small_models.hpp),
-and rows that a tree does not see are drawn as XGBoost 3.2 does.
+XGBoost's bins of few rows are the different values of a column (cpp/core/grow/small_models.hpp); of
+more rows XGBoost finds the bins, and values are replaced by the least of their bins. Rows that a
+tree does not see are drawn as XGBoost 3.2 does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import xgboost
 
 from mtboost import _core
 from mtboost.base.arrays import Float32Array
+from mtboost.base.tables import as_table
 from mtboost.errors import UnsupportedError
 from mtboost.trees.document import Unloaded
 from mtboost.trees.losses import make_loss
@@ -26,6 +29,7 @@ from mtboost.trees.small_models import RowsByModel, SmallTrainer
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library
 from mtboost.xgboost.document import XgboostDocument
+from mtboost.xgboost.matrices import quantile_matrix
 from mtboost.xgboost.ubjson import encode
 
 _Arrays = dict[str, npt.NDArray[Any]]
@@ -51,12 +55,16 @@ class XgboostSmallTrainer(SmallTrainer):
         self._settings, self._loss, self._frame = settings, loss, frame
         self._options, self._n_threads = options, n_threads
 
-    def are_trained(
-        self, cells: Float32Array, first_rows: npt.NDArray[np.uint32]
-    ) -> npt.NDArray[np.bool_]:
+    def bin_rows(self, rows: RowsByModel) -> npt.NDArray[np.bool_]:
         most = self._settings.max_bin
-        few = _core.have_few_values(cells, first_rows, most=most, n_threads=self._n_threads)
-        return few.astype(bool)
+        few = _core.have_few_values(
+            rows.cells, rows.first_rows, most=most, n_threads=self._n_threads
+        ).astype(bool)
+        for model in np.flatnonzero(~few).tolist():
+            own = slice(*rows.first_rows[model : model + 2].tolist())
+            weights = None if rows.weights is None else rows.weights[own]
+            few[model] = _bin_model(rows.cells[own], weights, most)
+        return few
 
     def begin(self, rows: RowsByModel, valid: RowsByModel) -> None:
         self._rows = rows
@@ -175,6 +183,27 @@ class ModelTrees(Unloaded):
             n_features=self._n_features,
             n_outputs=1,
         )
+
+
+def _bin_model(cells: Float32Array, weights: Float32Array | None, max_bin: int) -> bool:
+    """Replace values by the least of XGBoost's bins, in columns that have more than `max_bin`.
+
+    False if such a column has missing values: they may be separated from all others by the end of
+    the last bin, which this loses.
+    """
+    matrix = quantile_matrix(as_table(cells), n_threads=1, weight=weights, max_bin=max_bin)
+    pointers, values = matrix.get_quantile_cut()
+    for column, (begin, end) in enumerate(pairwise(pointers.tolist())):
+        own = cells[:, column]
+        if len(np.unique(own[~np.isnan(own)])) <= max_bin:
+            continue
+        if np.isnan(own).any():
+            return False
+        ends = values[begin + 1 : end]  # the first is below all values
+        bins = np.searchsorted(ends, own, side="right")
+        least = np.append(own.min(), ends[:-1])
+        cells[:, column] = least[np.minimum(bins, len(least) - 1)]
+    return True
 
 
 def small_trainer(

@@ -15,6 +15,7 @@ from mtboost.model import parts
 from mtboost.model.stages import small_models, specific
 from mtboost.xgboost import assemble
 from mtboost.xgboost.backend import XgboostBackend
+from mtboost.xgboost.small_models import XgboostSmallTrainer
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
@@ -62,6 +63,12 @@ def trees(booster):
         {"params": {"grow_policy": "lossguide", "max_leaves": 5, "max_depth": 0}},
         {"params": {"monotone_constraints": (1, 0, -1, 0, 0)}, "X": WITH_MISSING},
         {"params": {"max_bin": 8}},
+        {"params": {"max_bin": 8}, "y": WIDE},
+        {"params": {"max_bin": 8}, "X": WITH_MISSING},
+        {"params": {"max_bin": 20, "max_depth": 8, "min_child_weight": 0}, "y": POSITIVE},
+        {"params": {"max_bin": 8, "subsample": 0.6}, "weight": 1.0 + TASK % 3},
+        {"params": {"max_bin": 8}, "weight": 0.1 + np.abs(X[:, 3])},
+        {"params": {"max_bin": 8}, "symmetric_trees": True, "split_score": "plain"},
         {"symmetric_trees": True, "split_score": "plain", "params": {"subsample": 0.8}},
         {"early_stopping_rounds": None},
         {"eval_metric": "mae", "min_delta": 0.01},
@@ -110,6 +117,24 @@ def test_independent_models_of_small_tasks_are_those_of_the_library(y, monkeypat
     for task in range(N_TASKS):
         assert trees(side_by_side.specific[task]) == trees(one_by_one.specific[task])
     assert_array_equal(side_by_side.predict(X, task=TASK), one_by_one.predict(X, task=TASK))
+
+
+def test_more_values_than_bins_are_no_obstacle_without_missing_values(monkeypatch):
+    counts = []
+    own = XgboostSmallTrainer.bin_rows
+
+    def watched(trainer, rows):
+        are_trained = own(trainer, rows)
+        counts.append((np.diff(rows.first_rows.astype(int)).max(), are_trained.all()))
+        return are_trained
+
+    monkeypatch.setattr(XgboostSmallTrainer, "bin_rows", watched)
+    fit(params={"max_bin": 8})
+    assert all(most > 8 and are_trained for most, are_trained in counts)
+    counts.clear()
+    fit(WITH_MISSING, params={"max_bin": 8})
+    assert counts
+    assert not any(are_trained for _, are_trained in counts)
 
 
 @pytest.mark.parametrize(

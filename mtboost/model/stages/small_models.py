@@ -105,18 +105,18 @@ def fit_small_models(
     found: dict[TaskName, SmallModel] = {}
     for part in _parts(places, data.tasks.counts[codes[places]] * table.n_features):
         rows = _rows_by_model(data, cells, margins, codes[part])
-        is_trained = trainer.are_trained(rows.cells, rows.first_rows)
-        if not is_trained.all():
-            part = part[is_trained]
-            rows = _rows_by_model(data, cells, margins, codes[part])
+        if np.isinf(rows.cells).any():
+            continue  # the library refuses them
+        is_trained = trainer.bin_rows(rows)
+        part, rows = part[is_trained], rows.of_models(is_trained)
         if not part.size:
             continue
         valid_rows = None
         if valid is not None and valid_cells is not None and valid_margins is not None:
             valid_codes = np.array([valid.tasks.code(tasks[place]) for place in part], np.int64)
             valid_rows = _rows_by_model(valid, valid_cells, valid_margins, valid_codes)
-        if any(np.isinf(each.cells).any() for each in (rows, valid_rows) if each is not None):
-            continue  # the library refuses them
+        if valid_rows is not None and np.isinf(valid_rows.cells).any():
+            continue
         starts = np.zeros(len(part), np.float32)
         if are_alone:
             starts = _own_starts(settings, own, rows)
