@@ -398,7 +398,7 @@ def fit(
         given=fixed | library.parameters(params or {}).keys(),
     )
     check_rows(library, data, objective, parameters)
-    _check_linear_effects(settings, data)
+    settings = _with_possible_effects(settings, data)
     check_times(times, validation, data.n_rows)
     all_rows = data
     _check_switches(refit, baselines)
@@ -643,11 +643,12 @@ def _hold_out(
     return None if valid is None else Folds(((train, valid),))
 
 
-def _check_linear_effects(settings: Settings, data: Dataset) -> None:
-    if settings.linear_effects:
-        reason = why_no_linear_effects(settings, data)
-        if reason:
-            raise ParameterError(f"linear_effects=True is not possible: {reason}. Leave it out.")
+def _with_possible_effects(settings: Settings, data: Dataset) -> Settings:
+    """Return the settings, without linear effects to search where these rows cannot have them."""
+    reason = why_no_linear_effects(settings, data)
+    if reason and settings.linear_effects:
+        raise ParameterError(f"linear_effects=True is not possible: {reason}. Leave it out.")
+    return replace(settings, given={*settings.given, "linear_effects"}) if reason else settings
 
 
 def _check_switches(refit: object, baselines: object) -> None:

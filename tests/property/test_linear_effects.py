@@ -184,6 +184,27 @@ def test_first_trees_are_the_mixed_model(backend):
     assert_allclose(unknown, ones @ effects.shared, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("factor", [1e-20, 1e20])
+def test_the_unit_of_weights_does_not_matter(factor):
+    X, y, task, _ = linear_rows(5)
+    weight = np.random.default_rng(5).choice([0.0, 1.0, 2.0], len(y))
+    params = {"learning_rate": 1e-9, "reg_lambda": 0.0}
+    found = [
+        fit(X, y, task, weight=own, params=params).predict(X, task=task)
+        for own in (weight, factor * weight)
+    ]
+    assert_allclose(*found, rtol=1e-5, atol=1e-5)
+
+
+def test_constant_columns_leave_the_intercepts():
+    _, y, task, _ = linear_rows(5)
+    model = fit(np.ones((len(y), 2)), y, task)
+    assert model.common_trees.n_linear == 1
+    means = np.bincount(task, y) / np.bincount(task)
+    found = model.predict(np.ones((N_TASKS, 2)), task=np.arange(N_TASKS))
+    assert np.corrcoef(found, means)[0, 1] > 0.99
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_base_margin_is_what_the_effects_start_from(backend):
     X, y, task, _ = linear_rows(5)

@@ -35,6 +35,8 @@ from mtboost.trees.steps import StepTree, steps_of
 _MOST_STEPS = 32
 #: Numbers that the moments of all tasks, or the values of all leaves, may have.
 _MOST_NUMBERS = 5_000_000
+#: Cells of the columns of all rows, which are copied as numbers.
+_MOST_CELLS = 20_000_000
 #: Rounds of the working response, for losses that are not quadratic.
 _WORKING_ROUNDS = 8
 
@@ -57,6 +59,8 @@ def why_no_linear_effects(settings: Settings, data: Dataset) -> str:
     n_numbers = data.tasks.n_tasks * max((n_columns + 1) ** 2, n_columns * _MOST_STEPS)
     if n_numbers > _MOST_NUMBERS:
         return f"{data.tasks.n_tasks} tasks of {n_columns} columns are too many"
+    if data.n_rows * n_columns > _MOST_CELLS:
+        return f"{data.n_rows} rows of {n_columns} columns are too many"
     return ""
 
 
@@ -127,9 +131,9 @@ def fit_linear_effects(settings: Settings, data: Dataset) -> LinearEffects:
     booster = document.with_first_trees(steps).load()
     leaves = _leaves(backend, booster, steps, table)
     scores = [_scores(own, reached) for own, reached in zip(steps, leaves.T, strict=True)]
-    z = np.column_stack(
-        [own[reached] for own, reached in zip(scores[1:], leaves.T[1:], strict=True)]
-    )
+    z = np.empty((data.n_rows, len(steps) - 1))
+    for place, score in enumerate(scores[1:]):
+        z[:, place] = score[leaves[:, 1 + place]]
     effects, hessian = _effects(settings, data, z)
     filled, by_task = [], []
     of_tasks = effects.shared + effects.by_task
@@ -206,7 +210,7 @@ def _effects(settings: Settings, data: Dataset, z: Float64Array) -> tuple[Effect
     first = (
         start if data.base_margin is not None else start + link(objective, mean, sigmoid=sigmoid)
     )
-    margins, design = first, np.column_stack([np.ones(data.n_rows), z])
+    margins = first
     variances = None
     for _ in range(1 if has_identity_link(objective) else _WORKING_ROUNDS):
         pairs = loss.gradients(margins.astype(backend.margin_type)[:, None], labels, weight)[
@@ -216,7 +220,9 @@ def _effects(settings: Settings, data: Dataset, z: Float64Array) -> tuple[Effect
         counts = hessian > 0.0
         step = np.divide(gradient, hessian, out=np.zeros(data.n_rows), where=counts)
         response = margins - start - step
-        moments = Moments.of_rows(z, response, hessian, data.tasks.codes, data.tasks.n_tasks)
+        unit = 1.0 if is_classification(objective) else hessian.mean()  # of the noise
+        codes, n_tasks = data.tasks.codes, data.tasks.n_tasks
+        moments = Moments.of_rows(z, response, hessian / unit, codes, n_tasks)
         if variances is None:
             mean_response = np.average(response, weights=hessian)
             spread = np.average((response - mean_response) ** 2, weights=hessian)
@@ -226,7 +232,9 @@ def _effects(settings: Settings, data: Dataset, z: Float64Array) -> tuple[Effect
         effects = fit_effects(moments, variances, fixed_noise=is_classification(objective))
         variances = effects.variances
         own = effects.shared + effects.by_task
-        margins = start + np.einsum("ij,ij->i", design, own[data.tasks.codes])
+        margins = start + own[codes, 0]
+        for column, slopes in zip(z.T, own.T[1:], strict=True):
+            margins += slopes[codes] * column
     return effects, hessian
 
 
