@@ -527,6 +527,9 @@ def _fit_two_stages(
         scores = validation_scores(train, valid, common, specific)
         if refit is not False and train is not data:
             settings = settings.on_rows(data)
+            # Only what they have found is needed from here on; of many tasks trees take much room.
+            validated = {task: replace(model, trees=None) for task, model in validated.items()}
+            del specific
             common = refit_common(settings, data, common)
             rounds = {task: model.n_rounds for task, model in validated.items()}
             specific = fit_specific(settings, data, None, common, rounds)
