@@ -57,7 +57,7 @@ class _Common(Generic[_Trees]):
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """How a task uses the common trees, and the columns of its own trees, if it has any."""
+    """How a task uses the common trees, and the columns of its specific trees, if it has any."""
 
     n_outputs: int
     n_trees: int
