@@ -301,7 +301,7 @@ def test_deeper_trees_are_tried_where_the_deepest_are_best(library, monkeypatch)
     assert depths == {"depth 1", "depth 2", "depth 4", "depth 6", "depth 8"}
 
 
-@pytest.mark.parametrize(("effort", "most"), [("fast", 7), ("balanced", 16), ("thorough", 45)])
+@pytest.mark.parametrize(("effort", "most"), [("fast", 8), ("balanced", 18), ("thorough", 50)])
 def test_more_effort_compares_more_settings(library, effort, most):
     options = {"params": {}, "num_boost_round": 40, "early_stopping_rounds": 3, "effort": effort}
     losses = fitted(library, tasks_of(OUTLIER, n_each=60), **options).common_losses
@@ -310,13 +310,23 @@ def test_more_effort_compares_more_settings(library, effort, most):
 
 def test_rounds_found_in_large_steps_are_multiplied(library):
     small = {**OPTIONS["params"], "learning_rate": 0.05}  # a fourth of the search's
-    model = fitted(library, tasks_of(SAME), params=small, num_boost_round=400)
+    options = {"params": small, "num_boost_round": 400, "linear_effects": False}
+    model = fitted(library, tasks_of(SAME), **options)
     report, curve = model.report(), model.history[0]["common"]
     n_rounds = report["quit_round"][0]
     assert n_rounds % 4 == 0
     assert library.n_rounds(model.common) == n_rounds
     assert curve[n_rounds] == pytest.approx(report["rmse common"][0], rel=1e-5)
     assert np.array_equal(curve[1:].reshape(-1, 4), np.repeat(curve[4::4], 4).reshape(-1, 4))
+
+
+@pytest.mark.parametrize("learning_rate", [0.03, 0.07])
+def test_large_steps_need_not_be_multiples_of_small_ones(library, learning_rate):
+    small = {**OPTIONS["params"], "learning_rate": learning_rate}
+    model = fitted(library, tasks_of(SAME), params=small, num_boost_round=400)
+    curve = model.history[0]["common"]
+    common = model.report()["rmse common"][0]
+    assert curve[model.quit_round[0]] == pytest.approx(common, rel=1e-5)
 
 
 def test_an_unknown_effort_is_an_error(library):

@@ -41,6 +41,7 @@ from mtboost.model.sharing.search import (
     is_better,
     part_of,
     search,
+    with_linear_effects,
 )
 from mtboost.model.stages.common import CommonModel, fit_common
 from mtboost.model.stages.settings import Settings
@@ -53,6 +54,8 @@ _OWN_LEARNING_RATE = 0.05
 _COUNTED_LEARNING_RATE = 0.1
 #: Validation rows by which ways to share are compared, if there are as many.
 _ROWS_OF_WAYS = 1000
+#: Least learning rate at which trees after linear effects are compared with others.
+_LINEAR_LEARNING_RATE = 0.05
 #: Standard errors by which independent models may be worse in large steps, to be trained in small.
 _MUCH_WORSE = 2.0
 #: Time that specific and independent models are predicted to take, in that of a common model.
@@ -200,8 +203,17 @@ def plan_sharing(
     found = search(large, part, effort, progress, TimeLimit(effort.seconds, n_after))
     best = found.chosen(small)
     common, scale = found.common, _steps_in(large, small)
-    if effort.small_steps:
-        common, scale = fit_common_by_fold(best, part), 1.0
+    rival = with_linear_effects(found, effort)
+    if effort.small_steps or rival is not None:
+        steps = small if effort.small_steps else _in_steps(settings, _LINEAR_LEARNING_RATE)
+        common, scale = fit_common_by_fold(found.chosen(steps), part), _steps_in(steps, small)
+    if rival is not None:
+        linear = fit_common_by_fold(rival.chosen(steps), part)
+        losses = (linear.losses_of_rows(), common.losses_of_rows())
+        rival.losses = found.losses | rival.losses
+        if is_better(*losses, part.valid_weights(), n_errors=0.0):
+            found, best, common = rival, rival.chosen(small), linear
+        found.losses = rival.losses
     history = common.history(reported)
     if on_round is not None:
         _tell(on_round, history)
@@ -291,8 +303,8 @@ def _stretched(
     """Return validation curves by rounds in small steps, of which `scale` are a large one."""
     curves = {}
     for task, curve in history.items():
-        n_rounds = math.ceil(scale * (len(curve) - 1))
-        curves[task] = curve[np.ceil(np.arange(n_rounds + 1) / scale).astype(np.int64)]
+        ends = np.ceil(scale * np.arange(len(curve)))  # of the large rounds
+        curves[task] = curve[np.searchsorted(ends, np.arange(ends[-1] + 1))]
     return curves
 
 

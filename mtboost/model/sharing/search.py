@@ -12,6 +12,7 @@ taken. What the user has fixed stays as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -173,6 +174,17 @@ class Search:
                 self.best, self.common, self.of_rows = setting, common, of_rows
             self.losses[setting] = float(np.average(of_rows, weights=self._weights))
 
+    def begun_again(self) -> Search:
+        """Return a search of other models, which must come near the best so far."""
+        other = copy(self)
+        other.losses = {}
+        return other
+
+    @property
+    def loss(self) -> float:
+        """Mean validation loss of the best model."""
+        return self.losses.get(self.best, np.inf)
+
     def chosen(self, settings: Settings) -> Settings:
         """These settings with the best setting; κ as it was found."""
         return self.best.applied(settings, self.common.models[0].trees.pooled.pooling)
@@ -235,16 +247,28 @@ def search(
         search.vary(
             depth=[each for each in deeper if can_fill(each, train.n_rows, train.tasks.n_tasks)]
         )
-    if "linear_effects" not in settings.given and not any(
-        why_no_linear_effects(settings, train) for train, _ in folds.pairs
-    ):
-        search.vary(linear=[True])
-        search.try_settings(*(replace(each, linear=True) for each in first))
-        if search.best.linear:  # which may have made other things of a task superfluous, or not
-            search.vary(pooling=[first[0].pooling, *_poolings(settings, effort)[:1]])
     if settings.backend.with_sampling(settings.params, _SUBSAMPLE) != settings.params:
         search.vary(subsample=effort.subsamples)
     return search
+
+
+def with_linear_effects(found: Search, effort: Effort) -> Search | None:
+    """Return the best search whose trees follow linear effects; None unless it is ahead.
+
+    Large steps learn lines badly: what is not ahead in them is not in small ones either.
+    """
+    settings, folds = found.settings, found.folds
+    if "linear_effects" in settings.given or any(
+        why_no_linear_effects(settings, train) for train, _ in folds.pairs
+    ):
+        return None
+    pooled = [setting for setting in found.losses if setting.is_pooled]
+    rival = found.begun_again()
+    rival.try_settings(*(replace(each, linear=True) for each in [found.best, *pooled]))
+    if not rival.losses or rival.loss >= found.loss:
+        return None
+    rival.vary(pooling=_poolings(settings, effort)[:1])
+    return rival
 
 
 def _may_split_tasks(settings: Settings, folds: Folds) -> bool:

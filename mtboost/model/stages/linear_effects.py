@@ -39,6 +39,9 @@ _MOST_NUMBERS = 5_000_000
 _MOST_CELLS = 20_000_000
 #: Rounds of the working response, for losses that are not quadratic.
 _WORKING_ROUNDS = 8
+#: Longest step of a row in such a round: where the loss is flat, a Newton step has no bound. Rows
+#: with longer ones count more, so that the solution stays where the gradients add up to zero.
+_LONGEST_STEP = 3.0
 
 
 def why_no_linear_effects(settings: Settings, data: Dataset) -> str:
@@ -217,8 +220,9 @@ def _effects(settings: Settings, data: Dataset, z: Float64Array) -> tuple[Effect
             :, 0
         ].astype(np.float64)
         gradient, hessian = pairs.T
-        counts = hessian > 0.0
-        step = np.divide(gradient, hessian, out=np.zeros(data.n_rows), where=counts)
+        if not has_identity_link(objective):
+            hessian = np.maximum(hessian, np.abs(gradient) / _LONGEST_STEP)
+        step = np.divide(gradient, hessian, out=np.zeros(data.n_rows), where=hessian > 0.0)
         response = margins - start - step
         unit = 1.0 if is_classification(objective) else hessian.mean()  # of the noise
         codes, n_tasks = data.tasks.codes, data.tasks.n_tasks
