@@ -240,6 +240,10 @@ class LightgbmParams(metaclass=_Pybind11Type):
     @property
     def monotone_constraints(self) -> list[int]: ...
 
+# sum: replaces the values by their sums over all workers, in place; the str names the step.
+class Communicator(metaclass=_Pybind11Type):
+    def __init__(self, *, rank: int, sum: Callable[[NDArray[np.float64], str], None]) -> None: ...
+
 class TreeGrower(metaclass=_Pybind11Type):
     def __init__(
         self,
@@ -252,6 +256,7 @@ class TreeGrower(metaclass=_Pybind11Type):
         task_penalty: float = 1.0,
         symmetric: bool = False,
         random_strength: float = 0.0,
+        workers: Communicator | None = None,
     ) -> None: ...
     # A tree and the leaf of every row (~leaf if the row took no part).
     # tasks, rows: one flag each. features: ascending.

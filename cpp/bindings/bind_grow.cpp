@@ -79,16 +79,35 @@ LightgbmParams lightgbm_params(double learning_rate, int max_depth, int num_leav
   return params;
 }
 
+// A Python function (values, step) that sums an array over all workers, in place. It is called with the GIL.
+class PythonCommunicator final : public Communicator {
+ public:
+  PythonCommunicator(int rank, py::function sum) : rank_(rank), sum_(std::move(sum)) {
+    require(rank >= 0, "rank must not be negative");
+  }
+  int rank() const noexcept override { return rank_; }
+  void sum(std::span<double> values, const char* step) const override {
+    py::gil_scoped_acquire acquire;
+    const py::array_t<double> array(static_cast<py::ssize_t>(values.size()), values.data(), py::none());  // no copy
+    sum_(array, step);
+  }
+
+ private:
+  int rank_;
+  py::function sum_;
+};
+
 TreeGrower make_grower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
                        const std::optional<Contiguous<row_t>>& first_rows,
                        const std::optional<Contiguous<float>>& feature_weights, std::optional<feature_t> task_column,
-                       double task_penalty, bool is_symmetric, double random_strength) {
+                       double task_penalty, bool is_symmetric, double random_strength,
+                       std::shared_ptr<PythonCommunicator> workers) {
   std::optional<TaskRows> tasks;
   if (first_rows) tasks.emplace(as_vector(*first_rows, "first_rows"));
   return TreeGrower(std::move(matrix), std::move(score), std::move(tasks),
                     feature_weights ? as_vector(*feature_weights, "feature_weights") : std::vector<float>{},
                     task_column ? std::optional(TaskColumn{*task_column, task_penalty}) : std::nullopt, is_symmetric,
-                    random_strength);
+                    random_strength, std::move(workers));
 }
 
 // A tree and the matrix whose bins it speaks of.
@@ -272,12 +291,16 @@ void bind_grow(py::module_& module) {
   bind_add_leaf_values<float>(module);
   bind_add_leaf_values<double>(module);
 
+  py::class_<PythonCommunicator, std::shared_ptr<PythonCommunicator>>(module, "Communicator",
+                                                                      "Several machines that grow the same trees.")
+      .def(py::init<int, py::function>(), py::kw_only(), py::arg("rank"), py::arg("sum"));
+
   py::class_<TreeGrower> grower(module, "TreeGrower", "Grows trees on one BinnedMatrix.");
   grower.def(py::init(&make_grower), py::arg("matrix").none(false), py::kw_only(),
              py::arg("score").none(true) = py::none(), py::arg("first_rows").noconvert().none(true) = py::none(),
              py::arg("feature_weights").noconvert().none(true) = py::none(), py::arg("task_column") = py::none(),
              py::arg("task_penalty") = TaskColumn{}.penalty, py::arg("symmetric") = false,
-             py::arg("random_strength") = 0.0);
+             py::arg("random_strength") = 0.0, py::arg("workers").none(true) = py::none());
   bind_grow_with<XgboostParams, XgboostRules>(grower);
   bind_grow_with<LightgbmParams, LightgbmRules>(grower);
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/communicator.hpp"
 #include "base/grow_params.hpp"
 #include "base/types.hpp"
 #include "histogram/histogram.hpp"
@@ -37,9 +38,9 @@ class GrowRules {
   // The same for the task column: all prefixes of its categories, however many or few they are.
   virtual std::unique_ptr<FeatureScan> make_task_scan() const = 0;
 
-  // Sums over the root's rows, whose histogram is there, and its weight.
+  // Sums over the root's rows, whose histogram is there, and its weight. workers: null is a single machine.
   virtual NodeSums root(std::span<const row_t> rows, std::span<const GradientPair> gradients,
-                        const Histogram& histogram) const = 0;
+                        const Histogram& histogram, const Communicator* workers) const = 0;
   // The two sides of a split, numbers of rows excepted.
   virtual std::pair<NodeSums, NodeSums> children(const NodeSums& parent, const Split& split) const = 0;
   // Value of a leaf, learning rate included.

@@ -27,8 +27,9 @@ std::unique_ptr<FeatureScan> LightgbmRules::make_task_scan() const {
   return std::make_unique<LightgbmScan>(matrix_, params);
 }
 
-NodeSums LightgbmRules::root(std::span<const row_t> rows, std::span<const GradientPair> gradients,
-                             const Histogram&) const {
+NodeSums LightgbmRules::root(std::span<const row_t> rows, std::span<const GradientPair> gradients, const Histogram&,
+                             const Communicator* workers) const {
+  require(workers == nullptr, "LightGBM's trees grow on one machine");
   NodeSums root;
   for (const row_t row : rows) root.sums += {gradients[row].gradient, gradients[row].hessian};
   root.weight = arithmetic_.clipped_weight(root.sums.gradient, root.sums.hessian, params_.lambda_l2);

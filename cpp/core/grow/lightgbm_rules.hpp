@@ -17,8 +17,8 @@ class LightgbmRules final : public GrowRules {
   const GrowParams& params() const noexcept override { return params_; }
   std::unique_ptr<FeatureScan> make_scan() const override;
   std::unique_ptr<FeatureScan> make_task_scan() const override;
-  NodeSums root(std::span<const row_t> rows, std::span<const GradientPair> gradients,
-                const Histogram& histogram) const override;
+  NodeSums root(std::span<const row_t> rows, std::span<const GradientPair> gradients, const Histogram& histogram,
+                const Communicator* workers) const override;
   std::pair<NodeSums, NodeSums> children(const NodeSums& parent, const Split& split) const override;
   double leaf_value(const NodeSums& leaf) const noexcept override;
   void record(const NodeSums& node, const Split& split, node_t at, Tree& tree) const override;

@@ -44,8 +44,10 @@ class TreeGrower::Growth {
         tasks_(grower.tasks_ ? &*grower.tasks_ : nullptr),
         is_symmetric_(grower.is_symmetric_),
         is_loss_guided_(params_.loss_guided && !is_symmetric_),
+        workers_(grower.workers_.get()),
+        dispersion_(needs_dispersion(grower) ? dispersion() : 0.0),
         make_scan_(make_scans(grower.task_column_)),
-        finder_(matrix_, make_scan_, score_, tasks_),
+        finder_(matrix_, make_scan_, score_, tasks_, workers_),
         level_search_(matrix_, make_scan_, noise(grower.random_strength_, sample.tree_number)) {
     tree_.listed_go_left = rules.lists_left_categories();
   }
@@ -59,6 +61,7 @@ class TreeGrower::Growth {
       push(children(cut(std::move(urgent))));
     }
     rules_.finish(tree_);
+    if (workers_ != nullptr) count_rows_of_all_workers();
     return std::move(tree_);
   }
 
@@ -72,7 +75,7 @@ class TreeGrower::Growth {
   // What makes a scan for each thread.
   SplitFinder::MakeScan make_scans(const std::optional<TaskColumn>& tasks) const {
     if (!tasks || tasks->penalty == 0.0) return [&rules = rules_] { return rules.make_scan(); };
-    const double price = tasks->penalty * dispersion();
+    const double price = tasks->penalty * dispersion_;
     return [&rules = rules_, column = tasks->feature, price] {
       return std::make_unique<TaskColumnScan>(column, price, rules.lists_left_categories(), rules.make_task_scan(),
                                               rules.make_scan());
@@ -80,19 +83,25 @@ class TreeGrower::Growth {
   }
 
   // σ²: a row's gradient has the variance σ² h. About 1 for a logistic loss, the mean squared error for squared error.
-  double dispersion() const noexcept {
-    double squares = 0.0, hessian = 0.0;
+  double dispersion() const {
+    double sums[2]{};
+    auto& [squares, hessian] = sums;
     for (const row_t row : partition_.rows(0)) {
       squares += static_cast<double>(gradients_[row].gradient) * gradients_[row].gradient;
       hessian += gradients_[row].hessian;
     }
+    if (workers_ != nullptr) workers_->sum(sums, "dispersion");
     return hessian > 0.0 ? squares / hessian : 0.0;
+  }
+
+  static bool needs_dispersion(const TreeGrower& grower) noexcept {
+    return (grower.task_column_ && grower.task_column_->penalty != 0.0) || grower.random_strength_ != 0.0;
   }
 
   // Of gains, in whose roots a cut in one leaf by chance has about the deviation σ.
   LevelSearch::Noise noise(double strength, std::uint64_t tree) const noexcept {
     if (strength == 0.0) return {};
-    return {strength * std::sqrt(dispersion()), params_.seed, tree};
+    return {strength * std::sqrt(dispersion_), params_.seed, tree};
   }
 
   Leaf root() {
@@ -101,7 +110,7 @@ class TreeGrower::Growth {
     leaf.histogram = histograms_.take(tasks_worth_a_layer(rows));
     // The root's sums may be read from its histogram; LightGBM completes the histogram from the sums.
     sum_gradients({{rows, nullptr, &leaf.histogram, nullptr}});
-    leaf.sums = rules_.root(rows, gradients_, leaf.histogram);
+    leaf.sums = rules_.root(rows, gradients_, leaf.histogram, workers_);
     leaf.sums.n_rows = static_cast<row_t>(rows.size());
     rules_.complete(leaf.sums, 0, matrix_.n_features(), leaf.histogram.pooled);
     leaf.node = add_node(kNoNode, leaf.sums);
@@ -259,7 +268,7 @@ class TreeGrower::Growth {
       const auto& last = groups[last_group - 1];
       rules_.complete(*sums.node, groups[first_group].first_feature, last.first_feature + last.n_features, pooled);
     }
-    if (sums.sibling == nullptr) return;
+    if (sums.sibling == nullptr || workers_ != nullptr) return;
     subtract(in_range(pooled), in_range(sums.sibling->pooled));
     for (std::size_t i = 0; i < layers.size(); ++i)
       subtract(in_range(layers[i].slots), in_range(sums.sibling->layers[i].slots));
@@ -267,8 +276,9 @@ class TreeGrower::Growth {
 
   // Layers of all nodes together take no more memory than the matrix: 16 bytes a slot, for 16 rows or more of its bin.
   // In the sparse layout they would be mostly empty, and rows are found fast without them.
+  // On several machines tasks are added up in other portions (split/shared_score_search.hpp).
   bool is_worth_layers(std::size_t n_rows, std::size_t n_layers) const noexcept {
-    return score_ != nullptr && !matrix_.is_sparse() &&
+    return score_ != nullptr && workers_ == nullptr && !matrix_.is_sparse() &&
            n_rows * matrix_.n_features() >= 16 * matrix_.n_slots() * n_layers;
   }
   std::vector<task_t> tasks_worth_a_layer(std::span<const row_t> rows) const {
@@ -313,6 +323,22 @@ class TreeGrower::Growth {
       const auto& [sums, first_group, last_group] = items[i];
       sum_gradients(*sums, first_group, last_group);
     });
+    if (workers_ != nullptr && !work.empty()) sum_over_workers(work);
+  }
+
+  void sum_over_workers(const std::vector<Sums>& work) {
+    std::vector<std::span<GradientSums>> histograms;
+    for (const Sums& sums : work) histograms.emplace_back(sums.own->pooled);
+    sum_together(*workers_, histograms, "histograms");
+    for (const Sums& sums : work)
+      if (sums.sibling != nullptr) subtract(sums.own->pooled, sums.sibling->pooled);
+  }
+
+  // Those of a tree were this worker's so far.
+  void count_rows_of_all_workers() {
+    std::vector<double> counts(tree_.n_rows.begin(), tree_.n_rows.end());
+    workers_->sum(counts, "rows of the nodes");
+    for (std::size_t node = 0; node < counts.size(); ++node) tree_.n_rows[node] = static_cast<row_t>(counts[node]);
   }
 
   void find_splits(const std::vector<Leaf*>& leaves) {
@@ -399,6 +425,8 @@ class TreeGrower::Growth {
   const TaskRows* tasks_;
   bool is_symmetric_;
   bool is_loss_guided_;
+  const Communicator* workers_;
+  double dispersion_;  // 0 where it is not needed
   SplitFinder::MakeScan make_scan_;
   SplitFinder finder_;
   LevelSearch level_search_;
@@ -410,7 +438,8 @@ class TreeGrower::Growth {
 
 TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
                        std::optional<TaskRows> tasks, std::vector<float> feature_weights,
-                       std::optional<TaskColumn> task_column, bool is_symmetric, double random_strength)
+                       std::optional<TaskColumn> task_column, bool is_symmetric, double random_strength,
+                       std::shared_ptr<const Communicator> workers)
     : matrix_(std::move(matrix)),
       score_(std::move(score)),
       tasks_(std::move(tasks)),
@@ -418,6 +447,7 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
       task_column_(task_column),
       is_symmetric_(is_symmetric),
       random_strength_(random_strength),
+      workers_(std::move(workers)),
       histograms_(matrix_->n_slots()) {
   require(matrix_->n_features() > 0, "the table has no features");
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");
@@ -468,11 +498,13 @@ std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, cons
   }
   if (params.subsample < 1.0) {
     // Each row on its own, as XGBoost does; keyed by row, so that a task that quits does not change the others' draws.
+    // Rows of different workers have the same numbers, but not the same draws.
+    const std::uint64_t worker = workers_ == nullptr ? 0 : static_cast<std::uint64_t>(workers_->rank()) << 32;
     const RandomStream::OfTree streams(RandomStream::Purpose::rows, params.seed, sample.tree_number);
     std::size_t n_drawn = 0;
     for (const row_t row : rows) {  // without a branch, which would be unpredictable
       rows[n_drawn] = row;
-      n_drawn += streams[row].uniform() < params.subsample ? 1 : 0;
+      n_drawn += streams[worker + row].uniform() < params.subsample ? 1 : 0;
     }
     rows.resize(n_drawn);
   }

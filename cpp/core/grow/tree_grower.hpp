@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "base/communicator.hpp"
 #include "base/thread_pool.hpp"
 #include "binning/binned_matrix.hpp"
 #include "grow/grow_rules.hpp"
@@ -36,9 +37,12 @@ class TreeGrower {
   // task_column: a category in which no row is missing; only where score is null.
   // is_symmetric: all nodes of a level are cut alike, whatever the order of growth; only where score is null.
   // random_strength: noise in the search for such cuts, in units of σ (split/level_search.hpp).
+  // workers: null is a single machine. With others the matrix has this worker's rows, which may be none, and everything
+  // else (bins, features that may be missing, tasks, parameters) is the same on all of them. XGBoost's trees only.
   TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
              std::optional<TaskRows> tasks, std::vector<float> feature_weights,
-             std::optional<TaskColumn> task_column = {}, bool is_symmetric = false, double random_strength = 0.0);
+             std::optional<TaskColumn> task_column = {}, bool is_symmetric = false, double random_strength = 0.0,
+             std::shared_ptr<const Communicator> workers = {});
 
   struct Grown {
     Tree tree;
@@ -75,6 +79,7 @@ class TreeGrower {
   std::optional<TaskColumn> task_column_;
   bool is_symmetric_;
   double random_strength_;
+  std::shared_ptr<const Communicator> workers_;
   RowPartition partition_;
   HistogramPool histograms_;
   std::vector<GradientPair> stored_gradients_;

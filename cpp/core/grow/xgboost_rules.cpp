@@ -33,12 +33,16 @@ NodeSums XgboostRules::node(const GradientSums& sums, const WeightBounds& bounds
 }
 
 NodeSums XgboostRules::root(std::span<const row_t> rows, std::span<const GradientPair> gradients,
-                            const Histogram& histogram) const {
+                            const Histogram& histogram, const Communicator* workers) const {
   GradientSums sums;
-  if (matrix_.is_dense()) {  // XGBoost's order of summation
+  if (matrix_.is_dense() && workers == nullptr) {  // XGBoost's order of summation
     for (const GradientSums& bin : std::span(histogram.pooled).first(matrix_.cuts().n_bins(0))) sums += bin;
   } else {
     for (const row_t row : rows) sums += {gradients[row].gradient, gradients[row].hessian};
+  }
+  if (workers != nullptr) {
+    const std::span<GradientSums> array(&sums, 1);
+    sum_together(*workers, std::span(&array, 1), "sums of the root");
   }
   return node(sums, {-kLargest, kLargest});
 }

@@ -62,6 +62,28 @@ std::vector<std::size_t> make_stages(std::span<const PresentTask> tasks) {
 
 }  // namespace
 
+Split best_of_one_task(std::span<const Split> by_feature, const SplitScore& score) {
+  Split best;
+  for (Split split : by_feature) {
+    split.score = score.score_of_one_task(split.gain);
+    if (is_better(split, best)) best = std::move(split);
+  }
+  return best;
+}
+
+Split best_of(std::span<const Candidate> cuts, std::span<const double> scores, std::span<const bin_t> category_order,
+              const FeatureScan& scan) {
+  Split best;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const Candidate& cut = cuts[i];
+    // Rounded to float: differences below that are noise of the summation and may not overrule the tie rules.
+    Split split{static_cast<float>(scores[i]), cut.gain, cut.cut, cut.order, cut.left, cut.right, cut.n_left, {}};
+    if (is_better(split, best)) best = std::move(split);
+  }
+  best.listed_bins = scan.listed_bins(best.cut, category_order);
+  return best;
+}
+
 ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, std::span<const Split> by_feature,
                          const SplitScore& score, const TaskRows& tasks, std::span<const GradientPair> gradients,
                          std::span<GradientPair> own_gradients, SplitScratch& scratch)
@@ -69,10 +91,7 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
   if (std::none_of(by_feature.begin(), by_feature.end(), [](const Split& split) { return split.is_found(); })) return;
   tasks_ = present_tasks(node, tasks);
   if (tasks_.size() < score.min_tasks()) {
-    for (Split split : by_feature) {
-      split.score = score.score_of_one_task(split.gain);
-      if (is_better(split, best_)) best_ = std::move(split);
-    }
+    best_ = best_of_one_task(by_feature, score);
     return;
   }
   if (score.needs_every_task_gain()) {
@@ -105,22 +124,21 @@ bool ScoreSearch::step(SplitScratch& scratch) {
     if (!branch.cuts.empty()) put_back(std::move(branch));
     return true;
   }
-  Split best = best_of(branch, scores(branch, scratch), *scratch.scan);
+  Split best = best_of(branch.cuts, scores(branch, scratch), branch.category_order, *scratch.scan);
   std::lock_guard lock(mutex_);
   if (is_better(best, best_)) best_ = std::move(best);
   return true;
 }
 
 // The cut with the most gain tends to score high, and the sooner a high score is known, the more cuts can be dropped. It
-// is scored again with the others of its feature, a rounding error apart: hence a little less than its score.
+// is scored again with the others of its feature.
 void ScoreSearch::score_first(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch) {
   std::vector<Candidate> cuts;
   scratch.scan->list_cuts(split.cut.feature, node_.bins(matrix_, split.cut.feature), node_.sums, cuts);
   const Candidate candidate{split.gain, split.order, split.cut, split.left, split.right, split.n_left};
   const auto sums = scratch.task_gains.first_sums(tasks_, gradients, candidate, scratch.scan->category_order());
   if (score_.needs_every_task_gain()) return;
-  const double score = score_.score(split.gain, sums, static_cast<task_t>(tasks_.size()));
-  score_reached_ = score - 1e-6 * std::abs(score) - 1e-9 * split.gain;
+  score_reached_ = lowered(score_.score(split.gain, sums, static_cast<task_t>(tasks_.size())), split.gain);
 }
 
 bool ScoreSearch::take_branch(Branch& branch) {
@@ -144,11 +162,10 @@ double ScoreSearch::score_to_beat() const {
   return best_score();
 }
 
-// A little widened: S itself carries the rounding errors of its sums.
 double ScoreSearch::bound(double pooled_gain, const TaskGainSums& known, std::size_t n_known) const {
   const double bound =
       score_.upper_bound(pooled_gain, known, static_cast<task_t>(n_known), static_cast<task_t>(tasks_.size()));
-  return bound + 1e-6 * std::abs(bound) + 1e-9 * pooled_gain;
+  return widened(bound, pooled_gain);
 }
 
 void ScoreSearch::list_cuts(Branch& branch, SplitScratch& scratch) const {
@@ -200,18 +217,6 @@ std::vector<double> ScoreSearch::scores(Branch& branch, SplitScratch& scratch) c
   score_.scores(pooled_gains, {gains.data(), branch.cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1},
                 scores);
   return scores;
-}
-
-Split ScoreSearch::best_of(const Branch& branch, std::span<const double> scores, const FeatureScan& scan) {
-  Split best;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    const Candidate& cut = branch.cuts[i];
-    // Rounded to float: differences below that are noise of the summation and may not overrule the tie rules.
-    Split split{static_cast<float>(scores[i]), cut.gain, cut.cut, cut.order, cut.left, cut.right, cut.n_left, {}};
-    if (is_better(split, best)) best = std::move(split);
-  }
-  best.listed_bins = scan.listed_bins(best.cut, branch.category_order);
-  return best;
 }
 
 }  // namespace mtboost

@@ -12,6 +12,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -64,6 +66,46 @@ struct SplitScratch {
   TaskGains task_gains;
 };
 
+// Threads come and go with the pool; scratches stay.
+class ScratchPool {
+ public:
+  ScratchPool(const BinnedMatrix& matrix, std::function<std::unique_ptr<FeatureScan>()> make_scan)
+      : matrix_(matrix), make_scan_(std::move(make_scan)) {}
+
+  std::unique_ptr<SplitScratch> take() {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) return std::make_unique<SplitScratch>(matrix_, make_scan_());
+    auto scratch = std::move(free_.back());
+    free_.pop_back();
+    return scratch;
+  }
+  void give_back(std::unique_ptr<SplitScratch> scratch) {
+    std::lock_guard lock(mutex_);
+    free_.push_back(std::move(scratch));
+  }
+
+ private:
+  const BinnedMatrix& matrix_;
+  std::function<std::unique_ptr<FeatureScan>()> make_scan_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<SplitScratch>> free_;
+};
+
+// S of a cut that will be scored again, a rounding error apart: hence a little less.
+inline double lowered(double score, double pooled_gain) noexcept {
+  return score - 1e-6 * std::abs(score) - 1e-9 * pooled_gain;
+}
+// A bound of S, a little widened: S itself carries the rounding errors of its sums.
+inline double widened(double bound, double pooled_gain) noexcept {
+  return bound + 1e-6 * std::abs(bound) + 1e-9 * pooled_gain;
+}
+
+// In a node with fewer tasks than a score needs: the best cut by pooled gain.
+Split best_of_one_task(std::span<const Split> by_feature, const SplitScore& score);
+// The best of some cuts of one feature.
+Split best_of(std::span<const Candidate> cuts, std::span<const double> scores, std::span<const bin_t> category_order,
+              const FeatureScan& scan);
+
 class ScoreSearch {
  public:
   // by_feature: the best cut of each of the node's features by pooled gain. own_gradients: room for one pair a row. What
@@ -96,7 +138,6 @@ class ScoreSearch {
   void learn_stage(Branch& branch, SplitScratch& scratch) const;
   void drop_cuts(Branch& branch) const;
   std::vector<double> scores(Branch& branch, SplitScratch& scratch) const;
-  static Split best_of(const Branch& branch, std::span<const double> scores, const FeatureScan& scan);
   double bound(double pooled_gain, const TaskGainSums& known, std::size_t n_known) const;
   double score_to_beat() const;
   double best_score() const noexcept {

@@ -2,40 +2,18 @@
 #include "split/split_finder.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
+
+#include "split/shared_score_search.hpp"
 
 namespace mtboost {
 
-// Threads come and go with the pool; scratches stay.
-class SplitFinder::ScratchPool {
- public:
-  explicit ScratchPool(const BinnedMatrix& matrix, MakeScan make_scan)
-      : matrix_(matrix), make_scan_(std::move(make_scan)) {}
-
-  std::unique_ptr<SplitScratch> take() {
-    std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<SplitScratch>(matrix_, make_scan_());
-    auto scratch = std::move(free_.back());
-    free_.pop_back();
-    return scratch;
-  }
-  void give_back(std::unique_ptr<SplitScratch> scratch) {
-    std::lock_guard lock(mutex_);
-    free_.push_back(std::move(scratch));
-  }
-
- private:
-  const BinnedMatrix& matrix_;
-  MakeScan make_scan_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<SplitScratch>> free_;
-};
-
-SplitFinder::SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks)
+SplitFinder::SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks,
+                         const Communicator* workers)
     : matrix_(matrix),
       score_(score),
       tasks_(tasks),
+      workers_(workers),
       scratches_(std::make_shared<ScratchPool>(matrix, std::move(make_scan))) {}
 
 std::vector<SplitFinder::Found> SplitFinder::find(std::span<const NodeToSplit> nodes,
@@ -71,7 +49,11 @@ std::vector<SplitFinder::Found> SplitFinder::find(std::span<const NodeToSplit> n
   for (std::size_t node = 0; node < nodes.size(); ++node)
     for (std::size_t at = 0; at < has_gain[node].size(); ++at)
       if (has_gain[node][at] != 0) found[node].with_gain.push_back(nodes[node].features[at]);
-  if (score_ != nullptr) {
+  if (score_ != nullptr && workers_ != nullptr) {
+    auto splits =
+        SharedScoreSearch(matrix_, nodes, by_feature, *score_, *tasks_, gradients, *workers_, *scratches_, pool).find();
+    for (std::size_t node = 0; node < nodes.size(); ++node) found[node].best = std::move(splits[node]);
+  } else if (score_ != nullptr) {
     best_by_score(nodes, gradients, by_feature, pool, found);
   } else {
     for (std::size_t node = 0; node < nodes.size(); ++node)

@@ -2,7 +2,8 @@
 // Finds the best cut of each of several nodes.
 //
 // Plain: the cut with the largest pooled gain s (chen2016, eq. 7), feature by feature.
-// With tasks: the cut with the largest (S, s), S a split score of zhang2019. See score_search.hpp.
+// With tasks: the cut with the largest (S, s), S a split score of zhang2019. See score_search.hpp, and on several machines
+// shared_score_search.hpp.
 #pragma once
 
 #include <functional>
@@ -10,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "base/communicator.hpp"
 #include "base/thread_pool.hpp"
 #include "binning/binned_matrix.hpp"
 #include "split/score_search.hpp"
@@ -23,8 +25,10 @@ class SplitFinder {
  public:
   using MakeScan = std::function<std::unique_ptr<FeatureScan>()>;
 
-  // score and tasks: both or neither. The references must outlive the finder.
-  SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks);
+  // score and tasks: both or neither. workers: null is a single machine; otherwise histograms are summed over all of
+  // them. The references must outlive the finder.
+  SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks,
+              const Communicator* workers = nullptr);
 
   struct Found {
     Split best;
@@ -34,8 +38,6 @@ class SplitFinder {
                           ThreadPool& pool);
 
  private:
-  class ScratchPool;
-
   void best_by_score(std::span<const NodeToSplit> nodes, std::span<const GradientPair> gradients,
                      const std::vector<std::vector<Split>>& by_feature, ThreadPool& pool,
                      std::vector<Found>& found /* OUT */);
@@ -43,6 +45,7 @@ class SplitFinder {
   const BinnedMatrix& matrix_;
   const SplitScore* score_;
   const TaskRows* tasks_;
+  const Communicator* workers_;
   std::shared_ptr<ScratchPool> scratches_;
   std::vector<GradientPair> own_gradients_;  // of the searches' rows, side by side
 };
