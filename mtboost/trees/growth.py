@@ -21,6 +21,7 @@ from mtboost.trees.losses import Loss, leaf_refit
 from mtboost.trees.pooled_leaves import (
     PooledTrees,
     TaskValues,
+    Total,
     check_pooling,
     pool_leaves,
 )
@@ -70,7 +71,6 @@ class TaskGrowth(abc.ABC):
     def __init__(
         self, tasks: TaskSet | None, options: TreeOptions, task_column: int | str | None
     ) -> None:
-        self.tasks = tasks
         self._options = options
         self._task_column = task_column
         self.pooled = PooledTrees(check_pooling(options.pooling))
@@ -78,7 +78,7 @@ class TaskGrowth(abc.ABC):
         self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
             weakref.WeakKeyDictionary()
         )
-        self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
+        self._set_tasks(tasks)
         self._n_outputs = 1
         self._labels: Float32Array = np.empty((0, 1), np.float32)
         self._weights: Float32Array | None = None
@@ -90,6 +90,12 @@ class TaskGrowth(abc.ABC):
         )
         # Gradients of the last round: new memory each round would take longer than to fill it.
         self._pairs: Float32Array | None = None
+        # Sums over all workers; None is a single machine.
+        self._total: Total | None = None
+
+    def _set_tasks(self, tasks: TaskSet | None) -> None:
+        self.tasks = tasks
+        self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
 
     @property
     def objective(self) -> object:
@@ -164,15 +170,17 @@ class TaskGrowth(abc.ABC):
         if self.tasks is None:
             return pooled, TaskValues.none()
         rows = pooled, leaves, self.tasks.codes, gradients[:, output]
-        pooling = self.pooled.settled_pooling(*rows, n_tasks=self.tasks.n_tasks)
+        n_tasks = self.tasks.n_tasks
+        pooling = self.pooled.settled_pooling(*rows, n_tasks=n_tasks, total=self._total)
         if pooling is None:
             return pooled, TaskValues.none()
         return pooled, pool_leaves(
             *rows,
-            n_tasks=self.tasks.n_tasks,
+            n_tasks=n_tasks,
             pooling=pooling,
             learning_rate=learning_rate,
             refit=refit,
+            total=self._total,
         )
 
     def _add_tree(

@@ -259,6 +259,7 @@ def leaf_refit(
 def check_labels(loss: Loss, labels: FloatArray) -> None:
     """Raise DataError if a label, shape (n_rows,) or (n_rows, n_outputs), is outside its domain."""
     try:
-        loss.check_labels(np.ascontiguousarray(labels, np.float32).reshape(len(labels), -1))
+        columns = labels if labels.ndim == 2 else labels[:, np.newaxis]
+        loss.check_labels(np.ascontiguousarray(columns, np.float32))
     except ValueError as error:
         raise DataError(str(error)) from None

@@ -12,6 +12,8 @@ pooled tree, κ = 0 a tree with separate leaves for every task.
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -24,7 +26,10 @@ from mtboost import _core
 from mtboost.base.archive import array_to_bytes, read_vector, require
 from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.checks import as_float, check_number, is_number
+from mtboost.base.tasks import TaskName
 
+#: Sums of each worker's numbers over all workers that train a model.
+Total: TypeAlias = Callable[[Float64Array], Float64Array]
 Pooling: TypeAlias = "float | EstimatedPooling | RelativePooling | None"
 PoolingOption: TypeAlias = "float | Literal['auto'] | None"
 
@@ -154,6 +159,7 @@ def pool_leaves(
     pooling: float,
     learning_rate: float,
     refit: Callable[[Float64Array, Int32Array], Float64Array] | None = None,
+    total: Total | None = None,
 ) -> TaskValues:
     """Values of the tasks in the leaves of a tree just grown.
 
@@ -173,6 +179,8 @@ def pool_leaves(
         What Newton steps are multiplied by.
     refit : callable (values, leaves) -> values, optional
         For a loss whose leaf values are no Newton steps: its own optimum in each leaf.
+    total : callable, optional
+        Where the rows are those of one of several workers, which `refit` does not support.
 
     Returns
     -------
@@ -186,6 +194,12 @@ def pool_leaves(
         n_nodes=len(pooled),
         n_tasks=n_tasks,
     )
+    if total is not None:
+        table = np.zeros((2, len(pooled), n_tasks))
+        table[:, leaf, task] = gradient, hessian
+        table = total(table)
+        leaf, task = (found.astype(np.int32) for found in np.nonzero(table[1] > 0.0))
+        gradient, hessian = table[:, leaf, task]
     if refit is None:
         own = -learning_rate * gradient / hessian
     else:
@@ -204,6 +218,7 @@ def between_task_pooling(
     pairs: npt.NDArray[np.float32],
     *,
     n_tasks: int,
+    total: Total | None = None,
 ) -> float:
     """κ = σ²/τ² by the method of moments; arguments as of :func:`pool_leaves`.
 
@@ -226,13 +241,20 @@ def between_task_pooling(
     numbers = pair_numbers(leaves, codes, n_tasks)[took_part]
     g, h = pairs[took_part].astype(np.float64).T
     shape = (len(pooled), n_tasks + 1)
-    G, H = (np.bincount(numbers, part, shape[0] * shape[1]).reshape(shape) for part in (g, h))
+    sums: Float64Array = np.concatenate(
+        [np.bincount(numbers, part, shape[0] * shape[1]) for part in (g, h)]
+        + [np.array([_ratio(g**2, h).sum(), np.count_nonzero(h)])]
+    )
+    if total is not None:
+        sums = total(sums)
+    G, H = sums[:-2].reshape(2, *shape)
+    squares, n_rows = sums[-2:].tolist()
     H_leaf = H.sum(axis=1)
     explained = _ratio(G**2, H).sum()
     between = explained - _ratio(G.sum(axis=1) ** 2, H_leaf).sum()
-    within = _ratio(g**2, h).sum() - explained
+    within = squares - explained
     n_pairs, n_leaves = np.count_nonzero(H), np.count_nonzero(H_leaf)
-    n_free = np.count_nonzero(h) - n_pairs
+    n_free = n_rows - n_pairs
     if n_free <= 0 or within <= 0.0:
         return np.inf
     noise = within / n_free
@@ -299,14 +321,16 @@ class PooledTrees:
         pairs: npt.NDArray[np.float32],
         *,
         n_tasks: int,
+        total: Total | None = None,
     ) -> float | None:
         """κ as a number; arguments as of :func:`pool_leaves`, for the first tree."""
         if not self.values:
-            self.mean_hessian = float(pairs[leaves >= 0, 1].sum(dtype=np.float64)) / n_tasks
+            hessian = pairs[leaves >= 0, 1].sum(dtype=np.float64, keepdims=True)
+            self.mean_hessian = float((hessian if total is None else total(hessian))[0]) / n_tasks
         if isinstance(self.pooling, RelativePooling):
             self.pooling = self.pooling.factor * self.mean_hessian
         elif isinstance(self.pooling, EstimatedPooling):
-            found = between_task_pooling(pooled, leaves, codes, pairs, n_tasks=n_tasks)
+            found = between_task_pooling(pooled, leaves, codes, pairs, n_tasks=n_tasks, total=total)
             self.pooling = self.pooling.factor * found if np.isfinite(found) else None
         return self.pooling
 
@@ -374,3 +398,29 @@ def read_task_values(members: Mapping[str, bytes]) -> list[TaskValues]:
             pairwise(starts.tolist()), rates.tolist(), scores.tolist(), strict=True
         )
     ]
+
+
+# ---- attributes of boosters ----------------------------------------------------------------------
+
+_NAMES, _VALUES = "mtboost_tasks", "mtboost_task_values"
+
+
+def task_attributes(names: Sequence[TaskName], values: Sequence[TaskValues]) -> dict[str, str]:
+    """Attributes by which a booster keeps the leaf values of its tasks."""
+    members = {
+        name: base64.b64encode(member).decode()
+        for name, member in write_task_values(values).items()
+    }
+    return {_NAMES: json.dumps(list(names)), _VALUES: json.dumps(members)}
+
+
+def read_task_attributes(
+    attributes: Mapping[str, str | None],
+) -> tuple[list[TaskName], list[TaskValues]] | None:
+    """Names of the tasks and their leaf values; None of a booster without these attributes."""
+    names, members = attributes.get(_NAMES), attributes.get(_VALUES)
+    if names is None or members is None:
+        return None
+    decoded = {name: base64.b64decode(member) for name, member in json.loads(members).items()}
+    return json.loads(names), read_task_values(decoded)
+

@@ -74,7 +74,7 @@ class BaseTaskSplit(abc.ABC):
         options: TreeOptions | None = None,
     ) -> None:
         super().__init__()
-        self.tasks = as_tasks(task)
+        self.tasks = self._tasks_of_rows(task)
         if options is None:
             options = TreeOptions(
                 split_score,
@@ -91,6 +91,9 @@ class BaseTaskSplit(abc.ABC):
         self._valid_tasks = self._tasks_of_matrices("valid_tasks", valid_tasks)
         #: Leaf values of single tasks in the trees of the last training.
         self.pooled = PooledTrees()
+
+    def _tasks_of_rows(self, task: Any) -> TaskSet:
+        return as_tasks(task)
 
     def _start(self, growth: Any) -> None:
         """Register what grows the trees of a training."""

@@ -34,6 +34,7 @@ def bin_matrix(
     n_threads: int,
     table: Any = None,
     trained: Cuts | None = None,
+    totals: tuple[int, int] | None = None,
 ) -> _core.BinnedMatrix:
     """Bin a matrix whose cuts XGBoost has already made: a DMatrix after one round of training.
 
@@ -47,9 +48,12 @@ def bin_matrix(
     trained : pair of ndarray, optional
         ``get_quantile_cut()`` of the training matrix, for rows to predict. Values outside its bins
         have bins that lead to the same leaves as the values do.
+    totals : pair of int, optional
+        Values and cells on all workers, where the rows are those of one of several.
     """
     n_features, n_values = matrix.num_col(), matrix.num_nonmissing()
     n_cells = matrix.num_row() * n_features
+    n_all_values, n_all_cells = totals or (n_values, n_cells)
     if not (
         isinstance(table, np.ndarray)
         and table.dtype in (np.dtype(np.float32), np.dtype(np.float64))
@@ -58,14 +62,14 @@ def bin_matrix(
         and _count_nan(table) == n_cells - n_values
     ):
         table = None
-    if n_values == n_cells:
+    if n_all_values == n_all_cells:
         may_be_missing = np.zeros(n_features, np.uint8)
     elif table is not None:
         may_be_missing = _core.columns_with_missing(table, n_threads=n_threads)
     else:
         may_be_missing = np.ones(n_features, np.uint8)
     cuts = _cuts(matrix.get_quantile_cut() if trained is None else trained, matrix.feature_types)
-    is_sparse = _SPARSE_BYTES * n_values < _DENSE_BYTES * n_cells
+    is_sparse = _SPARSE_BYTES * n_all_values < _DENSE_BYTES * n_all_cells
     try:
         builder = _core.BinnedMatrixBuilder(
             **cuts,
@@ -79,7 +83,12 @@ def bin_matrix(
         raise UnsupportedError(f"{error}.") from None
     if table is not None:
         builder.add(table, n_threads=n_threads)
-    elif isinstance(matrix, xgboost.QuantileDMatrix) and not is_sparse and n_values > _MOST_COPIED:
+    elif (
+        isinstance(matrix, xgboost.QuantileDMatrix)
+        and not is_sparse
+        and totals is None  # workers synchronise when one makes a matrix, as prediction does
+        and n_values > _MOST_COPIED
+    ):
         for codes, n_features_of_column in bin_codes(
             matrix, _edges(cuts), np.diff(cuts["offsets"]) + may_be_missing, n_threads
         ):

@@ -11,8 +11,10 @@ assembled when needed.
 from __future__ import annotations
 
 import copy
+import json
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -24,17 +26,19 @@ import xgboost
 from mtboost import _core
 from mtboost.base.arrays import Float32Array
 from mtboost.base.tasks import TaskSet
-from mtboost.errors import DataError
+from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.growth import Objective, TaskGrowth
 from mtboost.trees.losses import check_labels, make_loss
-from mtboost.trees.pooled_leaves import TaskValues
+from mtboost.trees.pooled_leaves import TaskValues, task_attributes
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import MOST_INNER_BINS, Cuts, bin_matrix
+from mtboost.xgboost.collective import Workers
 from mtboost.xgboost.library import (
     Settings,
     arithmetic,
     call_objective,
+    check_one_machine,
     labels_and_weights,
     read_settings,
 )
@@ -44,13 +48,17 @@ from mtboost.xgboost.ubjson import encode
 _SERIAL_ROWS = 20_000
 # Values of a validation matrix that are read back, at 12 bytes each, to be binned.
 _MOST_VALUES = 20_000_000
+# Tasks in a field of a matrix are float32, which holds whole numbers up to here.
+_LARGEST_TASK = 2**24
 
 
 class XgboostGrowth(TaskGrowth):
     """Growth beside a stock booster, which keeps parameters and metrics.
 
     Trees of the stock booster, if any, are continued and taken out of it. `table` is what the
-    training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`).
+    training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`). With `task_field`
+    the matrices themselves have the tasks of their rows, in the field of this name, and may be
+    those of one of several workers.
     """
 
     settings: Settings
@@ -63,10 +71,21 @@ class XgboostGrowth(TaskGrowth):
         options: TreeOptions,
         task_column: int | str | None = None,
         table: object = None,
+        task_field: str | None = None,
     ) -> None:
         super().__init__(tasks, options, task_column)
         self.stock = stock
         self.settings = read_settings(stock)
+        self._task_field = task_field
+        self._workers: Workers | None = None
+        if task_field is None:
+            check_one_machine(
+                "TaskSplit",
+                ", or give TaskSplit 'label_lower_bound' as task, and each worker's matrix its "
+                "tasks in that field",
+            )
+        else:
+            self._join_workers()
         self._check_constraints(self.settings.grow.monotone_constraints)
         self._check_levels(self.settings.grow.max_depth, "")
         self._table = table
@@ -98,6 +117,10 @@ class XgboostGrowth(TaskGrowth):
         if self._grower is None:
             self._start(matrix, objective)
         assert self._grower is not None
+        if self._workers is not None:
+            self._workers.check_equal(
+                {"the parameters": self._parameters(), "the round": str(iteration)}
+            )
         if self._train is None or self._train() is not matrix:
             raise DataError("TaskSplit trains on one matrix; update() was given another one.")
         margins = self.margins(matrix)
@@ -144,6 +167,8 @@ class XgboostGrowth(TaskGrowth):
     # ---- margins and metrics ----------------------------------------------------------------
 
     def margins(self, matrix: xgboost.DMatrix) -> Float32Array:
+        if self._task_field is not None and matrix not in self._codes:
+            self._read_codes(matrix)
         n_done, margins = self._margins.get(matrix) or (0, self.start_margins(matrix))
         if n_done < len(self._trees):
             binned = self._binned_as_in_training(matrix)
@@ -230,9 +255,12 @@ class XgboostGrowth(TaskGrowth):
             return cast(
                 Float32Array, own.reshape(matrix.num_row(), -1).astype(np.float32, copy=True)
             )
-        row = xgboost.DMatrix(scipy.sparse.csr_array((1, matrix.num_col()), dtype=np.float32))
-        start = self._without_trees.predict(row, output_margin=True, validate_features=False)
-        return np.tile(start.reshape(1, -1), (matrix.num_row(), 1))
+        return np.tile(self._start_margin, (matrix.num_row(), 1))
+
+    @cached_property
+    def _start_margin(self) -> Float32Array:
+        """Margins of a row before the first tree, shape (1, n_outputs)."""
+        return assemble.start_margins(self._document([])).reshape(1, -1)
 
     @cached_property
     def _without_trees(self) -> xgboost.Booster:
@@ -278,7 +306,7 @@ class XgboostGrowth(TaskGrowth):
     def to_booster(self, attributes: dict[str, str | None], config: str) -> xgboost.Booster:
         """A genuine booster with all trees, parameters and attributes."""
         document = self._document(self._trees)
-        document["learner"]["attributes"] = attributes
+        document["learner"]["attributes"] = {**attributes, **self._task_attributes()}
         booster = assemble.load_document(document)
         booster.load_config(config)
         return booster
@@ -301,7 +329,9 @@ class XgboostGrowth(TaskGrowth):
 
     def _start(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         n_rows = matrix.num_row()
-        if not n_rows:
+        if self._task_field is not None:
+            self._read_tasks(matrix)
+        elif not n_rows:
             raise DataError("The training matrix has no rows: pass one with at least one row.")
         self._check_rows(n_rows)
         if self.tasks is not None:
@@ -312,18 +342,27 @@ class XgboostGrowth(TaskGrowth):
         )
         if objective is None:
             labels, self._weights = labels_and_weights(matrix)
-            self._labels = labels.reshape(n_rows, -1)
+            self._labels = labels.reshape(n_rows, self._n_labels(labels.size, n_rows))
             self._loss = self._make_loss()
         self._objective = objective
+        if self._workers is not None:
+            self._check_same_columns(self._workers, matrix)
         self._initialise(matrix, objective)
+        if self._workers is not None:
+            _ = self._start_margin  # makes a matrix: on all workers, whatever their rows have
         order, first_rows = self._order_by_task()
         feature_weights = matrix.get_float_info("feature_weights")
         self._grower = _core.TreeGrower(
             bin_matrix(
-                matrix, storage_order=order, n_threads=self.settings.n_threads, table=self._table
+                matrix,
+                storage_order=order,
+                n_threads=self.settings.n_threads,
+                table=self._table,
+                totals=self._totals(matrix),
             ),
             first_rows=first_rows,
             feature_weights=feature_weights if feature_weights.size else None,
+            workers=None if self._workers is None else self._workers.communicator,
             **options,
         )
         self._table = None
@@ -331,9 +370,122 @@ class XgboostGrowth(TaskGrowth):
         if isinstance(matrix, xgboost.QuantileDMatrix):
             self._cuts = matrix.get_quantile_cut()
 
+    # ---- several machines (docs/several_machines.md) ----------------------------------------
+
+    def _join_workers(self) -> None:
+        self._workers = workers = Workers.of_this_thread()
+        if workers is None:
+            return
+        if self.settings.objective == "reg:absoluteerror":
+            raise UnsupportedError(
+                "objective='reg:absoluteerror' has medians as leaves, which workers cannot add up: "
+                "use 'reg:pseudohubererror', or train on one machine."
+            )
+        self._total = lambda values: workers.sum(values, "task sums of the leaves")
+        workers.check_equal(
+            {
+                "the version of XGBoost": xgboost.__version__,
+                "the parameters": self._parameters(),
+                "the options of TaskSplit": repr(self._comparable_options()),
+            }
+        )
+
+    def _parameters(self) -> str:
+        """Parameters that all workers must share, the number of threads is not one of them."""
+        learner = json.loads(self.stock.save_config())["learner"]
+        generic = {name: learner["generic_param"][name] for name in ("seed", "seed_per_iteration")}
+        parts = ("gradient_booster", "objective", "learner_train_param")
+        return json.dumps([generic, *(learner[part] for part in parts)])
+
+    def _comparable_options(self) -> TreeOptions:
+        """The options with the name of a score that is a function: its address tells nothing."""
+        score = self._options.split_score
+        if isinstance(score, str):
+            return self._options
+        return replace(self._options, split_score="plain")
+
+    def _read_tasks(self, matrix: xgboost.DMatrix) -> None:
+        """Take the tasks of the training rows from the matrix; workers agree on their names."""
+        numbers = self._task_numbers(matrix)
+        if numbers is None:
+            raise DataError(
+                f"TaskSplit reads the tasks from the field {self._task_field!r} of the training "
+                f"matrix, which has none: make the matrix with {self._task_field}=, the number of "
+                "each row's task."
+            )
+        names = np.unique(numbers)
+        if self._workers is not None:
+            names = self._workers.union(names, "tasks")
+        codes = np.searchsorted(names, numbers).astype(np.int32)
+        self._set_tasks(TaskSet(tuple(names.tolist()), codes))
+
+    def _read_codes(self, matrix: xgboost.DMatrix) -> None:
+        """Tasks of rows to be evaluated; those without training rows are not known."""
+        assert self.tasks is not None
+        numbers = self._task_numbers(matrix)
+        if numbers is not None and self.tasks.names:
+            names = np.array(self.tasks.names)
+            places = np.searchsorted(names, numbers).clip(max=len(names) - 1)
+            self._codes[matrix] = np.where(names[places] == numbers, places, -1).astype(np.int32)
+
+    def _task_numbers(self, matrix: xgboost.DMatrix) -> npt.NDArray[np.int64] | None:
+        """Tasks in the matrix; None if it has rows but no tasks."""
+        assert self._task_field is not None
+        found = matrix.get_float_info(self._task_field)
+        if found.size == 0 and matrix.num_row() > 0:
+            return None
+        is_number = (np.abs(found) <= _LARGEST_TASK) & (found == np.round(found))
+        if not is_number.all():
+            row = int(np.argmin(is_number))
+            raise DataError(
+                f"The field {self._task_field!r} is {found[row]!s} in row {row} of a matrix: tasks "
+                f"must be whole numbers between -{_LARGEST_TASK} and {_LARGEST_TASK}."
+            )
+        return found.astype(np.int64)
+
+    def _n_labels(self, n_labels: int, n_rows: int) -> int:
+        """Labels of a row, of which a worker without rows has none."""
+        if self._workers is None:
+            return -1
+        table = self._workers.gather([n_labels, n_rows], "numbers of labels")
+        found = table[table[:, 1] > 0]
+        if len(found) == 0:
+            raise DataError("The training matrix has no rows on any worker.")
+        return int((found[:, 0] // found[:, 1]).max())
+
+    @staticmethod
+    def _check_same_columns(workers: Workers, matrix: xgboost.DMatrix) -> None:
+        """Raise unless all workers have the same features and bins."""
+        is_binned = isinstance(matrix, xgboost.QuantileDMatrix)  # others are in the first round
+        bins = matrix.get_quantile_cut() if is_binned else ()
+        workers.check_equal(
+            {
+                "the bins of the training matrix": b"".join(part.tobytes() for part in bins),
+                "the names and types of its features": repr(
+                    (matrix.feature_names, matrix.feature_types, matrix.num_col())
+                ),
+            }
+        )
+
+    def _totals(self, matrix: xgboost.DMatrix) -> tuple[int, int] | None:
+        """Values and cells on all workers."""
+        if self._workers is None:
+            return None
+        n_values, n_cells = matrix.num_nonmissing(), matrix.num_row() * matrix.num_col()
+        totals = self._workers.gather([n_values, n_cells], "numbers of values").sum(axis=0)
+        return int(totals[0]), int(totals[1])
+
+    def _task_attributes(self) -> dict[str, str]:
+        """Leaf values of tasks as attributes of a booster that returns without the callback."""
+        if self._task_field is None or self.tasks is None or not self.pooled.values:
+            return {}
+        if not any(len(values.leaf) for values in self.pooled.values):
+            return {}
+        return task_attributes(self.tasks.names, self.pooled.values)
+
     def _make_loss(self) -> _core.Loss:
         n_outputs = self.settings.n_classes or self._labels.shape[1]
-        if self._labels.size == 0:
+        if self._labels.size == 0 and (self._workers is None or len(self._labels)):
             raise DataError("The training matrix has no labels: give it label=.")
         loss = make_loss(
             self.settings.objective,
@@ -354,7 +506,7 @@ class XgboostGrowth(TaskGrowth):
             scratch.update(matrix, 0)
         else:
             # A stock booster does not estimate a start score for a custom objective.
-            shape = scratch.predict(matrix, output_margin=True).reshape(matrix.num_row(), -1).shape
+            shape = scratch.predict(matrix, output_margin=True, strict_shape=True).shape
             scratch.boost(matrix, 0, grad=np.zeros(shape, "f4"), hess=np.ones(shape, "f4"))
         if self._frame is None:
             self._frame = assemble.read_document(scratch)

@@ -6,19 +6,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import xgboost
 
+from mtboost.base.checks import check_choice
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
-from mtboost.base.tasks import TaskName
-from mtboost.errors import UnsupportedError
-from mtboost.trees.pooled_leaves import PoolingOption
+from mtboost.base.tasks import TaskName, TaskSet, as_tasks
+from mtboost.errors import DataError, ParameterError, UnsupportedError
+from mtboost.trees.pooled_leaves import PoolingOption, read_task_attributes
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_split import BaseTaskSplit
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost.booster import GrowingBooster, XgboostGrowth
 from mtboost.xgboost.document import XgboostDocument, stacked
 from mtboost.xgboost.library import check_version, tasks_of_matrices
+
+#: Field of a matrix that may have the tasks: Dask's matrices distribute it with the rows.
+_TASK_FIELD = "label_lower_bound"
 
 
 @shares_docstring_of(BaseTaskSplit, sections=["References"])
@@ -32,8 +37,11 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
 
     Parameters
     ----------
-    task : array-like of shape (n_rows,)
-        Task of each row of the training matrix: integers, strings or categories.
+    task : array-like of shape (n_rows,), or "label_lower_bound"
+        Task of each row of the training matrix: integers, strings or categories. Where rows lie on
+        several workers, as in ``xgboost.dask``, the matrices must have the tasks:
+        ``"label_lower_bound"`` reads them from this field, whole numbers up to 2^24, which only
+        survival objectives of XGBoost use (docs/several_machines.md).
     valid_tasks : sequence of (DMatrix, array-like), optional
         Matrices of `evals` with the task of each of their rows, which partially pooled leaves are
         evaluated by; of other matrices the pooled values are. Those of :class:`TaskQuitting` are
@@ -70,6 +78,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     """
 
     _tasks_of_matrices = staticmethod(tasks_of_matrices)
+    _task_field: str | None = None  # of the matrices, which has the tasks
 
     @renamed(score="split_score", task_penalty="task_splits")
     def __init__(
@@ -101,6 +110,17 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
             options=options,
         )
         self._table = table
+        if self._task_field is not None and len(valid_tasks):
+            raise ParameterError(
+                f"valid_tasks are read from the matrices' field {self._task_field!r}, as the tasks "
+                "of the training rows are: leave valid_tasks out."
+            )
+
+    def _tasks_of_rows(self, task: Any) -> TaskSet:
+        if not isinstance(task, str):
+            return as_tasks(task)
+        self._task_field = check_choice("task", task, (_TASK_FIELD,), besides="labels of the rows")
+        return TaskSet((), np.empty(0, np.int32))  # known when training begins
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
@@ -116,6 +136,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
             options=self.options,
             task_column=self._task_column,
             table=self._table,
+            task_field=self._task_field,
         )
         self._start(growth)
         return GrowingBooster(growth)
@@ -145,6 +166,8 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         UnsupportedError
             Of all tasks, where each has several classes.
         """
+        if self._task_field is not None:
+            self._take_over(trained)
         document = XgboostDocument.of(trained)
         if task is not None:
             booster: xgboost.Booster = self._of_task(document, task).load()
@@ -155,6 +178,17 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
                 f"one task, such as booster(trained, {self.tasks.names[0]!r})."
             )
         return stacked([self._of_task(document, name) for name in self.tasks])
+
+    def _take_over(self, trained: xgboost.Booster) -> None:
+        """Read tasks and leaf values from a booster that other processes have trained."""
+        found = read_task_attributes(trained.attributes())
+        if found is None:
+            raise DataError(
+                "The booster has no leaf values of single tasks: train it with pooling=, or use it "
+                "for all tasks as it is."
+            )
+        names, self.pooled.values = found
+        self.tasks = TaskSet(tuple(names), np.empty(0, np.int32))
 
 
 class InOrder(xgboost.callback.TrainingCallback):

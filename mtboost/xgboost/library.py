@@ -101,14 +101,14 @@ def check_version() -> None:
         )
 
 
-def check_one_machine(user: str) -> None:
+def check_one_machine(user: str, instead: str = "") -> None:
     """Raise in a training on several machines: XGBoost would mix what they know of their rows."""
     n_workers = xgboost.collective.get_world_size()
     if n_workers > 1:
         raise UnsupportedError(
             f"{user} does not train on several machines, and this thread is one of the "
             f"{n_workers} workers of a collective: train on one machine, outside of "
-            "xgboost.collective.CommunicatorContext, xgboost.dask and xgboost.spark."
+            f"xgboost.collective.CommunicatorContext, xgboost.dask and xgboost.spark{instead}."
         )
 
 
@@ -558,7 +558,6 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
         )
     if tree["sampling_method"] != "uniform":
         raise UnsupportedError("sampling_method must be 'uniform' on the CPU.")
-    check_one_machine("TaskSplit")
 
 
 def _parse_monotone(text: str) -> list[int]:

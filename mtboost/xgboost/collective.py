@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers of XGBoost's collective that train one model, each on a part of the rows.
+
+XGBoost sets up the collective, in ``xgboost.dask`` and others; here are sums over its workers. All
+workers make the same calls in the same order. XGBoost does not check that, and adds up arrays of
+different lengths or steps without an error, so each call here compares the workers first.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from mtboost import _core
+from mtboost.base.arrays import Float64Array
+from mtboost.errors import TrainingError
+
+
+class Workers:
+    """The workers of the collective that this thread belongs to.
+
+    Attributes
+    ----------
+    rank : int
+        Number of this worker, from 0.
+    n_workers : int
+    """
+
+    def __init__(self) -> None:
+        self.rank: int = xgboost.collective.get_rank()
+        self.n_workers: int = xgboost.collective.get_world_size()
+
+    @classmethod
+    def of_this_thread(cls) -> Workers | None:
+        """Return the workers; None where this one is alone."""
+        return cls() if xgboost.collective.get_world_size() > 1 else None
+
+    @cached_property
+    def communicator(self) -> _core.Communicator:
+        """These workers for the core."""
+        return _core.Communicator(rank=self.rank, sum=self._sum_in_place)
+
+    def sum(self, values: Float64Array, step: str) -> Float64Array:
+        """Return the sums over all workers; `step` names the call in messages."""
+        self._check_step(step, values.size)
+        return self._add_up(values)
+
+    def gather(self, values: npt.ArrayLike, step: str) -> Float64Array:
+        """Return the numbers of each worker, as many on all: shape (n_workers, n_values)."""
+        own = np.asarray(values, np.float64).ravel()
+        table = np.zeros((self.n_workers, own.size))
+        table[self.rank] = own
+        return self.sum(table, step)
+
+    def union(self, values: npt.NDArray[np.int64], step: str) -> npt.NDArray[np.int64]:
+        """Return the numbers that any worker has, ascending; below 2^53."""
+        own = np.unique(values).astype(np.float64)
+        n_values = self.gather([own.size], f"number of {step}")[:, 0].astype(np.int64)
+        ends = np.cumsum(n_values)
+        all_values = np.zeros(int(ends[-1]))
+        all_values[ends[self.rank] - own.size : ends[self.rank]] = own
+        return np.unique(self.sum(all_values, step)).astype(np.int64)
+
+    def check_equal(self, parts: Mapping[str, bytes | str]) -> None:
+        """Raise TrainingError on all workers unless these are equal on all of them."""
+        codes = [
+            zlib.crc32(part.encode() if isinstance(part, str) else part) for part in parts.values()
+        ]
+        table = self.gather(codes, "comparison of the workers")
+        different = [
+            name for name, column in zip(parts, table.T, strict=True) if np.ptp(column) > 0
+        ]
+        if different:
+            raise TrainingError(
+                f"The {self.n_workers} workers of the collective would not train the same model: "
+                f"{' and '.join(different)} differ. Give all of them the same callbacks and "
+                "parameters, and make their matrices inside of the collective."
+            )
+
+    def _sum_in_place(self, values: Float64Array, step: str) -> None:
+        values[...] = self.sum(values, step)
+
+    def _check_step(self, step: str, n_values: int) -> None:
+        tags = np.zeros((self.n_workers, 2))
+        tags[self.rank] = zlib.crc32(step.encode()), n_values
+        tags = self._add_up(tags)
+        if (tags == tags[self.rank]).all():
+            return
+        others = [
+            f"worker {rank} has {n:.0f} numbers"
+            if code == tags[self.rank, 0]
+            else f"worker {rank} is at another step"
+            for rank, (code, n) in enumerate(tags.tolist())
+            if (tags[rank] != tags[self.rank]).any()
+        ]
+        raise TrainingError(
+            f"The workers of the collective are not at the same step: worker {self.rank} is at "
+            f"{step!r} with {n_values} numbers, but {', '.join(others)}. Give all workers the same "
+            "callbacks, parameters and number of evaluation sets."
+        )
+
+    def _add_up(self, values: Float64Array) -> Float64Array:
+        if xgboost.collective.get_world_size() != self.n_workers:
+            raise TrainingError(
+                f"The collective had {self.n_workers} workers when training began, and this thread "
+                "is not one of them: each worker must train in the thread that set up the "
+                "collective."
+            )
+        try:
+            total = xgboost.collective.allreduce(values, xgboost.collective.Op.SUM)
+        except xgboost.core.XGBoostError as error:
+            raise TrainingError(
+                f"Worker {self.rank} of {self.n_workers} lost the others in training: one of them "
+                "has ended. If it raised an error, its own message gives the reason."
+            ) from error
+        return total.reshape(values.shape)  # flat before XGBoost 3.4

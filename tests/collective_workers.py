@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes as machines: training in a collective of XGBoost, without Dask.
+
+The functions run in other processes, which import this module by its name.
+"""
+
+import functools
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+
+import numpy as np
+import xgboost
+from xgboost.tracker import RabitTracker
+
+from mtboost.errors import UnsupportedError
+from mtboost.xgboost import TaskSplit
+from mtboost.xgboost.collective import Workers
+
+TIMEOUT = 60  # seconds; a hang is one of the failures looked for
+
+
+@contextmanager
+def worker_pool(n_workers):
+    """Executors of one process each: one that is killed leaves the others as they are."""
+    with ExitStack() as stack:
+        context = multiprocessing.get_context("spawn")
+        yield [
+            stack.enter_context(ProcessPoolExecutor(1, mp_context=context))
+            for _ in range(n_workers)
+        ]
+
+
+def run_together(pool, job, parts):
+    """Run ``job(part)`` in a collective, one worker per part: results, or exceptions."""
+    tracker = RabitTracker(host_ip="127.0.0.1", n_workers=len(parts))
+    tracker.start()
+    calls = [
+        worker.submit(_run, tracker.worker_args(), job, part)
+        for worker, part in zip(pool, parts, strict=False)
+    ]
+    done = [call.exception(TIMEOUT) or call.result() for call in calls]
+    with suppress(xgboost.core.XGBoostError):  # workers that have ended without a word
+        tracker.free()
+    return done
+
+
+def _run(arguments, job, part):
+    with xgboost.collective.CommunicatorContext(**arguments):
+        return job(part)
+
+
+def make_rows(n_rows=1500, seed=0, missing=0.1):
+    """Rows whose features have few values, so that bins are the same wherever they are made."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 40, (n_rows, 5)).astype(np.float32)
+    X[:, 4] = rng.integers(0, 6, n_rows)
+    task = rng.choice(5, n_rows, p=[0.4, 0.3, 0.15, 0.1, 0.05]) * 3
+    y = np.sin(X[:, 0] / 6) + (task % 2) * X[:, 1] / 40 + (X[:, 4] == task % 4) * 0.5
+    y = (y + rng.normal(0, 0.2, n_rows)).astype(np.float32)
+    X[:, :4][rng.random((n_rows, 4)) < missing] = np.nan
+    weight = rng.uniform(0.5, 2.0, n_rows).astype(np.float32)
+    return {"X": X, "y": y, "task": task.astype(np.float32), "weight": weight}
+
+
+def take(rows, chosen):
+    return {name: values[chosen] for name, values in rows.items()}
+
+
+def parts_of(rows, n_workers, *, empty=False):
+    """Rows of each worker: tasks lie on all of them but one; with `empty` the last has no rows."""
+    n_rows = len(rows["y"])
+    owner = np.arange(n_rows) * 7 // 3 % (n_workers - empty)
+    owner[rows["task"] == 12] = 0
+    return [take(rows, owner == rank) for rank in range(n_workers)]
+
+
+def train(rows, *, params, split=None, n_rounds=5, kind="QuantileDMatrix", valid=None, **options):
+    """A booster as bytes, and its history; ``valid`` are rows to evaluate, of each worker."""
+    matrix = _matrix(rows, kind)
+    evals = [(matrix, "train")]
+    if valid is not None:
+        own = take(valid, np.arange(len(valid["y"])) % _n_workers() == _rank())
+        evals.append(
+            (_matrix(own, kind, **({"ref": matrix} if "Quantile" in kind else {})), "valid")
+        )
+    callbacks = options.pop("callbacks", ())
+    if split is not None:
+        callbacks = [TaskSplit("label_lower_bound", **split), *callbacks]
+    history = {}
+    booster = xgboost.train(
+        {"nthread": 1, **params},
+        matrix,
+        n_rounds,
+        evals=evals,
+        evals_result=history,
+        verbose_eval=False,
+        callbacks=callbacks,
+        **options,
+    )
+    return bytes(booster.save_raw("ubj")), history
+
+
+def job(**options):
+    return functools.partial(train, **options)
+
+
+def _matrix(rows, kind, **options):
+    types = ["q"] * 4 + ["c"] if "category" in kind else None
+    return getattr(xgboost, kind.partition(",")[0])(
+        rows["X"],
+        rows["y"],
+        weight=rows.get("weight"),
+        base_margin=rows.get("base_margin"),
+        label_lower_bound=rows.get("task"),
+        feature_types=types,
+        enable_categorical=True,
+        nthread=1,
+        **options,
+    )
+
+
+def _rank():
+    return xgboost.collective.get_rank()
+
+
+def _n_workers():
+    return xgboost.collective.get_world_size()
+
+
+def squared_error(margins, matrix):
+    return margins - matrix.get_label(), np.ones_like(margins)
+
+
+def mean_prediction(predictions, matrix):
+    """The same on all workers, as Dask needs it: a mean over all of them."""
+    sums = np.array([predictions.sum(dtype=np.float64), predictions.shape[0]])
+    total = xgboost.collective.allreduce(sums, xgboost.collective.Op.SUM)
+    return "mean", float(total[0] / total[1])
+
+
+def least_gain(_, task_gains):
+    return task_gains.min(axis=1)
+
+
+# ---- faults --------------------------------------------------------------------------------------
+
+
+def train_with_own(part):
+    """Train with what each worker is given for itself."""
+    rows, options = part
+    return train(rows, **options)
+
+
+class InRound(xgboost.callback.TrainingCallback):
+    """Do something in a round, on the worker whose callback it is."""
+
+    def __init__(self, happening, number=1):
+        super().__init__()
+        self.happening = happening
+        self.number = number
+
+    def after_iteration(self, model, epoch, evals_log):
+        if epoch == self.number:
+            self.happening(model)
+        return False
+
+
+def end_process(_):
+    os._exit(1)
+
+
+def raise_error(_):
+    raise ValueError("only this worker")
+
+
+def grow_deeper(model):
+    model.set_param({"max_depth": 6})
+
+
+def train_on_separate_bins(part):
+    """The matrix is made before the collective is set up: each worker has its own bins."""
+    arguments, rows = part
+    matrix = _matrix(rows, "QuantileDMatrix")
+    with xgboost.collective.CommunicatorContext(**arguments):
+        xgboost.train({"nthread": 1}, matrix, 1, callbacks=[TaskSplit("label_lower_bound")])
+
+
+def sum_of_unequal_lengths(rank):
+    return Workers().sum(np.zeros(3 + _rank()), "test")
+
+
+def sum_at_different_steps(rank):
+    return Workers().sum(np.zeros(3), f"step {_rank()}")
+
+
+def sum_from_another_thread(rank):
+    workers = Workers()
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(workers.sum, np.zeros(3), "test").result()
+
+
+def refused_splits(rank):
+    """What is said of calls that do not work on several workers."""
+    rows = make_rows(60, seed=rank)
+    said = {}
+    cases = {
+        "labels of rows": ({}, lambda: [TaskSplit(rows["task"])]),
+        "medians": ({"objective": "reg:absoluteerror"}, lambda: [TaskSplit("label_lower_bound")]),
+    }
+    for name, (params, callbacks) in cases.items():
+        matrix = _matrix(rows, "QuantileDMatrix")
+        try:
+            xgboost.train({"nthread": 1, **params}, matrix, 1, callbacks=callbacks())
+        except UnsupportedError as error:
+            said[name] = str(error)
+    return said

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TaskSplit on several machines trains the model of one machine."""
+
+import json
+
+import numpy as np
+import pytest
+import xgboost
+from collective_workers import (
+    job,
+    least_gain,
+    make_rows,
+    mean_prediction,
+    parts_of,
+    run_together,
+    squared_error,
+    train,
+    worker_pool,
+)
+from xgboost.core import XGBoostError
+
+from mtboost.errors import TrainingError
+
+ROWS = make_rows()
+VALID = make_rows(300, seed=1)
+PARAMS = {"max_depth": 4, "objective": "reg:squarederror"}
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with worker_pool(3) as made:
+        yield made
+
+
+def document_of(raw):
+    return json.loads(bytes(xgboost.Booster(model_file=bytearray(raw)).save_raw("json")))["learner"]
+
+
+def assert_same_model(found, expected):
+    """Structures are equal; numbers may differ by the order in which workers add them up."""
+    found, expected = document_of(found), document_of(expected)
+    assert found["attributes"].keys() == expected["attributes"].keys()
+    trees, others = (each["gradient_booster"]["model"]["trees"] for each in (found, expected))
+    assert len(trees) == len(others)
+    for tree, other in zip(trees, others, strict=True):
+        for name in ("split_indices", "left_children", "default_left", "categories"):
+            assert tree[name] == other[name]
+        for name in ("split_conditions", "sum_hessian"):
+            np.testing.assert_allclose(tree[name], other[name], rtol=1e-6, atol=1e-6)
+
+
+def assert_same_training(pool, rows=ROWS, *, n_workers=2, empty=False, **options):
+    """Train on all workers, and on one machine; return what the latter found."""
+    expected, history = train(rows, **options)
+    done = run_together(pool, job(**options), parts_of(rows, n_workers, empty=empty))
+    errors = [each for each in done if isinstance(each, Exception)]
+    if errors:  # the one that has ended first, and the others only because of it
+        raise min(errors, key=lambda error: isinstance(error, TrainingError | XGBoostError))
+    for each in done:
+        assert_same_model(each[0], expected)
+        for name, metrics in history.items():
+            for metric, values in metrics.items():
+                np.testing.assert_allclose(each[1][name][metric], values, rtol=1e-5)
+    return expected
+
+
+SPLITS = {
+    "entropy": {},
+    "variance": {"split_score": "variance"},
+    "variance with beta": {"split_score": "variance", "beta": 0.01},
+    "callable": {"split_score": least_gain},
+    "plain": {"split_score": "plain"},
+    "pooling": {"pooling": 3.0},
+    "estimated pooling": {"split_score": "plain", "pooling": "auto"},
+    "symmetric": {"split_score": "plain", "symmetric_trees": True, "random_strength": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_workers_train_the_model_of_one_machine(name, pool):
+    assert_same_training(pool, params=PARAMS, split=SPLITS[name], valid=VALID)
+
+
+@pytest.mark.parametrize("name", ["entropy", "pooling", "symmetric"])
+def test_three_workers_one_without_rows_train_the_model_of_one_machine(name, pool):
+    assert_same_training(
+        pool, params=PARAMS, split=SPLITS[name], n_workers=3, empty=True, valid=VALID
+    )
+
+
+FIRST = bytearray(
+    xgboost.train({"max_depth": 2}, xgboost.DMatrix(ROWS["X"], ROWS["y"]), 2).save_raw("ubj")
+)
+OPTIONS = {
+    "loss-guided": {"params": {**PARAMS, "grow_policy": "lossguide", "max_leaves": 7}},
+    "logistic": {"params": {"objective": "binary:logistic", "max_depth": 3}},
+    "Poisson": {"params": {"objective": "count:poisson", "max_depth": 3}},
+    "classes": {"params": {"objective": "multi:softprob", "num_class": 3, "max_depth": 2}},
+    "own objective": {"params": {"max_depth": 3, "base_score": 0.1}, "obj": squared_error},
+    "own metric": {"params": {**PARAMS, "base_score": 0.5}, "custom_metric": mean_prediction},
+    "DMatrix": {"params": PARAMS, "kind": "DMatrix"},
+    "categories": {"params": PARAMS, "kind": "QuantileDMatrix,category"},
+    "task splits": {
+        "params": PARAMS,
+        "kind": "QuantileDMatrix,category",
+        "split": {"split_score": "plain", "task_column": 4, "task_splits": 0.5},
+    },
+    "early stopping": {"params": PARAMS, "early_stopping_rounds": 1, "n_rounds": 30},
+    "a model to continue": {"params": PARAMS, "xgb_model": FIRST},
+    "base margins": {"params": PARAMS},
+    "columns drawn": {"params": {**PARAMS, "colsample_bynode": 0.5, "seed": 3}},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_what_xgboost_offers_works_on_several_workers(name, pool):
+    rows = dict(ROWS)
+    if name == "logistic":
+        rows["y"] = (rows["y"] > 0.5).astype(np.float32)
+    if name == "Poisson":
+        rows["y"] = np.round(np.abs(rows["y"]))
+    if name == "base margins":
+        rows["base_margin"] = rows["y"] / 2
+    if name == "classes":
+        rows["y"] = np.digitize(rows["y"], [0.3, 0.8]).astype(np.float32)
+    valid = None
+    if name in ("early stopping", "DMatrix"):
+        valid = VALID
+    options = {"split": {}, "valid": valid, **OPTIONS[name]}
+    assert_same_training(pool, rows, n_workers=3, empty=True, **options)
