@@ -2,12 +2,14 @@
 """What workers send to each other for one tree, and how long that takes: docs/several_machines.md.
 
 Two processes on this machine train by ``xgboost.train`` with ``TaskSplit``, each on half of the
-rows of every task. Counted are the bytes that a worker hands to the collective for its sums, on
-average over the trees, by step, and the seconds it spends there, waiting for the other included.
+rows of every task, or on all rows of half of the tasks ("whole"). Counted are the bytes that a
+worker hands to the collective for its sums, on average over the trees, by step, and the seconds it
+spends there, waiting for the other included.
 
     python benchmarks/several_machines.py [rows] [tasks ...]
 """
 
+import itertools
 import multiprocessing
 import sys
 import time
@@ -36,7 +38,7 @@ def make_rows(n_rows, n_tasks, rank):
     return X, y, task.astype(np.float32)
 
 
-def train(arguments, rank, n_rows, n_tasks, score):
+def train(arguments, rank, n_rows, n_tasks, score, whole):
     """Bytes by step, seconds in sums, and seconds of the training."""
     sent, seconds = Counter(), [0.0]
     add = Workers.sum
@@ -52,6 +54,8 @@ def train(arguments, rank, n_rows, n_tasks, score):
     try:
         with xgboost.collective.CommunicatorContext(**arguments):
             X, y, task = make_rows(n_rows, n_tasks, rank)
+            if whole:
+                task = 2 * (task // 2) + rank
             matrix = xgboost.QuantileDMatrix(X, y, label_lower_bound=task, nthread=1)
             split = TaskSplit("label_lower_bound", split_score=score)
             start = time.perf_counter()
@@ -66,11 +70,11 @@ def main(n_rows=100_000, *task_numbers):
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(N_WORKERS, context) as pool:
         for n_tasks in task_numbers or (2, 20, 200, 1000):
-            for score in ("plain", "entropy", "variance"):
+            for score, whole in itertools.product(("plain", "entropy", "variance"), (False, True)):
                 tracker = RabitTracker(host_ip="127.0.0.1", n_workers=N_WORKERS)
                 tracker.start()
                 calls = [
-                    pool.submit(train, tracker.worker_args(), rank, n_rows, n_tasks, score)
+                    pool.submit(train, tracker.worker_args(), rank, n_rows, n_tasks, score, whole)
                     for rank in range(N_WORKERS)
                 ]
                 (sent, in_sums, of_training), _ = [call.result() for call in calls]
@@ -79,8 +83,9 @@ def main(n_rows=100_000, *task_numbers):
                     for step, n_bytes in sent.items()
                     if n_bytes > 0.01e6 * N_ROUNDS
                 }
+                megabytes = sum(sent.values()) / N_ROUNDS / 1e6
                 print(
-                    f"{n_tasks:5d} tasks, {score:8s}: {sum(sent.values()) / N_ROUNDS / 1e6:7.2f}, "
+                    f"{n_tasks:5d} {'whole ' * whole}tasks, {score:8s}: {megabytes:7.2f}, "
                     f"{in_sums / N_ROUNDS:.2f} of {of_training / N_ROUNDS:.2f} s; {per_tree}",
                     flush=True,
                 )

@@ -7,8 +7,10 @@ The functions run in other processes, which import this module by its name.
 import functools
 import multiprocessing
 import os
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from unittest import mock
 
 import numpy as np
 import xgboost
@@ -142,6 +144,21 @@ def mean_prediction(predictions, matrix):
 
 def least_gain(_, task_gains):
     return task_gains.min(axis=1)
+
+
+def count_numbers(part):
+    """How many numbers a worker hands to the collective in a training, by step."""
+    rows, split = part
+    counts = Counter()
+    add_up = Workers.sum
+
+    def counted(self, values, step):
+        counts[step] += values.size
+        return add_up(self, values, step)
+
+    with mock.patch.object(Workers, "sum", counted):
+        train(rows, params={"max_depth": 4}, split=split)
+    return counts
 
 
 # ---- faults --------------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ struct Setting {
   double random_strength = 0.0;
   std::optional<TaskColumn> task_column = std::nullopt;
   bool is_sparse = false;
+  bool has_whole_tasks = false;
 };
 
 // The rows of one machine, grouped by task.
@@ -81,7 +82,8 @@ struct Part {
 task_t task_of(row_t row) { return static_cast<task_t>(row * row % 17 % kTasks); }
 
 // Some worker has all rows of the last task, and of the others each has some.
-int worker_of(row_t row, int n_workers) {
+int worker_of(row_t row, int n_workers, bool has_whole_tasks) {
+  if (has_whole_tasks) return static_cast<int>(task_of(row)) % n_workers;
   return task_of(row) == kTasks - 1 ? 0 : static_cast<int>(row / 3 % static_cast<row_t>(n_workers));
 }
 
@@ -107,7 +109,7 @@ TreeGrower::Grown grow_part(const Part& part, const Setting& setting, std::share
   std::optional<TaskRows> tasks;
   if (setting.score != nullptr) tasks.emplace(part.first_rows);
   TreeGrower grower(make_matrix(part.table, {}, 1, setting.is_sparse), setting.score, tasks, {}, setting.task_column,
-                    setting.is_symmetric, setting.random_strength, std::move(workers));
+                    setting.is_symmetric, setting.random_strength, std::move(workers), setting.has_whole_tasks);
   return grow<XgboostRules>(grower, setting.params, part.gradients, {}, n_threads);
 }
 
@@ -133,8 +135,9 @@ void check_same_trees(const Setting& setting, const std::vector<Feature>& featur
   for (const int n_workers : {1, 2, 3}) {
     std::vector<Part> parts;
     for (int rank = 0; rank < n_workers; ++rank)  // the last of three has no rows
-      parts.push_back(
-          part_of(table, gradients, [&](row_t row) { return worker_of(row, n_workers == 3 ? 2 : n_workers) == rank; }));
+      parts.push_back(part_of(table, gradients, [&](row_t row) {
+        return worker_of(row, n_workers == 3 ? 2 : n_workers, setting.has_whole_tasks) == rank;
+      }));
     for (Tree& tree : grow_on(n_workers, parts, setting)) {
       check(std::ranges::equal(tree.score, alone.score, [](double a, double b) {
         return std::abs(a - b) <= 1e-6 * std::abs(b);  // sums over tasks, in another order
@@ -184,6 +187,17 @@ TEST(several_machines_grow_the_tree_of_one_in_the_sparse_layout) {
     setting.is_sparse = true;
     check_same_trees(setting, {{20, 0.8}, {7, 0.9}, {40, 0.7}});
   }
+}
+
+TEST(machines_with_whole_tasks_grow_the_tree_of_one) {
+  auto scores = every_kind_of_score();
+  scores.push_back(std::make_shared<VarianceScore>(0.01));
+  for (const auto& score : scores)
+    for (const XgboostParams& params : {depth_wise(), loss_guided()}) {
+      Setting setting{score, params};
+      setting.has_whole_tasks = true;
+      check_same_trees(setting, mixed_features());
+    }
 }
 
 TEST(several_machines_grow_the_symmetric_tree_of_one) {

@@ -78,6 +78,7 @@ class XgboostGrowth(TaskGrowth):
         self.settings = read_settings(stock)
         self._task_field = task_field
         self._workers: Workers | None = None
+        self._has_whole_tasks = False  # no task has rows on two workers
         if task_field is None:
             check_one_machine(
                 "TaskSplit",
@@ -363,6 +364,7 @@ class XgboostGrowth(TaskGrowth):
             first_rows=first_rows,
             feature_weights=feature_weights if feature_weights.size else None,
             workers=None if self._workers is None else self._workers.communicator,
+            has_whole_tasks=self._has_whole_tasks,
             **options,
         )
         self._table = None
@@ -386,23 +388,24 @@ class XgboostGrowth(TaskGrowth):
             {
                 "the version of XGBoost": xgboost.__version__,
                 "the parameters": self._parameters(),
-                "the options of TaskSplit": repr(self._comparable_options()),
+                "the options of TaskSplit": self._comparable_options(),
             }
         )
 
     def _parameters(self) -> str:
-        """Parameters that all workers must share, the number of threads is not one of them."""
+        """Parameters that all workers must share; the number of threads is not among them."""
         learner = json.loads(self.stock.save_config())["learner"]
-        generic = {name: learner["generic_param"][name] for name in ("seed", "seed_per_iteration")}
+        generic = {
+            name: learner["generic_param"].get(name) for name in ("seed", "seed_per_iteration")
+        }
         parts = ("gradient_booster", "objective", "learner_train_param")
         return json.dumps([generic, *(learner[part] for part in parts)])
 
-    def _comparable_options(self) -> TreeOptions:
-        """The options with the name of a score that is a function: its address tells nothing."""
+    def _comparable_options(self) -> str:
+        """The options as text; of a score that is an object its type, since addresses differ."""
         score = self._options.split_score
-        if isinstance(score, str):
-            return self._options
-        return replace(self._options, split_score="plain")
+        name = score if isinstance(score, str) else type(score).__name__
+        return f"{name} {replace(self._options, split_score='plain')!r}"
 
     def _read_tasks(self, matrix: xgboost.DMatrix) -> None:
         """Take the tasks of the training rows from the matrix; workers agree on their names."""
@@ -415,7 +418,10 @@ class XgboostGrowth(TaskGrowth):
             )
         names = np.unique(numbers)
         if self._workers is not None:
-            names = self._workers.union(names, "tasks")
+            own, names = names, self._workers.union(names, "tasks")
+            presence = np.isin(names, own).astype(np.float64)
+            n_workers_of_task = self._workers.sum(presence, "workers of the tasks")
+            self._has_whole_tasks = bool(n_workers_of_task.max(initial=0.0) <= 1)
         codes = np.searchsorted(names, numbers).astype(np.int32)
         self._set_tasks(TaskSet(tuple(names.tolist()), codes))
 

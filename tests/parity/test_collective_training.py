@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xgboost
 from collective_workers import (
+    count_numbers,
     job,
     least_gain,
     make_rows,
@@ -14,6 +15,7 @@ from collective_workers import (
     parts_of,
     run_together,
     squared_error,
+    take,
     train,
     worker_pool,
 )
@@ -49,10 +51,11 @@ def assert_same_model(found, expected):
             np.testing.assert_allclose(tree[name], other[name], rtol=1e-6, atol=1e-6)
 
 
-def assert_same_training(pool, rows=ROWS, *, n_workers=2, empty=False, **options):
+def assert_same_training(pool, rows=ROWS, *, n_workers=2, empty=False, parts=None, **options):
     """Train on all workers, and on one machine; return what the latter found."""
     expected, history = train(rows, **options)
-    done = run_together(pool, job(**options), parts_of(rows, n_workers, empty=empty))
+    parts = parts or parts_of(rows, n_workers, empty=empty)
+    done = run_together(pool, job(**options), parts)
     errors = [each for each in done if isinstance(each, Exception)]
     if errors:  # the one that has ended first, and the others only because of it
         raise min(errors, key=lambda error: isinstance(error, TrainingError | XGBoostError))
@@ -86,6 +89,24 @@ def test_three_workers_one_without_rows_train_the_model_of_one_machine(name, poo
     assert_same_training(
         pool, params=PARAMS, split=SPLITS[name], n_workers=3, empty=True, valid=VALID
     )
+
+
+@pytest.mark.parametrize("name", ["entropy", "variance", "callable"])
+def test_workers_that_share_no_task_train_the_model_of_one_machine(name, pool):
+    options = {"params": PARAMS, "split": SPLITS[name]}
+    parts = [take(ROWS, ROWS["task"] % 2 == rank) for rank in range(2)]
+    assert_same_training(pool, parts=parts, **options)
+
+
+@pytest.mark.parametrize("name", ["entropy", "variance"])
+def test_workers_that_share_no_task_send_gains_instead_of_sums_of_tasks(name, pool):
+    rows = {**make_rows(3000), "task": (np.arange(3000) % 400).astype(np.float32)}
+    sent = []
+    for owner in (rows["task"] % 2, np.arange(3000) // 1500):
+        parts = [take(rows, owner == rank) for rank in range(2)]
+        sent.append(run_together(pool, count_numbers, [(p, SPLITS[name]) for p in parts])[0])
+    gains, sums = sent[0]["gains of candidate splits"], sent[1]["task sums of candidate splits"]
+    assert 0 < 20 * gains < sums
 
 
 FIRST = bytearray(

@@ -47,7 +47,7 @@ class TreeGrower::Growth {
         workers_(grower.workers_.get()),
         dispersion_(needs_dispersion(grower) ? dispersion() : 0.0),
         make_scan_(make_scans(grower.task_column_)),
-        finder_(matrix_, make_scan_, score_, tasks_, workers_),
+        finder_(matrix_, make_scan_, score_, tasks_, workers_, grower.has_whole_tasks_),
         level_search_(matrix_, make_scan_, noise(grower.random_strength_, sample.tree_number)) {
     tree_.listed_go_left = rules.lists_left_categories();
   }
@@ -439,7 +439,7 @@ class TreeGrower::Growth {
 TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
                        std::optional<TaskRows> tasks, std::vector<float> feature_weights,
                        std::optional<TaskColumn> task_column, bool is_symmetric, double random_strength,
-                       std::shared_ptr<const Communicator> workers)
+                       std::shared_ptr<const Communicator> workers, bool has_whole_tasks)
     : matrix_(std::move(matrix)),
       score_(std::move(score)),
       tasks_(std::move(tasks)),
@@ -448,6 +448,7 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
       is_symmetric_(is_symmetric),
       random_strength_(random_strength),
       workers_(std::move(workers)),
+      has_whole_tasks_(has_whole_tasks),
       histograms_(matrix_->n_slots()) {
   require(matrix_->n_features() > 0, "the table has no features");
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");

@@ -39,10 +39,11 @@ class TreeGrower {
   // random_strength: noise in the search for such cuts, in units of σ (split/level_search.hpp).
   // workers: null is a single machine. With others the matrix has this worker's rows, which may be none, and everything
   // else (bins, features that may be missing, tasks, parameters) is the same on all of them. XGBoost's trees only.
+  // has_whole_tasks: no task has rows on two workers, which send less then.
   TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
              std::optional<TaskRows> tasks, std::vector<float> feature_weights,
              std::optional<TaskColumn> task_column = {}, bool is_symmetric = false, double random_strength = 0.0,
-             std::shared_ptr<const Communicator> workers = {});
+             std::shared_ptr<const Communicator> workers = {}, bool has_whole_tasks = false);
 
   struct Grown {
     Tree tree;
@@ -80,6 +81,7 @@ class TreeGrower {
   bool is_symmetric_;
   double random_strength_;
   std::shared_ptr<const Communicator> workers_;
+  bool has_whole_tasks_;
   RowPartition partition_;
   HistogramPool histograms_;
   std::vector<GradientPair> stored_gradients_;

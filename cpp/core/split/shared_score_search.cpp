@@ -11,19 +11,23 @@ namespace {
 constexpr std::size_t kMostSums = std::size_t{1} << 21;
 // Side A, side B, missing.
 constexpr std::size_t kSegmentsOfOneCut = 3;
+// Those of TaskGainSums.
+constexpr std::size_t kNumbersOfSums = 5;
 
 }  // namespace
 
 SharedScoreSearch::SharedScoreSearch(const BinnedMatrix& matrix, std::span<const NodeToSplit> nodes,
                                      std::span<const std::vector<Split>> by_feature, const SplitScore& score,
                                      const TaskRows& tasks, std::span<const GradientPair> gradients,
-                                     const Communicator& workers, ScratchPool& scratches, ThreadPool& pool)
+                                     const Communicator& workers, bool has_whole_tasks, ScratchPool& scratches,
+                                     ThreadPool& pool)
     : matrix_(matrix),
       nodes_(nodes),
       by_feature_(by_feature),
       score_(score),
       tasks_(tasks),
       workers_(workers),
+      sends_gains_(has_whole_tasks && !score.needs_every_task_gain()),
       scratches_(scratches),
       pool_(pool),
       searches_(nodes.size()) {
@@ -61,9 +65,14 @@ std::vector<Split> SharedScoreSearch::find() {
       std::size_t n_sums = 0;
       for (end = begin; end < all.size() && (end == begin || n_sums < kMostSums); ++end) {
         all[end].first = n_sums;
-        n_sums += searches_[all[end].node].present.size() * all[end].n_segments;
+        n_sums += sends_gains_ ? all[end].cuts.size() * kNumbersOfSums / 2
+                               : searches_[all[end].node].present.size() * all[end].n_segments;
       }
-      score(all.subspan(begin, end - begin));
+      const auto branches = all.subspan(begin, end - begin);
+      if (sends_gains_)
+        score_whole_tasks(branches);
+      else
+        score(branches);
     }
   }
   std::vector<Split> found;
@@ -75,6 +84,7 @@ std::vector<Split> SharedScoreSearch::find() {
 void SharedScoreSearch::score_first() {
   auto firsts = first_branches();
   if (firsts.empty()) return;
+  if (sends_gains_) return score_first_of_whole_tasks(std::move(firsts));
   const std::size_t n_tasks = tasks_.n_tasks(), n_of_node = n_tasks * kSegmentsOfOneCut;
   std::vector<GradientSums> table(firsts.size() * n_of_node), counts(firsts.size() * n_tasks);
   pool_.parallel_for(firsts.size(), [&](std::size_t i) {
@@ -82,10 +92,7 @@ void SharedScoreSearch::score_first() {
     const Node& search = searches_[branch.node];
     const NodeToSplit& node = nodes_[branch.node];
     auto scratch = scratches_.take();
-    std::vector<Candidate> all;  // for the order of the categories
-    scratch->scan->list_cuts(branch.feature, node.bins(matrix_, branch.feature), node.sums, all);
-    const auto order = scratch->scan->category_order();
-    branch.category_order.assign(order.begin(), order.end());
+    list_category_order(branch, *scratch);
     branch.n_segments = scratch->task_gains.count_segments(branch.cuts, branch.category_order);
     scratch->task_gains.add_segments({search.own, node.histogram}, search.own_places,
                                      std::span(table).subspan(i * n_of_node, n_of_node));
@@ -114,24 +121,84 @@ std::vector<SharedScoreSearch::Branch> SharedScoreSearch::first_branches() const
   return firsts;
 }
 
+void SharedScoreSearch::list_category_order(Branch& branch, SplitScratch& scratch) const {
+  const NodeToSplit& node = nodes_[branch.node];
+  std::vector<Candidate> all;
+  scratch.scan->list_cuts(branch.feature, node.bins(matrix_, branch.feature), node.sums, all);
+  const auto order = scratch.scan->category_order();
+  branch.category_order.assign(order.begin(), order.end());
+}
+
 void SharedScoreSearch::take_first_score(const Branch& first, std::span<const GradientSums> table,
                                          std::span<const GradientSums> counts) {
   Node& node = searches_[first.node];
   auto scratch = scratches_.take();
   find_present(node, table, counts, *scratch);
-  if (node.present.size() < score_.min_tasks()) {
-    node.best = best_of_one_task(by_feature_[first.node], score_);
-  } else if (!score_.needs_every_task_gain()) {
+  TaskGainSums sums;
+  if (node.n_present >= score_.min_tasks() && !score_.needs_every_task_gain()) {
     std::vector<GradientSums> of_present;
     for (const PresentTask& task : node.present) {
-      const auto sums = table.subspan(task.task * kSegmentsOfOneCut, kSegmentsOfOneCut);
-      of_present.insert(of_present.end(), sums.begin(), sums.end());
+      const auto of_task = table.subspan(task.task * kSegmentsOfOneCut, kSegmentsOfOneCut);
+      of_present.insert(of_present.end(), of_task.begin(), of_task.end());
     }
-    const double gain = first.cuts.front().gain;
-    const auto sums = scratch->task_gains.sums(node.present, of_present, first.cuts, first.category_order, score_);
-    node.score_reached = lowered(score_.score(gain, sums.front(), static_cast<task_t>(node.present.size())), gain);
+    sums = scratch->task_gains.sums(node.present, of_present, first.cuts, first.category_order, score_).front();
   }
   scratches_.give_back(std::move(scratch));
+  take_first_score(first, sums);
+}
+
+void SharedScoreSearch::take_first_score(const Branch& first, const TaskGainSums& sums) {
+  Node& node = searches_[first.node];
+  const double gain = first.cuts.front().gain;
+  if (node.n_present < score_.min_tasks())
+    node.best = best_of_one_task(by_feature_[first.node], score_);
+  else if (!score_.needs_every_task_gain())
+    node.score_reached = lowered(score_.score(gain, sums, node.n_present), gain);
+}
+
+void SharedScoreSearch::score_first_of_whole_tasks(std::vector<Branch> firsts) {
+  std::vector<double> n_present;
+  for (Branch& branch : firsts) {
+    auto scratch = scratches_.take();
+    list_category_order(branch, *scratch);
+    for (PresentTask& own : searches_[branch.node].own) own.gain = scratch->task_gains.gain(own.sums);
+    scratches_.give_back(std::move(scratch));
+    n_present.push_back(static_cast<double>(searches_[branch.node].own.size()));
+  }
+  const auto sums = sums_of_all_workers(firsts, n_present);
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    searches_[firsts[i].node].n_present = static_cast<task_t>(n_present[i]);
+    take_first_score(firsts[i], sums[i]);
+    list_branches(firsts[i].node);
+  }
+}
+
+// Of each candidate split, over the tasks of all workers; `extra` numbers are added up with them.
+std::vector<TaskGainSums> SharedScoreSearch::sums_of_all_workers(std::span<const Branch> branches,
+                                                                 std::span<double> extra) {
+  std::vector<std::size_t> firsts{0};
+  for (const Branch& branch : branches) firsts.push_back(firsts.back() + branch.cuts.size());
+  std::vector<double> values(firsts.back() * kNumbersOfSums + extra.size());
+  pool_.parallel_for(branches.size(), [&](std::size_t i) {
+    const Branch& branch = branches[i];
+    auto scratch = scratches_.take();
+    const NodeTasks own{searches_[branch.node].own, nodes_[branch.node].histogram};
+    auto value = values.begin() + static_cast<std::ptrdiff_t>(firsts[i] * kNumbersOfSums);
+    for (const TaskGainSums& sums : scratch->task_gains.sums(own, branch.cuts, branch.category_order, score_))
+      for (const double number : {sums.sum, sums.sum_of_squares, sums.positive_sum, sums.positive_log_sum,
+                                  static_cast<double>(sums.n_positive)})
+        *value++ = number;
+    scratches_.give_back(std::move(scratch));
+  });
+  std::ranges::copy(extra, values.end() - static_cast<std::ptrdiff_t>(extra.size()));
+  workers_.sum(values, "gains of candidate splits");
+  std::copy(values.end() - static_cast<std::ptrdiff_t>(extra.size()), values.end(), extra.begin());
+  std::vector<TaskGainSums> sums;
+  for (std::size_t i = 0; i < firsts.back(); ++i) {
+    const double* value = values.data() + i * kNumbersOfSums;
+    sums.push_back({value[0], value[1], value[2], value[3], static_cast<std::int32_t>(value[4])});
+  }
+  return sums;
 }
 
 void SharedScoreSearch::find_present(Node& node, std::span<const GradientSums> table,
@@ -145,12 +212,13 @@ void SharedScoreSearch::find_present(Node& node, std::span<const GradientSums> t
     present.gain = scratch.task_gains.gain(present.sums);
     node.present.push_back(present);
   }
+  node.n_present = static_cast<task_t>(node.present.size());
   for (std::uint32_t& place : node.own_places) place = place_of_task[place];
 }
 
 void SharedScoreSearch::list_branches(std::size_t number) {
   Node& node = searches_[number];
-  if (node.present.size() < score_.min_tasks()) return;
+  if (node.n_present < score_.min_tasks()) return;
   for (const Split& split : by_feature_[number])
     if (split.is_found()) node.branches.push_back({number, bound(node, split.gain), split.cut.feature, {}, {}});
   std::ranges::stable_sort(node.branches, {}, &Branch::bound);
@@ -203,6 +271,25 @@ void SharedScoreSearch::score(std::span<Branch> branches) {
     best[i] = best_of(branch.cuts, scores(branch, of_branch, *scratch), branch.category_order, *scratch->scan);
     scratches_.give_back(std::move(scratch));
   });
+  keep_best(branches, std::move(best));
+}
+
+void SharedScoreSearch::score_whole_tasks(std::span<Branch> branches) {
+  const auto sums = sums_of_all_workers(branches, {});
+  auto of_split = sums.begin();
+  std::vector<Split> best;
+  auto scratch = scratches_.take();
+  for (const Branch& branch : branches) {
+    std::vector<double> scores;
+    for (const Candidate& cut : branch.cuts)
+      scores.push_back(score_.score(cut.gain, *of_split++, searches_[branch.node].n_present));
+    best.push_back(best_of(branch.cuts, scores, branch.category_order, *scratch->scan));
+  }
+  scratches_.give_back(std::move(scratch));
+  keep_best(branches, std::move(best));
+}
+
+void SharedScoreSearch::keep_best(std::span<const Branch> branches, std::vector<Split> best) {
   for (std::size_t i = 0; i < branches.size(); ++i) {
     Split& so_far = searches_[branches[i].node].best;
     if (is_better(best[i], so_far)) so_far = std::move(best[i]);
@@ -232,8 +319,7 @@ double SharedScoreSearch::best_score(const Node& node) const noexcept {
 }
 
 double SharedScoreSearch::bound(const Node& node, double pooled_gain) const {
-  const auto n_present = static_cast<task_t>(node.present.size());
-  return widened(score_.upper_bound(pooled_gain, {}, 0, n_present), pooled_gain);
+  return widened(score_.upper_bound(pooled_gain, {}, 0, node.n_present), pooled_gain);
 }
 
 }  // namespace mtboost

@@ -7,7 +7,8 @@
 // (task_gains.hpp), these tables are summed over all workers, and each computes the same scores from them. First the split
 // with the largest s of each node, which is the score to beat; then the features with the highest bounds, one of each
 // node, two, four, ..., until no bound is above the best score found. What is sent grows with the tasks that are present
-// times the splits in question, not with all bins.
+// times the splits in question, not with all bins. Where each task has all of its rows on one worker, a worker computes
+// the gains of its own tasks, and only their sums (TaskGainSums) are sent, which do not grow with the tasks.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,8 @@ class SharedScoreSearch {
   // Arguments as of ScoreSearch, for several nodes, whose rows are this worker's. by_feature: for each node.
   SharedScoreSearch(const BinnedMatrix& matrix, std::span<const NodeToSplit> nodes,
                     std::span<const std::vector<Split>> by_feature, const SplitScore& score, const TaskRows& tasks,
-                    std::span<const GradientPair> gradients, const Communicator& workers, ScratchPool& scratches,
-                    ThreadPool& pool);
+                    std::span<const GradientPair> gradients, const Communicator& workers, bool has_whole_tasks,
+                    ScratchPool& scratches, ThreadPool& pool);
 
   // The best split of each node.
   std::vector<Split> find();
@@ -52,7 +53,8 @@ class SharedScoreSearch {
     std::vector<PresentTask> own;           // with rows here
     std::vector<std::uint32_t> own_places;  // of each its place in `present`
     std::vector<PresentTask> present;       // with rows on any worker; sums and gains are those of all, rows are empty
-    std::vector<Branch> branches;           // ascending by bound
+    task_t n_present = 0;
+    std::vector<Branch> branches;  // ascending by bound
     double score_reached =
         -std::numeric_limits<double>::infinity();  // by a split that will be scored with its feature's
     Split best;
@@ -64,10 +66,16 @@ class SharedScoreSearch {
   void take_first_score(const Branch& first, std::span<const GradientSums> table, std::span<const GradientSums> counts);
   void find_present(Node& node, std::span<const GradientSums> table, std::span<const GradientSums> counts,
                     SplitScratch& scratch) const;
+  void score_first_of_whole_tasks(std::vector<Branch> firsts);
+  void take_first_score(const Branch& first, const TaskGainSums& sums);
   void list_branches(std::size_t node);
   std::vector<Branch> take_batch(std::size_t n_of_node);
   void list_cuts(Branch& branch);
+  void list_category_order(Branch& branch, SplitScratch& scratch) const;
   void score(std::span<Branch> branches);
+  void score_whole_tasks(std::span<Branch> branches);
+  std::vector<TaskGainSums> sums_of_all_workers(std::span<const Branch> branches, std::span<double> extra /* IN-OUT */);
+  void keep_best(std::span<const Branch> branches, std::vector<Split> best);
   std::vector<double> scores(const Branch& branch, std::span<const GradientSums> table, SplitScratch& scratch) const;
   double best_score(const Node& node) const noexcept;
   double bound(const Node& node, double pooled_gain) const;
@@ -78,6 +86,7 @@ class SharedScoreSearch {
   const SplitScore& score_;
   const TaskRows& tasks_;
   const Communicator& workers_;
+  bool sends_gains_;  // of whole tasks; otherwise the tasks' sums
   ScratchPool& scratches_;
   ThreadPool& pool_;
   std::vector<GradientPair> own_gradients_;  // of the nodes' rows, side by side

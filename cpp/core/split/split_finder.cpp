@@ -9,11 +9,12 @@
 namespace mtboost {
 
 SplitFinder::SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks,
-                         const Communicator* workers)
+                         const Communicator* workers, bool has_whole_tasks)
     : matrix_(matrix),
       score_(score),
       tasks_(tasks),
       workers_(workers),
+      has_whole_tasks_(has_whole_tasks),
       scratches_(std::make_shared<ScratchPool>(matrix, std::move(make_scan))) {}
 
 std::vector<SplitFinder::Found> SplitFinder::find(std::span<const NodeToSplit> nodes,
@@ -50,8 +51,9 @@ std::vector<SplitFinder::Found> SplitFinder::find(std::span<const NodeToSplit> n
     for (std::size_t at = 0; at < has_gain[node].size(); ++at)
       if (has_gain[node][at] != 0) found[node].with_gain.push_back(nodes[node].features[at]);
   if (score_ != nullptr && workers_ != nullptr) {
-    auto splits =
-        SharedScoreSearch(matrix_, nodes, by_feature, *score_, *tasks_, gradients, *workers_, *scratches_, pool).find();
+    SharedScoreSearch search(matrix_, nodes, by_feature, *score_, *tasks_, gradients, *workers_, has_whole_tasks_,
+                             *scratches_, pool);
+    auto splits = search.find();
     for (std::size_t node = 0; node < nodes.size(); ++node) found[node].best = std::move(splits[node]);
   } else if (score_ != nullptr) {
     best_by_score(nodes, gradients, by_feature, pool, found);

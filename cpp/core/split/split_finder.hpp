@@ -26,9 +26,9 @@ class SplitFinder {
   using MakeScan = std::function<std::unique_ptr<FeatureScan>()>;
 
   // score and tasks: both or neither. workers: null is a single machine; otherwise histograms are summed over all of
-  // them. The references must outlive the finder.
+  // them. has_whole_tasks: no task has rows on two workers. The references must outlive the finder.
   SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks,
-              const Communicator* workers = nullptr);
+              const Communicator* workers = nullptr, bool has_whole_tasks = false);
 
   struct Found {
     Split best;
@@ -46,6 +46,7 @@ class SplitFinder {
   const SplitScore* score_;
   const TaskRows* tasks_;
   const Communicator* workers_;
+  bool has_whole_tasks_;
   std::shared_ptr<ScratchPool> scratches_;
   std::vector<GradientPair> own_gradients_;  // of the searches' rows, side by side
 };
