@@ -8,7 +8,7 @@
 // with the largest s of each node, which is the score to beat; then the features with the highest bounds, one of each
 // node, two, four, ..., until no bound is above the best score found. What is sent grows with the tasks that are present
 // times the splits in question, not with all bins. Where each task has all of its rows on one worker, a worker computes
-// the gains of its own tasks, and only their sums (TaskGainSums) are sent, which do not grow with the tasks.
+// the gains of its tasks, and only their sums (TaskGainSums) are sent, which do not grow with the tasks.
 #pragma once
 
 #include <cstdint>
