@@ -141,7 +141,8 @@ void SharedScoreSearch::take_first_score(const Branch& first, std::span<const Gr
       const auto of_task = table.subspan(task.task * kSegmentsOfOneCut, kSegmentsOfOneCut);
       of_present.insert(of_present.end(), of_task.begin(), of_task.end());
     }
-    sums = scratch->task_gains.sums(node.present, of_present, first.cuts, first.category_order, score_).front();
+    sums =
+        scratch->task_gains.sums({node.present, nullptr, of_present}, first.cuts, first.category_order, score_).front();
   }
   scratches_.give_back(std::move(scratch));
   take_first_score(first, sums);
@@ -302,13 +303,13 @@ std::vector<double> SharedScoreSearch::scores(const Branch& branch, std::span<co
   const auto n_present = static_cast<task_t>(present.size());
   std::vector<double> scores(branch.cuts.size());
   if (!score_.needs_every_task_gain()) {
-    const auto sums = scratch.task_gains.sums(present, table, branch.cuts, branch.category_order, score_);
+    const auto sums = scratch.task_gains.sums({present, nullptr, table}, branch.cuts, branch.category_order, score_);
     for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = score_.score(branch.cuts[i].gain, sums[i], n_present);
     return scores;
   }
   std::vector<float> pooled_gains;
   for (const Candidate& cut : branch.cuts) pooled_gains.push_back(static_cast<float>(cut.gain));
-  const auto gains = scratch.task_gains.every_gain(present, table, branch.cuts, branch.category_order);
+  const auto gains = scratch.task_gains.every_gain({present, nullptr, table}, branch.cuts, branch.category_order);
   score_.scores(pooled_gains, {gains.data(), branch.cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1},
                 scores);
   return scores;

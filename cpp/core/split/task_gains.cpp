@@ -158,25 +158,16 @@ void TaskGains::sum_sides(PresentTask& task, std::span<const GradientPair> gradi
 
 template <typename Sink>
 void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
-  find_heavy_segment(*node.histogram);
+  const bool has_table = !node.table.empty();
+  if (!has_table) find_heavy_segment(*node.histogram);
   for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
     const PresentTask& task = node.tasks[task_index];
     if (task.rows.size() == 1) continue;  // no cut has rows of it on both sides
-    sum_task(task);
+    if (has_table)
+      take_segments(node.table.subspan(task_index * segments_.size(), segments_.size()));
+    else
+      sum_task(task);
     emit(task, task_index, sink);
-  }
-  flush(sink);
-}
-
-template <typename Sink>
-void TaskGains::for_each_piece(std::span<const PresentTask> tasks, std::span<const GradientSums> table, Sink&& sink) {
-  const std::size_t n_segments = segments_.size();
-  for (std::uint32_t task_index = 0; task_index < tasks.size(); ++task_index) {
-    const auto sums = table.subspan(task_index * n_segments, n_segments);
-    for (std::uint32_t segment = 0; segment < n_segments; ++segment)
-      if (!(sums[segment] == GradientSums{})) fill(segment, sums[segment]);
-    list_filled();
-    emit(tasks[task_index], task_index, sink);
   }
   flush(sink);
 }
@@ -206,6 +197,12 @@ void TaskGains::sum_task(const PresentTask& task) {
     sum_dense_rows<std::uint8_t>(task);
   else
     sum_dense_rows<std::uint16_t>(task);
+}
+
+void TaskGains::take_segments(std::span<const GradientSums> sums) {
+  for (std::uint32_t segment = 0; segment < sums.size(); ++segment)
+    if (!(sums[segment] == GradientSums{})) fill(segment, sums[segment]);
+  list_filled();
 }
 
 template <typename Bin>
@@ -419,19 +416,6 @@ void TaskGains::flush(Sink&& sink) {
 std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<const Candidate> cuts,
                                               std::span<const bin_t> category_order, const SplitScore& score) {
   number_cuts(cuts, category_order);
-  return sum_pieces(cuts, score, [&](auto&& sink) { for_each_piece(node, sink); });
-}
-
-std::span<const TaskGainSums> TaskGains::sums(std::span<const PresentTask> tasks, std::span<const GradientSums> table,
-                                              std::span<const Candidate> cuts, std::span<const bin_t> category_order,
-                                              const SplitScore& score) {
-  number_cuts(cuts, category_order);
-  return sum_pieces(cuts, score, [&](auto&& sink) { for_each_piece(tasks, table, sink); });
-}
-
-template <typename ForEachPiece>
-std::span<const TaskGainSums> TaskGains::sum_pieces(std::span<const Candidate> cuts, const SplitScore& score,
-                                                    ForEachPiece&& for_each) {
   const bool with_moments = score.needs_moments(), with_positives = score.needs_positive_sums();
   for (auto& moments : moments_) moments.assign(n_cuts_ + 1, {});
   for (auto& positives : positives_) positives.assign(n_cuts_ + 1, {});
@@ -457,7 +441,7 @@ std::span<const TaskGainSums> TaskGains::sum_pieces(std::span<const Candidate> c
     open_moments = moments;
     open_positives = positives;
   };
-  for_each([&](const Piece& piece, float gain) {
+  for_each_piece(node, [&](const Piece& piece, float gain) {
     const double s = gain;
     change_to(piece, {s, s * s}, with_positives && gain > 0.0f ? Positives{s, s * std::log(s), 1.0} : Positives{});
   });
@@ -484,21 +468,10 @@ std::span<const TaskGainSums> TaskGains::sum_pieces(std::span<const Candidate> c
 std::span<const float> TaskGains::every_gain(const NodeTasks& node, std::span<const Candidate> cuts,
                                              std::span<const bin_t> category_order) {
   number_cuts(cuts, category_order);
-  return list_pieces(cuts, node.tasks.size(), [&](auto&& sink) { for_each_piece(node, sink); });
-}
-
-std::span<const float> TaskGains::every_gain(std::span<const PresentTask> tasks, std::span<const GradientSums> table,
-                                             std::span<const Candidate> cuts, std::span<const bin_t> category_order) {
-  number_cuts(cuts, category_order);
-  return list_pieces(cuts, tasks.size(), [&](auto&& sink) { for_each_piece(tasks, table, sink); });
-}
-
-template <typename ForEachPiece>
-std::span<const float> TaskGains::list_pieces(std::span<const Candidate> cuts, std::size_t n_tasks,
-                                              ForEachPiece&& for_each) {
+  const std::size_t n_tasks = node.tasks.size();
   std::vector<float> by_cut[3];
   for (auto& gains : by_cut) gains.assign(n_cuts_ * n_tasks, 0.0f);
-  for_each([&](const Piece& piece, float gain) {
+  for_each_piece(node, [&](const Piece& piece, float gain) {
     for (std::uint32_t cut = piece.first; cut < piece.last; ++cut)
       by_cut[piece.direction][cut * n_tasks + piece.task] = gain;
   });

@@ -28,6 +28,9 @@ namespace mtboost {
 struct NodeTasks {
   std::span<const PresentTask> tasks;  // all that are present, or some
   const Histogram* histogram;
+  // Where rows of a task lie on several machines: the sums of all machines, row-major (task, segment). Sums and gains of
+  // the tasks are those of all machines then. Empty: the tasks' rows are added up.
+  std::span<const GradientSums> table{};
 };
 
 // One per thread: keeps its buffers from call to call.
@@ -46,19 +49,11 @@ class TaskGains {
   std::span<const TaskGainSums> sums(const NodeTasks& node, std::span<const Candidate> cuts,
                                      std::span<const bin_t> category_order, const SplitScore& score);
 
-  // The two steps of sums() and every_gain() where a task's rows lie on several machines.
-  // First: adds the gradients of the tasks' rows here to a table, row-major (task, segment). places: the row of each task
-  // in it. Tasks need their gradients and sums; a cut of no other feature may come in between.
+  // What goes into NodeTasks::table. Adds the tasks' rows on this machine; they need their gradients and sums. places: the
+  // row of each task in the table. The cuts are those of the last count_segments().
   std::size_t count_segments(std::span<const Candidate> cuts, std::span<const bin_t> category_order);
   void add_segments(const NodeTasks& node, std::span<const std::uint32_t> places,
                     std::span<GradientSums> table /* IN-OUT */);
-  // Second: the same results from the table of all machines, with a row for each of `tasks`, whose sums and gains are
-  // those of all machines too.
-  std::span<const TaskGainSums> sums(std::span<const PresentTask> tasks, std::span<const GradientSums> table,
-                                     std::span<const Candidate> cuts, std::span<const bin_t> category_order,
-                                     const SplitScore& score);
-  std::span<const float> every_gain(std::span<const PresentTask> tasks, std::span<const GradientSums> table,
-                                    std::span<const Candidate> cuts, std::span<const bin_t> category_order);
   float gain(const GradientSums& sums) const noexcept { return free_gain_(sums); }
 
   // Every s^t, row-major (cut, present task).
@@ -94,14 +89,8 @@ class TaskGains {
   void for_each_piece(const NodeTasks& node, Sink&& sink);
   template <typename Bin>
   void sum_sides(PresentTask& task /* OUT: gradients, sums */, std::span<const GradientPair> gradients);
-  template <typename Sink>
-  void for_each_piece(std::span<const PresentTask> tasks, std::span<const GradientSums> table, Sink&& sink);
-  template <typename ForEachPiece>
-  std::span<const TaskGainSums> sum_pieces(std::span<const Candidate> cuts, const SplitScore& score,
-                                           ForEachPiece&& for_each);
-  template <typename ForEachPiece>
-  std::span<const float> list_pieces(std::span<const Candidate> cuts, std::size_t n_tasks, ForEachPiece&& for_each);
   void sum_task(const PresentTask& task);
+  void take_segments(std::span<const GradientSums> sums);
   void sum_layer(std::span<const GradientSums> slots, const GradientSums& task_sums);
   void find_heavy_segment(const Histogram& histogram);
   template <typename Bin>
