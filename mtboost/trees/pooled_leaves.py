@@ -423,4 +423,3 @@ def read_task_attributes(
         return None
     decoded = {name: base64.b64decode(member) for name, member in json.loads(members).items()}
     return json.loads(names), read_task_values(decoded)
-
