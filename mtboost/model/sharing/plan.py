@@ -211,7 +211,7 @@ def plan_sharing(
         linear = fit_common_by_fold(rival.chosen(steps), part)
         losses = (linear.losses_of_rows(), common.losses_of_rows())
         rival.losses = found.losses | rival.losses
-        if is_better(*losses, part.valid_weights(), n_errors=0.0):
+        if is_better(*losses, part.valid_weights()):
             found, best, common = rival, rival.chosen(small), linear
         found.losses = rival.losses
     history = common.history(reported)
