@@ -246,8 +246,8 @@ def test_a_model_of_numbers_refuses_categories(library):
 
 def test_importances_of_no_task_or_kind_are_refused(library):
     model = mtboost.fit(X, Y, task=TASK, backend=library.name, **SMALL)
-    with pytest.raises(DataError, match="task None is unknown. Known: tasks 0, 1"):
-        model.importance(None)
+    with pytest.raises(DataError, match="task 9 is unknown. Known: tasks 0, 1"):
+        model.importance(9)
     with pytest.raises(ParameterError, match="importance_type must be"):
         model.importance(0, "x")
     with pytest.raises(TypeError, match="importance_type must be None or a str, found"):
