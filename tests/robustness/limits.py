@@ -33,8 +33,10 @@ for another user, or may not fit.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -78,6 +80,13 @@ class Outcome:
     timed_out: bool
     output: str
     errors: str
+
+    @property
+    def crashed_within(self) -> str:
+        """File of the innermost Python call when a signal ended the script, "" without one."""
+        stack = self.errors.partition("most recent call first):")[2]
+        innermost = re.search(r'File "(.+?)"', stack)
+        return innermost[1] if innermost else ""
 
     def __str__(self) -> str:
         end = f"exit code {self.exit_code}"
@@ -197,6 +206,7 @@ def _run(script: str, output: int, errors: int) -> NoReturn:
     os.setsid()
     for source, target in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (errors, 2)):
         os.dup2(source, target)
+    faulthandler.enable(target)  # the stack of a script that a signal ends
     code = 0
     try:
         exec(compile(script, "<script>", "exec"), {"__name__": "__main__", **_GLOBALS})
