@@ -720,4 +720,7 @@ def _data_frame(rows: Mapping[Any, Mapping[str, Any]], method: str) -> pd.DataFr
         raise MissingDependencyError(
             f"{method} gives a pandas DataFrame: pip install 'mtboost[report]'."
         ) from None
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("task")
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    if isinstance(table.index, pd.MultiIndex):  # of nested tasks, whose names are tuples
+        table.index = table.index.to_flat_index()
+    return table.rename_axis("task")

@@ -9,7 +9,7 @@ from typing import Any
 
 from mtboost.base.checks import listed, refuse, shown
 from mtboost.base.dataset import Dataset, split_task_column
-from mtboost.base.tables import Columns
+from mtboost.base.tables import Columns, TaskColumn
 from mtboost.base.tasks import TaskName, TaskSet, check_digits
 from mtboost.base.threads import openmp_threads
 from mtboost.base.validation import Folds
@@ -71,7 +71,7 @@ def check_new_name(task: object, known: Sequence[TaskName]) -> None:
 
 
 def without_task_column(
-    stage: CommonStage, column: str | int | None, X: Any, feature_names: Sequence[str] | None
+    stage: CommonStage, column: TaskColumn | None, X: Any, feature_names: Sequence[str] | None
 ) -> tuple[Any, Sequence[str] | None, TaskName | None]:
     """A table without the column that held the task in training, its names, and the task in it.
 
@@ -107,7 +107,7 @@ def rows_of_new_task(
     task: TaskName,
     rows: Sequence[Any],
     feature_names: Sequence[str] | None,
-    task_column: str | int | None,
+    task_column: TaskColumn | None,
 ) -> Dataset:
     """The task's rows, (X, y[, weight[, base_margin]]), with the columns of the common model.
 
@@ -142,7 +142,7 @@ def validation_rows_of_new_task(
     data: Dataset,
     eval_set: Sequence[Any],
     feature_names: Sequence[str] | None,
-    task_column: str | int | None,
+    task_column: TaskColumn | None,
 ) -> Dataset:
     """Validation rows of the new task, beside its rows `data`."""
     if not 2 <= len(eval_set) <= 4:

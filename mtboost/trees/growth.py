@@ -18,6 +18,7 @@ from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
 from mtboost.trees.losses import Loss, leaf_refit
+from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import (
     PooledTrees,
     TaskValues,
@@ -74,6 +75,10 @@ class TaskGrowth(abc.ABC):
         self._options = options
         self._task_column = task_column
         self.pooled = PooledTrees(check_pooling(options.pooling))
+        #: Groups of nested tasks, which have leaf values if each level has a κ.
+        self._nesting = None
+        if tasks is not None and tasks.n_levels > 1:
+            self._nesting = Nesting.of(with_groups(tasks))
         self._knows_tasks = options.make_score() is not None
         self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
             weakref.WeakKeyDictionary()
@@ -164,15 +169,17 @@ class TaskGrowth(abc.ABC):
         if self.tasks is None:
             return pooled, TaskValues.none()
         rows = pooled, leaves, self.tasks.codes, gradients[:, output]
-        pooling = self.pooled.settled_pooling(*rows, n_tasks=self.tasks.n_tasks)
+        n_tasks, nesting = self.tasks.n_tasks, self._nesting
+        pooling = self.pooled.settled_pooling(*rows, n_tasks=n_tasks, nesting=nesting)
         if pooling is None:
             return pooled, TaskValues.none()
         return pooled, pool_leaves(
             *rows,
-            n_tasks=self.tasks.n_tasks,
+            n_tasks=n_tasks,
             pooling=pooling,
             learning_rate=learning_rate,
             refit=refit,
+            nesting=nesting,
         )
 
     def _add_tree(
@@ -192,7 +199,7 @@ class TaskGrowth(abc.ABC):
             assert self.tasks is not None
             codes = self._codes.get(data)
             if codes is not None:
-                pooled = task_values.table(pooled, self.tasks.n_tasks)
+                pooled = task_values.table(pooled, self.tasks.n_tasks, self._nesting)
         n_threads = n_threads or self.settings.n_threads
         _core.add_leaf_values(
             pooled, leaves, margins, codes=codes, output=output, n_threads=n_threads

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.progress import Progress
+from mtboost.base.tasks import TaskSet
 from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
@@ -57,7 +58,7 @@ class Setting:
     depth: int | None
     random_strength: float | None  # of symmetric trees; None: ordinary ones
     #: A multiple of what a task has on average, or what the user has fixed.
-    pooling: float | Literal["given"] | None = None
+    pooling: RelativePooling | Literal["given"] | None = None
     task_splits: str | None = None
     subsample: float = _SUBSAMPLE
     #: Whether the trees follow linear effects that differ between tasks.
@@ -65,8 +66,9 @@ class Setting:
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"{self.pooling} pooling"
-        if isinstance(self.pooling, float):
-            leaves = f"pooling {self.pooling:g}"
+        if isinstance(self.pooling, RelativePooling):
+            kind = "nested pooling" if self.pooling.is_nested else "pooling"
+            leaves = f"{kind} {self.pooling.factor:g}"
         cuts = [self.task_splits] if self.task_splits else []
         rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLE)
         trees = []
@@ -160,8 +162,7 @@ class Search:
             known = [loss for loss in self.losses.values() if not np.isnan(loss)]
             best = f"least loss {min(known):.5g}" if known else ""
             self._progress.begin(f"common model, {setting}", best)
-            factor = setting.pooling
-            relative = RelativePooling(factor) if isinstance(factor, float) else None
+            relative = setting.pooling if isinstance(setting.pooling, RelativePooling) else None
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
             with self._limit.measured():
                 common = fit_common_by_fold(own, self.folds, to_beat=self._least)
@@ -213,7 +214,7 @@ def search(
     search = Search(settings, folds, effort.most_rounds, progress, limit, least)
     search.try_settings(*first)
     if folds.tasks.n_tasks > 1:
-        poolings = _poolings(settings, effort)
+        poolings = _poolings(settings, effort, folds.tasks)
         if effort.repeats:
             search.vary(pooling=poolings)
         if _may_split_tasks(settings, folds):
@@ -241,7 +242,7 @@ def search(
         search.vary(linear=[True])
         search.try_settings(*(replace(each, linear=True) for each in first))
         if search.best.linear:  # which may have made other things of a task superfluous, or not
-            search.vary(pooling=[first[0].pooling, *_poolings(settings, effort)[:1]])
+            search.vary(pooling=[first[0].pooling, *_poolings(settings, effort, folds.tasks)[:1]])
     if settings.backend.with_sampling(settings.params, _SUBSAMPLE) != settings.params:
         search.vary(subsample=effort.subsamples)
     return search
@@ -256,10 +257,15 @@ def _may_split_tasks(settings: Settings, folds: Folds) -> bool:
     )
 
 
-def _poolings(settings: Settings, effort: Effort) -> Sequence[float]:
-    """κ to try, as multiples: none if the user has fixed it, or what does not go with it."""
-    is_fixed = "pooling" in settings.given or settings.params.get("monotone_constraints")
-    return () if is_fixed else effort.poolings
+def _poolings(settings: Settings, effort: Effort, tasks: TaskSet) -> Sequence[RelativePooling]:
+    """κ to try, as multiples: none if the user has fixed it, or what does not go with it.
+
+    Nested tasks are shrunk towards all, and towards their groups.
+    """
+    if "pooling" in settings.given or settings.params.get("monotone_constraints"):
+        return ()
+    kinds = (False, True) if tasks.n_levels > 1 else (False,)
+    return [RelativePooling(factor, kind) for kind in kinds for factor in effort.poolings]
 
 
 def _strengths_of(settings: Settings, effort: Effort) -> Sequence[float | None]:
