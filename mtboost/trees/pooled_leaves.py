@@ -386,13 +386,21 @@ class RelativePooling:
     Attributes
     ----------
     factor : float
-    is_nested : bool
-        Whether nested tasks are shrunk towards their groups. The variance σ²/κ of the tasks' values
-        is then divided among the levels as it is in the first tree.
+    group_share : float
+        Share of the groups of nested tasks in the variance σ²/κ of the tasks' values; with 0 groups
+        have no values. All outer levels have the same part of it.
     """
 
     factor: float
-    is_nested: bool = False
+    group_share: float = 0.0
+
+    def of_levels(self, mean_hessian: float, n_levels: int) -> Kappa:
+        """κ, of each level if groups have values."""
+        kappa, n_outer = self.factor * mean_hessian, n_levels - 1
+        if not (n_outer and self.group_share):
+            return kappa
+        shares = [*(n_outer * [self.group_share / n_outer]), 1.0 - self.group_share]
+        return tuple(kappa / share for share in shares)
 
 
 @dataclass(eq=False)
@@ -436,29 +444,16 @@ class PooledTrees:
         """κ as numbers; arguments as of :func:`pool_leaves`, for the first tree."""
         if not self.values:
             self.mean_hessian = float(pairs[leaves >= 0, 1].sum(dtype=np.float64)) / n_tasks
-        pooling = self.pooling
-        if isinstance(pooling, RelativePooling) and not (pooling.is_nested and nesting):
-            self.pooling = pooling.factor * self.mean_hessian
-        elif isinstance(pooling, EstimatedPooling | RelativePooling):
+        if isinstance(self.pooling, RelativePooling):
+            n_levels = 1 if nesting is None else nesting.n_levels
+            self.pooling = self.pooling.of_levels(self.mean_hessian, n_levels)
+        elif isinstance(self.pooling, EstimatedPooling):
             found = between_task_pooling(
                 pooled, leaves, codes, pairs, n_tasks=n_tasks, nesting=nesting
             )
-            kappas = np.array(found, np.float64)
-            if isinstance(pooling, EstimatedPooling):
-                kappas = pooling.factor * kappas
-            else:
-                kappas = _of_levels(pooling.factor * self.mean_hessian, kappas)
-            self.pooling = _simplified(tuple(np.atleast_1d(kappas).tolist()))
-        return None if self.pooling is None else _as_kappa(self.pooling)
-
-
-def _of_levels(kappa: float, found: Float64Array) -> Float64Array:
-    """κ of each level whose effects together have the variance σ²/κ, divided as in `found`."""
-    variances = 1.0 / found
-    if not variances.any():
-        variances[-1] = 1.0
-    with np.errstate(divide="ignore"):
-        return np.asarray(kappa * variances.sum() / variances)
+            kappas = found if isinstance(found, tuple) else (found,)
+            self.pooling = _simplified(tuple(self.pooling.factor * kappa for kappa in kappas))
+        return self.pooling
 
 
 def _simplified(kappas: tuple[float, ...]) -> Kappa | None:
@@ -466,11 +461,6 @@ def _simplified(kappas: tuple[float, ...]) -> Kappa | None:
     if np.isinf(kappas).all():
         return None
     return kappas[-1] if np.isinf(kappas[:-1]).all() else kappas
-
-
-def _as_kappa(pooling: Pooling) -> Kappa:
-    assert isinstance(pooling, float | tuple)
-    return pooling
 
 
 def check_pooling(pooling: object) -> Pooling:

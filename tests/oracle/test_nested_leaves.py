@@ -11,7 +11,7 @@ import xgboost
 import mtboost
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.trees.nesting import Nesting, with_groups
-from mtboost.trees.pooled_leaves import between_task_pooling, pool_leaves
+from mtboost.trees.pooled_leaves import RelativePooling, between_task_pooling, pool_leaves
 
 # Regions of 1 to 4 stores, each of 1 to 3 counters.
 DEEP = [
@@ -143,6 +143,15 @@ def test_groups_that_are_equal_are_estimated_to_be():
     data = rows(2, 3)
     found = between_task_pooling(*data, n_tasks=2, nesting=Nesting.of(with_groups(names)))
     assert found == (np.inf, between_task_pooling(*data, n_tasks=2))
+
+
+def test_relative_pooling_divides_the_variance_of_the_values_among_the_levels():
+    of_levels = RelativePooling(2.0, 0.75).of_levels
+    for n_levels in (2, 3):
+        variances = 1.0 / np.array(of_levels(10.0, n_levels))
+        assert variances.sum() == pytest.approx(1 / 20.0)
+        assert variances[:-1].sum() == pytest.approx(0.75 / 20.0)
+    assert of_levels(10.0, 1) == RelativePooling(2.0).of_levels(10.0, 2) == 20.0
 
 
 # Whole models -------------------------------------------------------------------------------------

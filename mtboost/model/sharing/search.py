@@ -46,6 +46,8 @@ _TASK_SPLITS: dict[str, dict[str, Any]] = {
 #: What is tried in trees of all depths.
 _SPLITS_OF_ALL_DEPTHS = "descriptors"
 _GIVEN_SPLITS = "given task splits"
+#: Share of groups in the variance of the values of nested tasks.
+_GROUP_SHARE = 0.75
 #: The part of the rows that each tree sees, unless another is searched.
 _SUBSAMPLE = 0.7
 
@@ -67,7 +69,7 @@ class Setting:
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"{self.pooling} pooling"
         if isinstance(self.pooling, RelativePooling):
-            kind = "nested pooling" if self.pooling.is_nested else "pooling"
+            kind = "nested pooling" if self.pooling.group_share else "pooling"
             leaves = f"{kind} {self.pooling.factor:g}"
         cuts = [self.task_splits] if self.task_splits else []
         rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLE)
@@ -264,8 +266,8 @@ def _poolings(settings: Settings, effort: Effort, tasks: TaskSet) -> Sequence[Re
     """
     if "pooling" in settings.given or settings.params.get("monotone_constraints"):
         return ()
-    kinds = (False, True) if tasks.n_levels > 1 else (False,)
-    return [RelativePooling(factor, kind) for kind in kinds for factor in effort.poolings]
+    shares = (0.0, _GROUP_SHARE) if tasks.n_levels > 1 else (0.0,)
+    return [RelativePooling(factor, share) for share in shares for factor in effort.poolings]
 
 
 def _strengths_of(settings: Settings, effort: Effort) -> Sequence[float | None]:
