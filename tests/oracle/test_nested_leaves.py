@@ -376,6 +376,9 @@ def test_what_does_not_fit_together_is_refused(library, options, message):
         fitted(library, table, **options)
 
 
+FEW_ROUNDS = {"task": LEVELS, "strategy": "two-stage", "pooling": (2.0, 10.0), "num_boost_round": 3}
+
+
 def test_nested_leaves_are_not_refreshed_but_updated(library):
     model = fitted(library)
     with pytest.raises(UnsupportedError, match="nested"):
@@ -395,3 +398,17 @@ def test_forests_refuse_nested_tasks():
         mtboost.MTExtraTreesRegressor(2).fit(features, Y, task=labels)
     with pytest.raises(UnsupportedError, match="no nested tasks"):
         mtboost.MTExtraTreesRegressor(2, task=LEVELS).fit(TABLE, Y)
+
+
+@pytest.mark.parametrize("task", [("r0",), ("r0", "x"), "r0", ("r0", 1, 2)])
+def test_a_new_task_is_named_as_the_others_are(task):
+    with pytest.raises(DataError, match=r"named by tuple \(str, int\)"):
+        mtboost.fit(TABLE, Y, **FEW_ROUNDS).add_task(task, FEATURES, Y_NEW)
+
+
+def test_a_new_store_may_have_as_many_rows_as_there_are_levels():
+    model = mtboost.fit(TABLE, Y, **FEW_ROUNDS)
+    model.add_task(("r0", 9), FEATURES[:2], Y_NEW[:2], validation_fraction=0, specific_rounds=0)
+    assert ("r0", 9) in model.tasks
+    with pytest.raises(DataError, match="no column 'region'"):
+        model.predict(FEATURES[:2])
