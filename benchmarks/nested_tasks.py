@@ -130,7 +130,7 @@ def with_mtboost(is_nested: bool, **options: Any) -> Method:
             found = model.predict(rows.X, task=labels(rows), unknown_task="common")
             return np.asarray(found, np.float64)
 
-        best = min(model.common_losses, key=model.common_losses.__getitem__)
+        best = min(model.common_losses, key=model.common_losses.__getitem__, default=None)
         return Fitted(predict, {"common": best, "pooling": str(model.common_trees.pooled.pooling)})
 
     return method

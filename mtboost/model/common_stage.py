@@ -64,7 +64,10 @@ class CommonStage:
     @property
     def names(self) -> tuple[TaskName, ...]:
         """Tasks, and groups of them that have leaf values: their positions are the codes."""
-        return (*self.quit_round, *self.trees.groups)
+        if "names" not in self._cache:
+            self._cache["names"] = (*self.quit_round, *self.trees.groups)
+        names: tuple[TaskName, ...] = self._cache["names"]
+        return names
 
     @property
     def n_outputs(self) -> int:
