@@ -15,6 +15,8 @@ task), and Landmine, whose 29 fields have one of two kinds of ground.
 
     python benchmarks/nested_tasks.py --out results.jsonl [--data FOLDER] [--seeds 10]
     python benchmarks/nested_tasks.py --out results.jsonl --table
+
+results/nested_tasks.jsonl contains the results so far.
 """
 
 from __future__ import annotations
