@@ -103,14 +103,7 @@ def take_task_column(
 ) -> tuple[Table, Any]:
     """Features and task labels of `X`, which holds the tasks in a column, or in several."""
     table = as_table(X, feature_names=feature_names, task_column=column, used=used)
-    columns = columns_of(column)
-    levels = [table.column(name) for name in columns]
-    labels = (
-        levels[0]
-        if len(levels) == 1
-        else list(zip(*(level.tolist() for level in levels), strict=True))
-    )
-    return table.drop(*columns), labels
+    return table.drop(*columns_of(column)), table.task_labels(column)
 
 
 def place_of_task_column(

@@ -137,6 +137,13 @@ class Table:
             case "numpy":
                 return as_array(self.native[:, position])
 
+    def task_labels(self, column: "TaskColumn | list[str]") -> Any:
+        """Labels in the column of the tasks, a tuple for each row where there are several."""
+        levels = [self.column(name) for name in columns_of(column)]
+        if len(levels) == 1:
+            return levels[0]
+        return list(zip(*(level.tolist() for level in levels), strict=True))
+
     def numbers(self, dtype: type[np.floating[Any]]) -> npt.NDArray[np.floating] | None:
         """Cells of an array or of a pandas DataFrame of plain numbers, shape (n_rows, n_features).
 

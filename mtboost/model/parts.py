@@ -198,7 +198,7 @@ def _as_name(found: Any) -> TaskName:
 
 
 def _pooling_to_json(pooling: Any) -> Any:
-    """κ of a level, or of each; JSON has no infinity, for which null stands in a list."""
+    """κ of a level, or a list of those of all; null for infinity, which JSON lacks."""
     return list(map(_without_nan, pooling)) if isinstance(pooling, tuple) else pooling
 
 

@@ -9,7 +9,12 @@ import pytest
 import xgboost
 
 import mtboost
+from mtboost.base.tables import as_table
 from mtboost.errors import DataError, ParameterError, UnsupportedError
+from mtboost.metrics import task_scorer
+from mtboost.model import task_trees
+from mtboost.model.stages import linear_effects
+from mtboost.trees import pooled_leaves
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import RelativePooling, between_task_pooling, pool_leaves
 
@@ -202,6 +207,8 @@ def fitted(library, table=TABLE, **options):
         {"split_score": "entropy"},
         {"task_splits": "descriptors"},
         {"task_splits": True},
+        {"linear_effects": True},
+        {"linear_effects": True, "task_splits": "descriptors"},
         {"validation_fraction": 0.3, "specific_rounds": 5, "early_stopping_rounds": 3},
     ],
     ids=str,
@@ -222,6 +229,60 @@ def test_a_tasks_booster_gives_its_margins(library, options, tmp_path):
     assert again.common_trees.pooled.pooling == model.common_trees.pooled.pooling
     np.testing.assert_array_equal(again.predict_margin(NEW), margins)
     np.testing.assert_array_equal(again.predict_margin(NEW.assign(store=99), **elsewhere), unknown)
+
+
+@pytest.mark.parametrize(
+    ("places", "constants"),
+    [
+        (task_trees, {"_FEW_TASKS": 100}),  # the trees of each task, one by one
+        (task_trees, {"_LOOKUPS_PER_NODE": 100, "_BYTES_OF_VALUES": 1}),
+        (task_trees, {"_LOOKUPS_PER_NODE": 100}),  # of many tasks at once
+        (task_trees, {"_LOOKUPS_PER_NODE": 0}),  # leaf values by row
+        (pooled_leaves, {"_CELLS_PER_ROW": 0}),
+    ],
+    ids=["each", "blocks of a task", "blocks", "table of values", "search of values"],
+)
+@pytest.mark.parametrize("options", [{}, {"linear_effects": True}], ids=["plain", "linear effects"])
+def test_margins_do_not_depend_on_how_leaf_values_are_found(
+    library, options, places, constants, monkeypatch
+):
+    model = fitted(library, **options)
+    unknown = np.arange(len(NEW)) % 7 == 0
+    table = NEW.assign(store=np.where(unknown, 99, NEW["store"]))
+    rows = [table[row : row + 1] for row in range(30)]
+    single = np.concatenate([model.predict_margin(row, unknown_task="common") for row in rows])
+    if places is pooled_leaves:
+        monkeypatch.setattr(task_trees, "_LOOKUPS_PER_NODE", 0)
+    for name, value in constants.items():
+        monkeypatch.setattr(places, name, value)
+    found = model._copy().predict_margin(table, unknown_task="common")
+    np.testing.assert_array_equal(found[:30], single)
+    for task in [("r0", 1), ("r5", 4)]:
+        own = ((table["region"] == task[0]) & (table["store"] == task[1])).to_numpy()
+        expected = library.margins(model.booster(task), FEATURES[own])
+        np.testing.assert_allclose(found[own], expected, atol=library.atol)
+
+
+def test_an_unknown_store_has_shared_linear_effects_and_the_boosted_values_of_its_region(library):
+    model = fitted(library, linear_effects=True)
+    trees = model.common_trees
+    assert trees.n_linear > 1
+    for own in trees.pooled.values[: trees.n_linear]:
+        assert set(own.task) == {trees.tasks.index(task) for task in model.tasks}
+    table = as_table(FEATURES)
+    by_region = np.full(len(FEATURES), trees.tasks.index(("r0",)), np.int32)
+    of_region = [margins.copy() for margins in trees.margins_by_round(table, by_region, None)]
+    of_none = [margins.copy() for margins in trees.margins_by_round(table, by_region * 0 - 1, None)]
+    np.testing.assert_array_equal(of_region[trees.n_linear], of_none[trees.n_linear])
+    assert (of_region[-1] != of_none[-1]).any()
+    found = model.predict_margin({("r0", 99): FEATURES}, unknown_task="common")[("r0", 99)]
+    np.testing.assert_allclose(found, of_region[-1][:, 0], atol=library.atol)
+
+
+def test_linear_effects_are_limited_by_the_number_of_stores(library, monkeypatch):
+    monkeypatch.setattr(linear_effects, "_MOST_NUMBERS", 10 * 3 * 32)  # enough for the 6 regions
+    with pytest.raises(ParameterError, match="30 tasks of 3 columns are too many"):
+        fitted(library, linear_effects=True)
 
 
 def test_an_unknown_store_has_the_values_of_its_region_and_an_unknown_region_the_pooled(library):
@@ -334,6 +395,59 @@ def test_columns_of_any_data_frame_and_tuples_name_the_same_tasks(library):
         np.testing.assert_allclose(
             model.predict_margin(table, task=task), expected.predict_margin(NEW), atol=1e-6
         )
+
+
+def test_a_table_without_names_has_the_columns_of_the_tasks_where_training_had_them(
+    library, tmp_path
+):
+    order = ["store", "a", "region", "b", "c"]
+    codes = TABLE["region"].str[1:].astype(int)
+    model = fitted(library, TABLE.assign(region=codes)[order])
+    assert model.task_column == ("region", "store")
+    assert model.task_position == (2, 0)
+    model.save(tmp_path / "model.mtb")
+    again = mtboost.load_model(tmp_path / "model.mtb")
+    table = NEW.assign(region=NEW["region"].str[1:].astype(int))[order]
+    for own in (model, again):
+        for task in (None, LEVELS, ("region", "store")):
+            np.testing.assert_array_equal(
+                own.predict_margin(table.to_numpy(), task=task), own.predict_margin(table)
+            )
+
+
+def test_training_continues_with_the_columns_of_the_tasks(library):
+    model = fitted(library, linear_effects=True)
+    options = {"backend": library.name, "num_boost_round": 3, "validation_fraction": 0}
+    longer = mtboost.fit(NEW, Y_NEW, task=LEVELS, init_model=model, **options)
+    same = model.update(NEW, Y_NEW, rounds=3, validation_fraction=0)
+    np.testing.assert_array_equal(longer.predict_margin(NEW), same.predict_margin(NEW))
+    assert longer.common_trees.n_linear == model.common_trees.n_linear
+    own = ((NEW["region"] == "r2") & (NEW["store"] == 3)).to_numpy()
+    found = library.margins(longer.booster(("r2", 3)), FEATURES[own])
+    np.testing.assert_allclose(found, longer.predict_margin(NEW)[own], atol=library.atol)
+
+
+def test_tables_and_notebooks_name_nested_tasks():
+    model = mtboost.fit(TABLE, Y, **FEW_ROUNDS)
+    names = list(model.tasks)
+    assert model.report().index.to_list() == names
+    assert model.importance(output="pandas").columns.to_list() == names
+    assert model.importance(output="polars").columns == ["feature", *map(str, names)]
+    assert model.curves()["task"].drop_duplicates().to_list() == names
+    texts = model.curves(output="polars")["task"].unique(maintain_order=True)
+    assert texts.to_list() == list(map(str, names))
+    assert "<td" in model._repr_html_()
+    assert "(&#x27;r0&#x27;, 0)" in model._repr_html_()
+
+
+def test_a_scorer_evaluates_nested_tasks():
+    model = mtboost.MultiTaskRegressor(
+        task=LEVELS, strategy="two-stage", pooling=(2.0, 10.0), n_estimators=3
+    ).fit(TABLE, Y)
+    own = ((NEW["region"] == "r0") & (NEW["store"] == 1)).to_numpy()
+    rmse = np.sqrt(np.mean((model.predict(NEW)[own] - Y_NEW[own]) ** 2))
+    scorer = task_scorer("rmse", task=LEVELS, only=("r0", 1))
+    assert scorer(model, NEW, Y_NEW) == pytest.approx(-rmse)
 
 
 def test_validation_rows_have_the_columns_of_the_tasks():
