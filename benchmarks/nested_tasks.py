@@ -138,7 +138,8 @@ def with_mtboost(is_nested: bool, **options: Any) -> Method:
     return method
 
 
-LEAVES = {"task_splits": False}  # leaf values are then all that tasks do not share
+# Leaf values are then all that tasks do not share.
+LEAVES = {"task_splits": False, "linear_effects": False}
 METHODS: dict[str, Method] = {
     "nested leaves": with_mtboost(True, **LEAVES),
     "flat leaves": with_mtboost(False, **LEAVES),
