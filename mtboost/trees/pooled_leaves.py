@@ -431,6 +431,14 @@ class PooledTrees:
         """Whether groups of tasks have values."""
         return isinstance(self.pooling, tuple)
 
+    def of_levels(self, n_levels: int) -> PooledTrees:
+        """Return the same with a κ for each level: groups may have values, if in other trees."""
+        if self.are_nested:
+            return self
+        assert self.pooling is None or isinstance(self.pooling, float)
+        kappa = np.inf if self.pooling is None else self.pooling
+        return PooledTrees((*(n_levels - 1) * [np.inf], kappa), self.values, self.mean_hessian)
+
     def settled_pooling(
         self,
         pooled: Float64Array,

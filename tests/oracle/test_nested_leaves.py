@@ -263,20 +263,54 @@ def test_margins_do_not_depend_on_how_leaf_values_are_found(
         np.testing.assert_allclose(found[own], expected, atol=library.atol)
 
 
-def test_an_unknown_store_has_shared_linear_effects_and_the_boosted_values_of_its_region(library):
-    model = fitted(library, linear_effects=True)
+@pytest.mark.parametrize("pooling", [None, 10.0, (2.0, 10.0)], ids=str)
+def test_regions_have_linear_effects_too(library, pooling):
+    model = fitted(library, linear_effects=True, pooling=pooling)
     trees = model.common_trees
     assert trees.n_linear > 1
     for own in trees.pooled.values[: trees.n_linear]:
-        assert set(own.task) == {trees.tasks.index(task) for task in model.tasks}
-    table = as_table(FEATURES)
-    by_region = np.full(len(FEATURES), trees.tasks.index(("r0",)), np.int32)
-    of_region = [margins.copy() for margins in trees.margins_by_round(table, by_region, None)]
-    of_none = [margins.copy() for margins in trees.margins_by_round(table, by_region * 0 - 1, None)]
-    np.testing.assert_array_equal(of_region[trees.n_linear], of_none[trees.n_linear])
-    assert (of_region[-1] != of_none[-1]).any()
-    found = model.predict_margin({("r0", 99): FEATURES}, unknown_task="common")[("r0", 99)]
-    np.testing.assert_allclose(found, of_region[-1][:, 0], atol=library.atol)
+        assert set(own.task) == set(range(len(trees.tasks)))
+    options = {"unknown_task": "common"}
+    of_region = model.predict_margin(NEW.assign(store=99), **options)
+    elsewhere = model.predict_margin(NEW.assign(region="r9"), **options)
+    np.testing.assert_allclose(
+        library.margins(model.common, FEATURES), elsewhere, atol=library.atol
+    )
+    assert np.mean((of_region - Y_NEW) ** 2) < np.mean((elsewhere - Y_NEW) ** 2)
+    model.add_task(("r0", 99), FEATURES[:5], Y_NEW[:5], validation_fraction=0, specific_rounds=0)
+    trees = model.common_trees
+    after_linear = []
+    for task in [("r0",), ("r0", 99)]:
+        codes = np.full(len(FEATURES), trees.tasks.index(task), np.int32)
+        by_round = trees.margins_by_round(as_table(FEATURES), codes, None)
+        after_linear.append(list(map(np.copy, by_round))[trees.n_linear])
+    np.testing.assert_array_equal(*after_linear)
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
+def test_regions_of_one_store_leave_its_linear_effects_about_as_they_are(objective):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 2))
+    store = np.repeat(np.arange(20), 60)
+    y = X @ [1.0, 0.5] + 1.5 * rng.normal(size=20)[store] * X[:, 0] + 0.5 * rng.normal(size=1200)
+    y = y if objective == "reg:squarederror" else y > 0
+    margins = []
+    for task in (store, [(each, 0) for each in store.tolist()]):
+        model = mtboost.fit(
+            X,
+            y,
+            task=task,
+            objective=objective,
+            strategy="two-stage",
+            linear_effects=True,
+            split_score="plain",
+            num_boost_round=1,
+            specific_rounds=0,
+            validation_fraction=0,
+            params={"learning_rate": 1e-6},
+        )
+        margins.append(model.predict_margin(X, task=task))
+    assert np.std(margins[1] - margins[0]) < 0.05 * np.std(margins[0])
 
 
 def test_linear_effects_are_limited_by_the_number_of_stores(library, monkeypatch):

@@ -191,6 +191,8 @@ def _train_common(
     )
     if pooled.pooling is None:  # all tasks have the pooled values
         pooled = PooledTrees(mean_hessian=pooled.mean_hessian)
+    if linear is not None and data.tasks.n_levels > 1:  # groups have linear effects
+        pooled = pooled.of_levels(data.tasks.n_levels)
     names = with_groups(data.tasks) if pooled.are_nested else data.tasks.names
     descriptors = added.descriptors if added else None
     if descriptors is not None and pooled.are_nested:
