@@ -91,6 +91,7 @@ _OF_FIT = (
     "symmetric_trees",
     "random_strength",
     "linear_effects",
+    "n_ensemble",
     "backend",
     "early_stopping_rounds",
     "min_delta",
@@ -154,6 +155,7 @@ class _MultiTaskEstimator(SavedEstimator):
         symmetric_trees: bool | None = None,
         random_strength: float | None = None,
         linear_effects: bool | None = None,
+        n_ensemble: int = 1,
         task: TaskColumn | list[str] | None = None,
         early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
@@ -204,6 +206,7 @@ class _MultiTaskEstimator(SavedEstimator):
         self.symmetric_trees = symmetric_trees
         self.random_strength = random_strength
         self.linear_effects = linear_effects
+        self.n_ensemble = n_ensemble
         self.task = task
         self.early_stopping_rounds = early_stopping_rounds
         self.min_delta = min_delta
@@ -574,6 +577,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     linear_effects : bool, optional
         Whether the model begins with linear effects that differ from task to task, see
         :func:`mtboost.fit`. By default False, or ``strategy="auto"`` searches.
+    n_ensemble : int, default=1
+        Number of models of different seeds whose mean this is, see :func:`mtboost.fit`.
     task : str or int, or list of str, optional
         Column of `X` that contains the task of each row: its name, or its position in an array; or
         the columns of nested tasks, outermost first, as in ``["region", "store"]``. It is not used

@@ -84,6 +84,15 @@ class CommonStage:
         return names
 
     @property
+    def most_rounds(self) -> int:
+        """Rounds of an unknown task: the most that a task uses; all if none uses any.
+
+        Where all tasks have models without common rounds, these are the best that is known of
+        others.
+        """
+        return max(self.quit_round.values()) or self.trees.n_rounds
+
+    @property
     def stored(self) -> Collection[str] | None:
         """Columns of a sparse table in which NaN must be stored to be missing; None is all."""
         return () if self.backend.unstored_is_missing else None
@@ -183,7 +192,7 @@ class CommonStage:
         if "rounds" not in self._cache:
             known = list(self.quit_round.values())
             n_others = 1 + len(self.names) - len(known)  # groups and, last, unknown tasks
-            self._cache["rounds"] = np.array(known + n_others * [max(known)])
+            self._cache["rounds"] = np.array(known + n_others * [self.most_rounds])
         return np.asarray(self._cache["rounds"][codes])
 
     def codes_in_trees(self, codes: _Codes) -> _Codes:
@@ -197,9 +206,9 @@ class CommonStage:
     def followed_by(self, task: TaskName) -> Any:
         """A booster of the rounds that the task uses, with its leaf values and objective.
 
-        An unknown task follows as far as any task does.
+        An unknown task has :attr:`most_rounds`.
         """
-        rounds = self.quit_round.get(task, max(self.quit_round.values()))
+        rounds = self.quit_round.get(task, self.most_rounds)
         if self.losses:
             return self._own_rounds(rounds, task)
         if self.trees.are_same_for_all:

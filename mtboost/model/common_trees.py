@@ -83,6 +83,12 @@ class CommonTrees:
         """Columns of the booster after those of the tables."""
         return self.descriptors.n if self.descriptors is not None else int(self.has_task_column)
 
+    def without_rounds(self) -> CommonTrees:
+        """The same before the first round."""
+        booster = self.backend.document(self.booster).first_rounds(0)
+        pooled = PooledTrees(self.pooled.pooling)
+        return replace(self, booster=booster, pooled=pooled, n_linear=0)
+
     def check(self, document: Document) -> None:
         """Raise ModelFormatError unless values and descriptors fit the booster's document."""
         values, n_tasks = self.pooled.values, len(self.tasks)

@@ -56,6 +56,7 @@ from mtboost.model.arguments import (
     tree_options,
     weight_of_positives,
 )
+from mtboost.model.averaging import fit_ensemble
 from mtboost.model.boosters import Boosters
 from mtboost.model.continuing import continued
 from mtboost.model.libraries import get_backend
@@ -133,6 +134,7 @@ def fit(
     n_threads: int | None = None,
     seed: int = 0,
     init_model: MultiTaskModel | PathName | None = None,
+    n_ensemble: int = 1,
 ) -> MultiTaskModel:
     """Fit a common model of all tasks and, on its residuals, a specific model of each.
 
@@ -304,6 +306,10 @@ def fit(
         its rules: validation rows find the number of rounds, unless `validation_fraction` is 0 or
         `early_stopping_rounds` None, and `params` need only name what differs from those of the
         model. Arguments that new rounds cannot have are refused.
+    n_ensemble : int, default=1
+        Number of models that are fitted with the seeds `seed`, `seed` + 1, ..., each with other
+        validation rows, and averaged to one (:func:`mtboost.average_models`): better on few and
+        noisy rows, in as many times the time (docs/strategies.md).
 
     Returns
     -------
@@ -345,6 +351,8 @@ def fit(
     """
     if init_model is not None:
         return continued(locals(), inspect.signature(fit))
+    if check_count("n_ensemble", n_ensemble, low=1) > 1:
+        return fit_ensemble(fit, locals(), n_ensemble)
     times = None
     if time is not None:
         X, times = split_time(X, time)
@@ -537,6 +545,8 @@ def _fit_two_stages(
             common = refit_common(settings, data, common)
             rounds = {task: model.n_rounds for task, model in validated.items()}
             specific = fit_specific(settings, data, None, common, rounds)
+        if not any(common.quit_round.values()):  # unknown tasks do not need them either
+            common = replace(common, trees=common.trees.without_rounds())
     own = {**settings.params, **settings.specific_params}
     return _Fitted(
         settings,

@@ -227,7 +227,7 @@ def learn_task(
                 train.base_margin,
                 library.loss(objective, options, stage.n_outputs),
             )
-        common = follow_common(settings, trees, train, valid, max(stage.quit_round.values()))
+        common = follow_common(settings, trees, train, valid, stage.most_rounds)
         specific = fit_specific(settings, train, valid, common)
     folds = None if valid is None else Folds(((train, valid),))
     scores = validation_scores(train, valid, common, specific)

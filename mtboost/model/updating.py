@@ -212,7 +212,7 @@ def _added(model: FittedTasks, data: Dataset, new: _NewRounds) -> dict[str, Any]
     parts = {"common_trees": trees, "specific": specific, "quit_round": quit_round}
     if new.trees is None:
         return parts
-    n_rounds = max(model.quit_round.values())
+    n_rounds = model._stage.most_rounds
     followers = []
     if not trees.n_added:
         followers = [
