@@ -80,6 +80,8 @@ class MultiTaskModel(FittedTasks):
     common_losses : dict of str to float
         Mean validation loss of each common model that ``strategy="auto"`` evaluated, in the order
         of the search; else empty. NaN is one that a limit of time (`effort`) left out.
+    common_choice : str or None
+        The chosen one of them. None for other models, and in early files.
     params : dict of str to object
         The library's parameters that the common model was trained with. Empty in files of the first
         versions of mtboost.
