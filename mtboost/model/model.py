@@ -23,6 +23,7 @@ from mtboost.model.html import model_html
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.new_task import check_new_name
 from mtboost.model.parts import from_parts, to_parts
+from mtboost.model.plots.history import plot_history
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.refreshing import refreshed_parts
 from mtboost.model.reports import report_rows
@@ -596,6 +597,7 @@ class MultiTaskModel(FittedTasks):
             classes), and for each metric its value and ``"... se"``, the standard error; for each
             model of `against` ``"... gain over ..."``, positive where this model is better, and its
             standard error, that of a difference on the same rows. NaN where a metric is undefined.
+            ``attrs["greater_is_better"]`` has a bool for each metric.
 
         Raises
         ------
@@ -629,7 +631,7 @@ class MultiTaskModel(FittedTasks):
         >>> list(found.columns)
         ['rows', 'positives', 'auc', 'auc se', 'logloss', 'logloss se']
         """
-        rows = evaluate(
+        rows, greater_is_better = evaluate(
             self,
             X,
             y,
@@ -642,13 +644,12 @@ class MultiTaskModel(FittedTasks):
             n_bootstrap=n_bootstrap,
             seed=seed,
         )
-        return _data_frame(rows, "evaluate()")
+        table = _data_frame(rows, "evaluate()")
+        table.attrs["greater_is_better"] = greater_is_better
+        return table
 
     def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-        """Draw the :attr:`history` of each task, rounds of both stages, with a dot where it quit.
-
-        Needs matplotlib. With more than ten tasks only the ten largest are drawn. An independent
-        model of ``strategy="auto"``, averaged or not, starts at round 0 like the common one.
+        """Plot the :attr:`history` of the largest tasks: :func:`mtboost.plotting.plot_history`.
 
         Parameters
         ----------
@@ -667,13 +668,7 @@ class MultiTaskModel(FittedTasks):
         DataError
             No task has a validation curve.
         """
-        try:
-            from mtboost.model.plotting import plot_history
-        except ImportError:
-            raise MissingDependencyError(
-                "plot_history() needs matplotlib: pip install 'mtboost[plot]'."
-            ) from None
-        return plot_history(self.reports, self.metric, ax=ax)
+        return plot_history(self, ax=ax)
 
     # ---- files ------------------------------------------------------------------------------
 
