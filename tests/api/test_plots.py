@@ -188,6 +188,21 @@ def test_an_estimator_is_plotted_as_its_model():
         np.testing.assert_array_equal(line.get_xydata(), other.get_xydata())
 
 
+def test_labels_of_an_estimator_are_its_classes():
+    X, y, task = make(("a", "b"), kind="classes")
+    words = np.array(["no", "yes"])[y.astype(int)]
+    estimator = mtboost.MultiTaskClassifier(task="shop", strategy="two-stage", n_estimators=5)
+    table = X.assign(shop=task)
+    estimator.fit(table, words)
+    own = plotting.plot_calibration(estimator, table, words)
+    same = plotting.plot_calibration(estimator.model_, table, y)
+    for panel, other in zip(own, same, strict=True):
+        np.testing.assert_array_equal(panel.lines[-1].get_xydata(), other.lines[-1].get_xydata())
+    own = plotting.plot_shrinkage(estimator, table, words)
+    same = plotting.plot_shrinkage(estimator.model_, table, y)
+    np.testing.assert_array_equal(own.lines[1].get_xydata(), same.lines[1].get_xydata())
+
+
 def test_arrays_with_and_without_the_task_column_are_the_same_rows():
     X, y, task = make((3, 7))
     with_task = np.column_stack([X["price"], task, X["rain"]])
@@ -230,7 +245,10 @@ def test_colours_of_maps_are_ordered_in_grey():
 
 
 def test_the_first_24_lines_have_different_styles():
-    assert len({tuple(drawing.style_of(number).items()) for number in range(24)}) == 24
+    styles = [drawing.style_of(number) for number in range(24)]
+    assert len({tuple(style.items()) for style in styles}) == 24
+    # In grey the first lines differ by their style alone.
+    assert len({style["linestyle"] for style in styles[:4]}) == 4
 
 
 # ---- gain ----------------------------------------------------------------------------------------
@@ -357,6 +375,13 @@ def test_constant_predictions_have_no_correlation():
     np.testing.assert_array_equal(found, np.eye(2))
 
 
+def test_tasks_that_are_the_same_have_no_dendrogram():
+    model, X, *_ = fitted(("a", "b"), specific_rounds=0, validation_fraction=0)
+    ax = plotting.plot_task_similarity(model, X)
+    np.testing.assert_allclose(ax.images[0].get_array(), 1.0)
+    assert len(ax.child_axes) == 1  # that of the colours
+
+
 def test_one_task_is_like_no_other():
     model, X, *_ = fitted(("a",))
     with pytest.raises(DataError, match="one task only"):
@@ -436,7 +461,7 @@ def test_features_that_a_task_lacks_have_empty_cells():
 def test_further_features_are_counted():
     model, X, _, task = fitted()
     ax = plotting.plot_importance(model, X, task=task, max_features=1)
-    assert "1 more features" in ax.get_title(loc="left")
+    assert "1 more feature, " in ax.get_title(loc="left")
     assert [text.get_text() for text in ax.get_xticklabels()] == ["price"]
 
 

@@ -14,7 +14,7 @@ from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
 from mtboost.model.evaluation import ALL_TASKS
 from mtboost.model.plots.drawing import COLORS, FAINT, chosen_tasks, ink, name_of, new_panels
-from mtboost.model.plots.rows import check_one_output, fitted, labelled_rows, predictions
+from mtboost.model.plots.rows import check_one_output, encoded, fitted, labelled_rows, predictions
 from mtboost.trees.losses import is_classification
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def plot_calibration(
     X : table of shape (n_rows, n_features), or mapping of task name to table
         Rows that the model was not trained on.
     y : array-like of shape (n_rows,), or mapping of task name to array-like
-        Labels; 0 and 1 for classes.
+        Labels as in training.
     task : array-like of shape (n_rows,), or str or int, optional
         Task of each row, or the column of `X` that holds it; by default as in training.
     weight : like `y`, optional
@@ -119,7 +119,7 @@ def plot_calibration(
     check_count("n_bins", n_bins, low=1)
     own = fitted(model)
     check_one_output(own, "plot_calibration()")
-    rows = labelled_rows(own, X, y, task, weight, base_margin)
+    rows = labelled_rows(own, X, encoded(model, y), task, weight, base_margin)
     sizes = {name: part.table.n_rows for name, part in rows.items()}
     shown = chosen_tasks(tasks, rows, sizes, max_tasks)
     has_all = len(rows) > 1 and not own.losses

@@ -9,7 +9,9 @@ colour, so that they follow the user's style.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,28 +49,44 @@ def pyplot() -> Any:
     return plt
 
 
+# What makes figures: by default pyplot, which shows them in notebooks and windows.
+_FIGURE: ContextVar[Callable[..., Any] | None] = ContextVar("figure", default=None)
+
+
+@contextmanager
+def unseen_figures() -> Iterator[None]:
+    """Let plots make figures that no notebook or window shows."""
+    pyplot()
+    from matplotlib.figure import Figure
+
+    token = _FIGURE.set(Figure)
+    try:
+        yield
+    finally:
+        _FIGURE.reset(token)
+
+
+def _new_figure(width: float, height: float) -> matplotlib.figure.Figure:
+    make = _FIGURE.get() or pyplot().figure
+    figure: matplotlib.figure.Figure = make(figsize=(width, height), layout="constrained")
+    return figure
+
+
 def new_axes(
     ax: matplotlib.axes.Axes | None, width: float = 7.0, height: float = 4.5
 ) -> matplotlib.axes.Axes:
     """Return the given axes, or those of a new figure of this size in inches."""
-    plt = pyplot()
-    if ax is None:
-        _, ax = plt.subplots(figsize=(width, height), layout="constrained")
-    assert ax is not None
-    return ax
+    return _new_figure(width, height).subplots() if ax is None else ax
 
 
 def new_panels(
     figure: matplotlib.figure.Figure | None, n: int, **options: Any
 ) -> npt.NDArray[np.object_]:
     """Return `n` axes in rows of at most four, in the given figure or a new one."""
-    plt = pyplot()
     n_columns = min(n, 4 if n == 4 or n > 6 else 3)
     n_rows = math.ceil(n / n_columns)
     if figure is None:
-        size = (2.6 * n_columns + 0.6, 2.1 * n_rows + 0.8)
-        figure = plt.figure(figsize=size, layout="constrained")
-    assert figure is not None
+        figure = _new_figure(2.6 * n_columns + 0.6, 2.1 * n_rows + 0.8)
     grid = figure.subplots(n_rows, n_columns, squeeze=False, **options)
     panels = grid.ravel()
     for unused in panels[n:]:
@@ -145,10 +163,9 @@ def name_of(task: object, longest: int = _LONGEST_NAME) -> str:
 
 
 def style_of(number: int) -> dict[str, Any]:
-    """Return colour and line style of a line, different for the first 24."""
-    n_colors = len(COLORS)
-    styles = LINE_STYLES[number // n_colors % len(LINE_STYLES)]
-    return {"color": COLORS[number % n_colors], "linestyle": styles}
+    """Return colour and line style of a line, different for the first 24; both change each time."""
+    style = LINE_STYLES[(number + number // 12) % len(LINE_STYLES)]
+    return {"color": COLORS[number % len(COLORS)], "linestyle": style}
 
 
 def chosen_tasks(
@@ -188,9 +205,7 @@ def omission(n_shown: int, n_all: int, is_choice: bool = False) -> str:
     return f"{n_shown:,} {kind}of {n_all:,} tasks"
 
 
-def task_rows(
-    ax: matplotlib.axes.Axes, tasks: Sequence[TaskName], sizes: Mapping[TaskName, float]
-) -> None:
+def task_rows(ax: matplotlib.axes.Axes, tasks: Sequence[TaskName]) -> None:
     """Let the y axis list tasks from top to bottom; without names where there are too many."""
     n = len(tasks)
     if n <= MOST_NAMES:

@@ -128,7 +128,7 @@ def plot_gain(
     sign = 1.0 if _greater_is_better(table, metric) else -1.0
     ax = new_axes(ax, 7.0, rows_height(min(len(shown), MOST_NAMES)))
     _draw(ax, table[metric].to_numpy(np.float64), _others_of(table, metric), sign, places)
-    task_rows(ax, shown, sizes)
+    task_rows(ax, shown)
     if has_all:
         ax.axhline(0.5, color=FAINT, linewidth=0.8)
     ax.set_xlabel(f"{metric} ({'greater' if sign > 0 else 'less'} is better)")

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 #: Why the chosen model need not have the least loss.
 _REASON = (
-    "less sharing must be better by more than one standard error; the last comparison is made in "
-    "smaller steps"
+    "less sharing must be better by more than one standard error;\n"
+    "the last comparison is made in smaller steps"
 )
 #: Characters in a line of a setting's name.
 _LINE = 48

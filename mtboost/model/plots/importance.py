@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_switch
+from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
 from mtboost.model.plots.drawing import (
     COLOR_MAP,
@@ -23,6 +26,7 @@ from mtboost.model.plots.drawing import (
     task_rows,
 )
 from mtboost.model.plots.rows import fitted, some_rows, tables_by_task
+from mtboost.model.predictions import FittedTasks
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -101,52 +105,82 @@ def plot_importance(
     tables = tables_by_task(own, X, task)
     sizes = {name: table.n_rows for name, table in tables.items()}
     shown = chosen_tasks(tasks, tables, sizes, max_tasks)
+    found = contributions_by_task(own, tables, shown, max_rows, normalize)
+    ax = draw_contributions(found, max_features, ax)
+    left_title = ax.get_title(loc="left")
+    note(ax, omission(len(shown), len(tables), tasks is not None), left_title)
+    return ax
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contributions:
+    """Mean absolute contributions of features to the predictions of tasks.
+
+    Attributes
+    ----------
+    tasks : list of task names
+    features : list of str
+        The most important first.
+    values : ndarray of float64, shape (n_tasks, n_features)
+        NaN of features that a task does not have.
+    are_shares : bool
+        Whether those of a task sum to 1.
+    """
+
+    tasks: list[TaskName]
+    features: list[str]
+    values: Float64Array
+    are_shares: bool
+
+
+def contributions_by_task(
+    model: FittedTasks,
+    tables: Mapping[TaskName, Table],
+    tasks: list[TaskName],
+    max_rows: int,
+    normalize: bool,
+) -> Contributions:
+    """Compute the contributions in at most `max_rows` rows of each task."""
     by_task = {}
-    for name in shown:
-        table = own.task_columns[name].align(tables[name])
-        by_task[name] = own.importance(name, X=some_rows(table, max_rows).native)
-    names = list(dict.fromkeys(name for task in shown for name in own._names_of_features(task)))
-    values = _table(by_task, names, {task: set(own._names_of_features(task)) for task in shown})
-    if normalize:
-        sums = np.nansum(values, axis=1, keepdims=True)
-        values = np.divide(values, sums, out=np.full_like(values, np.nan), where=sums > 0)
-    means = np.nansum(values, axis=0) / len(shown)
-    best = np.argsort(-means, kind="stable")[:max_features]
-    _draw(
-        new := new_axes(ax, 2.8 + 0.42 * len(best), rows_height(min(len(shown), MOST_NAMES)) + 0.6),
-        values[:, best],
-        shown,
-        [names[place] for place in best],
-        "share of contributions" if normalize else "mean |contribution|",
-    )
-    task_rows(new, shown, sizes)
-    n_left = len(names) - len(best)
-    share = means[best].sum() / (means.sum() or 1.0)
-    note(
-        new,
-        omission(len(shown), len(tables), tasks is not None),
-        f"{n_left:,} more features, {1 - share:.1%} of the sum" if n_left else "",
-    )
-    return new
-
-
-def _table(
-    by_task: dict[TaskName, dict[str, float]], names: list[str], known: dict[TaskName, set[str]]
-) -> Float64Array:
-    """Return importances, shape (n_tasks, n_features); NaN of features that a task lacks."""
-    return np.array(
+    for task in tasks:
+        table = model.task_columns[task].align(tables[task])
+        by_task[task] = model.importance(task, X=some_rows(table, max_rows).native)
+    known = {task: model._names_of_features(task) for task in tasks}
+    names = list(dict.fromkeys(chain.from_iterable(known.values())))
+    values = np.array(
         [
             [own.get(name, 0.0) if name in known[task] else np.nan for name in names]
             for task, own in by_task.items()
         ],
         np.float64,
     )
+    if normalize:
+        sums = np.nansum(values, axis=1, keepdims=True)
+        values = np.divide(values, sums, out=np.zeros_like(values), where=sums > 0)
+    order = np.argsort(-np.nansum(values, axis=0), kind="stable")
+    return Contributions(tasks, [names[place] for place in order], values[:, order], normalize)
+
+
+def draw_contributions(
+    found: Contributions, max_features: int, ax: matplotlib.axes.Axes | None
+) -> matplotlib.axes.Axes:
+    """Draw the heat map."""
+    n = min(max_features, len(found.features))
+    ax = new_axes(ax, 2.8 + 0.42 * n, rows_height(min(len(found.tasks), MOST_NAMES)) + 0.6)
+    unit = "share of contributions" if found.are_shares else "mean |contribution|"
+    _draw(ax, found.values[:, :n], found.features[:n], unit)
+    task_rows(ax, found.tasks)
+    n_left = len(found.features) - n
+    if n_left:
+        left = np.nansum(found.values[:, n:]) / (np.nansum(found.values) or 1.0)
+        features = "feature" if n_left == 1 else "features"
+        note(ax, f"{n_left:,} more {features}, {left:.1%} of the sum")
+    return ax
 
 
 def _draw(
     ax: matplotlib.axes.Axes,
     values: Float64Array,
-    tasks: list[TaskName],
     features: list[str],
     unit: str,
 ) -> None:

@@ -98,7 +98,7 @@ def plot_sharing(
     ax = new_axes(ax, 7.0, rows_height(n) if n <= MOST_NAMES else 5.0)
     bar: dict[str, Any] = {"height": 0.72}
     if n > MOST_NAMES:  # without gaps, and without seams between bars thinner than a dot
-        bar = {"height": 1.0, "linewidth": 0.0, "antialiased": False}
+        bar = {"height": 1.08, "linewidth": 0.0, "antialiased": False}
     ax.barh(y, common, color=FAINT, label="common rounds", **bar)
     for way, (color, text) in _OWN.items():
         is_own = ways == way

@@ -28,6 +28,7 @@ from mtboost.model.plots.drawing import (
 from mtboost.model.plots.rows import (
     LabelledRows,
     check_one_output,
+    encoded,
     fitted,
     labelled_rows,
     predictions,
@@ -64,7 +65,7 @@ def plot_shrinkage(
     X : table of shape (n_rows, n_features), or mapping of task name to table
         Rows of training, or others.
     y : array-like of shape (n_rows,), or mapping of task name to array-like
-        Labels; 0 and 1 for classes.
+        Labels as in training.
     task : array-like of shape (n_rows,), or str or int, optional
         Task of each row, or the column of `X` that holds it; by default as in training.
     weight : like `y`, optional
@@ -109,7 +110,7 @@ def plot_shrinkage(
             "plot_shrinkage() compares tasks with a pooled prediction, which a model with an "
             "objective for each task does not have."
         )
-    rows = labelled_rows(own, X, y, task, weight, base_margin)
+    rows = labelled_rows(own, X, encoded(model, y), task, weight, base_margin)
     sizes = {name: part.table.n_rows for name, part in rows.items()}
     shown = chosen_tasks(tasks, rows, sizes, len(rows))
     effects = np.array([task_effects(own, name, rows[name]) for name in shown])

@@ -30,6 +30,8 @@ from mtboost.model.predictions import FittedTasks
 if TYPE_CHECKING:
     import matplotlib.axes
 
+#: Distances of tasks that are the same.
+_ROUNDING = 1e-9
 #: Tasks up to which the leaves of the dendrogram are put into the best order, which takes long.
 _MOST_ORDERED = 200
 
@@ -101,21 +103,7 @@ def plot_task_similarity(
     found = task_correlations(own, table, shown)
     tree = _cluster(found)
     ax = new_axes(ax, 7.0, 5.2)
-    from scipy.cluster import hierarchy
-
-    inset = ax.inset_axes((1.01, 0.0, 0.18, 1.0))
-    with pyplot().rc_context({"lines.linewidth": 0.8 if len(shown) <= MOST_NAMES else 0.5}):
-        drawn = hierarchy.dendrogram(
-            tree,
-            orientation="right",
-            ax=inset,
-            no_labels=True,
-            color_threshold=0.0,
-            above_threshold_color=MUTED,
-        )
-    inset.invert_yaxis()
-    inset.set_axis_off()
-    order = drawn["leaves"]
+    order = _draw_dendrogram(ax, tree)
     ordered = found[np.ix_(order, order)]
     image = ax.imshow(
         ordered,
@@ -152,11 +140,34 @@ def task_correlations(model: FittedTasks, table: Table, tasks: list[TaskName]) -
     return np.asarray(found)
 
 
+def _draw_dendrogram(ax: matplotlib.axes.Axes, tree: Any) -> list[int]:
+    """Draw the tree on the right of the heat map; return the tasks in its order."""
+    from scipy.cluster import hierarchy
+
+    order: list[int] = hierarchy.leaves_list(tree).tolist()
+    if not tree[:, 2].any():  # all tasks are the same, and the tree has no height
+        return order
+    inset = ax.inset_axes((1.01, 0.0, 0.18, 1.0))
+    with pyplot().rc_context({"lines.linewidth": 0.8 if len(order) <= MOST_NAMES else 0.5}):
+        hierarchy.dendrogram(
+            tree,
+            orientation="right",
+            ax=inset,
+            no_labels=True,
+            color_threshold=0.0,
+            above_threshold_color=MUTED,
+        )
+    inset.invert_yaxis()
+    inset.set_axis_off()
+    return order
+
+
 def _cluster(correlations: Float64Array) -> Any:
     from scipy.cluster import hierarchy
     from scipy.spatial import distance
 
     distances = distance.squareform(1.0 - correlations, checks=False)
+    distances[distances < _ROUNDING] = 0.0
     is_ordered = len(correlations) <= _MOST_ORDERED
     return hierarchy.linkage(distances, "average", optimal_ordering=is_ordered)
 
