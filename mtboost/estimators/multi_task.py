@@ -17,6 +17,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight, weights_of_classes, weights_with_classes
 from mtboost.base.docstrings import shares_docstring_of
@@ -470,6 +471,28 @@ class _MultiTaskEstimator(SavedEstimator):
         """
         check_is_fitted(self, "model_")
         return self.model_.plot_history(ax=ax)
+
+    def report_html(self, path: PathName, X: Any = None, y: Any = None, **options: Any) -> None:
+        """Write a report to one HTML file; see :meth:`MultiTaskModel.report_html`.
+
+        Parameters
+        ----------
+        path : str, bytes or path-like
+            An existing file is replaced in one step.
+        X : table of shape (n_rows, n_features), or mapping of task name to table, optional
+            Rows that the model was not trained on.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like, optional
+            Their labels, classes as in training.
+        **options
+            Further arguments of :meth:`MultiTaskModel.report_html`.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError, MissingDependencyError, OSError
+            As :meth:`MultiTaskModel.report_html`.
+        """
+        check_is_fitted(self, "model_")
+        self.model_.report_html(path, X, None if y is None else self._encode(y), **options)
 
     # ---- files ------------------------------------------------------------------------------
 

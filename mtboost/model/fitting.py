@@ -460,6 +460,7 @@ class _Fitted:
     sharing : dict of task name to str, or None
         What each task uses, where ``strategy="auto"`` has chosen it.
     common_losses : dict of str to float
+    common_choice : str or None
     params : mapping
     specific_params : mapping of task name to mapping
         See :class:`MultiTaskModel`.
@@ -472,6 +473,7 @@ class _Fitted:
     scores: dict[TaskName, dict[str, float]]
     sharing: Mapping[TaskName, str] | None = None
     common_losses: dict[str, float] = field(default_factory=dict)
+    common_choice: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     specific_params: Mapping[TaskName, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -514,6 +516,7 @@ class _Fitted:
             ),
             losses=dict(objectives.losses),
             common_losses=self.common_losses,
+            common_choice=self.common_choice,
             params=backend.without_threads(self.params),
             specific_params={
                 task: backend.without_threads(own) for task, own in self.specific_params.items()
@@ -605,6 +608,7 @@ def _fit_auto(
         plan.scores,
         plan.sharing,
         plan.common_losses,
+        plan.common_choice,
         plan.settings.params,
         {
             task: plan.independent.params if way in ("averaged", "independent") else continued
