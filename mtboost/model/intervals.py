@@ -62,6 +62,7 @@ def predict_interval(
         }
         parts = list(found.values())
     else:
+        codes = np.where(codes < len(model.tasks), codes, -1)  # groups of tasks have no scores
         _check_are_numbers(model, [model.tasks[code] for code in np.unique(codes) if code >= 0])
         found = _bounds(model, quantiles, margins, codes)
         parts = [found]

@@ -217,6 +217,26 @@ def test_tasks_without_scores_have_the_intervals_of_an_unknown_task(library):
     assert width.max() < 0.5 * np.diff(found).max()
 
 
+def test_the_mean_of_models_has_intervals_by_other_rows():
+    X, y, task = table()
+    mean = mtboost.fit(X, y, task=task, n_ensemble=2, **FAST)
+    new, labels, own = table(seed=2)
+    low, high = mean.conformalize(new, labels, task=own).predict_interval(X, task=task).T
+    assert (low < high).all()
+
+
+def test_nested_tasks_have_intervals_and_unknown_ones_of_a_group_those_of_unknown_tasks():
+    X, y, _ = table(800)
+    names = [("north", "a"), ("north", "b"), ("south", "c"), ("south", "d")]
+    task = [names[row % 4] for row in range(800)]
+    options = FAST | {"split_score": "plain", "pooling": (5.0, 5.0)}
+    model = mtboost.fit(X, y, task=task, intervals=True, **options)
+    known = np.diff(model.predict_interval(X, task=task))
+    assert len(np.unique(known.round(6))) <= 4
+    bounds = model.predict_interval(X[:2], task=[("north", "z"), ("x", "y")], unknown_task="common")
+    assert np.ptp(np.diff(bounds)) < 1e-6
+
+
 def test_a_task_that_leaves_takes_its_scores_along(model):
     assert set(model.remove_task("b").conformity_scores) == {"a", "c"}
     X, y, _ = table(120, seed=3)
@@ -358,6 +378,8 @@ def test_what_is_wrong_is_named(model):
         model.predict_interval(X, task=task, alpha="0.1")
     with pytest.raises(DataError, match="unknown task 'z'"):
         model.conformalize({"z": X}, {"z": y})
+    with pytest.raises(ParameterError, match=r"intervals=True is for one model.*conformalize"):
+        mtboost.fit(X, y, task=task, intervals=True, n_ensemble=2, **FAST)
     with pytest.raises(TypeError, match="intervals must be"):
         mtboost.fit(X, y, task=task, intervals=0.1, **FAST)
     with pytest.raises(DataError, match="needs rows to hold out"):
