@@ -54,6 +54,7 @@ class FittedTasks:
     params: dict[str, Any] = field(default_factory=dict)
     specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
     task_position: TaskPosition | None = None
+    conformity_scores: dict[TaskName, npt.NDArray[np.float64]] = field(default_factory=dict)
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
