@@ -29,7 +29,7 @@ from mtboost.base.sklearn_input import (
     r2,
     reading_numbers,
 )
-from mtboost.base.tables import Table, as_table
+from mtboost.base.tables import Table, TaskColumn, as_table, columns_of
 from mtboost.base.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName
@@ -91,6 +91,7 @@ _OF_FIT = (
     "symmetric_trees",
     "random_strength",
     "linear_effects",
+    "n_ensemble",
     "backend",
     "early_stopping_rounds",
     "min_delta",
@@ -154,7 +155,8 @@ class _MultiTaskEstimator(SavedEstimator):
         symmetric_trees: bool | None = None,
         random_strength: float | None = None,
         linear_effects: bool | None = None,
-        task: str | int | None = None,
+        n_ensemble: int = 1,
+        task: TaskColumn | list[str] | None = None,
         early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
         eval_metric: str | Metric | None = None,
@@ -204,6 +206,7 @@ class _MultiTaskEstimator(SavedEstimator):
         self.symmetric_trees = symmetric_trees
         self.random_strength = random_strength
         self.linear_effects = linear_effects
+        self.n_ensemble = n_ensemble
         self.task = task
         self.early_stopping_rounds = early_stopping_rounds
         self.min_delta = min_delta
@@ -370,7 +373,9 @@ class _MultiTaskEstimator(SavedEstimator):
             self.n_features_in_ = len(names)
             self.feature_names_in_ = np.array(names, dtype=object)
         if names is None:  # the library calls them f0, f1, ..., and the task column is none of them
-            places = [n for n in range(self.n_features_in_) if n != self.model_.task_column]
+            column = self.model_.task_column
+            taken = () if column is None else columns_of(column)
+            places = [n for n in range(self.n_features_in_) if n not in taken]
             own = get_backend(self.backend).feature_names(columns[0])
             self._place_of = dict(zip(own, places, strict=True))
         else:
@@ -557,7 +562,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         ``strategy="auto"``.
     beta : float or "auto", default="auto"
         Weight of the variance in ``split_score="variance"``, see :func:`mtboost.make_split_score`.
-    pooling : float or "auto", optional
+    pooling : float, sequence of float or "auto", optional
         κ of partially pooled leaves, see :func:`mtboost.fit`. By default leaves are pooled
         completely, or ``strategy="auto"`` searches.
     task_splits : bool, float or "descriptors", optional
@@ -572,10 +577,13 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     linear_effects : bool, optional
         Whether the model begins with linear effects that differ from task to task, see
         :func:`mtboost.fit`. By default False, or ``strategy="auto"`` searches.
-    task : str or int, optional
-        Column of `X` that contains the task of each row: its name, or its position in an array. It
-        is not used as a feature. scikit-learn's scorers cannot pass tasks to ``predict``, so use
-        this parameter with ``cross_val_score``, ``GridSearchCV`` and the like.
+    n_ensemble : int, default=1
+        Number of models of different seeds whose mean this is, see :func:`mtboost.fit`.
+    task : str or int, or list of str, optional
+        Column of `X` that contains the task of each row: its name, or its position in an array; or
+        the columns of nested tasks, outermost first, as in ``["region", "store"]``. It is not used
+        as a feature. scikit-learn's scorers cannot pass tasks to ``predict``, so use this parameter
+        with ``cross_val_score``, ``GridSearchCV`` and the like.
     early_stopping_rounds : int or None, default=20
         Rounds without improvement after which a task quits the common model, and a specific model
         ends. None: all tasks use all rounds of both stages, see :func:`mtboost.fit`.

@@ -26,7 +26,7 @@ from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
 from mtboost.base.shared_rows import shared_rows
-from mtboost.base.tables import Columns, as_table
+from mtboost.base.tables import Columns, TaskColumn, TaskPosition, as_table
 from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName
@@ -56,6 +56,7 @@ from mtboost.model.arguments import (
     tree_options,
     weight_of_positives,
 )
+from mtboost.model.averaging import fit_ensemble
 from mtboost.model.boosters import Boosters
 from mtboost.model.continuing import continued
 from mtboost.model.libraries import get_backend
@@ -133,6 +134,7 @@ def fit(
     n_threads: int | None = None,
     seed: int = 0,
     init_model: MultiTaskModel | PathName | None = None,
+    n_ensemble: int = 1,
 ) -> MultiTaskModel:
     """Fit a common model of all tasks and, on its residuals, a specific model of each.
 
@@ -144,10 +146,12 @@ def fit(
         `common_features`.
     y : array-like of shape (n_rows,), or mapping of task name to array-like
         Labels; class numbers 0, 1, ... for classification.
-    task : array-like of shape (n_rows,), or str or int, optional
+    task : array-like of shape (n_rows,), or str or int, or list of str, optional
         Task of each row, or the name (or position) of the column of `X` that contains it; that
         column is not used as a feature. Predictions find it by its name, and by its position in an
-        array. None is a single task. Must be None for a mapping.
+        array. Nested tasks have a column for each level, outermost first, as in
+        ``["region", "store"]``, or a tuple a row; their names are tuples. None is a single task.
+        Must be None for a mapping.
     objective : str, mapping of task name to str, or callable, optional
         The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
@@ -179,13 +183,14 @@ def fit(
         By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
-    pooling : float or "auto", optional
+    pooling : float, sequence of float or "auto", optional
         κ of partially pooled leaves, in units of the hessian (for squared error: rows). In each
         leaf of the common model a task has its value, H_t/(H_t + κ) of the way from that
         of all tasks to the one that its H_t rows alone would have: 0 shares the structure of the
         trees only, ``"auto"`` goes by how much the tasks differ in the first tree, and infinity
-        shares the values too (docs/pooling.md). By default infinity, or ``strategy="auto"``
-        searches.
+        shares the values too (docs/pooling.md). With a number for each level of nested tasks, they
+        are shrunk towards the values of their groups, and these towards those of all. By default
+        infinity, or ``strategy="auto"`` searches.
     task_splits : bool, float or "descriptors", optional
         Whether nodes of the common model may divide the tasks into two groups. A number is the
         price c of such a cut in units of what it gains by chance, True is 1. With
@@ -301,6 +306,10 @@ def fit(
         its rules: validation rows find the number of rounds, unless `validation_fraction` is 0 or
         `early_stopping_rounds` None, and `params` need only name what differs from those of the
         model. Arguments that new rounds cannot have are refused.
+    n_ensemble : int, default=1
+        Number of models that are fitted with the seeds `seed`, `seed` + 1, ..., each with other
+        validation rows, and averaged to one (:func:`mtboost.average_models`): better on few and
+        noisy rows, in as many times the time (docs/strategies.md).
 
     Returns
     -------
@@ -342,6 +351,8 @@ def fit(
     """
     if init_model is not None:
         return continued(locals(), inspect.signature(fit))
+    if check_count("n_ensemble", n_ensemble, low=1) > 1:
+        return fit_ensemble(fit, locals(), n_ensemble)
     times = None
     if time is not None:
         X, times = split_time(X, time)
@@ -410,7 +421,7 @@ def fit(
     else:
         if validation != "random":
             raise ParameterError("validation and eval_set are both given: leave one of them out.")
-        valid = validation_data(data, eval_set, task, feature_names)
+        valid = validation_data(data, eval_set, feature_names)
         check_rows(library, valid, objective, parameters, "eval_set: ")
         if refit:
             all_rows = data.with_rows(valid)
@@ -427,7 +438,8 @@ def fit(
         fitted = _fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
     if baselines and folds:
         fitted.add_baselines(folds)
-    return fitted.to_model(all_rows, folds, *place_of_task_column(X, task, feature_names))
+    place = place_of_task_column(X, data.task_column, feature_names)
+    return fitted.to_model(all_rows, folds, *place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,8 +493,8 @@ class _Fitted:
         self,
         data: Dataset,
         folds: Folds | None,
-        task_column: str | int | None,
-        task_position: int | None,
+        task_column: TaskColumn | None,
+        task_position: TaskPosition | None,
     ) -> MultiTaskModel:
         """Assemble the model."""
         common, objectives = self.common, self.settings.objectives
@@ -533,6 +545,8 @@ def _fit_two_stages(
             common = refit_common(settings, data, common)
             rounds = {task: model.n_rounds for task, model in validated.items()}
             specific = fit_specific(settings, data, None, common, rounds)
+        if not any(common.quit_round.values()):  # unknown tasks do not need them either
+            common = replace(common, trees=common.trees.without_rounds())
     own = {**settings.params, **settings.specific_params}
     return _Fitted(
         settings,
@@ -572,7 +586,7 @@ def _fit_auto(
     judged = replace(
         judged, common_early_stopping_rounds=settings.early_stopping_rounds, verbose=False
     )
-    progress = Progress(effort.n_models, is_shown=bool(settings.verbose))
+    progress = Progress(effort.n_models(data.tasks.n_levels > 1), is_shown=bool(settings.verbose))
     with openmp_threads(settings.n_threads), progress:
         plan = plan_sharing(judged, judges, effort, metric, progress)
         # With many rows those held out add little to what the others say.

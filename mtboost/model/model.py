@@ -58,10 +58,11 @@ class MultiTaskModel(FittedTasks):
         Rounds of ``common`` that the task uses.
     tasks : tuple of task names
         In the order of training; tasks of :meth:`add_task` come last.
-    task_column : str, int or None
-        Column of the tables that contains the task, if one was named.
-    task_position : int or None
-        Its position in the table of training, and so in arrays to predict. None in early files.
+    task_column : str, int, tuple of str, or None
+        Column of the tables that contains the task, if one was named; of nested tasks a tuple.
+    task_position : int, tuple of int, or None
+        Its position in the table of training, and so in arrays to predict; of nested tasks those of
+        all columns. None in early files.
     common_columns : Columns
         Columns of the common model.
     task_columns : dict of task name to Columns
@@ -720,4 +721,7 @@ def _data_frame(rows: Mapping[Any, Mapping[str, Any]], method: str) -> pd.DataFr
         raise MissingDependencyError(
             f"{method} gives a pandas DataFrame: pip install 'mtboost[report]'."
         ) from None
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("task")
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    if isinstance(table.index, pd.MultiIndex):  # of nested tasks, whose names are tuples
+        table.index = table.index.to_flat_index()
+    return table.rename_axis("task")

@@ -20,7 +20,7 @@ from mtboost.model.libraries import get_backend
 from mtboost.model.reports import TaskReport
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import TaskLoss
-from mtboost.trees.pooled_leaves import PooledTrees, read_task_values, write_task_values
+from mtboost.trees.pooled_leaves import Kappa, PooledTrees, read_task_values, write_task_values
 from mtboost.trees.shrinkage import Population
 from mtboost.trees.task_descriptors import Column, Descriptor, TaskDescriptors
 
@@ -99,7 +99,7 @@ def _tasks_of_trees(trees: CommonTrees) -> dict[str, Any]:
     if trees.are_same_for_all:
         return {}
     return {
-        "pooling": trees.pooled.pooling,
+        "pooling": _pooling_to_json(trees.pooled.pooling),
         "pooled_tasks": trees.tasks,
         "has_task_column": trees.has_task_column,
         **({"n_linear": trees.n_linear} if trees.n_linear else {}),
@@ -140,6 +140,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
     entries = metadata["tasks"]
     _add_histories(entries, members)
     library = get_backend(metadata.get("backend", "xgboost"))  # files of format 1 may lack it
+    entries = [{**entry, "name": _as_name(entry["name"])} for entry in entries]
     names = tuple(entry["name"] for entry in entries)
     objective, metric, losses = metadata["objective"], metadata["metric"], {}
     if objective is None:
@@ -147,16 +148,15 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         metric = {name: loss.pop("metric") for name, loss in given.items()}
         losses = {name: TaskLoss(**loss) for name, loss in given.items()}
         objective = {name: loss.objective for name, loss in losses.items()}
-    pooling = metadata.get("pooling")
     packed = library.unpack(members, len(entries))
     return {
         "common_trees": CommonTrees(
             library,
             library.load(members[_member(library, "common")]),
-            tuple(metadata.get("pooled_tasks", names)),
-            PooledTrees(None if pooling is None else float(pooling), read_task_values(members)),
+            tuple(map(_as_name, metadata.get("pooled_tasks", names))),
+            PooledTrees(_read_pooling(metadata.get("pooling")), read_task_values(members)),
             metadata.get("has_task_column", False),
-            dict(metadata.get("shares", [])),
+            {_as_name(name): share for name, share in metadata.get("shares", [])},
             _read_descriptors(metadata, members),
             metadata.get("n_linear", 0),
         ),
@@ -172,8 +172,8 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         "task_columns": {e["name"]: _columns_from_json(e["columns"]) for e in entries},
         "objective": objective,
         "metric": metric,
-        "task_column": metadata["task_column"],
-        "task_position": metadata.get("task_position"),
+        "task_column": _of_levels(metadata["task_column"]),
+        "task_position": _of_levels(metadata.get("task_position")),
         "reports": {entry["name"]: _report_from_json(entry) for entry in entries},
         "losses": losses,
         "common_losses": _scores_from_json(metadata.get("common_losses", {})),
@@ -184,6 +184,28 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
             if "params" in entry
         },
     }
+
+
+def _of_levels(found: Any) -> Any:
+    """A column or position, or those of nested tasks, which are a list in JSON."""
+    return tuple(found) if isinstance(found, list) else found
+
+
+def _as_name(found: Any) -> TaskName:
+    """Name of a task; that of a nested one, a tuple, is a list in JSON."""
+    name: TaskName = tuple(found) if isinstance(found, list) else found
+    return name
+
+
+def _pooling_to_json(pooling: Any) -> Any:
+    """κ of a level, or a list of those of all; null for infinity, which JSON lacks."""
+    return list(map(_without_nan, pooling)) if isinstance(pooling, tuple) else pooling
+
+
+def _read_pooling(found: Any) -> Kappa | None:
+    if isinstance(found, list):
+        return tuple(np.inf if kappa is None else float(kappa) for kappa in found)
+    return None if found is None else float(found)
 
 
 def _params_to_json(params: Mapping[str, Any]) -> str:
@@ -220,7 +242,8 @@ def _read_specific(
 
 # ---- checks -------------------------------------------------------------------------------------
 
-_NAME = (int, str, bool)
+_LABEL = (int, str, bool)
+_NAME = (*_LABEL, [_LABEL])  # a list for nested tasks
 _COLUMNS = {"names": (None, [str]), "n": int, "categories": {str: [(int, str)]}}
 _LOSS = {
     "objective": str,
@@ -262,12 +285,12 @@ _METADATA = {
     "backend?": str,
     "objective": (None, str),
     "metric": (None, str),
-    "task_column": (None, int, str),
-    "task_position?": (None, int),
+    "task_column": (None, int, str, [str]),  # a list for nested tasks
+    "task_position?": (None, int, [int]),
     "common_columns": _COLUMNS,
     "common_losses?": {str: (None, float)},
     "params?": str,
-    "pooling?": (None, float),
+    "pooling?": (None, float, [(None, float)]),
     "pooled_tasks?": [_NAME],
     "has_task_column?": bool,
     "n_linear?": int,
@@ -282,18 +305,23 @@ def _check(metadata: Mapping[str, Any]) -> None:
     """Raise ModelFormatError for values of other types, or that contradict each other."""
     check_shape(metadata, _METADATA, "mtboost.json")
     entries = metadata["tasks"]
-    names = [entry["name"] for entry in entries]
-    pooled = metadata.get("pooled_tasks", names)
+    names = [_as_name(entry["name"]) for entry in entries]
+    pooled = list(map(_as_name, metadata.get("pooled_tasks", names)))
     for found, place in ((names, "tasks"), (pooled, "pooled_tasks")):
         are_names = len(set(found)) == len(found) > 0 and len(set(map(type, [*names, *found]))) == 1
         require(are_names, f"{place} are not different names of one type")
+    n_levels = _check_levels(names)
     has_losses = {"loss" in entry for entry in entries}
     are_by_task = metadata["objective"] is None
     require(
         has_losses == {are_by_task} and (metadata["metric"] is None) == are_by_task,
         "objectives are neither of all tasks nor of each",
     )
-    require(metadata.get("pooling") is None or metadata["pooling"] >= 0.0, "pooling is negative")
+    pooling = metadata.get("pooling")
+    kappas = pooling if isinstance(pooling, list) else [pooling]
+    require(all(kappa is None or kappa >= 0.0 for kappa in kappas), "pooling is negative")
+    are_of_levels = not isinstance(pooling, list) or len(pooling) == n_levels > 1
+    require(are_of_levels, "pooling is of other levels than the tasks")
     for share in metadata.get("shares", []):
         require(len(share) == 2, "shares are not of tasks")
         check_shape(share[0], _NAME, "shares")
@@ -307,6 +335,18 @@ def _check(metadata: Mapping[str, Any]) -> None:
             are_names = len(set(own)) == len(own) == columns["n"] > 0
             require(are_names, "columns do not have different names")
         require(columns["categories"].keys() <= set(own or ()), "categories are of no column")
+
+
+def _check_levels(names: list[TaskName]) -> int:
+    """Return the number of levels of all tasks."""
+    levels = [name if isinstance(name, tuple) else (name,) for name in names]
+    require(len(set(map(len, levels))) == 1, "tasks have different numbers of levels")
+    n_levels = len(levels[0])
+    is_nested = isinstance(names[0], tuple)
+    require(not is_nested or n_levels > 1, "a nested task has one level")
+    for level in zip(*levels, strict=True):
+        require(len(set(map(type, level))) == 1, "labels of a level are not of one type")
+    return n_levels
 
 
 # ---- reports and columns ------------------------------------------------------------------------
