@@ -406,7 +406,7 @@ class _MultiTaskEstimator(SavedEstimator):
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """Mean gain of the splits on each column of `X`, of shape (n_features_in_,).
+        """Mean gain of the splits on each column of `X`, of shape (n_features,).
 
         Computed as XGBoost's estimators do from the booster of each task (both stages, sum 1), then
         averaged over the tasks whose splits gain anything. The task column has 0.
@@ -678,11 +678,11 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Rounds of the common model that each task uses.
     callbacks_ : tuple of callbacks
         The copies of `callbacks` that the fit used.
-    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+    feature_importances_ : ndarray of float64, shape (n_features,)
         Mean gain of the splits on each column of `X`, averaged over the tasks. They sum to 1.
     n_features_in_ : int
         Number of columns of `X`, including the task column; of a mapping, of different columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where all are strings.
 
     Examples

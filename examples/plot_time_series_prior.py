@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time series of different lengths: reuse what other sensors show about the points that matter.
+"""
+What other sensors show about a new one
+=======================================
+
+Time series of different lengths: reuse what other sensors show about the points that matter.
 
 Three sensors record the same kind of event, each at its own sampling rate: the size of a bump, a
 third of the way through the series, decides the class. A fourth sensor has few labelled series.
@@ -8,8 +12,6 @@ become a prior for it (eruhimov2007, section 4.4). Compared are stock XGBoost wi
 with points drawn with equal probability, and with points drawn by the prior. To transfer
 importances instead of rows, call ``mtboost.feature_prior(problems, series_length=...)``, which
 resamples in the same way.
-
-    python examples/time_series_prior.py
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 import xgboost
@@ -87,6 +90,19 @@ def main() -> None:
     print(f"{'labelled series':20}" + "".join(f"{n_rows:7}" for n_rows in SIZES))
     for name, by_size in errors.items():
         print(f"{name:20}" + "".join(f"{error:7.3f}" for error in by_size))
+    draw(prior, errors)
+
+
+def draw(prior: FloatArray, errors: dict[str, FloatArray]) -> None:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
+    left.plot(np.linspace(0, 1, N_POINTS), prior)
+    left.set(xlabel="time", ylabel="importance of the other sensors")
+    for name, by_size in errors.items():
+        right.plot(SIZES, by_size, "o-", label=name)
+    right.set_xticks(SIZES)
+    right.set(xlabel="labelled series of the new sensor", ylabel="error rate on test series")
+    right.legend()
+    figure.savefig("time_series_prior.png", dpi=120)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a plain xgboost.train script to multi-task in two added lines.
+"""
+From xgboost.train to multi-task in two lines
+=============================================
 
 The script on top is ordinary: matrices, parameters, early stopping. Below it the same call is made
 again with a line for the split score and a line for tasks that quit; then with XGBoost's own trees
 and weights for the tasks. What comes back is an ordinary Booster each time.
-
-    python examples/xgboost_callbacks.py
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 import xgboost
@@ -64,10 +65,25 @@ def main() -> None:
     margins["+ TaskObjective"] = booster.predict(dtest, output_margin=True)
 
     print(f"{'AUC of test rows':28}" + "".join(f"{name:>10}" for name in scenes.y))
+    found = {}
     for method, margin in margins.items():
         by_task = [roc_auc_score(test_y[own], margin[own]) for own in masks(test_task, scenes)]
+        found[method] = by_task
         print(f"{method:28}" + "".join(f"{auc:10.4f}" for auc in by_task))
     print(f"\nrounds of the common model that each task uses: {rounds}")
+    draw(found, list(scenes.y))
+
+
+def draw(found: dict[str, list[float]], tasks: list[str]) -> None:
+    """A line per method from the small task to the large one."""
+    figure, ax = plt.subplots(figsize=(7, 3), layout="constrained")
+    for place, (method, aucs) in enumerate(reversed(found.items())):
+        ax.plot(aucs, [method] * len(aucs), color="lightgray", zorder=0)
+        for color, auc, task in zip(("C0", "C1"), aucs, tasks, strict=True):
+            ax.plot(auc, method, "o", color=color, label=None if place else task)
+    ax.set_xlabel("AUC of test rows")
+    ax.legend()
+    figure.savefig("xgboost_callbacks.png", dpi=120)
 
 
 def rows_of(

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two people sort mail of the same kind into different folders: one collection, two label sets.
+"""
+Two people sort the same mail
+=============================
+
+One collection of mail, two label sets: each person sorts it into different folders.
 
 One has five folders by topic, the other asks only whether a mail matters for a lawsuit. No label of
 one means a label of the other, yet both follow what the mails are about. Each mail is sorted by one
 of them, and few are sorted at all.
-
-    python examples/mt_adaboost_text.py
 
 Mails are drawn from a topic model: a mail mixes topics, a topic is a distribution over words, and
 words are counted. Boosted decision trees of both tasks together are compared with those of each:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many trees do sixteen related outputs take? (figure 6.1 of joly2016)
+"""
+How many trees sixteen related outputs take
+===========================================
 
-Sixteen outputs are one function with independent noise (a group), each is the one before it and
-more noise (a chain), or each is another function of other columns. Compared are one model for
-each output, and boosting of all of them with trees that see one output a round: it either copies
-what the tree found to all outputs (with a weight, or leaf values, for each), or the output
-is all there is to see. The figure shows the test score against the number of trees: related
-outputs need a small part of the trees, unrelated ones are best left alone.
-
-    python examples/multi_output_friedman.py
+Figure 6.1 of joly2016. Sixteen outputs are one function with independent noise (a group), each is
+the one before it and more noise (a chain), or each is another function of other columns. Compared
+are one model for each output, and boosting of all of them with trees that see one output a round:
+it either copies what the tree found to all outputs (with a weight, or leaf values, for each), or
+the output is all there is to see. The figure shows the test score against the number of trees:
+related outputs need a small part of the trees, unrelated ones are best left alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    _, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained", sharey=True)
     print(f"mean R² of {N_OUTPUTS} outputs after {N_OUTPUTS * 10} trees, and the best on the way\n")
     for ax, (family, make) in zip(axes, FAMILIES.items(), strict=True):
         data = make(N_TRAIN + N_TEST, seed=0)
@@ -56,7 +56,7 @@ def main() -> None:
         ax.set(title=family, xscale="log", xlabel="trees", ylim=(0, 1))
     axes[0].set_ylabel("mean R² on test rows")
     axes[0].legend(fontsize="small")
-    plt.show()
+    figure.savefig("multi_output_friedman.png", dpi=120)
 
 
 def mean_r2(y: np.ndarray, predicted: np.ndarray) -> float:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new market with few rows: what can be learnt of it from those that are there already?
+"""
+A new market with few rows
+==========================
+
+What can be learnt of a new market from those that are there already?
 
 Eight markets sell the same goods. In all of them the same eight of 80 columns drive demand, each
 market in its own way: some effects are alike, some opposite. A ninth market opens, with ten rows at
@@ -7,8 +11,6 @@ first. Compared are stock XGBoost on its rows alone, the same with features draw
 importance in the old markets (a prior, and one that gives way to what the rows say), and the
 common model of the old markets continued on the new one's rows, also with drawn features. Four
 such markets are opened, to see more than the luck of one.
-
-    python examples/cold_start_market.py
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ def make_rows(
 
 
 def draw(errors: dict[str, FloatArray]) -> None:
-    _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
     for name, by_size in errors.items():
         ax.plot(SIZES, by_size, "o--" if name.startswith("common") else "o-", label=name)
     ax.set_xscale("log")
@@ -132,7 +134,7 @@ def draw(errors: dict[str, FloatArray]) -> None:
     ax.set_xlabel("rows of the new market")
     ax.set_ylabel("unexplained variance of test rows")
     ax.legend()
-    plt.show()
+    figure.savefig("cold_start_market.png", dpi=120)
 
 
 if __name__ == "__main__":

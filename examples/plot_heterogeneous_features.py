@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three payment products with different columns: train together, score each with plain XGBoost.
+"""
+Tasks with different columns
+============================
+
+Three payment products with different columns: train together, score each with plain XGBoost.
 
 Every product is a task with a separate table. The common model uses the columns that all tables
 have; the specific model of a product uses all columns of its table. What is deployed is one
 ordinary booster per product: a second Python process scores with it and never imports mtboost.
-
-    python examples/heterogeneous_features.py        (needs pandas)
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -65,6 +68,21 @@ def main() -> None:
             subprocess.run([sys.executable, "-c", SCORE, folder, product], check=True)
             assert np.array_equal(np.load(Path(folder, f"{product}.npy")), margins[product])
     print("all margins equal the model's, bit for bit")
+    draw(model)
+
+
+def draw(model: mtboost.MultiTaskModel) -> None:
+    """What each product's booster uses; columns that a product lacks stay empty."""
+    table = model.importance(output="pandas")
+    figure, axes = plt.subplots(
+        1, len(table.columns), figsize=(10, 3), layout="constrained", sharey=True
+    )
+    for ax, product in zip(axes, table, strict=True):
+        part = table[product] / table[product].sum()
+        ax.barh(list(map(str, table.index)), part.fillna(0))
+        ax.set(title=product, xlabel="part of the gain")
+    axes[0].invert_yaxis()
+    figure.savefig("heterogeneous_features.png", dpi=120)
 
 
 def make_payments(

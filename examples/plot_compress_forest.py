@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forest compressed to a few hundred of its nodes, which predict better than all of them.
+"""
+A forest compressed to a few hundred nodes
+==========================================
+
+The nodes that are kept predict better than all of them.
 
 Extra trees on 300 rows of Friedman's first problem (five columns matter, five do not). The number
 of steps is cross-validated on those rows; the test rows only draw a curve. Larger forests give
 better compressed ones, of about the same size: there are more nodes to choose from.
-
-    python examples/compress_forest.py
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def save_plot(
     X: FloatArray,
     y: FloatArray,
 ) -> None:
-    _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     small.plot_cv_curve(ax=left)
     path = [mtboost.compress(forest, X[:N_TRAIN], y[:N_TRAIN], n_steps=int(n)) for n in STEPS]
     n_nodes = [model.n_test_nodes_ for model in path]
@@ -66,7 +68,7 @@ def save_plot(
     right.set_ylabel("error of the test rows")
     right.set_ylim(0.0, 2.0 * whole)
     right.legend()
-    plt.show()
+    figure.savefig("compress_forest.png", dpi=120)
 
 
 if __name__ == "__main__":
