@@ -504,20 +504,25 @@ def split_rows(
     task_weight: TaskWeight,
     refit: bool | None,
     seed: int,
+    balanced_totals: tuple[float, float] | None = None,
 ) -> tuple[Dataset, Folds | None]:
     """Return all rows, and pairs of rows to train on and to validate on, None for no hold-out.
 
     `valid` are validation rows of the user, which are held out in place of some of `data`. The
-    weights of tasks become part of those of the rows.
+    weights of tasks become part of those of the rows. Where there are other tasks elsewhere,
+    `balanced_totals` are those of :func:`weights_with_tasks`, of `data` and with `valid`.
     """
+    total, total_of_all = (None, None) if balanced_totals is None else balanced_totals
     all_rows = data
     if valid is not None:
         objective = settings.objectives.function or settings.objectives.names
         check_rows(settings.backend, valid, objective, settings.params, "eval_set: ")
         if refit:
             all_rows = data.with_rows(valid)
-            all_rows.weight = weights_with_tasks(all_rows.tasks, all_rows.weight, task_weight)
-    data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
+            all_rows.weight = weights_with_tasks(
+                all_rows.tasks, all_rows.weight, task_weight, total_of_all
+            )
+    data.weight = weights_with_tasks(data.tasks, data.weight, task_weight, total)
     if valid is not None:
         return all_rows, Folds(((data, valid),))
     return data, _hold_out(
