@@ -12,7 +12,8 @@ except ImportError as error:
         "mtboost.dask needs Dask. Run: pip install 'mtboost[dask]'"
     ) from error
 
+from mtboost.dask.estimators import DaskMultiTaskClassifier, DaskMultiTaskRegressor
 from mtboost.dask.fitting import fit
 from mtboost.dask.predicting import predict
 
-__all__ = ["fit", "predict"]
+__all__ = ["DaskMultiTaskClassifier", "DaskMultiTaskRegressor", "fit", "predict"]

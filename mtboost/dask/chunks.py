@@ -126,11 +126,7 @@ def delayed_partitions(
     for name, values in rows.items():
         if values is None:
             continue
-        if not isinstance(values, dask.dataframe.Series | dask.array.Array):
-            raise TypeError(
-                f"{where}{name} is a {_type_name(values)}: give a Dask Series or Array, with the "
-                "partitions of X."
-            )
+        check_collection(where + name, values)
         by_name[name] = _partitions(_with_chunks_of(X, values))
         if len(by_name[name]) != len(tables):
             raise DataError(
@@ -141,6 +137,15 @@ def delayed_partitions(
         (table, {name: own[number] for name, own in by_name.items()})
         for number, table in enumerate(tables)
     ]
+
+
+def check_collection(argument: str, values: object) -> None:
+    """Raise TypeError unless the values are a Dask Series or Array."""
+    if not isinstance(values, dask.dataframe.Series | dask.array.Array):
+        raise TypeError(
+            f"{argument} is a {_type_name(values)}: give a Dask Series or Array, with the "
+            "partitions of X."
+        )
 
 
 def _type_name(value: object) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import dask
@@ -42,6 +42,7 @@ def predict(
     client : distributed.Client or None
         None is the one in use.
     model : MultiTaskModel
+        Of :func:`mtboost.dask.fit` or :func:`mtboost.fit`.
     X : dask DataFrame or Array of shape (n_rows, n_features)
         Columns as in training, by name if they have names.
     task : str or int, or dask Series or Array of shape (n_rows,), optional
@@ -60,21 +61,42 @@ def predict(
         For a DataFrame a Series with its index, or with several classes a DataFrame; for an Array
         an Array.
     """
-    client = client_of(client)
     check_type("model", model, MultiTaskModel, "a MultiTaskModel")
     check_choice("method", method, ("predict", "predict_proba", "predict_margin"))
-    rows = {"base_margin": base_margin, "task": None if is_column(task) else task}
-    partitions = delayed_partitions(X, rows)
     options = {"unknown_task": unknown_task, **({"task": task} if is_column(task) else {})}
-    like = _predicted_sample(model, X, task, base_margin, method)
+    rows = {"base_margin": base_margin, "task": None if is_column(task) else task}
+    return predict_with(client_of(client), model, model, method, X, rows, options)
+
+
+def predict_with(
+    client: distributed.Client,
+    predictor: Any,
+    model: MultiTaskModel,
+    method: str,
+    X: Any,
+    rows: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Any:
+    """Return a collection of what a method returns for each partition.
+
+    Parameters
+    ----------
+    predictor : object
+        Whose method is called: the model, or an estimator with it.
+    rows : mapping of str to collection, or None
+        Arguments that belong to the rows.
+    options : mapping
+        Other arguments.
+    """
+    partitions = delayed_partitions(X, rows)
+    like = _predicted_sample(predictor, model, method, X, rows, options)
     call = dask.delayed(predict_partition, pure=False)
-    shared = dask.delayed(client.scatter(model, hash=False))
-    parts = [call(shared, own, method, like, options, **given) for own, given in partitions]
+    shared = dask.delayed(client.scatter(predictor, hash=False))
+    parts = [call(shared, own, method, like, dict(options), **given) for own, given in partitions]
     if isinstance(X, dask.dataframe.DataFrame):
-        found = dask.dataframe.from_delayed(
+        return dask.dataframe.from_delayed(
             parts, meta=like, divisions=X.divisions, verify_meta=False
         )
-        return found
     blocks = [
         dask.array.from_delayed(part, (n_rows, *like.shape[1:]), meta=like)
         for part, n_rows in zip(parts, X.chunks[0], strict=True)
@@ -83,9 +105,9 @@ def predict(
 
 
 def predict_partition(
-    model: MultiTaskModel,
+    predictor: Any,
     X: Any,
-    method: Method,
+    method: str,
     like: Any,
     options: dict[str, Any],
     **rows: npt.NDArray[Any],
@@ -93,31 +115,42 @@ def predict_partition(
     """Return the predictions of one partition; `like` are those of no rows."""
     if not len(X):
         return like
-    with ExitStack() as stack:
-        try:
-            n_threads = distributed.get_worker().state.nthreads
-        except ValueError:  # computed without workers
-            n_threads = None
-        stack.enter_context(openmp_threads(n_threads))
-        found = getattr(model, method)(X, **options, **rows)
+    try:
+        n_threads = distributed.get_worker().state.nthreads
+    except ValueError:  # computed without workers
+        n_threads = None
+    with openmp_threads(n_threads):
+        found = getattr(predictor, method)(X, **options, **rows)
     return _as_frame(found, X.index) if hasattr(X, "iloc") else found
 
 
 def _predicted_sample(
-    model: MultiTaskModel, X: Any, task: Any, base_margin: Any, method: Method
+    predictor: Any,
+    model: MultiTaskModel,
+    method: str,
+    X: Any,
+    rows: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> Any:
     """Return predictions of no rows, of the type of those of many."""
-    own: Any = [model.tasks[0]]
-    column = task if is_column(task) else model.task_column
+    task = model.tasks[0]
+    column = options.get("task", model.task_column)
+    own: dict[str, Any] = {}
+    sample: Any
     if isinstance(X, dask.dataframe.DataFrame):
-        sample = meta_nonempty(X._meta).iloc[:1].drop(columns=str(column), errors="ignore")
+        sample = meta_nonempty(X._meta).iloc[:1].copy()
     else:
         sample = np.zeros((1, X.shape[1]), X.dtype)
-        position = column if isinstance(column, int) else model.task_position
-        if position is not None and (task is None or is_column(task)):
-            sample = np.delete(sample, position, axis=1)
-    margin = None if base_margin is None else np.zeros((1, *base_margin.shape[1:]))
-    found = getattr(model, method)(sample, task=own, base_margin=margin)[:0]
+    if rows["task"] is not None:
+        own["task"] = [task]
+    elif column is not None and hasattr(sample, "iloc"):
+        sample[column] = [task]
+    elif column is not None:
+        place = column if isinstance(column, int) else model.task_position
+        sample[0, place] = task
+    if rows["base_margin"] is not None:
+        own["base_margin"] = np.zeros((1, *rows["base_margin"].shape[1:]))
+    found = getattr(predictor, method)(sample, **options, **own)[:0]
     return _as_frame(found, sample.index[:0]) if hasattr(sample, "iloc") else found
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """mtboost.dask trains the model of one machine; TaskSplit in xgboost.dask.train: test_dask.py."""
 
+import pickle
 import re
 
 import numpy as np
@@ -213,6 +214,53 @@ def test_rows_of_unknown_tasks_are_predicted_if_asked_for(client, model_of_frame
     found = mtboost.dask.predict(client, model_of_frame, rows, unknown_task="common").compute()
     expected = model_of_frame.predict(FRAME.assign(shop=99), unknown_task="common")
     np.testing.assert_array_equal(found, expected)
+
+
+# ---- estimators ----------------------------------------------------------------------------------
+
+
+def test_the_regressor_is_that_of_one_machine(client):
+    options = {"n_estimators": 20, "task": "shop", "validation": "last", "time": "day"}
+    alone = mtboost.MultiTaskRegressor(strategy="two-stage", **options).fit(FRAME, Y)
+    found = mtboost.dask.DaskMultiTaskRegressor(**options)
+    found.client = client
+    assert found.fit(spread(FRAME), spread(pd.Series(Y))) is found
+    predicted = found.predict(spread(FRAME))
+    assert isinstance(predicted, dd.Series)
+    np.testing.assert_allclose(predicted.compute(), alone.predict(FRAME), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.predict(FRAME), alone.predict(FRAME), rtol=1e-5, atol=1e-6)
+    for name in ("tasks_", "quit_round_", "n_features_in_"):
+        assert getattr(found, name) == getattr(alone, name)
+    assert found.feature_names_in_.tolist() == alone.feature_names_in_.tolist()
+    np.testing.assert_allclose(found.feature_importances_, alone.feature_importances_, rtol=1e-4)
+
+
+def test_the_classifier_knows_its_classes_and_is_saved_as_that_of_one_machine(client, tmp_path):
+    names = np.array(["low", "middle", "high"])[np.digitize(Y, [0.3, 0.9])]
+    found = mtboost.dask.DaskMultiTaskClassifier(n_estimators=10, validation_fraction=0)
+    found.fit(spread(X), spread(names), task=spread(TASK))  # by the client in use
+    assert found.classes_.tolist() == ["high", "low", "middle"]
+    probabilities = found.predict_proba(spread(X), task=spread(TASK)).compute()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-5)
+    predicted = found.predict(spread(X), task=spread(TASK)).compute()
+    np.testing.assert_array_equal(predicted, found.classes_[probabilities.argmax(axis=1)])
+    found.save(tmp_path / "model.mtboost")
+    loaded = mtboost.load_model(tmp_path / "model.mtboost")
+    assert type(loaded) is mtboost.MultiTaskClassifier
+    np.testing.assert_array_equal(loaded.predict(X, task=TASK), predicted)
+    assert pickle.loads(pickle.dumps(found)).classes_.tolist() == found.classes_.tolist()
+
+
+def test_what_the_classifier_cannot_have_on_several_workers_is_refused(client):
+    classes = spread((Y > 0.5).astype(int))
+    with pytest.raises(UnsupportedError, match="class_weight needs"):
+        mtboost.dask.DaskMultiTaskClassifier(class_weight="balanced").fit(
+            spread(X), classes, task=spread(TASK)
+        )
+    with pytest.raises(DataError, match="one class only, 1"):
+        mtboost.dask.DaskMultiTaskClassifier().fit(
+            spread(X), spread(np.ones(N_ROWS, int)), task=spread(TASK)
+        )
 
 
 # ---- faults --------------------------------------------------------------------------------------
