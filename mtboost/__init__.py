@@ -34,6 +34,7 @@ from mtboost.estimators.forests import (
 )
 from mtboost.estimators.load import load_model
 from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
+from mtboost.model.averaging import average_models
 from mtboost.model.fitting import fit
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.tuning import tune
@@ -56,6 +57,7 @@ __all__ = [
     "ProjectedBoostingRegressor",
     "ProjectedForestClassifier",
     "ProjectedForestRegressor",
+    "average_models",
     "compress",
     "datasets",
     "errors",

@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, did_you_mean
-from mtboost.base.tables import as_table
+from mtboost.base.tables import TaskColumn, as_table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
 
@@ -235,8 +235,8 @@ class TaskScorer:
     ----------
     metric : Metric
         Evaluates the rows of each task.
-    task : str or int
-        Column of the table that holds the task.
+    task : str or int, or list of str
+        Column of the table that holds the task, or the columns of nested tasks.
     aggregate : {"worst", "mean"}
         How the scores of the tasks become one.
     only : task name or None
@@ -244,7 +244,7 @@ class TaskScorer:
     """
 
     metric: Metric
-    task: str | int
+    task: TaskColumn | list[str]
     aggregate: Literal["worst", "mean"]
     only: TaskName | None
 
@@ -268,7 +268,7 @@ class TaskScorer:
             The metric, negative where less is better.
         """
         table = as_table(X, task_column=self.task, used=())
-        tasks = TaskSet.from_labels(table.column(self.task), table.n_rows)
+        tasks = TaskSet.from_labels(table.task_labels(self.task), table.n_rows)
         labels = np.asarray(y)
         if hasattr(estimator, "classes_"):
             labels = np.searchsorted(estimator.classes_, labels)
@@ -291,7 +291,7 @@ class TaskScorer:
 def task_scorer(
     metric: str | Metric,
     *,
-    task: str | int,
+    task: TaskColumn | list[str],
     aggregate: Literal["worst", "mean"] = "worst",
     only: TaskName | None = None,
 ) -> TaskScorer:
@@ -301,8 +301,9 @@ def task_scorer(
     ----------
     metric : str or Metric
         See :func:`get_metric`.
-    task : str or int
-        Column of the table that holds the task: its name, or its position in an array.
+    task : str or int, or list of str
+        Column of the table that holds the task: its name, or its position in an array; or the
+        columns of nested tasks, outermost first.
     aggregate : {"worst", "mean"}, default="worst"
         Score of the task with the worst one, or the mean in which every task counts the same,
         however many rows it has. Tasks whose score is undefined are left out.

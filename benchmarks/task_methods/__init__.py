@@ -42,6 +42,7 @@ __all__ = [
 METHODS: dict[str, Method] = {
     "auto": auto(),
     "auto thorough": auto(effort="thorough"),
+    "auto, mean of 3": auto(n_ensemble=3),
     "auto eval_set": auto_eval_set,
     "two-stage quitting": two_stages_quitting,
     "two-stage rounds": two_stages_rounds,

@@ -101,8 +101,10 @@ def _fit_linear(train: Rows, penalty: float, share: float) -> Callable[[Rows], F
 # ---- GPBoost -------------------------------------------------------------------------------------
 
 
-def gpboost(has_slopes: bool = False) -> Method:
+def gpboost(has_slopes: bool = False, is_nested: bool = False) -> Method:
     """Boosted trees with a random intercept of each task (Sigrist, 2022), or with random slopes.
+
+    Nested tasks may have a random intercept of their region too.
 
     Slopes are those of the two columns that correlate most with the label. They take so long that
     they keep the high learning rate, and the depth is that chosen with intercepts alone.
@@ -123,7 +125,10 @@ def gpboost(has_slopes: bool = False) -> Method:
         columns = np.argsort(-correlation, kind="stable")[:SLOPES]
 
         def effects(rows: Rows, with_slopes: bool, suffix: str = "") -> dict[str, Any]:
-            found = {f"group_data{suffix}": rows.task}
+            groups = rows.task
+            if is_nested and rows.parents is not None:
+                groups = np.column_stack([rows.parents[rows.task], rows.task])
+            found = {f"group_data{suffix}": groups}
             if with_slopes:
                 found[f"group_rand_coef_data{suffix}"] = scaling(rows.X)[:, columns]
             return found

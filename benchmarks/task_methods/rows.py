@@ -63,6 +63,7 @@ class Rows:
     columns: tuple[tuple[int, ...], ...] | None = None  # of each task; None: all have all
     time: Floats | None = None  # if there is one, later rows are held out
     group: Indices | None = None  # rows of one group are held out together
+    parents: Indices | None = None  # of nested tasks: the region that each task belongs to
 
     def take(self, rows: Indices | npt.NDArray[np.bool_]) -> Rows:
         return replace(

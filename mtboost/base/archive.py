@@ -21,8 +21,9 @@ from mtboost.errors import MissingDependencyError, ModelFormatError
 
 # Of the files that are written, and the largest that can be read. Every new key of the metadata
 # raises it. 2: backend "lightgbm", 3: forests, 4: objectives by task, leaf values of single tasks,
-# 5: a list of all members with digests, 6: histories and models of many tasks as arrays.
-FORMAT = 6
+# 5: a list of all members with digests, 6: histories and models of many tasks as arrays,
+# 7: conformity scores.
+FORMAT = 7
 _FIRST_WITH_DIGESTS = 5
 _METADATA = "mtboost.json"
 _DIGEST = "mtboost.sha256"

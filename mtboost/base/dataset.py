@@ -11,9 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import FloatArray, as_array
+from mtboost.base.checks import did_you_mean
 from mtboost.base.labels import as_base_margin, as_labels, as_weights
 from mtboost.base.missing_columns import align_some, columns_with_nan, lacking
-from mtboost.base.tables import Columns, Table, as_table, concat
+from mtboost.base.tables import (
+    Columns,
+    Table,
+    TaskColumn,
+    TaskPosition,
+    as_table,
+    column_names,
+    columns_of,
+    concat,
+)
 from mtboost.base.task_tables import (
     CommonFeatures,
     are_all,
@@ -39,6 +49,34 @@ def is_column(task: Any) -> TypeGuard[str | int]:
     return isinstance(task, (str, int)) and not isinstance(task, bool)
 
 
+def as_task_column(task: Any) -> TaskColumn | None:
+    """Return `task` if it may name a column, or columns of nested tasks; None for other labels."""
+    if is_column(task):
+        return task
+    are_names = isinstance(task, list | tuple) and all(isinstance(name, str) for name in task)
+    return tuple(task) if are_names and len(set(task)) == len(task) > 1 else None
+
+
+def task_column_of(
+    X: Any, task: Any, feature_names: Sequence[str] | None = None
+) -> TaskColumn | None:
+    """Return the column of X that `task` names, or those of nested tasks; None for labels."""
+    column = as_task_column(task)
+    if not isinstance(column, tuple):
+        return column
+    names = column_names(X) if feature_names is None else feature_names
+    unknown = [name for name in task if name not in names]
+    if not unknown:
+        return column
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if names and len(task) != n_rows:
+        raise DataError(
+            f"task has {len(task)} labels, but X has {n_rows} rows: pass one a row, or columns of "
+            f"X, which has no column {unknown[0]!r}.{did_you_mean(unknown[0], names)}"
+        )
+    return None
+
+
 def split_task_column(
     X: Any,
     task: Any,
@@ -46,27 +84,41 @@ def split_task_column(
     feature_names: Sequence[str] | None = None,
     used: Collection[str] | None = None,
 ) -> tuple[Table, Any]:
-    """Features and task labels of `X`; the column that `task` may name is taken out.
+    """Features and task labels of `X`; columns that `task` may name are taken out.
 
     :func:`as_table` explains `used`.
     """
-    if not is_column(task):
+    column = task_column_of(X, task, feature_names)
+    if column is None:
         return as_table(X, feature_names=feature_names, used=used), task
-    table = as_table(X, feature_names=feature_names, task_column=task, used=used)
-    return table.drop(task), table.column(task)
+    return take_task_column(X, column, feature_names=feature_names, used=used)
+
+
+def take_task_column(
+    X: Any,
+    column: TaskColumn,
+    *,
+    feature_names: Sequence[str] | None = None,
+    used: Collection[str] | None = None,
+) -> tuple[Table, Any]:
+    """Features and task labels of `X`, which holds the tasks in a column, or in several."""
+    table = as_table(X, feature_names=feature_names, task_column=column, used=used)
+    return table.drop(*columns_of(column)), table.task_labels(column)
 
 
 def place_of_task_column(
-    X: Any, task: Any, feature_names: Sequence[str] | None = None
-) -> tuple[str | int | None, int | None]:
-    """Return name and position of the column that `task` names, if it names one.
+    X: Any, column: TaskColumn | None, feature_names: Sequence[str] | None = None
+) -> tuple[TaskColumn | None, TaskPosition | None]:
+    """Return name and position of a task column, or of several, if there is one.
 
     Where columns have no names the position stands for the name.
     """
-    if not is_column(task):
+    if column is None:
         return None, None
-    table = as_table(X, feature_names=feature_names, task_column=task, used=())
-    return table.name_of(task), table.position_of(task)
+    table = as_table(X, feature_names=feature_names, task_column=column, used=())
+    if isinstance(column, tuple):
+        return tuple(map(table.name_of, column)), tuple(map(table.position_of, column))
+    return table.name_of(column), table.position_of(column)
 
 
 class Dataset:
@@ -80,9 +132,11 @@ class Dataset:
         `common_features` says otherwise.
     y : array-like of shape (n_rows,), or mapping of task name to array-like
         Labels; class numbers 0, 1, ... for classification.
-    task : array-like of shape (n_rows,), or str or int, optional
+    task : array-like of shape (n_rows,), or str or int, or list of str, optional
         Task of each row, or the name (or position) of the column of `X` that holds it; that column
-        is no feature. None is a single task. Must be None for a mapping.
+        is no feature. Nested tasks have a column for each level, outermost first, as in
+        ``["region", "store"]``, or a tuple a row; their names are tuples. None is a single task.
+        Must be None for a mapping.
     weight : like `y`, optional
         Row weights >= 0.
     base_margin : like `y`, optional
@@ -126,6 +180,8 @@ class Dataset:
         feature_names: Any = None,
         common_features: CommonFeatures = None,
     ) -> None:
+        #: The column of X that holds the tasks, or those of nested tasks, if the user names it.
+        self.task_column: TaskColumn | None = None
         if is_mapping(X):
             if task is not None:
                 raise DataError("X is a mapping whose keys are the tasks: leave out task.")
@@ -146,6 +202,7 @@ class Dataset:
             return
         table, labels = split_task_column(X, task, feature_names=feature_names)
         n_rows = table.n_rows
+        self.task_column = task_column_of(X, task, feature_names)
         self.tasks = TaskSet.from_labels(labels, n_rows)
         self.y = None if y is None else as_labels(y, n_rows)
         self.weight = None if weight is None else as_weights(weight, n_rows)

@@ -21,6 +21,8 @@ def as_frame(
 ) -> Any:
     """Return a DataFrame.
 
+    Names of nested tasks are tuples, in polars their text.
+
     Parameters
     ----------
     columns : mapping of name to array-like
@@ -35,6 +37,7 @@ def as_frame(
             import pandas
 
             frame = pandas.DataFrame(dict(columns), index=index)
+            frame.columns = frame.columns.to_flat_index()
             return frame if index_name is None else frame.rename_axis(index_name)
         import polars
     except ImportError:
@@ -42,7 +45,15 @@ def as_frame(
             f"output={library!r} needs {library}: pip install {library}."
         ) from None
     labels = {} if index_name is None else {index_name: index}
-    return polars.DataFrame(labels | dict(columns))
+    return polars.DataFrame(
+        {name: _without_tuples(values) for name, values in (labels | dict(columns)).items()}
+    )
+
+
+def _without_tuples(values: Any) -> Any:
+    """Return the column with tuples as texts: polars has no column of labels of several types."""
+    is_list = isinstance(values, list)
+    return [str(own) if isinstance(own, tuple) else own for own in values] if is_list else values
 
 
 def unlike(name: str, others: Sequence[str]) -> str:

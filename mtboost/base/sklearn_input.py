@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from mtboost.base.sparse_tables import checked_sparse
-from mtboost.base.tables import as_table, has_names
+from mtboost.base.tables import TaskColumn, as_table, has_names
 from mtboost.base.times import without_column
 from mtboost.errors import DataError
 
@@ -26,7 +26,7 @@ def checked_table(
     estimator: Any,
     X: Any,
     *,
-    task_column: str | int | None,
+    task_column: TaskColumn | list[str] | None,
     reset: bool,
     time_column: str | None = None,
 ) -> Any:
@@ -37,8 +37,8 @@ def checked_table(
     estimator : BaseEstimator
         Remembers the columns if `reset`, and compares them otherwise.
     X : table
-    task_column : str or int, optional
-        A column that may hold anything.
+    task_column : str, int or sequence of str, optional
+        A column that may hold anything, or several.
     time_column : str, optional
         Another one, of a data frame.
     """

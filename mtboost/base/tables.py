@@ -26,6 +26,10 @@ from mtboost.base.sparse_tables import checked_sparse
 from mtboost.errors import DataError, ParameterTypeError
 
 Library: TypeAlias = Literal["numpy", "scipy", "pandas", "polars", "pyarrow"]
+#: The column that holds the tasks, or the columns of nested ones, outermost first.
+TaskColumn: TypeAlias = str | int | tuple[str | int, ...]
+#: Its position in the table, or those of several.
+TaskPosition: TypeAlias = int | tuple[int, ...]
 
 _TABLE_CLASSES: dict[tuple[str, str], Library] = {
     ("pandas", "DataFrame"): "pandas",
@@ -113,10 +117,10 @@ class Table:
         """Some columns in the given order; by name, or by position where there are no names."""
         return self._select(self._positions(columns))
 
-    def drop(self, column: str | int) -> "Table":
-        """All columns but one, without a copy where the library allows it."""
-        (position,) = self._positions([column])
-        return self._select([p for p in range(self.n_features) if p != position])
+    def drop(self, *columns: str | int) -> "Table":
+        """All columns but some, without a copy where the library allows it."""
+        dropped = self._positions(columns)
+        return self._select([p for p in range(self.n_features) if p not in dropped])
 
     def column(self, column: str | int) -> npt.NDArray[Any]:
         """One column as an array of shape (n_rows,); categories as their labels."""
@@ -132,6 +136,13 @@ class Table:
                 return as_array(self.native[:, [position]].toarray()[:, 0])
             case "numpy":
                 return as_array(self.native[:, position])
+
+    def task_labels(self, column: "TaskColumn | list[str]") -> Any:
+        """Labels in the column of the tasks, a tuple for each row where there are several."""
+        levels = [self.column(name) for name in columns_of(column)]
+        if len(levels) == 1:
+            return levels[0]
+        return list(zip(*(level.tolist() for level in levels), strict=True))
 
     def numbers(self, dtype: type[np.floating[Any]]) -> npt.NDArray[np.floating] | None:
         """Cells of an array or of a pandas DataFrame of plain numbers, shape (n_rows, n_features).
@@ -259,11 +270,22 @@ class Table:
         return position
 
 
+def columns_of(task: TaskColumn | list[str]) -> Sequence[str | int]:
+    """The columns of the tasks, one for each level."""
+    return task if isinstance(task, tuple | list) else (task,)
+
+
+def column_names(X: Any) -> tuple[str, ...]:
+    """Names of the columns of a data frame; none of another table."""
+    names = getattr(X, "column_names", getattr(X, "columns", ()))
+    return tuple(map(str, names)) if isinstance(names, Iterable) else ()
+
+
 def as_table(
     X: Any,
     *,
     feature_names: Sequence[str] | None = None,
-    task_column: str | int | None = None,
+    task_column: TaskColumn | list[str] | None = None,
     argument: str = "X",
     used: Collection[str] | None = None,
 ) -> Table:
@@ -278,8 +300,8 @@ def as_table(
         XGBoost refuses infinity.
     feature_names : sequence of str, optional
         Names for the columns of an array.
-    task_column : str or int, optional
-        A column that will be dropped and so may hold anything; an array that holds it may be one of
+    task_column : str, int or sequence of str, optional
+        Columns that will be dropped and so may hold anything; an array that holds one may be one of
         objects.
     argument : str
         What messages call the table.
@@ -305,9 +327,9 @@ def as_table(
             raise DataError(f"{argument} has no {what}: its shape is {tuple(native.shape)}.")
     names = _checked_names(feature_names, _own_names(native, library), native.shape[1], argument)
     table = Table(native, library, names)
-    exempt = set()
-    if task_column is not None:  # misspelt, it would stand among the columns of features
-        exempt.add(str(table.name_of(task_column)))
+    columns = () if task_column is None else columns_of(task_column)
+    # Misspelt, one would stand among the columns of features.
+    exempt = {str(table.name_of(column)) for column in columns}
     if used is not None:
         exempt |= {name for name in names or () if name not in used}
     # A row to predict may lack all text: the categories are those of the model.

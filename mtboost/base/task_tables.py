@@ -192,8 +192,7 @@ def from_mapping(
             ]
         )
 
-    task_names = np.empty(len(tables), dtype=object)
-    task_names[:] = list(tables)
+    task_names = np.fromiter(tables, dtype=object, count=len(tables))  # names may be tuples
     weights = stack("weight", weight, as_nonnegative)
     return TaskTables(
         tables=tables,

@@ -2,11 +2,12 @@
 """Tasks of rows.
 
 A task is known by its name, the label its rows carry. Names keep the type the user gave them (int,
-str or bool) and are sorted; inside mtboost a task is its position in that order, its *code*.
+str or bool) and are sorted; inside mtboost a task is its position in that order, its *code*. The
+name of a nested task is a tuple, (region, store), and its groups are the shorter tuples, (region,).
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -18,7 +19,9 @@ from mtboost.base.arrays import as_array
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.errors import DataError, ParameterError
 
-TaskName: TypeAlias = int | str | bool
+Label: TypeAlias = int | str | bool
+#: The labels of all levels for a nested task, outermost first.
+TaskName: TypeAlias = Label | tuple[Label, ...]
 
 #: Name of the only task when the user gives none.
 ONLY_TASK = "all"
@@ -35,8 +38,8 @@ class TaskSet:
 
     Attributes
     ----------
-    names : tuple of int, str or bool
-        Sorted, all of one type.
+    names : tuple of int, str or bool, or of tuples of them
+        Sorted, all of one type, or of one type at each level.
     codes : ndarray of int32, shape (n_rows,)
         Position of each row's task in ``names``. Read-only.
     """
@@ -53,7 +56,8 @@ class TaskSet:
         labels : array-like of shape (n_rows,) or (n_rows, 1), or None
             int, str or bool; a list, NumPy array, or a column of pandas, polars or pyarrow. Whole
             floats count as int, because that is what an integer column of a float matrix looks
-            like. None puts all rows into one task, named ``"all"``.
+            like. Nested tasks have a tuple a row, such as (region, store). None puts all rows into
+            one task, named ``"all"``.
         n_rows : int
             Number of rows of X.
 
@@ -100,6 +104,12 @@ class TaskSet:
     def n_tasks(self) -> int:
         """Number of tasks."""
         return len(self.names)
+
+    @property
+    def n_levels(self) -> int:
+        """Number of labels in a name: 1 unless tasks are nested."""
+        name = self.names[0] if self.names else ONLY_TASK
+        return len(name) if isinstance(name, tuple) else 1
 
     @property
     def n_rows(self) -> int:
@@ -154,7 +164,7 @@ class TaskSet:
         return TaskSet(names, _read_only(codes.astype(np.int32)))
 
     def encode(
-        self, labels: Any, n_rows: int, *, unknown: Literal["error", "keep"] = "error"
+        self, labels: Any, n_rows: int, *, unknown: Literal["error", "keep", "group"] = "error"
     ) -> npt.NDArray[np.int32]:
         """Codes of the labels of other rows, as needed to predict.
 
@@ -164,8 +174,9 @@ class TaskSet:
             As in :meth:`from_labels`. None is allowed when there is one task only.
         n_rows : int
             Number of rows of X.
-        unknown : {"error", "keep"}
-            What to do with a label that is no name of this set: refuse it, or give it the code -1.
+        unknown : {"error", "keep", "group"}
+            What to do with a label that is no name of this set: refuse it, or give it the code -1,
+            or that of its innermost group whose name is in this set.
 
         Returns
         -------
@@ -176,8 +187,8 @@ class TaskSet:
         DataError
             As :meth:`from_labels`; or a label is unknown (some known names are listed).
         """
-        if unknown not in ("error", "keep"):
-            raise ParameterError(f"unknown is {unknown!r}; it must be 'error' or 'keep'.")
+        if unknown not in ("error", "keep", "group"):
+            raise ParameterError(f"unknown is {unknown!r}; it must be 'error', 'keep' or 'group'.")
         if labels is None:
             if self.n_tasks > 1:
                 raise DataError(f"task is missing: pass one label a row. {self._known(None)}")
@@ -185,7 +196,8 @@ class TaskSet:
         codes = self._codes_of_integers(labels, n_rows)
         if codes is None:
             values = _checked_labels(labels, n_rows)
-            codes = np.fromiter((self._code_of.get(v, -1) for v in values), np.int32, count=n_rows)
+            code_of = self._code_of_group if unknown == "group" else self._code_of.get
+            codes = np.fromiter((code_of(v, -1) for v in values), np.int32, count=n_rows)
         if unknown == "error" and n_rows and codes.min() < 0:
             row = int(codes.argmin())
             label = _checked_labels(labels, n_rows)[row]
@@ -195,6 +207,11 @@ class TaskSet:
                 f"Pass unknown_task='common' to predict such rows with the common model."
             )
         return codes
+
+    def _code_of_group(self, label: TaskName, default: int) -> int:
+        """Code of a task or of its innermost group, if one of them is in this set."""
+        name = nearest(label, self._code_of)
+        return default if name is None else self._code_of[name]
 
     def _codes_of_integers(self, labels: Any, n_rows: int) -> npt.NDArray[np.int32] | None:
         """Codes of an array of integers by position in a table, if the names are close together."""
@@ -217,12 +234,13 @@ class TaskSet:
         """The least name and the codes by distance from it, -1 without a task; None if too long."""
         if not self.names or type(self.names[0]) is not int:
             return None
-        least, most = int(min(self.names)), int(max(self.names))
+        integers = [name for name in self.names if isinstance(name, int)]
+        least, most = min(integers), max(integers)
         if most - least > 4 * len(self.names) + 1000 or max(-least, most) >= 2**62:
             return None
         codes = np.full(most - least + 1, -1, np.int32)
-        for code, name in enumerate(self.names):
-            codes[int(name) - least] = code
+        for code, name in enumerate(integers):
+            codes[name - least] = code
         return least, codes
 
     @cached_property
@@ -242,6 +260,16 @@ class TaskSet:
         return f"Known: {listed(self.names, 'task')}.{did_you_mean(task, self.names)}"
 
 
+def groups_of(name: TaskName) -> list[TaskName]:
+    """Groups that a task or group belongs to, outermost first."""
+    return [name[:n] for n in range(1, len(name))] if isinstance(name, tuple) else []
+
+
+def nearest(name: TaskName, known: Container[TaskName]) -> TaskName | None:
+    """Return a task if it is known, or else the innermost group of it that is."""
+    return next((each for each in (name, *reversed(groups_of(name))) if each in known), None)
+
+
 def as_tasks(task: Any, n_rows: int | None = None) -> TaskSet:
     """Return the tasks of rows that are given as such, or as one label a row."""
     if isinstance(task, TaskSet):
@@ -251,7 +279,8 @@ def as_tasks(task: Any, n_rows: int | None = None) -> TaskSet:
 
 def check_digits(names: Iterable[object]) -> None:
     """Raise DataError for an integer so long that Python writes it in no message and no file."""
-    if any(isinstance(name, int) and abs(name) >= _TOO_LARGE for name in names):
+    labels = (label for name in names for label in (name if isinstance(name, tuple) else (name,)))
+    if any(isinstance(label, int) and abs(label) >= _TOO_LARGE for label in labels):
         raise DataError(
             f"A task is named by an integer of more than {_MOST_DIGITS} digits, which Python does "
             f"not write as text: use shorter integers, or str labels."
@@ -264,7 +293,7 @@ def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _checked_labels(labels: Any, n_rows: int) -> list[Any]:
-    """One Python int, str or bool a row, all of one type."""
+    """One Python int, str or bool a row, all of one type, or a tuple of them."""
     values = _as_list(labels)
     if len(values) != n_rows:
         raise DataError(f"task has {len(values)} labels, but X has {n_rows} rows: pass one a row.")
@@ -274,6 +303,8 @@ def _checked_labels(labels: Any, n_rows: int) -> list[Any]:
         types = set(map(type, values))
     if types <= {int} or types <= {str} or types <= {bool}:
         return values
+    if types == {tuple}:
+        return _checked_tuples(values)
 
     first_row: dict[type, int] = {}
     for row, value in enumerate(values):
@@ -296,6 +327,19 @@ def _checked_labels(labels: Any, n_rows: int) -> list[Any]:
         f"task labels must be all int, all str or all bool, found {found}: "
         f"convert them, for example with [str(label) for label in task]."
     )
+
+
+def _checked_tuples(values: list[tuple[Any, ...]]) -> list[Any]:
+    """Names of nested tasks: tuples of one length, with labels of one type at each level."""
+    n_levels = len(values[0])
+    for row, value in enumerate(values):
+        if len(value) != n_levels or n_levels < 2 or any(isinstance(own, tuple) for own in value):
+            raise DataError(
+                f"task label {value!r} at row {row} has {len(value)} levels: labels of nested "
+                f"tasks must be tuples of one length, of at least 2, such as (region, store)."
+            )
+    levels = (_checked_labels(list(level), len(values)) for level in zip(*values, strict=True))
+    return list(zip(*levels, strict=True))
 
 
 def _as_list(labels: Any) -> list[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.checks import check_number, listed
-from mtboost.base.dataset import Dataset, is_column
+from mtboost.base.dataset import Dataset
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError
@@ -29,13 +29,11 @@ def parts_of_eval_set(eval_set: Sequence[Any]) -> tuple[Any, ...]:
     return (*eval_set, None, None, None)[:5]
 
 
-def validation_data(
-    data: Dataset, eval_set: Sequence[Any], task: Any, feature_names: Any
-) -> Dataset:
+def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) -> Dataset:
     """Validation rows as the user gave them, columns as in training."""
     X, y, own_task, weight, base_margin = parts_of_eval_set(eval_set)
-    if own_task is None and is_column(task):
-        own_task = task
+    if own_task is None:
+        own_task = data.task_column
     if (base_margin is None) != (data.base_margin is None):
         raise DataError(
             "base_margin must be given for training and validation rows, or for neither: "

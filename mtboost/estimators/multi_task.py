@@ -30,7 +30,7 @@ from mtboost.base.sklearn_input import (
     r2,
     reading_numbers,
 )
-from mtboost.base.tables import Table, as_table
+from mtboost.base.tables import Table, TaskColumn, as_table, columns_of
 from mtboost.base.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName
@@ -92,6 +92,7 @@ _OF_FIT = (
     "symmetric_trees",
     "random_strength",
     "linear_effects",
+    "n_ensemble",
     "backend",
     "early_stopping_rounds",
     "min_delta",
@@ -105,6 +106,7 @@ _OF_FIT = (
     "task_weight",
     "common_features",
     "refit",
+    "intervals",
     "verbose",
 )
 
@@ -155,7 +157,8 @@ class _MultiTaskEstimator(SavedEstimator):
         symmetric_trees: bool | None = None,
         random_strength: float | None = None,
         linear_effects: bool | None = None,
-        task: str | int | None = None,
+        n_ensemble: int = 1,
+        task: TaskColumn | list[str] | None = None,
         early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
         eval_metric: str | Metric | None = None,
@@ -175,6 +178,7 @@ class _MultiTaskEstimator(SavedEstimator):
         random_state: int | np.random.RandomState | None = None,
         class_weight: ClassWeight = None,
         scale_pos_weight: float | None = None,
+        intervals: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -205,6 +209,7 @@ class _MultiTaskEstimator(SavedEstimator):
         self.symmetric_trees = symmetric_trees
         self.random_strength = random_strength
         self.linear_effects = linear_effects
+        self.n_ensemble = n_ensemble
         self.task = task
         self.early_stopping_rounds = early_stopping_rounds
         self.min_delta = min_delta
@@ -225,6 +230,7 @@ class _MultiTaskEstimator(SavedEstimator):
         self.random_state = random_state
         self.class_weight = class_weight
         self.scale_pos_weight = scale_pos_weight
+        self.intervals = intervals
 
     # ---- fit --------------------------------------------------------------------------------
 
@@ -371,7 +377,9 @@ class _MultiTaskEstimator(SavedEstimator):
             self.n_features_in_ = len(names)
             self.feature_names_in_ = np.array(names, dtype=object)
         if names is None:  # the library calls them f0, f1, ..., and the task column is none of them
-            places = [n for n in range(self.n_features_in_) if n != self.model_.task_column]
+            column = self.model_.task_column
+            taken = () if column is None else columns_of(column)
+            places = [n for n in range(self.n_features_in_) if n not in taken]
             own = get_backend(self.backend).feature_names(columns[0])
             self._place_of = dict(zip(own, places, strict=True))
         else:
@@ -580,7 +588,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         ``strategy="auto"``.
     beta : float or "auto", default="auto"
         Weight of the variance in ``split_score="variance"``, see :func:`mtboost.make_split_score`.
-    pooling : float or "auto", optional
+    pooling : float, sequence of float or "auto", optional
         κ of partially pooled leaves, see :func:`mtboost.fit`. By default leaves are pooled
         completely, or ``strategy="auto"`` searches.
     task_splits : bool, float or "descriptors", optional
@@ -595,10 +603,13 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     linear_effects : bool, optional
         Whether the model begins with linear effects that differ from task to task, see
         :func:`mtboost.fit`. By default False, or ``strategy="auto"`` searches.
-    task : str or int, optional
-        Column of `X` that contains the task of each row: its name, or its position in an array. It
-        is not used as a feature. scikit-learn's scorers cannot pass tasks to ``predict``, so use
-        this parameter with ``cross_val_score``, ``GridSearchCV`` and the like.
+    n_ensemble : int, default=1
+        Number of models of different seeds whose mean this is, see :func:`mtboost.fit`.
+    task : str or int, or list of str, optional
+        Column of `X` that contains the task of each row: its name, or its position in an array; or
+        the columns of nested tasks, outermost first, as in ``["region", "store"]``. It is not used
+        as a feature. scikit-learn's scorers cannot pass tasks to ``predict``, so use this parameter
+        with ``cross_val_score``, ``GridSearchCV`` and the like.
     early_stopping_rounds : int or None, default=20
         Rounds without improvement after which a task quits the common model, and a specific model
         ends. None: all tasks use all rounds of both stages, see :func:`mtboost.fit`.
@@ -698,6 +709,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     ----------
     zhang2019, section 3 (key in docs/papers.md).
     """
+
+    __init__ = without_parameters("intervals")(_MultiTaskEstimator.__init__)
 
     _saved: ClassVar = {**_MultiTaskEstimator._saved, "classes_": np.ndarray}
 
@@ -903,6 +916,8 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 2000 rows
         holds out each row once, in five folds. With 0 every task uses all rounds of the common
         model and none gets a specific one.
+    intervals : bool, default=False
+        Keep the errors of held-out rows for :meth:`predict_interval`, see :func:`mtboost.fit`.
 
     Attributes
     ----------
@@ -966,6 +981,95 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         return self.model_.predict(
             X, task=task, base_margin=base_margin, unknown_task=self._asked(unknown_task)
         )
+
+    def predict_interval(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        alpha: float = 0.1,
+        base_margin: Any = None,
+        unknown_task: UnknownTask | None = None,
+    ) -> Any:
+        """Predict intervals that contain the labels of new rows with probability 1 - `alpha`.
+
+        Needs the parameter `intervals`, or :meth:`conformalize`; see
+        :meth:`MultiTaskModel.predict_interval`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        alpha : float in (0, 1), default=0.1
+            Probability that a label is outside.
+        base_margin : array-like of shape (n_rows,), optional
+            Margin that each row starts from, if ``fit`` had one.
+        unknown_task : {"error", "common"}, optional
+            What to do with rows of a task that was not trained. By default the parameter of the
+            estimator.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2); for a mapping, a dict of them
+            Lower and upper bound, in the unit of the labels.
+
+        Raises
+        ------
+        DataError, ValueError
+            There are no held-out errors, or as :meth:`predict`.
+        """
+        X = self._fitted_table(X)
+        return self.model_.predict_interval(
+            X,
+            task=task,
+            alpha=alpha,
+            base_margin=base_margin,
+            unknown_task=self._asked(unknown_task),
+        )
+
+    def conformalize(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        sample_weight: Any = None,
+        base_margin: Any = None,
+    ) -> Self:
+        """Learn the widths of intervals from rows that ``fit`` has not seen.
+
+        See :meth:`MultiTaskModel.conformalize`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        y : array-like of shape (n_rows,)
+            Labels.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0; rows of weight 0 are left out, all others count alike.
+        base_margin : array-like of shape (n_rows,), optional
+            Margin that each row starts from, if ``fit`` had one.
+
+        Returns
+        -------
+        self
+            With other intervals.
+
+        Raises
+        ------
+        DataError, ValueError
+            The rows do not fit the model, or a task is unknown.
+        """
+        X = self._fitted_table(X)
+        self.model_ = self.model_.conformalize(
+            X, y, task=task, weight=sample_weight, base_margin=base_margin
+        )
+        return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the coefficient of determination of :meth:`predict`.

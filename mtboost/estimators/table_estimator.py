@@ -13,12 +13,12 @@ from sklearn.utils import check_array
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.checks import LARGEST_COUNT, listed
-from mtboost.base.dataset import place_of_task_column, split_task_column
+from mtboost.base.dataset import is_column, place_of_task_column, split_task_column
 from mtboost.base.sklearn_input import checked_table, reading_numbers
 from mtboost.base.tables import Table, as_table, has_names
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, threads_of_jobs
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.estimators.files import SavedEstimator
 
 TableRows: TypeAlias = npt.NDArray[np.float32] | scipy.sparse.csr_array
@@ -45,7 +45,10 @@ class TableEstimator(SavedEstimator):
 
     def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[TableRows, TaskSet]:
         table, labels = self._split(X, task, reset=reset)
-        return table, TaskSet.from_labels(labels, table.shape[0])
+        tasks = TaskSet.from_labels(labels, table.shape[0])
+        if tasks.n_levels > 1:
+            raise _no_nesting(f"task has the label {tasks.names[0]!r}")
+        return table, tasks
 
     def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[TableRows, Any]:
         """Features as floats, and the labels of the tasks."""
@@ -54,12 +57,14 @@ class TableEstimator(SavedEstimator):
                 f"The task is given twice, as an argument and as column {self.task!r} of X: leave "
                 f"one of them out."
             )
+        if self.task is not None and not is_column(self.task):
+            raise _no_nesting(f"task is {self.task!r}")
         native = checked_table(self, X, task_column=self.task, reset=reset)
         if self.task is None:
             return _as_floats(as_table(native)), task
         if reset:
             place = place_of_task_column(native, self.task)[1]
-            assert place is not None
+            assert isinstance(place, int)
             self._task_place = place
         # A table without names has its columns where that of training had them.
         column = self.task if reset or has_names(native) else self._task_place
@@ -179,6 +184,13 @@ def _as_uint32(indices: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[np.ui
     if indices.dtype == np.int32:
         return indices.view(np.uint32)
     return indices.astype(np.uint32)
+
+
+def _no_nesting(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what}: this estimator has no nested tasks. Pass one label a row, or use "
+        "MultiTaskClassifier or MultiTaskRegressor."
+    )
 
 
 def core_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:

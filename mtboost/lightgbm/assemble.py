@@ -482,6 +482,19 @@ def combined(
     if specific is None:
         return rounds(first, 0, n_common_rounds)
     second = read_document(specific)
+    if specific.best_iteration > 0:
+        n_trees = specific.best_iteration * outputs_of(second)
+        second = with_trees(second, second.trees[:n_trees])
+    return joined(first, second, n_common_rounds, categories)
+
+
+def joined(
+    first: Document,
+    second: Document,
+    n_common_rounds: int,
+    categories: Mapping[str, list[Any]] | None,
+) -> Document:
+    """Return the first rounds of one and all of the other."""
     per_round = outputs_of(first)
     if outputs_of(second) != per_round:
         raise DataError(
@@ -490,10 +503,7 @@ def combined(
         )
     frame, places = _union_of_features(first, second, categories)
     moved = [_move_features(tree, places) for tree in first.trees[: n_common_rounds * per_round]]
-    own = second.trees
-    if specific.best_iteration > 0:
-        own = own[: specific.best_iteration * per_round]
-    return with_trees(frame, [*moved, *own])
+    return with_trees(frame, [*moved, *second.trees])
 
 
 def _union_of_features(

@@ -53,9 +53,17 @@ class LightgbmDocument(Document):
     def combined(
         self, specific: lightgbm.Booster | None, n_common_rounds: int, columns: Columns
     ) -> Self:
-        categories = {own_name(name): labels for name, labels in columns.categories.items()}
+        categories = _categories_of(columns)
         content = assemble.combined(self.content, specific, n_common_rounds, categories=categories)
         return replace(self, content=content)
+
+    def followed_by(self, other: Self, columns: Columns) -> Self:
+        n_rounds = len(self.content.trees) // self.n_outputs
+        content = assemble.joined(self.content, other.content, n_rounds, _categories_of(columns))
+        return replace(self, content=content)
+
+    def starting_at(self, start: npt.NDArray[np.float32]) -> Self:
+        return self  # their first trees hold the start score
 
     def with_first_trees(self, steps: Sequence[StepTree]) -> Self:
         return replace(self, content=assemble.with_first_trees(self.content, steps))
@@ -68,3 +76,8 @@ class LightgbmDocument(Document):
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> lightgbm.Booster:
         # Their first trees hold the start score.
         return assemble.first_rounds(self.content, n_rounds)
+
+
+def _categories_of(columns: Columns) -> dict[str, list[Any]]:
+    """Categories by the library's names of columns."""
+    return {own_name(name): labels for name, labels in columns.categories.items()}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from mtboost.lightgbm.assemble import Array, Document, outputs_of, read_categories
@@ -54,15 +56,6 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
     threshold = joined("threshold", np.float64)
     # NaN counts as 0 where the column had none.
     default_left = np.where(missing_type == 0, threshold >= 0.0, decision_type & 2 != 0)
-    listing = inner[is_categorical]
-    places, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    n_listing = 0
-    for entry in entries:
-        if entry["num_cat"] != "0":
-            starts, own = read_categories(entry)
-            places.append(n_listing + np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
-            codes.append(own)
-            n_listing += len(starts) - 1
 
     def spread(values: Array, at: Array, dtype: type) -> Array:
         found: Array = np.zeros(n_nodes, dtype)
@@ -78,13 +71,26 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
         threshold=spread(threshold, inner, np.float64),
         value=spread(joined("leaf_value", np.float64), leaves, np.float64),
         default_left=spread(default_left, inner, np.uint8),
-        task_nodes=TaskNodes(
-            listing,
-            np.concatenate(places),
-            np.concatenate(codes),
-            listed_go_left=True,
-            unknown_go_left=np.zeros(len(listing), bool),
-        ),
+        task_nodes=_task_nodes(entries, inner[is_categorical]),
         n_features=n_features,
         n_outputs=outputs_of(document),
+    )
+
+
+def _task_nodes(entries: Sequence[Mapping[str, str]], numbers: Array) -> TaskNodes:
+    """Return the nodes that list tasks, which have these numbers."""
+    places, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    n_nodes = 0
+    for entry in entries:
+        if entry["num_cat"] != "0":
+            starts, own = read_categories(entry)
+            places.append(n_nodes + np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
+            codes.append(own)
+            n_nodes += len(starts) - 1
+    return TaskNodes(
+        numbers,
+        np.concatenate(places),
+        np.concatenate(codes),
+        listed_go_left=True,
+        unknown_go_left=np.zeros(len(numbers), bool),
     )

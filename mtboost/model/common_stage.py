@@ -62,6 +62,14 @@ class CommonStage:
         return tasks
 
     @property
+    def names(self) -> tuple[TaskName, ...]:
+        """Tasks, and groups of them that have leaf values: their positions are the codes."""
+        if "names" not in self._cache:
+            self._cache["names"] = (*self.quit_round, *self.trees.groups)
+        names: tuple[TaskName, ...] = self._cache["names"]
+        return names
+
+    @property
     def n_outputs(self) -> int:
         return self.document.n_outputs
 
@@ -74,6 +82,15 @@ class CommonStage:
             self._cache["optional columns"] = found
         names: frozenset[str] = self._cache["optional columns"]
         return names
+
+    @property
+    def most_rounds(self) -> int:
+        """Rounds of an unknown task: the most that a task uses; all if none uses any.
+
+        Where all tasks have models without common rounds, these are the best that is known of
+        others.
+        """
+        return max(self.quit_round.values()) or self.trees.n_rounds
 
     @property
     def stored(self) -> Collection[str] | None:
@@ -98,7 +115,7 @@ class CommonStage:
     # ---- margins ----------------------------------------------------------------------------
 
     def margins(self, table: Table, codes: _Codes, start: _Start | None) -> Margins:
-        """Margins of rows, each of the task with its code; -1 is an unknown task.
+        """Margins of rows, each of the task or group with its code; -1 is an unknown task.
 
         Parameters
         ----------
@@ -128,7 +145,8 @@ class CommonStage:
         """
         groups: dict[Columns | None, list[int]] = {}
         for code in np.unique(codes).tolist():
-            columns = self.task_columns[self.tasks[code]] if code >= 0 else None
+            task = self.task_of(code)
+            columns = None if task is None else self.task_columns[task]
             groups.setdefault(columns, []).append(code)
         for columns, members in groups.items():
             rows = np.flatnonzero(np.isin(codes, members))
@@ -165,17 +183,22 @@ class CommonStage:
         for n_rounds in np.unique(rounds):
             yield self._first_rounds(int(n_rounds)), np.flatnonzero(rounds == n_rounds)
 
+    def task_of(self, code: int) -> TaskName | None:
+        """Task with this code; None of a group, or for -1, an unknown task."""
+        return self.tasks[code] if 0 <= code < len(self.tasks) else None
+
     def rounds_of(self, codes: _Codes) -> _RowNumbers:
-        """Rounds that the task with each code uses; -1 is an unknown task."""
+        """Rounds that the task with each code uses; others are unknown tasks."""
         if "rounds" not in self._cache:
-            rounds = [*self.quit_round.values(), max(self.quit_round.values())]
-            self._cache["rounds"] = np.array(rounds)
+            known = list(self.quit_round.values())
+            n_others = 1 + len(self.names) - len(known)  # groups and, last, unknown tasks
+            self._cache["rounds"] = np.array(known + n_others * [self.most_rounds])
         return np.asarray(self._cache["rounds"][codes])
 
     def codes_in_trees(self, codes: _Codes) -> _Codes:
-        """Codes by which the common trees know the tasks; -1 is an unknown task."""
+        """Codes by which the common trees know tasks and groups; -1 is an unknown task."""
         if "codes" not in self._cache:
-            self._cache["codes"] = np.append(self.trees.codes_of(self.tasks), np.int32(-1))
+            self._cache["codes"] = np.append(self.trees.codes_of(self.names), np.int32(-1))
         return np.asarray(self._cache["codes"][codes])
 
     # ---- boosters ---------------------------------------------------------------------------
@@ -183,9 +206,9 @@ class CommonStage:
     def followed_by(self, task: TaskName) -> Any:
         """A booster of the rounds that the task uses, with its leaf values and objective.
 
-        An unknown task follows as far as any task does.
+        An unknown task has :attr:`most_rounds`.
         """
-        rounds = self.quit_round.get(task, max(self.quit_round.values()))
+        rounds = self.quit_round.get(task, self.most_rounds)
         if self.losses:
             return self._own_rounds(rounds, task)
         if self.trees.are_same_for_all:

@@ -13,13 +13,14 @@ import numpy.typing as npt
 from mtboost.base.archive import require
 from mtboost.base.arrays import FloatArray
 from mtboost.base.tables import Table
-from mtboost.base.tasks import TaskName
+from mtboost.base.tasks import Label, TaskName, groups_of, nearest
 from mtboost.errors import UnsupportedError
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import Loss, leaf_refit
+from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.nodes import Nodes
-from mtboost.trees.pooled_leaves import PooledTrees, TaskValues, pool_leaves
+from mtboost.trees.pooled_leaves import Kappa, PooledTrees, TaskValues, pool_leaves
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors
 
@@ -39,7 +40,8 @@ class CommonTrees:
     booster : xgboost.Booster or lightgbm.Booster
         Its leaves hold the values of all tasks together.
     tasks : tuple of task names
-        Their positions are the codes in `pooled`.
+        Their positions are the codes in `pooled`. With nested leaf values also the groups of tasks,
+        by shorter names.
     pooled : PooledTrees
         What the leaves hold of single tasks.
     has_task_column : bool
@@ -81,6 +83,12 @@ class CommonTrees:
         """Columns of the booster after those of the tables."""
         return self.descriptors.n if self.descriptors is not None else int(self.has_task_column)
 
+    def without_rounds(self) -> CommonTrees:
+        """The same before the first round."""
+        booster = self.backend.document(self.booster).first_rounds(0)
+        pooled = PooledTrees(self.pooled.pooling)
+        return replace(self, booster=booster, pooled=pooled, n_linear=0)
+
     def check(self, document: Document) -> None:
         """Raise ModelFormatError unless values and descriptors fit the booster's document."""
         values, n_tasks = self.pooled.values, len(self.tasks)
@@ -97,14 +105,17 @@ class CommonTrees:
     def document_of(self, task: TaskName | None, document: Document) -> Document:
         """Document of an ordinary booster with the trees of a task, from that of all.
 
-        A task that is not known has the pooled values, and goes where nodes that divide tasks send
-        rows without a task, or a task that is like the mean of all.
+        A task that is not known has the values of its group, if that is known, or the pooled ones,
+        and goes where nodes that divide tasks send rows without a task, or a task that is like the
+        mean of all.
         """
-        code = self.tasks.index(task) if task in self.tasks else None
+        found = -1 if task is None else self.code_of(task)
+        code = None if found < 0 else found
         if code is not None and (self.pooled.has_values or task in self.shares):
             share = self.shares.get(task, 1.0) if task is not None else 1.0
+            path = self._path(code)
             values = [
-                share * self._values(number).of_task(pooled, code)
+                share * self._values(number).of_task(pooled, *path)
                 for number, pooled in enumerate(document.leaf_values())
             ]
             document = document.with_leaf_values(values)
@@ -128,7 +139,8 @@ class CommonTrees:
 
         Its rows describe it, if nodes divide tasks by descriptors. It has leaf values, if the
         others have: tree after tree, its rows have gradients at their margins so far, and its value
-        in a leaf is shrunk towards the pooled one with the κ of the others.
+        in a leaf is shrunk towards the pooled one, or towards that of its group, with the κ of the
+        others. Of a group that is new it is the only task.
 
         Parameters
         ----------
@@ -139,12 +151,18 @@ class CommonTrees:
         loss : Loss
             That of the common model.
         """
-        descriptors = None
-        if self.descriptors is not None:
-            descriptors = self.descriptors.with_task(table, np.asarray(labels), weight)
+        group = self.code_of(task)
+        known = [] if group < 0 else self._path(group)
+        names = [task]
+        if self.pooled.are_nested:
+            names = [name for name in with_groups([task]) if name not in self.tasks]
+        descriptors = self.descriptors
+        if descriptors is not None:
+            for _ in names:
+                descriptors = descriptors.with_task(table, np.asarray(labels), weight)
         if self.pooled.pooling is None:
             same = [TaskValues.none()] * len(self.pooled.values)
-            return self.with_task(task, same, descriptors)
+            return self.with_tasks(names, same, descriptors)
         document = self.backend.document(self.booster)
         n_outputs = document.n_outputs
         labels = np.asarray(labels, np.float32)[:, None]
@@ -156,39 +174,42 @@ class CommonTrees:
         added = self._added(new) if descriptors is None else descriptors.of_rows(place)
         leaves = self.backend.leaves(self.booster, table, added)
         codes = np.zeros(table.n_rows, np.int32)
+        nesting, pooling = Nesting.of(names), self._kappas(len(names))
+        path = nesting.path(0)
         own: list[TaskValues] = []
         pairs: Any = None
-        for number, (pooled, known) in enumerate(
+        for number, (pooled, others) in enumerate(
             zip(document.leaf_values(), self.pooled.values, strict=True)
         ):
             output = number % n_outputs
             if output == 0:
                 pairs = loss.gradients(margins, labels, weight)
                 before = margins.copy()
-            pooled = pooled - known.start
+            pooled = others.of_task(pooled, *known) - others.start
             values = pool_leaves(
                 pooled,
                 leaves[:, number],
                 codes,
                 pairs[:, output],
                 n_tasks=1,
-                pooling=self._number(),
-                learning_rate=known.learning_rate,
+                pooling=pooling,
+                learning_rate=others.learning_rate,
                 refit=leaf_refit(
                     loss,
                     before,
                     labels,
                     weight,
                     output=output,
-                    learning_rate=known.learning_rate,
+                    learning_rate=others.learning_rate,
                 ),
+                nesting=nesting,
             )
-            if known.learning_rate == 0.0:
+            if others.learning_rate == 0.0:
                 values = TaskValues.none()
-            own.append(replace(values, value=values.value + known.start))
-            table_of_task = values.of_task(pooled, 0).astype(margins.dtype)
+            own.append(replace(values, value=values.value + others.start))
+            table_of_task = values.of_task(pooled, *path).astype(margins.dtype)
             margins[:, output] += table_of_task[leaves[:, number]]
-        return self.with_task(task, own, descriptors)
+        return self.with_tasks(names, own, descriptors)
 
     def _start(
         self,
@@ -212,25 +233,26 @@ class CommonTrees:
             return self.descriptors.of_rows(codes)
         return codes if self.has_task_column else None
 
-    def _number(self) -> float:
-        assert isinstance(self.pooled.pooling, float)
-        return self.pooled.pooling
+    def _kappas(self, n_levels: int) -> Kappa:
+        """κ of the inner levels."""
+        kappas = _kappas(self.pooled.pooling)[-n_levels:]
+        return kappas if len(kappas) > 1 else kappas[0]
 
-    def with_task(
+    def with_tasks(
         self,
-        task: TaskName,
+        names: Sequence[TaskName],
         values: Sequence[TaskValues],
         descriptors: TaskDescriptors | None = None,
     ) -> CommonTrees:
-        """These trees, also for one more task; `values` are the task's, with the code 0."""
-        code = len(self.tasks)
+        """These trees, also for one more task, and groups of it; `values` count them from 0."""
+        n_known = len(self.tasks)
         together = [
-            known.with_task(code, own.leaf, own.value)
+            known.with_others(replace(own, task=own.task + np.int32(n_known)))
             for known, own in zip(self.pooled.values, values, strict=True)
         ]
         return replace(
             self,
-            tasks=(*self.tasks, task),
+            tasks=(*self.tasks, *names),
             pooled=PooledTrees(self.pooled.pooling, together),
             descriptors=descriptors,
         )
@@ -255,10 +277,34 @@ class CommonTrees:
             shares={name: share for name, share in self.shares.items() if name != task},
         )
 
+    @property
+    def groups(self) -> tuple[TaskName, ...]:
+        """Groups of nested tasks that have leaf values."""
+        if not self.pooled.are_nested:
+            return ()
+        n_levels = len(_kappas(self.pooled.pooling))
+        return tuple(name for name in self.tasks if len(groups_of(name)) < n_levels - 1)
+
+    @property
+    def nesting(self) -> Nesting | None:
+        """Groups of the tasks by code, if groups have leaf values."""
+        return Nesting.of(self.tasks) if self.pooled.are_nested else None
+
     def codes_of(self, names: Sequence[TaskName]) -> npt.NDArray[np.int32]:
-        """Code of each task; -1 where it is new."""
+        """Code of each task; where it is new, that of its group, or -1."""
         places = {name: code for code, name in enumerate(self.tasks)}
-        return np.array([places.get(name, -1) for name in names], np.int32)
+        found = [nearest(name, places) for name in names]
+        return np.array([-1 if name is None else places[name] for name in found], np.int32)
+
+    def code_of(self, name: TaskName) -> int:
+        """Return what :meth:`codes_of` does for a single task."""
+        found = nearest(name, self.tasks)
+        return -1 if found is None else self.tasks.index(found)
+
+    def _path(self, code: int) -> list[int]:
+        """Codes of the groups of a task that have values, outermost first, and its own."""
+        groups = groups_of(self.tasks[code]) if self.pooled.are_nested else []
+        return [*(self.tasks.index(group) for group in groups if group in self.tasks), code]
 
     def margins(
         self,
@@ -338,13 +384,14 @@ class CommonTrees:
             return
         n_trees = n_rounds * n_outputs
         shares = np.array([self.shares.get(task, 1.0) for task in self.tasks] + [1.0])
+        nesting = self.nesting
         first = document.first_rounds(n_rounds)
         leaves = backend.leaves(first, table, self._added(codes))
         for number, pooled in enumerate(document.leaf_values()[:n_trees]):
             follows = rounds > number // n_outputs
             own_codes = codes[follows]
             own = self._values(number).of_rows(
-                pooled, leaves[follows, number], own_codes, len(self.tasks)
+                pooled, leaves[follows, number], own_codes, len(self.tasks), nesting
             )
             own *= shares[own_codes]
             own = own.astype(margins.dtype)
@@ -367,6 +414,7 @@ class NodesByTask:
     def __init__(self, trees: CommonTrees, nodes: Nodes) -> None:
         self._trees, self.nodes = trees, nodes
         self._ranks = None if trees.descriptors is None else trees.descriptors.ranks()
+        self._nesting = trees.nesting
 
     @property
     def n_bytes(self) -> int:
@@ -393,8 +441,10 @@ class NodesByTask:
         if code >= 0 and (has_values or trees.tasks[code] in trees.shares):
             own = nodes.value.astype(np.float64)
             if has_values:
-                leaves, found = (values or self.values(code, code + 1)).of(code)
-                own[leaves] = found
+                values = values or self.values(code, code + 1)
+                for each in [code] if self._nesting is None else self._nesting.path(code):
+                    leaves, found = values.of(each)
+                    own[leaves] = found
             nodes = nodes.with_values(trees.shares.get(trees.tasks[code], 1.0) * own)
         if trees.has_task_column:
             nodes = nodes.for_task(code)
@@ -403,18 +453,25 @@ class NodesByTask:
         return nodes
 
     def values(self, first: int, end: int) -> ValuesByTask:
-        """Leaf values of the tasks `first` to `end` - 1."""
+        """Leaf values of the tasks `first` to `end` - 1, and of their groups."""
+        codes = np.arange(first, min(end, len(self._trees.tasks)), dtype=np.int32)
+        if self._nesting is not None:
+            codes = np.unique(np.concatenate(self._nesting.lineage(codes)))
+            codes = codes[codes >= 0]
+        places = np.full(len(self._trees.tasks), -1, np.int32)
+        places[codes] = np.arange(len(codes))
         empty = TaskValues.none()
         parts = [(empty.task, np.empty(0, np.int64), empty.value)]
         for root, own in zip(
             self.nodes.first_leaves.tolist(), self._trees.pooled.values, strict=False
         ):
-            is_own = np.flatnonzero((own.task >= first) & (own.task < end))
-            parts.append((own.task[is_own], own.leaf[is_own] + root, own.value[is_own]))
-        task, leaf, value = map(np.concatenate, zip(*parts, strict=True))
-        order = np.argsort(task, kind="stable")
-        ends = np.searchsorted(task[order], np.arange(first, end + 1))
-        return ValuesByTask(first, ends, leaf[order], value[order])
+            place = places[own.task]
+            is_own = np.flatnonzero(place >= 0)
+            parts.append((place[is_own], own.leaf[is_own] + root, own.value[is_own]))
+        place, leaf, value = map(np.concatenate, zip(*parts, strict=True))
+        order = np.argsort(place, kind="stable")
+        ends = np.searchsorted(place[order], np.arange(len(codes) + 1))
+        return ValuesByTask(places, ends, leaf[order], value[order])
 
     def tasks_at_once(self, n_bytes: int) -> int:
         """Number of tasks whose leaf values take about this memory."""
@@ -424,43 +481,58 @@ class NodesByTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValuesByTask:
-    """Leaf values of some tasks, one task after the other.
+    """Leaf values of some tasks and groups, one after the other.
 
     Attributes
     ----------
-    first : int
-        The first task.
-    ends : ndarray of int, shape (n_tasks + 1,)
-        Where the values of each task begin, and the end of the last.
+    places : ndarray of int32, shape (n_names,)
+        Place of each task or group of the trees among them; -1 of others.
+    ends : ndarray of int, shape (n_places + 1,)
+        Where the values of each begin, and the end of the last.
     leaf : ndarray of int64
         Number of the leaf among all nodes.
     value : ndarray of float64
     """
 
-    first: int
+    places: npt.NDArray[np.int32]
     ends: npt.NDArray[np.int64]
     leaf: npt.NDArray[np.int64]
     value: npt.NDArray[np.float64]
 
     def __contains__(self, code: int) -> bool:
-        return self.first <= code < self.first + len(self.ends) - 1
+        return bool(self.places[code] >= 0)
 
     def of(self, code: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Leaves in which a task has values, and these."""
-        own = slice(*self.ends[code - self.first : code - self.first + 2].tolist())
+        """Leaves in which a task or group has values, and these."""
+        place = self.places[code]
+        own = slice(*self.ends[place : place + 2].tolist())
         return self.leaf[own], self.value[own]
+
+
+def _kappas(pooling: object) -> tuple[float, ...]:
+    """κ of each level."""
+    assert isinstance(pooling, float | tuple)
+    return pooling if isinstance(pooling, tuple) else (pooling,)
 
 
 def _unused_name(task: TaskName, tasks: Sequence[TaskName]) -> TaskName:
     """A name of the type of a task that none has."""
-    if isinstance(task, bool):
+    if not isinstance(task, tuple):
+        return _unused_label(task, [name for name in tasks if not isinstance(name, tuple)])
+    *groups, own = task
+    return (*groups, _unused_label(own, [name[-1] for name in tasks if isinstance(name, tuple)]))
+
+
+def _unused_label(label: Label, labels: Sequence[Label]) -> Label:
+    """A label of the type of another that is not among some."""
+    if isinstance(label, bool):
         raise UnsupportedError(
-            f"Task {task!r} cannot be removed: nodes of the common model separate tasks, and no "
+            f"Task {label!r} cannot be removed: nodes of the common model separate tasks, and no "
             "other name of type bool is left to mark its place. Name tasks by str or int."
         )
-    if isinstance(task, int):
-        return max(int(name) for name in tasks) + 1
-    name = f"{task} (removed)"
-    while name in tasks:
+    if isinstance(label, int):
+        return max(other for other in labels if isinstance(other, int)) + 1
+    name = f"{label} (removed)"
+    while name in labels:
         name += "'"
     return name

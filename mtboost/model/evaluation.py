@@ -18,6 +18,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, get_metric
 from mtboost.model.estimates import AnyMetric, Rows, Score, default_metrics, make_score
+from mtboost.model.intervals import predict_interval
 from mtboost.model.libraries import get_backend
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.trees.backend import Margins
@@ -62,6 +63,7 @@ def evaluate(
     unknown_task: UnknownTask,
     n_bootstrap: int,
     seed: int,
+    alpha: float | None = None,
 ) -> tuple[dict[Any, dict[str, Any]], dict[str, bool]]:
     """Return a row of a table for each task, and whether more of each metric is better.
 
@@ -79,6 +81,10 @@ def evaluate(
         )
     for name, other in (against or {}).items():
         found[name] = _predictions_of(other, name, model, rows, base_margin)
+    intervals = None
+    if alpha is not None:
+        options = {"base_margin": base_margin, "unknown_task": unknown_task}
+        intervals = _together(predict_interval(model, X, task=task, alpha=alpha, **options))
     by_metric = [metrics] if isinstance(metrics, str | Metric) or callable(metrics) else metrics
     is_counted = np.ones(len(rows.y), bool) if rows.weight is None else rows.weight > 0
     result: dict[Any, dict[str, Any]] = {}
@@ -89,10 +95,29 @@ def evaluate(
         chosen = _metrics_of(model, task_name) if by_metric is None else by_metric
         scores = [make_score(metric, n_bootstrap, seed) for metric in chosen]
         result[task_name] = _row(objective, scores, rows, found, own)
+        result[task_name] |= _interval_scores(rows, intervals, own)
         greater_is_better |= {score.name: score.greater_is_better for score in scores}
     if len(rows.tasks) > 1 and not model.losses:
-        result[ALL_TASKS] = _row(objective, scores, rows, found, np.flatnonzero(is_counted))
+        every = np.flatnonzero(is_counted)
+        result[ALL_TASKS] = _row(objective, scores, rows, found, every)
+        result[ALL_TASKS] |= _interval_scores(rows, intervals, every)
     return result, greater_is_better
+
+
+def _interval_scores(rows: _Judged, intervals: Float64Array | None, own: Any) -> dict[str, float]:
+    """Return coverage and mean width of some rows, with standard errors."""
+    if intervals is None or not len(own):
+        return {}
+    low, high = intervals[own].T
+    weight = np.ones(len(own)) if rows.weight is None else rows.weight[own]
+    values = {"coverage": (low <= rows.y[own]) & (rows.y[own] <= high), "width": high - low}
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        mean = float(np.average(value, weights=weight))
+        with np.errstate(invalid="ignore"):  # infinite widths have no error
+            squares = weight**2 * (value - mean) ** 2
+        found |= {name: mean, f"{name} se": float(np.sqrt(squares.sum()) / weight.sum())}
+    return found
 
 
 def _row(

@@ -20,6 +20,7 @@ from mtboost.model.changes import add_task, parts_without_task
 from mtboost.model.estimates import AnyMetric
 from mtboost.model.evaluation import evaluate
 from mtboost.model.html import model_html
+from mtboost.model.intervals import predict_interval, score_rows
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.new_task import check_new_name
 from mtboost.model.page.report import UnseenRows, report_page
@@ -60,10 +61,11 @@ class MultiTaskModel(FittedTasks):
         Rounds of ``common`` that the task uses.
     tasks : tuple of task names
         In the order of training; tasks of :meth:`add_task` come last.
-    task_column : str, int or None
-        Column of the tables that contains the task, if one was named.
-    task_position : int or None
-        Its position in the table of training, and so in arrays to predict. None in early files.
+    task_column : str, int, tuple of str, or None
+        Column of the tables that contains the task, if one was named; of nested tasks a tuple.
+    task_position : int, tuple of int, or None
+        Its position in the table of training, and so in arrays to predict; of nested tasks those of
+        all columns. None in early files.
     common_columns : Columns
         Columns of the common model.
     task_columns : dict of task name to Columns
@@ -89,6 +91,9 @@ class MultiTaskModel(FittedTasks):
         versions of mtboost.
     specific_params : dict of task name to dict of str to object
         Those of each task's model.
+    conformity_scores : dict of task name to ndarray of float64
+        Scores of held-out rows, by which :meth:`predict_interval` works. Empty without
+        ``fit(intervals=True)`` or :meth:`conformalize`.
     """
 
     # ---- changes ----------------------------------------------------------------------------
@@ -374,6 +379,7 @@ class MultiTaskModel(FittedTasks):
                 n_threads=n_threads,
                 seed=seed,
             )
+            parts["conformity_scores"] = {}  # those of other predictions
         model = self._copy(**parts)
         for name, (table, labels, own_weight, margin) in new.items():
             if not is_mapping(X):  # it may have columns that no task uses
@@ -504,7 +510,125 @@ class MultiTaskModel(FittedTasks):
             shrink=shrink,
             n_threads=n_threads,
         )
-        return self._copy(**parts)
+        return self._copy(**parts, conformity_scores={})
+
+    # ---- intervals --------------------------------------------------------------------------
+
+    def predict_interval(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        alpha: float = 0.1,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Predict intervals that contain the labels of new rows with probability 1 - `alpha`.
+
+        Split-conformal intervals about :meth:`predict`, whose widths come from the errors of
+        held-out rows (:attr:`conformity_scores`). The quantile of a task with few of them is shrunk
+        towards that of all tasks, see docs/intervals.md. :meth:`evaluate` shows the coverage of
+        each task.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            As in :meth:`predict`.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        alpha : float in (0, 1), default=0.1
+            Probability that a label is outside; 1 - ``confidence_level`` of MAPIE.
+        base_margin : array-like of shape (n_rows,), or mapping, optional
+            Margin that each row starts from.
+        unknown_task : {"error", "common"}
+            As in :meth:`predict`. An unknown task, and one that has no scores, such as one of
+            :meth:`add_task`, gets intervals by how much the errors of the known tasks differ.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2); for a mapping, a dict of them
+            Lower and upper bound, in the unit of the labels. Infinite, with a warning, where there
+            are too few scores for this `alpha`.
+
+        Raises
+        ------
+        DataError
+            The model has no scores, labels are classes, or as :meth:`predict`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(600, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 200)
+        >>> y = X[:, 0] + np.where(shop == "c", 3.0, 1.0) * rng.normal(size=600)
+        >>> model = mtboost.fit(
+        ...     X, y, task=shop, strategy="two-stage", num_boost_round=20, intervals=True
+        ... )
+        >>> low, high = model.predict_interval(X, task=shop, alpha=0.2).T
+        >>> bool((high - low)[shop == "c"].mean() > 2 * (high - low)[shop == "a"].mean())
+        True
+        """
+        return predict_interval(
+            self,
+            X,
+            task=task,
+            alpha=alpha,
+            base_margin=base_margin,
+            unknown_task=unknown_task,
+        )
+
+    def conformalize(
+        self, X: Any, y: Any, *, task: Any = None, weight: Any = None, base_margin: Any = None
+    ) -> MultiTaskModel:
+        """Learn the widths of intervals from rows that the model has not seen.
+
+        Nothing was chosen by these rows, so that :meth:`predict_interval` covers as often as it
+        says. They replace the :attr:`conformity_scores` of their tasks; other tasks keep theirs.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Rows of known tasks, as in :meth:`predict`.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like
+            Labels.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0; rows of weight 0 are left out, all others count alike.
+        base_margin : array-like of shape (n_rows,), or mapping, optional
+            Margin that each row starts from.
+
+        Returns
+        -------
+        MultiTaskModel
+            A new model; this one stays as it is.
+
+        Raises
+        ------
+        DataError
+            The rows do not fit the model, a task is unknown, or labels are classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(600, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 200)
+        >>> y = X[:, 0] + rng.normal(size=600)
+        >>> train, own = np.arange(600) % 3 > 0, np.arange(600) % 3 == 0
+        >>> model = mtboost.fit(
+        ...     X[train], y[train], task=shop[train], strategy="two-stage", num_boost_round=20
+        ... ).conformalize(X[own], y[own], task=shop[own])
+        >>> model.predict_interval(X, task=shop).shape
+        (600, 2)
+        """
+        rows = rows_by_task(self, X, y, task, weight, base_margin)
+        check_known(self, rows, "Give a new task to add_task() first.")
+        scores = self.conformity_scores | score_rows(self, rows)
+        return self._copy(conformity_scores=scores)
 
     # ---- report -----------------------------------------------------------------------------
 
@@ -556,6 +680,7 @@ class MultiTaskModel(FittedTasks):
         unknown_task: UnknownTask = "error",
         n_bootstrap: int = 200,
         seed: int = 0,
+        alpha: float | None = None,
     ) -> pd.DataFrame:
         """Evaluate predictions on new rows: scores of each task with their standard errors.
 
@@ -589,6 +714,10 @@ class MultiTaskModel(FittedTasks):
             scorers and functions.
         seed : int, default=0
             Seed of the bootstrap.
+        alpha : float in (0, 1), optional
+            Also evaluate the intervals of :meth:`predict_interval`: the fraction of the labels that
+            they contain, ``"coverage"``, which should be near 1 - `alpha`, and the mean ``"width"``
+            with their standard errors.
 
         Returns
         -------
@@ -644,6 +773,7 @@ class MultiTaskModel(FittedTasks):
             unknown_task=unknown_task,
             n_bootstrap=n_bootstrap,
             seed=seed,
+            alpha=alpha,
         )
         table = _data_frame(rows, "evaluate()")
         table.attrs["greater_is_better"] = greater_is_better
@@ -791,4 +921,7 @@ def _data_frame(rows: Mapping[Any, Mapping[str, Any]], method: str) -> pd.DataFr
         raise MissingDependencyError(
             f"{method} gives a pandas DataFrame: pip install 'mtboost[report]'."
         ) from None
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("task")
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    if isinstance(table.index, pd.MultiIndex):  # of nested tasks, whose names are tuples
+        table.index = table.index.to_flat_index()
+    return table.rename_axis("task")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtboost.base.checks import listed, refuse, shown
-from mtboost.base.dataset import Dataset, split_task_column
-from mtboost.base.tables import Columns
+from mtboost.base.dataset import Dataset, take_task_column
+from mtboost.base.tables import Columns, TaskColumn
 from mtboost.base.tasks import TaskName, TaskSet, check_digits
 from mtboost.base.threads import openmp_threads
 from mtboost.base.validation import Folds
@@ -61,17 +61,24 @@ class NewTask:
 def check_new_name(task: object, known: Sequence[TaskName]) -> None:
     """Demand a name that no task has, of the type of the others."""
     check_digits([task])
-    if type(task) is not type(known[0]):
+    if _kind_of(task) != _kind_of(known[0]):
         raise DataError(
-            f"task is the {type(task).__name__} {shown(task)}, but the model's tasks are named by "
-            f"{type(known[0]).__name__}: use one type."
+            f"task is the {_kind_of(task)} {shown(task)}, but the model's tasks are named by "
+            f"{_kind_of(known[0])}: use one type."
         )
     if task in known:
         raise DataError(f"task {task!r} is known already: give the new task another name.")
 
 
+def _kind_of(task: object) -> str:
+    """Type of a name, of a nested task that of its label at each level."""
+    if isinstance(task, tuple):
+        return f"tuple ({', '.join(type(label).__name__ for label in task)})"
+    return type(task).__name__
+
+
 def without_task_column(
-    stage: CommonStage, column: str | int | None, X: Any, feature_names: Sequence[str] | None
+    stage: CommonStage, column: TaskColumn | None, X: Any, feature_names: Sequence[str] | None
 ) -> tuple[Any, Sequence[str] | None, TaskName | None]:
     """A table without the column that held the task in training, its names, and the task in it.
 
@@ -88,7 +95,7 @@ def without_task_column(
     if column is None:
         return X, feature_names, None
     try:
-        table, labels = split_task_column(X, column, feature_names=feature_names)
+        table, labels = take_task_column(X, column, feature_names=feature_names)
     except DataError:  # another table, whose faults are found where it is read
         return X, feature_names, None
     if table.feature_names is None and table.n_features != stage.columns.n:
@@ -107,7 +114,7 @@ def rows_of_new_task(
     task: TaskName,
     rows: Sequence[Any],
     feature_names: Sequence[str] | None,
-    task_column: str | int | None,
+    task_column: TaskColumn | None,
 ) -> Dataset:
     """The task's rows, (X, y[, weight[, base_margin]]), with the columns of the common model.
 
@@ -142,7 +149,7 @@ def validation_rows_of_new_task(
     data: Dataset,
     eval_set: Sequence[Any],
     feature_names: Sequence[str] | None,
-    task_column: str | int | None,
+    task_column: TaskColumn | None,
 ) -> Dataset:
     """Validation rows of the new task, beside its rows `data`."""
     if not 2 <= len(eval_set) <= 4:
@@ -220,7 +227,7 @@ def learn_task(
                 train.base_margin,
                 library.loss(objective, options, stage.n_outputs),
             )
-        common = follow_common(settings, trees, train, valid, max(stage.quit_round.values()))
+        common = follow_common(settings, trees, train, valid, stage.most_rounds)
         specific = fit_specific(settings, train, valid, common)
     folds = None if valid is None else Folds(((train, valid),))
     scores = validation_scores(train, valid, common, specific)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mtboost.base.archive import array_from_bytes, array_to_bytes, read_vector, require
+from mtboost.base.arrays import Float64Array
 from mtboost.base.json_shape import check_shape
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
@@ -20,11 +21,12 @@ from mtboost.model.libraries import get_backend
 from mtboost.model.reports import TaskReport
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import TaskLoss
-from mtboost.trees.pooled_leaves import PooledTrees, read_task_values, write_task_values
+from mtboost.trees.pooled_leaves import Kappa, PooledTrees, read_task_values, write_task_values
 from mtboost.trees.shrinkage import Population
 from mtboost.trees.task_descriptors import Column, Descriptor, TaskDescriptors
 
 _DESCRIPTORS = "task_descriptors.npy"
+_SCORES = "conformity_scores"
 #: Tasks from which on their histories and models are stored as arrays of all of them.
 MANY_TASKS = 1000
 _HISTORIES = ("common_history", "specific_history")
@@ -45,6 +47,9 @@ def to_parts(model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]
     parts |= packed
     if are_many:
         parts |= _histories_to_members(model["reports"])
+    if model["conformity_scores"]:
+        scores = [model["conformity_scores"].get(task, np.empty(0)) for task in specific]
+        parts |= _by_task_to_members(_SCORES, scores)
     if not trees.are_same_for_all:
         parts |= write_task_values(trees.pooled.values)
         if trees.descriptors is not None:
@@ -100,7 +105,7 @@ def _tasks_of_trees(trees: CommonTrees) -> dict[str, Any]:
     if trees.are_same_for_all:
         return {}
     return {
-        "pooling": trees.pooled.pooling,
+        "pooling": _pooling_to_json(trees.pooled.pooling),
         "pooled_tasks": trees.tasks,
         "has_task_column": trees.has_task_column,
         **({"n_linear": trees.n_linear} if trees.n_linear else {}),
@@ -141,6 +146,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
     entries = metadata["tasks"]
     _add_histories(entries, members)
     library = get_backend(metadata.get("backend", "xgboost"))  # files of format 1 may lack it
+    entries = [{**entry, "name": _as_name(entry["name"])} for entry in entries]
     names = tuple(entry["name"] for entry in entries)
     objective, metric, losses = metadata["objective"], metadata["metric"], {}
     if objective is None:
@@ -148,16 +154,15 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         metric = {name: loss.pop("metric") for name, loss in given.items()}
         losses = {name: TaskLoss(**loss) for name, loss in given.items()}
         objective = {name: loss.objective for name, loss in losses.items()}
-    pooling = metadata.get("pooling")
     packed = library.unpack(members, len(entries))
     return {
         "common_trees": CommonTrees(
             library,
             library.load(members[_member(library, "common")]),
-            tuple(metadata.get("pooled_tasks", names)),
-            PooledTrees(None if pooling is None else float(pooling), read_task_values(members)),
+            tuple(map(_as_name, metadata.get("pooled_tasks", names))),
+            PooledTrees(_read_pooling(metadata.get("pooling")), read_task_values(members)),
             metadata.get("has_task_column", False),
-            dict(metadata.get("shares", [])),
+            {_as_name(name): share for name, share in metadata.get("shares", [])},
             _read_descriptors(metadata, members),
             metadata.get("n_linear", 0),
         ),
@@ -173,8 +178,8 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         "task_columns": {e["name"]: _columns_from_json(e["columns"]) for e in entries},
         "objective": objective,
         "metric": metric,
-        "task_column": metadata["task_column"],
-        "task_position": metadata.get("task_position"),
+        "task_column": _of_levels(metadata["task_column"]),
+        "task_position": _of_levels(metadata.get("task_position")),
         "reports": {entry["name"]: _report_from_json(entry) for entry in entries},
         "losses": losses,
         "common_losses": _scores_from_json(metadata.get("common_losses", {})),
@@ -185,7 +190,30 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
             for entry in entries
             if "params" in entry
         },
+        "conformity_scores": _read_scores(names, members),
     }
+
+
+def _of_levels(found: Any) -> Any:
+    """A column or position, or those of nested tasks, which are a list in JSON."""
+    return tuple(found) if isinstance(found, list) else found
+
+
+def _as_name(found: Any) -> TaskName:
+    """Name of a task; that of a nested one, a tuple, is a list in JSON."""
+    name: TaskName = tuple(found) if isinstance(found, list) else found
+    return name
+
+
+def _pooling_to_json(pooling: Any) -> Any:
+    """κ of a level, or a list of those of all; null for infinity, which JSON lacks."""
+    return list(map(_without_nan, pooling)) if isinstance(pooling, tuple) else pooling
+
+
+def _read_pooling(found: Any) -> Kappa | None:
+    if isinstance(found, list):
+        return tuple(np.inf if kappa is None else float(kappa) for kappa in found)
+    return None if found is None else float(found)
 
 
 def _params_to_json(params: Mapping[str, Any]) -> str:
@@ -222,7 +250,8 @@ def _read_specific(
 
 # ---- checks -------------------------------------------------------------------------------------
 
-_NAME = (int, str, bool)
+_LABEL = (int, str, bool)
+_NAME = (*_LABEL, [_LABEL])  # a list for nested tasks
 _COLUMNS = {"names": (None, [str]), "n": int, "categories": {str: [(int, str)]}}
 _LOSS = {
     "objective": str,
@@ -264,13 +293,13 @@ _METADATA = {
     "backend?": str,
     "objective": (None, str),
     "metric": (None, str),
-    "task_column": (None, int, str),
-    "task_position?": (None, int),
+    "task_column": (None, int, str, [str]),  # a list for nested tasks
+    "task_position?": (None, int, [int]),
     "common_columns": _COLUMNS,
     "common_losses?": {str: (None, float)},
     "common_choice?": str,
     "params?": str,
-    "pooling?": (None, float),
+    "pooling?": (None, float, [(None, float)]),
     "pooled_tasks?": [_NAME],
     "has_task_column?": bool,
     "n_linear?": int,
@@ -285,18 +314,23 @@ def _check(metadata: Mapping[str, Any]) -> None:
     """Raise ModelFormatError for values of other types, or that contradict each other."""
     check_shape(metadata, _METADATA, "mtboost.json")
     entries = metadata["tasks"]
-    names = [entry["name"] for entry in entries]
-    pooled = metadata.get("pooled_tasks", names)
+    names = [_as_name(entry["name"]) for entry in entries]
+    pooled = list(map(_as_name, metadata.get("pooled_tasks", names)))
     for found, place in ((names, "tasks"), (pooled, "pooled_tasks")):
         are_names = len(set(found)) == len(found) > 0 and len(set(map(type, [*names, *found]))) == 1
         require(are_names, f"{place} are not different names of one type")
+    n_levels = _check_levels(names)
     has_losses = {"loss" in entry for entry in entries}
     are_by_task = metadata["objective"] is None
     require(
         has_losses == {are_by_task} and (metadata["metric"] is None) == are_by_task,
         "objectives are neither of all tasks nor of each",
     )
-    require(metadata.get("pooling") is None or metadata["pooling"] >= 0.0, "pooling is negative")
+    pooling = metadata.get("pooling")
+    kappas = pooling if isinstance(pooling, list) else [pooling]
+    require(all(kappa is None or kappa >= 0.0 for kappa in kappas), "pooling is negative")
+    are_of_levels = not isinstance(pooling, list) or len(pooling) == n_levels > 1
+    require(are_of_levels, "pooling is of other levels than the tasks")
     for share in metadata.get("shares", []):
         require(len(share) == 2, "shares are not of tasks")
         check_shape(share[0], _NAME, "shares")
@@ -310,6 +344,18 @@ def _check(metadata: Mapping[str, Any]) -> None:
             are_names = len(set(own)) == len(own) == columns["n"] > 0
             require(are_names, "columns do not have different names")
         require(columns["categories"].keys() <= set(own or ()), "categories are of no column")
+
+
+def _check_levels(names: list[TaskName]) -> int:
+    """Return the number of levels of all tasks."""
+    levels = [name if isinstance(name, tuple) else (name,) for name in names]
+    require(len(set(map(len, levels))) == 1, "tasks have different numbers of levels")
+    n_levels = len(levels[0])
+    is_nested = isinstance(names[0], tuple)
+    require(not is_nested or n_levels > 1, "a nested task has one level")
+    for level in zip(*levels, strict=True):
+        require(len(set(map(type, level))) == 1, "labels of a level are not of one type")
+    return n_levels
 
 
 # ---- reports and columns ------------------------------------------------------------------------
@@ -343,12 +389,10 @@ def _report_from_json(entry: dict[str, Any]) -> TaskReport:
 
 def _histories_to_members(reports: Mapping[TaskName, TaskReport]) -> dict[str, bytes]:
     """Histories of all tasks, one after the other, and where each begins."""
-    members = {}
+    members: dict[str, bytes] = {}
     for name in _HISTORIES:
         values = [getattr(report, name) for report in reports.values()]
-        starts = np.cumsum([0, *map(len, values)])
-        members[f"histories/{name}.npy"] = array_to_bytes(np.concatenate([np.empty(0), *values]))
-        members[f"histories/{name}_starts.npy"] = array_to_bytes(starts.astype(np.int64))
+        members |= _by_task_to_members(f"histories/{name}", values)
     return members
 
 
@@ -359,18 +403,51 @@ def _add_histories(entries: Sequence[dict[str, Any]], members: Mapping[str, byte
             has_all = all(name in entry["report"] for entry in entries)
             require(has_all, f"a report lacks {name}")
             continue
-        values = read_vector(members, f"histories/{name}.npy", np.float64)
-        starts = read_vector(members, f"histories/{name}_starts.npy", np.int64)
-        require(
-            len(starts) == len(entries) + 1
-            and starts[0] == 0
-            and starts[-1] == len(values)
-            and bool((np.diff(starts) >= 0).all()),
-            f"{name} has other histories than there are tasks",
-        )
-        for entry, own in zip(entries, np.split(values, starts[1:-1]), strict=True):
+        by_task = _by_task_from_members("histories/", name, members, len(entries))
+        for entry, own in zip(entries, by_task, strict=True):
             require(name not in entry["report"], f"there are two {name}")
             entry["report"][name] = own
+
+
+def _read_scores(
+    names: Sequence[TaskName], members: Mapping[str, bytes]
+) -> dict[TaskName, Float64Array]:
+    """Conformity scores of the tasks that have any."""
+    if f"{_SCORES}.npy" not in members:
+        return {}
+    by_task = _by_task_from_members("", _SCORES, members, len(names))
+    found = {name: own for name, own in zip(names, by_task, strict=True) if len(own)}
+    are_errors = all(bool((np.isfinite(own) & (own >= 0.0)).all()) for own in by_task)
+    require(bool(found) and are_errors, f"{_SCORES} are not finite numbers >= 0")
+    return found
+
+
+# ---- arrays of all tasks ------------------------------------------------------------------------
+
+
+def _by_task_to_members(name: str, values: Sequence[Float64Array]) -> dict[str, bytes]:
+    """One array with the values of all tasks, one after the other, and where each begins."""
+    starts = np.cumsum([0, *map(len, values)]).astype(np.int64)
+    return {
+        f"{name}.npy": array_to_bytes(np.concatenate([np.empty(0), *values])),
+        f"{name}_starts.npy": array_to_bytes(starts),
+    }
+
+
+def _by_task_from_members(
+    folder: str, name: str, members: Mapping[str, bytes], n_tasks: int
+) -> list[Float64Array]:
+    """The way back."""
+    values = read_vector(members, f"{folder}{name}.npy", np.float64)
+    starts = read_vector(members, f"{folder}{name}_starts.npy", np.int64)
+    require(
+        len(starts) == n_tasks + 1
+        and starts[0] == 0
+        and starts[-1] == len(values)
+        and bool((np.diff(starts) >= 0).all()),
+        f"{name} has other {folder.strip('/') or 'parts'} than there are tasks",
+    )
+    return np.split(values, starts[1:-1])
 
 
 def _scores_to_json(scores: Mapping[str, float]) -> dict[str, float | None]:

@@ -12,12 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.checks import check_choice, check_type, did_you_mean, listed
-from mtboost.base.dataset import is_column, split_task_column
+from mtboost.base.dataset import (
+    as_task_column,
+    is_column,
+    split_task_column,
+    take_task_column,
+)
 from mtboost.base.frames import FrameLibrary, as_frame, unlike
 from mtboost.base.labels import as_base_margin
-from mtboost.base.tables import Columns, Table, as_table, has_names
+from mtboost.base.tables import Columns, Table, TaskColumn, TaskPosition, as_table, has_names
 from mtboost.base.task_tables import check_task_keys, is_mapping
-from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.tasks import TaskName, TaskSet, nearest
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
@@ -41,14 +46,15 @@ class FittedTasks:
     task_columns: dict[TaskName, Columns]
     objective: str | dict[TaskName, str]
     metric: str | dict[TaskName, str]
-    task_column: str | int | None
+    task_column: TaskColumn | None
     reports: dict[TaskName, TaskReport]
     losses: dict[TaskName, TaskLoss] = field(default_factory=dict)
     common_losses: dict[str, float] = field(default_factory=dict)
     common_choice: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
     specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
-    task_position: int | None = None
+    task_position: TaskPosition | None = None
+    conformity_scores: dict[TaskName, npt.NDArray[np.float64]] = field(default_factory=dict)
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -112,6 +118,16 @@ class FittedTasks:
             found = self._cache.setdefault("task set", TaskSet(self.tasks, np.empty(0, np.int32)))
         task_set: TaskSet = found
         return task_set
+
+    @property
+    def _names(self) -> TaskSet:
+        """The tasks by code, and after them the groups that have leaf values."""
+        found = self._cache.get("names")
+        if found is None:
+            names = TaskSet(self._stage.names, np.empty(0, np.int32))
+            found = self._cache.setdefault("names", names)
+        names_and_groups: TaskSet = found
+        return names_and_groups
 
     @property
     def _used_columns(self) -> frozenset[str] | None:
@@ -209,8 +225,9 @@ class FittedTasks:
             Margin that each row starts from.
         unknown_task : {"error", "common"}
             What to do with rows of a task that was not trained: refuse them, or predict them with
-            the longest part of the common model that any task uses. Where each task has an
-            objective, nothing says what the common model means for others: they are refused.
+            the longest part of the common model that any task uses; with nested leaf values those
+            of a known group have its values. Where each task has an objective, nothing says what
+            the common model means for others: they are refused.
 
         Returns
         -------
@@ -228,7 +245,10 @@ class FittedTasks:
     def _margins(
         self, X: Any, task: Any, base_margin: Any, unknown_task: UnknownTask
     ) -> tuple[Any, npt.NDArray[np.int32]]:
-        """Margins, and if `X` is one table the code of each row's task, -1 if it is unknown."""
+        """Margins, and if `X` is one table the code of each row's task, or group if it is unknown.
+
+        Without a group the code is -1.
+        """
         check_choice("unknown_task", unknown_task, ("error", "common"))
         if self.losses and unknown_task == "common":
             raise ParameterError(
@@ -256,7 +276,8 @@ class FittedTasks:
             return by_task, np.empty(0, np.int32)
         table, labels = self._split(X, task)
         may_keep = unknown_task == "common" or bool(self.losses)
-        codes = self._task_set.encode(labels, table.n_rows, unknown="keep" if may_keep else "error")
+        tasks = self._task_set if unknown_task == "error" else self._names
+        codes = tasks.encode(labels, table.n_rows, unknown="group" if may_keep else "error")
         if self.losses and codes.min(initial=0) < 0:
             raise DataError(
                 f"The task label at row {int(codes.argmin())} is unknown. Known: "
@@ -267,7 +288,7 @@ class FittedTasks:
         if found is not None:
             return found, codes
         margins = self._stage.margins(table, codes, start)
-        for code in np.unique(codes[codes >= 0]):
+        for code in np.unique(codes[(codes >= 0) & (codes < len(self.tasks))]):
             name = self.tasks[code]
             booster = self.specific[name]
             if booster is not None:
@@ -296,8 +317,9 @@ class FittedTasks:
             Margin that each row starts from.
         unknown_task : {"error", "common"}
             What to do with rows of a task that was not trained: refuse them, or predict them with
-            the longest part of the common model that any task uses. Where each task has an
-            objective, nothing says what the common model means for others: they are refused.
+            the longest part of the common model that any task uses; with nested leaf values those
+            of a known group have its values. Where each task has an objective, nothing says what
+            the common model means for others: they are refused.
 
         Returns
         -------
@@ -332,8 +354,9 @@ class FittedTasks:
             Margin that each row starts from.
         unknown_task : {"error", "common"}
             What to do with rows of a task that was not trained: refuse them, or predict them with
-            the longest part of the common model that any task uses. Where each task has an
-            objective, nothing says what the common model means for others: they are refused.
+            the longest part of the common model that any task uses; with nested leaf values those
+            of a known group have its values. Where each task has an objective, nothing says what
+            the common model means for others: they are refused.
 
         Returns
         -------
@@ -369,11 +392,12 @@ class FittedTasks:
     def _split(self, X: Any, task: Any) -> tuple[Table, Any]:
         """Features and task labels of one table of all tasks."""
         try:
-            column = self.task_column if task is None else task
-            if column is not None and is_column(column) and column == self.task_column:
+            own = self.task_column
+            if own is not None and (task is None or as_task_column(task) == own):
                 # A table without names has its columns where that of training had them.
-                column = column if has_names(X) else self._task_position
-            return split_task_column(X, column, used=self._used_columns)
+                own = own if has_names(X) else self._task_position
+                return take_task_column(X, own, used=self._used_columns)
+            return split_task_column(X, task, used=self._used_columns)
         except DataError as error:
             if not is_column(task) or task not in self.quit_round:
                 raise
@@ -383,9 +407,11 @@ class FittedTasks:
             ) from None
 
     @property
-    def _task_position(self) -> str | int | None:
+    def _task_position(self) -> TaskColumn:
         """Position of the task column in training; its name in models of early files."""
-        return self.task_column if self.task_position is None else self.task_position
+        found = self.task_column if self.task_position is None else self.task_position
+        assert found is not None
+        return found
 
     def _split_new(self, X: Any, task: Any) -> tuple[Table, Any]:
         """Features and task labels of one table whose tasks may be unknown."""
@@ -426,7 +452,8 @@ class FittedTasks:
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> Margins:
         if table.feature_names is None and task in self.task_columns:
             table = self.task_columns[task].align(table)  # now with the names it had in training
-        code = self.tasks.index(task) if task in self.quit_round else -1
+        known = nearest(task, self._names)
+        code = -1 if known is None else self._names.code(known)
         codes = np.full(table.n_rows, code, np.int32)
         start = self._start(base_margin, table.n_rows)
         found = self._task_trees.margins(table, codes, start)

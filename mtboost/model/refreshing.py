@@ -60,6 +60,11 @@ def refreshed_parts(
             "parameters of training, so that its leaves cannot be estimated again: fit it again."
         )
     _check_constraints(model)
+    if model.common_trees.pooled.are_nested:
+        raise UnsupportedError(
+            "refresh() shrinks leaf values of tasks towards those of all tasks, and this model has "
+            "nested ones, shrunk towards their groups: use update(), or fit it again."
+        )
     outputs = {"num_class": model._stage.n_outputs} if model._stage.n_outputs > 1 else {}
     check_rows(model._library, data, model.objective, {**model.params, **outputs})
     if np.isinf(shrink):

@@ -97,7 +97,7 @@ class TaskTrees:
         return self._kept.n_bytes
 
     def margins(self, table: Table, codes: _Codes, start: _Start | None) -> Margins | None:
-        """Margins of rows, each of the task with its code; -1 is an unknown task.
+        """Margins of rows, each of the task or group with its code; -1 is an unknown task.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class TaskTrees:
     def _use(self, code: int, common: _Common[MarginTrees]) -> _Use:
         stage = self._stage
         rounds = stage.rounds_of(np.array([code], np.int32))
-        name = stage.tasks[code] if code >= 0 else None
+        name = stage.task_of(code)
         has_own = name is not None and self._specific.has_rounds(name)
         return _Use(
             n_outputs=stage.n_outputs,
@@ -288,10 +288,10 @@ class TaskTrees:
         groups: list[_Group],
     ) -> bool:
         """Add the specific trees of each task; False if the library has to predict."""
-        stage, tasks = self._stage, self._stage.tasks
+        stage = self._stage
         adding: dict[Columns, _Adding] = {}
         for group in groups:
-            name = tasks[group.code] if group.code >= 0 else None
+            name = stage.task_of(group.code)
             if name is None or not self._specific.has_rounds(name):
                 continue
             columns = stage.task_columns[name]

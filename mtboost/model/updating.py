@@ -212,7 +212,7 @@ def _added(model: FittedTasks, data: Dataset, new: _NewRounds) -> dict[str, Any]
     parts = {"common_trees": trees, "specific": specific, "quit_round": quit_round}
     if new.trees is None:
         return parts
-    n_rounds = max(model.quit_round.values())
+    n_rounds = model._stage.most_rounds
     followers = []
     if not trees.n_added:
         followers = [
@@ -246,14 +246,16 @@ def _joined(model: FittedTasks, trees: CommonTrees, new: CommonTrees, n_rounds: 
     library = trees.backend
     document = library.document(trees.booster)
     together = document.combined(new.booster, n_rounds, model.common_columns)
-    tasks = (*trees.tasks, *(task for task in model.tasks if task not in trees.tasks))
+    names = (*model.tasks, *new.tasks)  # the latter with groups of nested tasks
+    tasks = tuple(dict.fromkeys((*trees.tasks, *names)))
     if not (trees.pooled.has_values or new.pooled.has_values):
         return replace(trees, booster=together.load(), tasks=tasks)
     n_outputs = document.n_outputs
     codes = np.array([tasks.index(task) for task in new.tasks], np.int32)
     first = _values(trees, n_rounds * n_outputs)
     second = [_recoded(own, codes) for own in _values(new, new.n_rounds * n_outputs)]
-    pooling = new.pooled.pooling if trees.pooled.pooling is None else trees.pooled.pooling
+    both = (trees.pooled, new.pooled)
+    pooling = max(both, key=lambda own: (own.are_nested, own.pooling is not None)).pooling
     pooled = PooledTrees(pooling, [*first, *second], trees.pooled.mean_hessian)
     return replace(trees, booster=together.load(), tasks=tasks, pooled=pooled)
 

@@ -146,12 +146,23 @@ class Document(abc.ABC):
         """
 
     @abc.abstractmethod
-    def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> Any:
-        """Return the booster of the first rounds with another start score.
+    def followed_by(self, other: Self, columns: Columns) -> Self:
+        """Return all rounds of both; margins start as those of the first.
+
+        `columns` are those of both together.
+        """
+
+    @abc.abstractmethod
+    def starting_at(self, start: npt.NDArray[np.float32]) -> Self:
+        """Return trees with the same margins from another start score.
 
         Where the library starts all trees of a booster at one score, a round before them makes up
         for the difference.
         """
+
+    @abc.abstractmethod
+    def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> Any:
+        """Return the booster of the first rounds, as :meth:`starting_at`."""
 
     def scaled(self, factor: float) -> Self:
         """Return the trees with all leaf values multiplied."""

@@ -18,6 +18,7 @@ from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
 from mtboost.trees.losses import Loss, leaf_refit
+from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import (
     PooledTrees,
     TaskValues,
@@ -96,6 +97,10 @@ class TaskGrowth(abc.ABC):
     def _set_tasks(self, tasks: TaskSet | None) -> None:
         self.tasks = tasks
         self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
+        # Groups of nested tasks, which have leaf values if each level has a κ.
+        self._nesting = None
+        if tasks is not None and tasks.n_levels > 1:
+            self._nesting = Nesting.of(with_groups(tasks))
 
     @property
     def objective(self) -> object:
@@ -170,8 +175,10 @@ class TaskGrowth(abc.ABC):
         if self.tasks is None:
             return pooled, TaskValues.none()
         rows = pooled, leaves, self.tasks.codes, gradients[:, output]
-        n_tasks = self.tasks.n_tasks
-        pooling = self.pooled.settled_pooling(*rows, n_tasks=n_tasks, total=self._total)
+        n_tasks, nesting = self.tasks.n_tasks, self._nesting
+        pooling = self.pooled.settled_pooling(
+            *rows, n_tasks=n_tasks, total=self._total, nesting=nesting
+        )
         if pooling is None:
             return pooled, TaskValues.none()
         return pooled, pool_leaves(
@@ -181,6 +188,7 @@ class TaskGrowth(abc.ABC):
             learning_rate=learning_rate,
             refit=refit,
             total=self._total,
+            nesting=nesting,
         )
 
     def _add_tree(
@@ -200,7 +208,7 @@ class TaskGrowth(abc.ABC):
             assert self.tasks is not None
             codes = self._codes.get(data)
             if codes is not None:
-                pooled = task_values.table(pooled, self.tasks.n_tasks)
+                pooled = task_values.table(pooled, self.tasks.n_tasks, self._nesting)
         n_threads = n_threads or self.settings.n_threads
         _core.add_leaf_values(
             pooled, leaves, margins, codes=codes, output=output, n_threads=n_threads

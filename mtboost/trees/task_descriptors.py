@@ -30,6 +30,7 @@ from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array, FloatArray
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Table
+from mtboost.trees.nesting import Nesting
 from mtboost.trees.shrinkage import Population, estimate_population, excess_spread
 
 #: Standard deviations of Cochran's Q by which tasks must differ in a descriptor.
@@ -153,6 +154,21 @@ class TaskDescriptors:
         """Ranks 1, 2, ... of the tasks, shape (n_tasks + 1, n_descriptors)."""
         columns = [_places(column[: self.n_trained], column) for column in self.values.T]
         return np.column_stack(columns).astype(np.float32)
+
+    def with_groups(self, nesting: Nesting, counts: npt.NDArray[np.int64]) -> TaskDescriptors:
+        """These, and groups of tasks: each is like the mean of its tasks' rows.
+
+        `counts` are the rows of each task.
+        """
+        n_names = nesting.n_names
+        sums = np.zeros((n_names, self.n))
+        n_rows = np.zeros(n_names)
+        for code, n_own in enumerate(counts.tolist()):
+            path = nesting.path(code)
+            n_rows[path] += n_own
+            sums[path] += n_own * self.values[code]
+        groups = sums[len(counts) :] / n_rows[len(counts) :, None]
+        return replace(self, values=np.concatenate([self.values[:-1], groups, self.values[-1:]]))
 
     def with_task(
         self, table: Table, labels: FloatArray, weight: FloatArray | None

@@ -11,7 +11,8 @@ from mtboost.base.checks import check_type
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.trees.document import Document
-from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption
+from mtboost.trees.nesting import Nesting, with_groups
+from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption, check_levels
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_column import check_task_column
 from mtboost.trees.tree_options import TreeOptions
@@ -26,8 +27,9 @@ class BaseTaskSplit(abc.ABC):
         See :func:`mtboost.make_split_score`.
     beta : float or "auto", default="auto"
         Weight of the variance in ``split_score="variance"``.
-    pooling : float or "auto", optional
-        κ of partially pooled leaves (docs/pooling.md), in units of the hessian: each task has a
+    pooling : float, sequence of float or "auto", optional
+        κ of partially pooled leaves (docs/pooling.md), in units of the hessian, or of each level of
+        nested tasks, outermost first: each task has a
         task-specific value in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
         goes by how much the tasks differ in the first tree, and without it all tasks have the
         pooled values. The booster of the training then holds the
@@ -85,6 +87,7 @@ class BaseTaskSplit(abc.ABC):
                 random_strength=random_strength,
             )
         check_type("options", options, TreeOptions, "None or TreeOptions")
+        check_levels(options.pooling, self.tasks)
         self.options = options
         check_task_column(task_column)
         self._task_column = task_column
@@ -103,9 +106,11 @@ class BaseTaskSplit(abc.ABC):
 
     def _of_task(self, document: Document, task: TaskName) -> Document:
         """Return the trees with a task's own leaf values."""
-        code = self.tasks.code(task)
+        path = [self.tasks.code(task)]
+        if self.pooled.are_nested:
+            path = Nesting.of(with_groups(self.tasks)).path(*path)
         values = [
-            own.of_task(pooled, code)
+            own.of_task(pooled, *path)
             for pooled, own in zip(document.leaf_values(), self.pooled.values, strict=False)
         ]
         return document.with_leaf_values(values)

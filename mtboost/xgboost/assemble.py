@@ -192,12 +192,12 @@ def start_margins(document: Document) -> npt.NDArray[np.float32]:
 
 def with_first_round(
     document: Document, values: npt.NDArray[np.float32], n_rounds: int
-) -> xgboost.Booster:
-    """Booster of a round with a constant for each output, and the first rounds."""
+) -> Document:
+    """A round with a constant for each output, and the first rounds."""
     n_features, n_outputs = _n_features(document), outputs_of(document)
     constants = [constant_tree(value, n_features=n_features) for value in values.tolist()]
     trees = [*constants, *trees_of(document)[: n_rounds * n_outputs]]
-    return load_document(with_trees(document, trees, n_outputs=n_outputs))
+    return with_trees(document, trees, n_outputs=n_outputs)
 
 
 def constant_tree(value: float, *, n_features: int) -> Document:

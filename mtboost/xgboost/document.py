@@ -63,9 +63,22 @@ class XgboostDocument(Document):
     def numbers_of_leaves(steps: StepTree) -> Int32Array:
         return steps.nodes().leaf_nodes()
 
+    def followed_by(self, other: Self, columns: Columns) -> Self:
+        n_rounds = self._n_rounds()
+        return replace(self, content=assemble.combined(self.content, other.content, n_rounds))
+
+    def _n_rounds(self) -> int:
+        return len(assemble.trees_of(self.content)) // self.n_outputs
+
+    def starting_at(self, start: npt.NDArray[np.float32]) -> Self:
+        difference = self.start_margins() - start
+        content = assemble.with_first_round(self.content, difference, self._n_rounds())
+        return replace(self, content=content)
+
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> xgboost.Booster:
         difference = self.start_margins() - start
-        return assemble.with_first_round(self.content, difference, n_rounds)
+        content = assemble.with_first_round(self.content, difference, n_rounds)
+        return assemble.load_document(content)
 
 
 def stacked(documents: Iterable[Document]) -> xgboost.Booster:

@@ -1132,3 +1132,15 @@ def test_the_best_round_is_remembered():
     n_rounds, watch = rounds_until_over(losses, to_beat=np.inf)
     assert (n_rounds, watch.best_round, watch.best) == (13, 3, pytest.approx(1.0))
     assert watch.best_predictions.tolist() == [1.0, 1.0]
+
+
+def test_leaves_of_nested_tasks_are_also_shrunk_towards_their_groups(library):
+    rng = np.random.default_rng(0)
+    region, store = rng.integers(0, 12, 1500), rng.integers(0, 8, 1500)
+    X = rng.random((1500, 2))
+    effect = rng.normal(size=(12, 1)) + 0.2 * rng.normal(size=(12, 8))
+    y = effect[region, store] * np.sign(X[:, 0] - 0.5) + rng.normal(size=1500)
+    task = list(zip(region.tolist(), store.tolist(), strict=True))
+    model = mtboost.fit(X, y, task=task, backend=library.name, task_splits=False, effort="fast")
+    assert "nested pooling" in min(model.common_losses, key=model.common_losses.__getitem__)
+    assert isinstance(model.common_trees.pooled.pooling, tuple)

@@ -16,6 +16,7 @@ if not BENCHMARKS.is_dir():
     pytest.skip("a source distribution has no benchmarks", allow_module_level=True)
 sys.path.append(str(BENCHMARKS))  # last: tests/ has modules of the same names as some scripts
 
+import nested_tasks  # noqa: E402
 import never_worse  # noqa: E402
 import out_of_the_box  # noqa: E402
 import task_comparison  # noqa: E402
@@ -254,3 +255,31 @@ def test_the_area_under_the_curve_leaves_out_tasks_of_one_class() -> None:
     rows = replace(a_table(6), y=np.array([0.0, 0, 0, 1, 1, 0]))  # task 2: zeros only
     prediction = np.array([0.1, 0.9, 0.5, 0.9, 0.1, 0.5])
     assert binary_scores(rows, prediction)["auc"] == 0.5
+
+
+# ---- nested tasks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["effects", "intercepts", "no regions", "new stores"])
+def test_generated_stores_belong_to_regions_and_new_ones_have_no_training_rows(kind: str) -> None:
+    train, judge = nested_tasks.generated(kind, seed=0)
+    assert train.parents is not None
+    np.testing.assert_array_equal(np.bincount(train.parents), [12] * 12)
+    seen: list[Rows] = []
+
+    def predict(rows: Rows) -> np.ndarray:
+        seen.append(rows)
+        return rows.y
+
+    assert judge(predict)["rmse"] == 0.0
+    is_new = ~np.isin(seen[0].task, train.task)
+    assert is_new.all() == (kind == "new stores")
+    assert set(train.parents[seen[0].task]) == set(train.parents[train.task])
+
+
+def test_nested_tasks_are_those_of_the_rows() -> None:
+    rows = replace(a_table(n_tasks=4), parents=np.array([0, 0, 1, 1]))
+    method = nested_tasks.with_mtboost(True, pooling=(1.0, 2.0), strategy="two-stage")
+    fitted = method(rows, 0, SMALL)
+    assert fitted.predict(rows).shape == (len(rows.y),)
+    assert fitted.chosen["pooling"] == "(1.0, 2.0)"

@@ -218,3 +218,43 @@ def test_labels_to_predict_for_are_checked_as_those_to_fit():
     with pytest.raises(DataError, match="task is missing"):
         tasks.encode(None, 2)
     assert tasks.encode([], 0).tolist() == []
+
+
+NESTED = [("b", 2), ("a", 1), ("b", 2), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        NESTED,
+        tuple(NESTED),
+        pd.Series(NESTED),
+        pd.MultiIndex.from_tuples(NESTED),
+        [(region, float(store)) for region, store in NESTED],
+        [(np.str_(region), np.int64(store)) for region, store in NESTED],
+    ],
+)
+def test_tuples_name_nested_tasks(labels):
+    tasks = TaskSet.from_labels(labels, 4)
+    assert tasks.names == (("a", 1), ("b", 1), ("b", 2))
+    assert {tuple(map(type, name)) for name in tasks} == {(str, int)}
+    assert tasks.codes.tolist() == [2, 0, 2, 1]
+    assert tasks.n_levels == 2
+    assert tasks.encode([("b", 1), ("b", 9), ("z", 1)], 3, unknown="keep").tolist() == [1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([("a", 1), ("b",)], r"\('b',\) at row 1 has 1 levels"),
+        ([("a",), ("b",)], "at row 0 has 1 levels"),
+        ([("a", 1), ("b", None)], "no label at row 1"),
+        ([("a", 1), ("b", "x")], r"found int \(row 0: 1\) and str \(row 1: 'x'\)"),
+        ([("a", 1), "b"], "found tuple .* and str"),
+        ([("a", ("b", 1)), ("a", 2)], "labels of nested tasks must be"),
+        ([("a", ("b", 1)), ("a", ("c", 1))], "labels of nested tasks must be"),
+    ],
+)
+def test_labels_that_are_not_tuples_of_labels_are_refused(labels, message):
+    with pytest.raises(DataError, match=message):
+        TaskSet.from_labels(labels, 2)

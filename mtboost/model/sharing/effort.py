@@ -94,10 +94,9 @@ class Effort:
         least = min((depth for depth in depths if depth > self.least_depth), default=depths[-1])
         return replace(self, depths=tuple(depths), least_depth=least)
 
-    @property
-    def n_models(self) -> int:
+    def n_models(self, are_nested: bool) -> int:
         """Most steps that a search can have: common models, ways to share and the final model."""
-        n_depths, n_poolings = len(self.depths), len(self.poolings)
+        n_depths, n_poolings = len(self.depths), len(self.poolings) * (1 + are_nested)
         n_splits = n_depths * len(self.task_splits) + n_poolings + 1
         n_trees = (n_depths if self.repeats else 1) + len(self.random_strengths)  # and deeper ones
         n_again = n_poolings + n_depths + 2 if self.repeats else 0

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.progress import Progress
+from mtboost.base.tasks import TaskSet
 from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
@@ -46,6 +47,8 @@ _TASK_SPLITS: dict[str, dict[str, Any]] = {
 #: What is tried in trees of all depths.
 _SPLITS_OF_ALL_DEPTHS = "descriptors"
 _GIVEN_SPLITS = "given task splits"
+#: Share of groups in the variance of the values of nested tasks.
+_GROUP_SHARE = 0.75
 #: The part of the rows that each tree sees, unless another is searched.
 _SUBSAMPLE = 0.7
 
@@ -58,7 +61,7 @@ class Setting:
     depth: int | None
     random_strength: float | None  # of symmetric trees; None: ordinary ones
     #: A multiple of what a task has on average, or what the user has fixed.
-    pooling: float | Literal["given"] | None = None
+    pooling: RelativePooling | Literal["given"] | None = None
     task_splits: str | None = None
     subsample: float = _SUBSAMPLE
     #: Whether the trees follow linear effects that differ between tasks.
@@ -66,8 +69,9 @@ class Setting:
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"{self.pooling} pooling"
-        if isinstance(self.pooling, float):
-            leaves = f"pooling {self.pooling:g}"
+        if isinstance(self.pooling, RelativePooling):
+            kind = "nested pooling" if self.pooling.group_share else "pooling"
+            leaves = f"{kind} {self.pooling.factor:g}"
         cuts = [self.task_splits] if self.task_splits else []
         rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLE)
         trees = []
@@ -161,8 +165,7 @@ class Search:
             known = [loss for loss in self.losses.values() if not np.isnan(loss)]
             best = f"least loss {min(known):.5g}" if known else ""
             self._progress.begin(f"common model, {setting}", best)
-            factor = setting.pooling
-            relative = RelativePooling(factor) if isinstance(factor, float) else None
+            relative = setting.pooling if isinstance(setting.pooling, RelativePooling) else None
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
             with self._limit.measured():
                 common = fit_common_by_fold(own, self.folds, to_beat=self._least)
@@ -225,7 +228,7 @@ def search(
     search = Search(settings, folds, effort.most_rounds, progress, limit, least)
     search.try_settings(*first)
     if folds.tasks.n_tasks > 1:
-        poolings = _poolings(settings, effort)
+        poolings = _poolings(settings, effort, folds.tasks)
         if effort.repeats:
             search.vary(pooling=poolings)
         if _may_split_tasks(settings, folds):
@@ -267,7 +270,7 @@ def with_linear_effects(found: Search, effort: Effort) -> Search | None:
     rival.try_settings(*(replace(each, linear=True) for each in [found.best, *pooled]))
     if not rival.losses or rival.loss >= found.loss:
         return None
-    rival.vary(pooling=_poolings(settings, effort)[:1])
+    rival.vary(pooling=_poolings(settings, effort, folds.tasks)[:1])
     return rival
 
 
@@ -280,10 +283,15 @@ def _may_split_tasks(settings: Settings, folds: Folds) -> bool:
     )
 
 
-def _poolings(settings: Settings, effort: Effort) -> Sequence[float]:
-    """κ to try, as multiples: none if the user has fixed it, or what does not go with it."""
-    is_fixed = "pooling" in settings.given or settings.params.get("monotone_constraints")
-    return () if is_fixed else effort.poolings
+def _poolings(settings: Settings, effort: Effort, tasks: TaskSet) -> Sequence[RelativePooling]:
+    """κ to try, as multiples: none if the user has fixed it, or what does not go with it.
+
+    Nested tasks are shrunk towards all, and towards their groups.
+    """
+    if "pooling" in settings.given or settings.params.get("monotone_constraints"):
+        return ()
+    shares = (0.0, _GROUP_SHARE) if tasks.n_levels > 1 else (0.0,)
+    return [RelativePooling(factor, share) for share in shares for factor in effort.poolings]
 
 
 def _strengths_of(settings: Settings, effort: Effort) -> Sequence[float | None]:

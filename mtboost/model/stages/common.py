@@ -18,6 +18,7 @@ from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins, Rows
 from mtboost.trees.losses import is_multiclass
+from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors, describe_tasks
@@ -190,13 +191,19 @@ def _train_common(
     )
     if pooled.pooling is None:  # all tasks have the pooled values
         pooled = PooledTrees(mean_hessian=pooled.mean_hessian)
+    if linear is not None and data.tasks.n_levels > 1:  # groups have linear effects
+        pooled = pooled.of_levels(data.tasks.n_levels)
+    names = with_groups(data.tasks) if pooled.are_nested else data.tasks.names
+    descriptors = added.descriptors if added else None
+    if descriptors is not None and pooled.are_nested:
+        descriptors = descriptors.with_groups(Nesting.of(names), data.tasks.counts)
     trees = CommonTrees(
         settings.backend,
         booster,
-        data.tasks.names,
+        names,
         pooled,
         has_task_column=settings.options.task_splits is not None,
-        descriptors=added.descriptors if added else None,
+        descriptors=descriptors,
     )
     return trees if linear is None else linear.before(trees)
 

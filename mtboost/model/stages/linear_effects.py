@@ -28,8 +28,9 @@ from mtboost.trees.losses import (
     main_name,
     start_scores,
 )
+from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees, TaskValues
-from mtboost.trees.random_slopes import Effects, Moments, first_variances, fit_effects
+from mtboost.trees.random_slopes import Moments, Variances, first_variances, fit_effects
 from mtboost.trees.steps import StepTree, steps_of
 
 _MOST_STEPS = 32
@@ -78,9 +79,10 @@ class LinearEffects:
         Of the steps without values.
     steps : list of StepTree
         With the values of an unknown task.
-    by_task : list of ndarray of float64, shape (n_leaves, n_tasks)
-        Values of each task.
+    by_task : list of ndarray of float64, shape (n_leaves, n_names)
+        Values of each task, and of groups of nested tasks.
     tasks : tuple of task names
+        The tasks, then their groups.
     has_start : bool
         Whether rows have a base margin, from which the effects start.
     """
@@ -137,18 +139,16 @@ def fit_linear_effects(settings: Settings, data: Dataset) -> LinearEffects:
     z = np.empty((data.n_rows, len(steps) - 1))
     for place, score in enumerate(scores[1:]):
         z[:, place] = score[leaves[:, 1 + place]]
-    effects, hessian = _effects(settings, data, z)
+    names = with_groups(tasks) if tasks.n_levels > 1 else tasks.names
+    shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names))
     filled, by_task = [], []
-    of_tasks = effects.shared + effects.by_task
     for place, (own, score) in enumerate(zip(steps, scores, strict=True)):
         reached = leaves[:, place]
         hessians = np.bincount(reached, hessian, own.n_leaves).astype(np.float64)
         counts = np.bincount(reached, minlength=own.n_leaves).astype(np.int64)
-        filled.append(own.filled(score * effects.shared[place], hessians, counts))
-        by_task.append(score[:, None] * of_tasks[:, place])
-    return LinearEffects(
-        backend, booster, filled, by_task, tasks.names, data.base_margin is not None
-    )
+        filled.append(own.filled(score * shared[place], hessians, counts))
+        by_task.append(score[:, None] * of_names[:, place])
+    return LinearEffects(backend, booster, filled, by_task, names, data.base_margin is not None)
 
 
 def _numeric_columns(table: Table) -> list[int]:
@@ -197,8 +197,20 @@ def _scores(steps: StepTree, leaves: Int32Array) -> Float64Array:
     return scores
 
 
-def _effects(settings: Settings, data: Dataset, z: Float64Array) -> tuple[Effects, Float64Array]:
-    """Return effects, and the hessians of rows by which they were estimated."""
+def _effects(
+    settings: Settings, data: Dataset, z: Float64Array, nesting: Nesting
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Return effects, and the hessians of rows by which they were estimated.
+
+    Groups of nested tasks have effects that differ from the shared ones, and the next level has
+    effects that differ from theirs: a mixed model for each level, of what the outer ones leave.
+
+    Returns
+    -------
+    shared : ndarray of float64, shape (n_effects,)
+    by_name : ndarray of float64, shape (n_names, n_effects)
+    hessian : ndarray of float64, shape (n_rows,)
+    """
     backend, objective = settings.backend, main_name(settings.objectives.names)
     options = backend.loss_options(settings.params)
     loss = backend.loss(objective, options)
@@ -214,7 +226,9 @@ def _effects(settings: Settings, data: Dataset, z: Float64Array) -> tuple[Effect
         start if data.base_margin is not None else start + link(objective, mean, sigmoid=sigmoid)
     )
     margins = first
-    variances = None
+    levels = nesting.lineage(data.tasks.codes)
+    variances: list[Variances] = []
+    by_name = np.zeros((nesting.n_names, z.shape[1] + 1))
     for _ in range(1 if has_identity_link(objective) else _WORKING_ROUNDS):
         pairs = loss.gradients(margins.astype(backend.margin_type)[:, None], labels, weight)[
             :, 0
@@ -225,21 +239,40 @@ def _effects(settings: Settings, data: Dataset, z: Float64Array) -> tuple[Effect
         step = np.divide(gradient, hessian, out=np.zeros(data.n_rows), where=hessian > 0.0)
         response = margins - start - step
         unit = 1.0 if is_classification(objective) else hessian.mean()  # of the noise
-        codes, n_tasks = data.tasks.codes, data.tasks.n_tasks
-        moments = Moments.of_rows(z, response, hessian / unit, codes, n_tasks)
-        if variances is None:
+        if not variances:
             mean_response = np.average(response, weights=hessian)
             spread = np.average((response - mean_response) ** 2, weights=hessian)
-            variances = first_variances(z.shape[1] + 1, max(float(spread), 1e-12))
+            begin = first_variances(z.shape[1] + 1, max(float(spread), 1e-12))
             if is_classification(objective):
-                variances = replace(variances, of_noise=1.0)
-        effects = fit_effects(moments, variances, fixed_noise=is_classification(objective))
-        variances = effects.variances
-        own = effects.shared + effects.by_task
-        margins = start + own[codes, 0]
-        for column, slopes in zip(z.T, own.T[1:], strict=True):
-            margins += slopes[codes] * column
-    return effects, hessian
+                begin = replace(begin, of_noise=1.0)
+            variances = [begin] * len(levels)
+        for number, codes in enumerate(levels):
+            left = response
+            if number:
+                left = response - _fitted(np.zeros(data.n_rows), by_name, levels[number - 1], z)
+            members, places = np.unique(codes, return_inverse=True)
+            moments = Moments.of_rows(z, left, hessian / unit, places, len(members))
+            effects = fit_effects(
+                moments, variances[number], fixed_noise=is_classification(objective)
+            )
+            variances[number] = effects.variances
+            by_name[members] = effects.shared + effects.by_task
+            if number:
+                by_name[members] += by_name[nesting.parents[members]]
+            else:
+                shared = effects.shared
+        margins = _fitted(start, by_name, levels[-1], z)
+    return shared, by_name, hessian
+
+
+def _fitted(
+    start: Float64Array, effects: Float64Array, codes: Int32Array, z: Float64Array
+) -> Float64Array:
+    """Return margins of rows whose tasks, or groups, have these effects."""
+    margins: Float64Array = start + effects[codes, 0]
+    for column, slopes in zip(z.T, effects.T[1:], strict=True):
+        margins += slopes[codes] * column
+    return margins
 
 
 def _task_values(values: Float64Array, numbers: Int32Array, codes: Int32Array) -> TaskValues:

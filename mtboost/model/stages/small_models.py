@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -102,6 +103,7 @@ def fit_small_models(
         settings.min_delta,
         settings.inverse_link,
     )
+    own_starts = partial(_own_starts, settings, own) if are_alone else None
     found: dict[TaskName, SmallModel] = {}
     for part in _parts(places, data.tasks.counts[codes[places]] * table.n_features):
         rows = _rows_by_model(data, cells, margins, codes[part])
@@ -109,37 +111,50 @@ def fit_small_models(
             continue  # the library refuses them
         is_trained = trainer.bin_rows(rows)
         part, rows = part[is_trained], rows.of_models(is_trained)
-        if not part.size:
-            continue
         valid_rows = None
         if valid is not None and valid_cells is not None and valid_margins is not None:
             valid_codes = np.array([valid.tasks.code(tasks[place]) for place in part], np.int64)
             valid_rows = _rows_by_model(valid, valid_cells, valid_margins, valid_codes)
-        if valid_rows is not None and np.isinf(valid_rows.cells).any():
-            continue
-        starts = np.zeros(len(part), np.float32)
-        if are_alone:
-            starts = _own_starts(settings, own, rows)
-            rows = replace(rows, margins=np.repeat(starts, rows.n_rows))
-            if valid_rows is not None:
-                valid_rows = replace(valid_rows, margins=np.repeat(starts, valid_rows.n_rows))
-        try:
-            trained = trainer.train(rows, valid_rows, n_rounds[part], stopping)
-        except RuntimeError:  # a gradient is not finite: the library says of which task
-            continue
-        found |= {
-            tasks[place]: SmallModel(*model)
-            for place, *model in zip(
-                part.tolist(),
-                trained.n_rounds.tolist(),
-                trained.is_defined.tolist(),
-                trained.histories,
-                trained.trees,
-                starts.tolist(),
-                strict=True,
-            )
-        }
+            if np.isinf(valid_rows.cells).any():
+                continue
+        models = _train(trainer, rows, valid_rows, n_rounds[part], stopping, own_starts)
+        found |= {tasks[place]: model for place, model in zip(part.tolist(), models, strict=False)}
     return found
+
+
+def _train(
+    trainer: SmallTrainer,
+    rows: RowsByModel,
+    valid_rows: RowsByModel | None,
+    n_rounds: _Codes,
+    stopping: Stopping,
+    own_starts: Callable[[RowsByModel], Float32Array] | None,
+) -> list[SmallModel]:
+    """Train one model after the other; none where a gradient is not finite."""
+    n_models = len(n_rounds)
+    if not n_models:
+        return []
+    starts = np.zeros(n_models, np.float32)
+    if own_starts is not None:
+        starts = own_starts(rows)
+        rows = replace(rows, margins=np.repeat(starts, rows.n_rows))
+        if valid_rows is not None:
+            valid_rows = replace(valid_rows, margins=np.repeat(starts, valid_rows.n_rows))
+    try:
+        trained = trainer.train(rows, valid_rows, n_rounds, stopping)
+    except RuntimeError:  # a gradient is not finite: the library says of which task
+        return []
+    return [
+        SmallModel(*model)
+        for model in zip(
+            trained.n_rounds.tolist(),
+            trained.is_defined.tolist(),
+            trained.histories,
+            trained.trees,
+            starts.tolist(),
+            strict=True,
+        )
+    ]
 
 
 def _trainer(
