@@ -73,6 +73,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"[/\\]plot_",  # the others need data, or several processes
+    "within_subsection_order": "gallery_order.ByLesson",
     "doc_module": ("mtboost",),
     "backreferences_dir": "gallery/backreferences",
     "download_all_examples": False,

@@ -13,7 +13,7 @@ if importlib.util.find_spec("mtboost._core") is None:  # before anything that ne
         "directory, where the installed mtboost is found."
     )
 
-from mtboost import datasets, errors, metrics
+from mtboost import datasets, errors, metrics, plotting
 from mtboost import xgboost as xgboost
 from mtboost.base.dataset import Dataset
 from mtboost.estimators.boosting import (
@@ -66,6 +66,7 @@ __all__ = [
     "load_model",
     "make_split_score",
     "metrics",
+    "plotting",
     "train",
     "tune",
 ]

@@ -21,8 +21,9 @@ from mtboost.errors import MissingDependencyError, ModelFormatError
 
 # Of the files that are written, and the largest that can be read. Every new key of the metadata
 # raises it. 2: backend "lightgbm", 3: forests, 4: objectives by task, leaf values of single tasks,
-# 5: a list of all members with digests, 6: histories and models of many tasks as arrays.
-FORMAT = 6
+# 5: a list of all members with digests, 6: histories and models of many tasks as arrays,
+# 7: conformity scores.
+FORMAT = 7
 _FIRST_WITH_DIGESTS = 5
 _METADATA = "mtboost.json"
 _DIGEST = "mtboost.sha256"
@@ -72,6 +73,17 @@ def _with_metadata(metadata: Mapping[str, Any], members: Mapping[str, bytes]) ->
             f"The model has a name or parameter that a model file cannot hold ({error}): pickle it."
         ) from None
     return {_METADATA: text, _DIGEST: _digest_line(text), **members}
+
+
+def digest_of(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> str:
+    """Return the SHA-256 of the ``mtboost.json`` of a file, by which it is known, in hexadecimal.
+
+    Raises
+    ------
+    ModelFormatError
+        A model file cannot hold the metadata.
+    """
+    return hashlib.sha256(_with_metadata(metadata, members)[_METADATA]).hexdigest()
 
 
 def _digest_line(metadata: bytes) -> bytes:

@@ -17,6 +17,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight, weights_of_classes, weights_with_classes
 from mtboost.base.docstrings import shares_docstring_of
@@ -105,6 +106,7 @@ _OF_FIT = (
     "task_weight",
     "common_features",
     "refit",
+    "intervals",
     "verbose",
 )
 
@@ -176,6 +178,7 @@ class _MultiTaskEstimator(SavedEstimator):
         random_state: int | np.random.RandomState | None = None,
         class_weight: ClassWeight = None,
         scale_pos_weight: float | None = None,
+        intervals: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -227,6 +230,7 @@ class _MultiTaskEstimator(SavedEstimator):
         self.random_state = random_state
         self.class_weight = class_weight
         self.scale_pos_weight = scale_pos_weight
+        self.intervals = intervals
 
     # ---- fit --------------------------------------------------------------------------------
 
@@ -471,6 +475,28 @@ class _MultiTaskEstimator(SavedEstimator):
         check_is_fitted(self, "model_")
         return self.model_.plot_history(ax=ax)
 
+    def report_html(self, path: PathName, X: Any = None, y: Any = None, **options: Any) -> None:
+        """Write a report to one HTML file; see :meth:`MultiTaskModel.report_html`.
+
+        Parameters
+        ----------
+        path : str, bytes or path-like
+            An existing file is replaced in one step.
+        X : table of shape (n_rows, n_features), or mapping of task name to table, optional
+            Rows that the model was not trained on.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like, optional
+            Their labels, classes as in training.
+        **options
+            Further arguments of :meth:`MultiTaskModel.report_html`.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError, MissingDependencyError, OSError
+            As :meth:`MultiTaskModel.report_html`.
+        """
+        check_is_fitted(self, "model_")
+        self.model_.report_html(path, X, None if y is None else self._encode(y), **options)
+
     # ---- files ------------------------------------------------------------------------------
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -684,6 +710,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
     zhang2019, section 3 (key in docs/papers.md).
     """
 
+    __init__ = without_parameters("intervals")(_MultiTaskEstimator.__init__)
+
     _saved: ClassVar = {**_MultiTaskEstimator._saved, "classes_": np.ndarray}
 
     __metadata_request__predict_proba: ClassVar = _UNROUTED
@@ -888,6 +916,8 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 2000 rows
         holds out each row once, in five folds. With 0 every task uses all rounds of the common
         model and none gets a specific one.
+    intervals : bool, default=False
+        Keep the errors of held-out rows for :meth:`predict_interval`, see :func:`mtboost.fit`.
 
     Attributes
     ----------
@@ -951,6 +981,95 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         return self.model_.predict(
             X, task=task, base_margin=base_margin, unknown_task=self._asked(unknown_task)
         )
+
+    def predict_interval(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        alpha: float = 0.1,
+        base_margin: Any = None,
+        unknown_task: UnknownTask | None = None,
+    ) -> Any:
+        """Predict intervals that contain the labels of new rows with probability 1 - `alpha`.
+
+        Needs the parameter `intervals`, or :meth:`conformalize`; see
+        :meth:`MultiTaskModel.predict_interval`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        alpha : float in (0, 1), default=0.1
+            Probability that a label is outside.
+        base_margin : array-like of shape (n_rows,), optional
+            Margin that each row starts from, if ``fit`` had one.
+        unknown_task : {"error", "common"}, optional
+            What to do with rows of a task that was not trained. By default the parameter of the
+            estimator.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2); for a mapping, a dict of them
+            Lower and upper bound, in the unit of the labels.
+
+        Raises
+        ------
+        DataError, ValueError
+            There are no held-out errors, or as :meth:`predict`.
+        """
+        X = self._fitted_table(X)
+        return self.model_.predict_interval(
+            X,
+            task=task,
+            alpha=alpha,
+            base_margin=base_margin,
+            unknown_task=self._asked(unknown_task),
+        )
+
+    def conformalize(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        sample_weight: Any = None,
+        base_margin: Any = None,
+    ) -> Self:
+        """Learn the widths of intervals from rows that ``fit`` has not seen.
+
+        See :meth:`MultiTaskModel.conformalize`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``.
+        y : array-like of shape (n_rows,)
+            Labels.
+        task : array-like of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights >= 0; rows of weight 0 are left out, all others count alike.
+        base_margin : array-like of shape (n_rows,), optional
+            Margin that each row starts from, if ``fit`` had one.
+
+        Returns
+        -------
+        self
+            With other intervals.
+
+        Raises
+        ------
+        DataError, ValueError
+            The rows do not fit the model, or a task is unknown.
+        """
+        X = self._fitted_table(X)
+        self.model_ = self.model_.conformalize(
+            X, y, task=task, weight=sample_weight, base_margin=base_margin
+        )
+        return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the coefficient of determination of :meth:`predict`.

@@ -118,7 +118,10 @@ def parts_without_task(model: FittedTasks, task: TaskName) -> dict[str, Any]:
         raise DataError(
             f"Task {task!r} is the only one of the model, which needs one: fit a new model."
         )
-    names = ("quit_round", "task_columns", "reports", "losses", "specific_params")
+    names = (
+        *("quit_round", "task_columns", "reports", "losses", "specific_params"),
+        "conformity_scores",
+    )
     parts: dict[str, Any] = {name: getattr(model, name) for name in names}
     if isinstance(model.objective, dict):
         parts |= {"objective": model.objective, "metric": model.metric}

@@ -18,6 +18,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, get_metric
 from mtboost.model.estimates import AnyMetric, Rows, Score, default_metrics, make_score
+from mtboost.model.intervals import predict_interval
 from mtboost.model.libraries import get_backend
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.trees.backend import Margins
@@ -62,13 +63,17 @@ def evaluate(
     unknown_task: UnknownTask,
     n_bootstrap: int,
     seed: int,
-) -> dict[Any, dict[str, Any]]:
-    """Return a row of a table for each task; see :meth:`mtboost.MultiTaskModel.evaluate`."""
+    alpha: float | None = None,
+) -> tuple[dict[Any, dict[str, Any]], dict[str, bool]]:
+    """Return a row of a table for each task, and whether more of each metric is better.
+
+    See :meth:`mtboost.MultiTaskModel.evaluate`.
+    """
     check_count("n_bootstrap", n_bootstrap, low=2)
     check_seed(seed)
     rows = _read_rows(model, X, y, task, weight)
     margins, codes = model._margins(X, task, base_margin, unknown_task)
-    found = {"": _together(_on_label_scale(model, margins, codes))}
+    found = {"": _together(on_label_scale(model, margins, codes))}
     if against is not None and not isinstance(against, Mapping):
         raise ParameterError(
             f"against is a {type(against).__name__}: pass {{name: model}}, by which columns are "
@@ -76,18 +81,43 @@ def evaluate(
         )
     for name, other in (against or {}).items():
         found[name] = _predictions_of(other, name, model, rows, base_margin)
+    intervals = None
+    if alpha is not None:
+        options = {"base_margin": base_margin, "unknown_task": unknown_task}
+        intervals = _together(predict_interval(model, X, task=task, alpha=alpha, **options))
     by_metric = [metrics] if isinstance(metrics, str | Metric) or callable(metrics) else metrics
     is_counted = np.ones(len(rows.y), bool) if rows.weight is None else rows.weight > 0
     result: dict[Any, dict[str, Any]] = {}
+    greater_is_better: dict[str, bool] = {}
     for code, task_name in enumerate(rows.tasks):
         own = np.flatnonzero((rows.tasks.codes == code) & is_counted)
         objective = _objective_of(model, task_name)
         chosen = _metrics_of(model, task_name) if by_metric is None else by_metric
         scores = [make_score(metric, n_bootstrap, seed) for metric in chosen]
         result[task_name] = _row(objective, scores, rows, found, own)
+        result[task_name] |= _interval_scores(rows, intervals, own)
+        greater_is_better |= {score.name: score.greater_is_better for score in scores}
     if len(rows.tasks) > 1 and not model.losses:
-        result[ALL_TASKS] = _row(objective, scores, rows, found, np.flatnonzero(is_counted))
-    return result
+        every = np.flatnonzero(is_counted)
+        result[ALL_TASKS] = _row(objective, scores, rows, found, every)
+        result[ALL_TASKS] |= _interval_scores(rows, intervals, every)
+    return result, greater_is_better
+
+
+def _interval_scores(rows: _Judged, intervals: Float64Array | None, own: Any) -> dict[str, float]:
+    """Return coverage and mean width of some rows, with standard errors."""
+    if intervals is None or not len(own):
+        return {}
+    low, high = intervals[own].T
+    weight = np.ones(len(own)) if rows.weight is None else rows.weight[own]
+    values = {"coverage": (low <= rows.y[own]) & (rows.y[own] <= high), "width": high - low}
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        mean = float(np.average(value, weights=weight))
+        with np.errstate(invalid="ignore"):  # infinite widths have no error
+            squares = weight**2 * (value - mean) ** 2
+        found |= {name: mean, f"{name} se": float(np.sqrt(squares.sum()) / weight.sum())}
+    return found
 
 
 def _row(
@@ -173,7 +203,7 @@ def _metrics_of(model: FittedTasks, task: TaskName) -> list[str]:
 # ---- predictions ---------------------------------------------------------------------------------
 
 
-def _on_label_scale(model: FittedTasks, margins: Any, codes: Any) -> Any:
+def on_label_scale(model: FittedTasks, margins: Any, codes: Any) -> Any:
     """Return probabilities of classes, else predictions, as metrics expect them."""
 
     def response(own: Margins, task: TaskName | None) -> Margins:
@@ -200,7 +230,7 @@ def _predictions_of(
         margins, codes = other._margins(
             rows.X, rows.task, base_margin, "error" if other.losses else "common"
         )
-        return _checked(name, _on_label_scale(other, margins, codes), rows)
+        return _checked(name, on_label_scale(other, margins, codes), rows)
     library = type(other).__module__.partition(".")[0]
     if library in ("xgboost", "lightgbm") and type(other).__name__ == "Booster":
         backend = get_backend(library)

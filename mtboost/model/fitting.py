@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import (
     check_choice,
@@ -59,12 +60,13 @@ from mtboost.model.arguments import (
 from mtboost.model.averaging import fit_ensemble
 from mtboost.model.boosters import Boosters
 from mtboost.model.continuing import continued
+from mtboost.model.intervals import check_is_of_numbers, score_dataset
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import task_reports, validation_scores
 from mtboost.model.sharing.curves import mean_histories
 from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
-from mtboost.model.sharing.plan import fit_plan, plan_sharing
+from mtboost.model.sharing.plan import SharingPlan, fit_plan, plan_sharing
 from mtboost.model.stages.baselines import baseline_scores
 from mtboost.model.stages.common import CommonModel, fit_common, refit_common
 from mtboost.model.stages.linear_effects import why_no_linear_effects
@@ -128,6 +130,7 @@ def fit(
     common_features: CommonFeatures = None,
     refit: bool | None = None,
     baselines: bool = False,
+    intervals: bool = False,
     callbacks: Sequence[Any] = (),
     on_round: OnRound | None = None,
     verbose: bool | int = False,
@@ -284,6 +287,11 @@ def fit(
         Also train what one would do without mtboost (pooled, one model each, task as a category),
         to be compared in :meth:`MultiTaskModel.report`. With an objective for each task only one
         model each can be.
+    intervals : bool, default=False
+        Keep the errors of held-out rows, by which :meth:`MultiTaskModel.predict_interval` predicts
+        intervals (docs/intervals.md). Where the final model is trained on all rows, what was chosen
+        is trained five more times, without the rows that are held out in turn (`validation` and
+        `eval_set`: without theirs). Numbers only, not classes.
     callbacks : sequence of callbacks
         Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``; with
         ``strategy="auto"`` for that of the final model only.
@@ -352,6 +360,11 @@ def fit(
     if init_model is not None:
         return continued(locals(), inspect.signature(fit))
     if check_count("n_ensemble", n_ensemble, low=1) > 1:
+        if intervals:
+            raise ParameterError(
+                "intervals=True is for one model, and n_ensemble averages several: leave one out, "
+                "or call conformalize(X, y) of the mean with rows that it was not trained on."
+            )
         return fit_ensemble(fit, locals(), n_ensemble)
     times = None
     if time is not None:
@@ -413,6 +426,8 @@ def fit(
     check_times(times, validation, data.n_rows)
     all_rows = data
     _check_switches(refit, baselines)
+    if check_switch("intervals", intervals):
+        check_is_of_numbers(objective)
     if eval_set is None:
         data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
         folds = _hold_out(
@@ -439,7 +454,13 @@ def fit(
     if baselines and folds:
         fitted.add_baselines(folds)
     place = place_of_task_column(X, data.task_column, feature_names)
-    return fitted.to_model(all_rows, folds, *place)
+    model = fitted.to_model(all_rows, folds, *place)
+    if intervals:
+        may_draw = eval_set is None and validation == "random"
+        model.conformity_scores = _held_out_scores(
+            fitted, model, folds, all_rows, seed if may_draw else None
+        )
+    return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,9 +478,12 @@ class _Fitted:
         Those that validation rows have judged, which saw the training rows alone.
     scores : dict of task name to dict of str to float
         Validation metric of each task, by what predicts it.
-    sharing : dict of task name to str, or None
-        What each task uses, where ``strategy="auto"`` has chosen it.
+    rows : Dataset
+        Those that the models that are kept were trained on.
+    plan : SharingPlan, optional
+        What ``strategy="auto"`` has chosen.
     common_losses : dict of str to float
+    common_choice : str or None
     params : mapping
     specific_params : mapping of task name to mapping
         See :class:`MultiTaskModel`.
@@ -470,10 +494,24 @@ class _Fitted:
     specific: dict[TaskName, SpecificModel]
     validated: dict[TaskName, SpecificModel]
     scores: dict[TaskName, dict[str, float]]
-    sharing: Mapping[TaskName, str] | None = None
+    rows: Dataset
+    plan: SharingPlan | None = None
     common_losses: dict[str, float] = field(default_factory=dict)
+    common_choice: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     specific_params: Mapping[TaskName, Mapping[str, Any]] = field(default_factory=dict)
+
+    def on_rows(self, rows: Dataset) -> _Fitted:
+        """Train the same on other rows of the tasks; nothing is chosen anew."""
+        settings = self.settings
+        if self.plan is not None:
+            common, specific = fit_plan(self.plan, rows)
+        else:
+            settings = settings.on_rows(rows)
+            common = refit_common(settings, rows, self.common)
+            rounds = {task: model.n_rounds for task, model in self.validated.items()}
+            specific = fit_specific(settings, rows, None, common, rounds)
+        return replace(self, settings=settings, common=common, specific=specific, rows=rows)
 
     def add_baselines(self, folds: Folds) -> None:
         """Add the scores of what users would try without mtboost."""
@@ -499,6 +537,9 @@ class _Fitted:
         """Assemble the model."""
         common, objectives = self.common, self.settings.objectives
         backend = self.settings.backend
+        if self.plan is None and not any(common.quit_round.values()):
+            # Unknown tasks do not need the rounds either.
+            common = replace(common, trees=common.trees.without_rounds())
         return MultiTaskModel(
             common_trees=common.trees,
             specific=Boosters({task: own.trees for task, own in self.specific.items()}),
@@ -510,10 +551,17 @@ class _Fitted:
             task_column=task_column,
             task_position=task_position,
             reports=task_reports(
-                data, folds, common, self.validated, self.scores, objectives.names, self.sharing
+                data,
+                folds,
+                common,
+                self.validated,
+                self.scores,
+                objectives.names,
+                None if self.plan is None else self.plan.sharing,
             ),
             losses=dict(objectives.losses),
             common_losses=self.common_losses,
+            common_choice=self.common_choice,
             params=backend.without_threads(self.params),
             specific_params={
                 task: backend.without_threads(own) for task, own in self.specific_params.items()
@@ -535,28 +583,24 @@ def _fit_two_stages(
     settings = settings.on_rows(train)
     with openmp_threads(settings.n_threads):
         common = fit_common(settings, train, valid, callbacks)
-        specific = validated = fit_specific(settings, train, valid, common)
-        scores = validation_scores(train, valid, common, specific)
+        specific = fit_specific(settings, train, valid, common)
+        own = {**settings.params, **settings.specific_params}
+        fitted = _Fitted(
+            settings,
+            common,
+            specific,
+            specific,
+            validation_scores(train, valid, common, specific),
+            train,
+            params=settings.params,
+            specific_params=dict.fromkeys(data.tasks, own),
+        )
         if refit is not False and train is not data:
-            settings = settings.on_rows(data)
             # Only what they have found is needed from here on; of many tasks trees take much room.
-            validated = {task: replace(model, trees=None) for task, model in validated.items()}
+            validated = {task: replace(model, trees=None) for task, model in specific.items()}
             del specific
-            common = refit_common(settings, data, common)
-            rounds = {task: model.n_rounds for task, model in validated.items()}
-            specific = fit_specific(settings, data, None, common, rounds)
-        if not any(common.quit_round.values()):  # unknown tasks do not need them either
-            common = replace(common, trees=common.trees.without_rounds())
-    own = {**settings.params, **settings.specific_params}
-    return _Fitted(
-        settings,
-        common,
-        specific,
-        validated,
-        scores,
-        params=settings.params,
-        specific_params=dict.fromkeys(data.tasks, own),
-    )
+            fitted = replace(fitted, specific={}, validated=validated).on_rows(data)
+    return fitted
 
 
 def _fit_auto(
@@ -591,11 +635,10 @@ def _fit_auto(
         plan = plan_sharing(judged, judges, effort, metric, progress)
         # With many rows those held out add little to what the others say.
         is_trained = plan.common is not None and refit is None and not effort.small_steps
+        trained, rows = None, data
         if refit is False or (is_trained and not callbacks):
-            trained = None if callbacks else plan.common
-            common, specific = fit_plan(plan, folds.pairs[0][0], callbacks, trained)
-        else:
-            common, specific = fit_plan(plan, data, callbacks)
+            trained, rows = None if callbacks else plan.common, folds.pairs[0][0]
+        common, specific = fit_plan(plan, rows, callbacks, trained)
     continued = {**plan.settings.params, **plan.specific_params}
     return _Fitted(
         settings,
@@ -603,8 +646,10 @@ def _fit_auto(
         specific,
         specific,
         plan.scores,
-        plan.sharing,
+        rows,
+        plan,
         plan.common_losses,
+        plan.common_choice,
         plan.settings.params,
         {
             task: plan.independent.params if way in ("averaged", "independent") else continued
@@ -658,6 +703,41 @@ def _hold_out(
     if valid is None and is_auto:
         raise _no_validation_rows(fraction)
     return None if valid is None else Folds(((train, valid),))
+
+
+def _held_out_scores(
+    fitted: _Fitted, model: MultiTaskModel, folds: Folds | None, data: Dataset, seed: int | None
+) -> dict[TaskName, Float64Array]:
+    """Return conformity scores of rows that the models predicting them were not trained on.
+
+    Parameters
+    ----------
+    fitted : _Fitted
+    model : MultiTaskModel
+        The same as a model.
+    folds : Folds or None
+        Validation rows.
+    data : Dataset
+        All rows.
+    seed : int or None
+        Of drawing rows to hold out in turn; None where the user has said which to hold out.
+    """
+    if folds and fitted.rows is folds.pairs[0][0]:
+        return score_dataset(model, folds.pairs[0][1])
+    if seed is not None and (folds is None or len(folds.pairs) == 1):
+        folds = cross_validation(data, _N_FOLDS, False, seed, shared_rows(data))
+    if folds is None:
+        raise DataError(
+            "intervals=True needs rows to hold out, and one row of each task must stay to train "
+            "on: give more rows, or call conformalize(X, y) with other rows."
+        )
+    parts: dict[TaskName, list[Float64Array]] = {}
+    for train, valid in folds.pairs:
+        with openmp_threads(fitted.settings.n_threads):
+            own = fitted.on_rows(train).to_model(train, None, None, None)
+        for task, scores in score_dataset(own, valid).items():
+            parts.setdefault(task, []).append(scores)
+    return {task: np.concatenate(own) for task, own in parts.items()}
 
 
 def _with_possible_effects(settings: Settings, data: Dataset) -> Settings:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from mtboost.base.archive import write_model
-from mtboost.base.atomic_file import PathName
-from mtboost.base.checks import listed
+from mtboost.base.atomic_file import PathName, replacing
+from mtboost.base.checks import check_type, listed
 from mtboost.base.renamed import renamed
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
@@ -20,9 +20,12 @@ from mtboost.model.changes import add_task, parts_without_task
 from mtboost.model.estimates import AnyMetric
 from mtboost.model.evaluation import evaluate
 from mtboost.model.html import model_html
+from mtboost.model.intervals import predict_interval, score_rows
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.new_task import check_new_name
+from mtboost.model.page.report import UnseenRows, report_page
 from mtboost.model.parts import from_parts, to_parts
+from mtboost.model.plots.history import plot_history
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.refreshing import refreshed_parts
 from mtboost.model.reports import report_rows
@@ -81,11 +84,16 @@ class MultiTaskModel(FittedTasks):
     common_losses : dict of str to float
         Mean validation loss of each common model that ``strategy="auto"`` evaluated, in the order
         of the search; else empty. NaN is one that a limit of time (`effort`) left out.
+    common_choice : str or None
+        The chosen one of them. None for other models, and in early files.
     params : dict of str to object
         The library's parameters that the common model was trained with. Empty in files of the first
         versions of mtboost.
     specific_params : dict of task name to dict of str to object
         Those of each task's model.
+    conformity_scores : dict of task name to ndarray of float64
+        Scores of held-out rows, by which :meth:`predict_interval` works. Empty without
+        ``fit(intervals=True)`` or :meth:`conformalize`.
     """
 
     # ---- changes ----------------------------------------------------------------------------
@@ -371,6 +379,7 @@ class MultiTaskModel(FittedTasks):
                 n_threads=n_threads,
                 seed=seed,
             )
+            parts["conformity_scores"] = {}  # those of other predictions
         model = self._copy(**parts)
         for name, (table, labels, own_weight, margin) in new.items():
             if not is_mapping(X):  # it may have columns that no task uses
@@ -501,7 +510,125 @@ class MultiTaskModel(FittedTasks):
             shrink=shrink,
             n_threads=n_threads,
         )
-        return self._copy(**parts)
+        return self._copy(**parts, conformity_scores={})
+
+    # ---- intervals --------------------------------------------------------------------------
+
+    def predict_interval(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        alpha: float = 0.1,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Predict intervals that contain the labels of new rows with probability 1 - `alpha`.
+
+        Split-conformal intervals about :meth:`predict`, whose widths come from the errors of
+        held-out rows (:attr:`conformity_scores`). The quantile of a task with few of them is shrunk
+        towards that of all tasks, see docs/intervals.md. :meth:`evaluate` shows the coverage of
+        each task.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            As in :meth:`predict`.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        alpha : float in (0, 1), default=0.1
+            Probability that a label is outside; 1 - ``confidence_level`` of MAPIE.
+        base_margin : array-like of shape (n_rows,), or mapping, optional
+            Margin that each row starts from.
+        unknown_task : {"error", "common"}
+            As in :meth:`predict`. An unknown task, and one that has no scores, such as one of
+            :meth:`add_task`, gets intervals by how much the errors of the known tasks differ.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2); for a mapping, a dict of them
+            Lower and upper bound, in the unit of the labels. Infinite, with a warning, where there
+            are too few scores for this `alpha`.
+
+        Raises
+        ------
+        DataError
+            The model has no scores, labels are classes, or as :meth:`predict`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(600, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 200)
+        >>> y = X[:, 0] + np.where(shop == "c", 3.0, 1.0) * rng.normal(size=600)
+        >>> model = mtboost.fit(
+        ...     X, y, task=shop, strategy="two-stage", num_boost_round=20, intervals=True
+        ... )
+        >>> low, high = model.predict_interval(X, task=shop, alpha=0.2).T
+        >>> bool((high - low)[shop == "c"].mean() > 2 * (high - low)[shop == "a"].mean())
+        True
+        """
+        return predict_interval(
+            self,
+            X,
+            task=task,
+            alpha=alpha,
+            base_margin=base_margin,
+            unknown_task=unknown_task,
+        )
+
+    def conformalize(
+        self, X: Any, y: Any, *, task: Any = None, weight: Any = None, base_margin: Any = None
+    ) -> MultiTaskModel:
+        """Learn the widths of intervals from rows that the model has not seen.
+
+        Nothing was chosen by these rows, so that :meth:`predict_interval` covers as often as it
+        says. They replace the :attr:`conformity_scores` of their tasks; other tasks keep theirs.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Rows of known tasks, as in :meth:`predict`.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like
+            Labels.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0; rows of weight 0 are left out, all others count alike.
+        base_margin : array-like of shape (n_rows,), or mapping, optional
+            Margin that each row starts from.
+
+        Returns
+        -------
+        MultiTaskModel
+            A new model; this one stays as it is.
+
+        Raises
+        ------
+        DataError
+            The rows do not fit the model, a task is unknown, or labels are classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(600, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 200)
+        >>> y = X[:, 0] + rng.normal(size=600)
+        >>> train, own = np.arange(600) % 3 > 0, np.arange(600) % 3 == 0
+        >>> model = mtboost.fit(
+        ...     X[train], y[train], task=shop[train], strategy="two-stage", num_boost_round=20
+        ... ).conformalize(X[own], y[own], task=shop[own])
+        >>> model.predict_interval(X, task=shop).shape
+        (600, 2)
+        """
+        rows = rows_by_task(self, X, y, task, weight, base_margin)
+        check_known(self, rows, "Give a new task to add_task() first.")
+        scores = self.conformity_scores | score_rows(self, rows)
+        return self._copy(conformity_scores=scores)
 
     # ---- report -----------------------------------------------------------------------------
 
@@ -553,6 +680,7 @@ class MultiTaskModel(FittedTasks):
         unknown_task: UnknownTask = "error",
         n_bootstrap: int = 200,
         seed: int = 0,
+        alpha: float | None = None,
     ) -> pd.DataFrame:
         """Evaluate predictions on new rows: scores of each task with their standard errors.
 
@@ -586,6 +714,10 @@ class MultiTaskModel(FittedTasks):
             scorers and functions.
         seed : int, default=0
             Seed of the bootstrap.
+        alpha : float in (0, 1), optional
+            Also evaluate the intervals of :meth:`predict_interval`: the fraction of the labels that
+            they contain, ``"coverage"``, which should be near 1 - `alpha`, and the mean ``"width"``
+            with their standard errors.
 
         Returns
         -------
@@ -595,6 +727,7 @@ class MultiTaskModel(FittedTasks):
             classes), and for each metric its value and ``"... se"``, the standard error; for each
             model of `against` ``"... gain over ..."``, positive where this model is better, and its
             standard error, that of a difference on the same rows. NaN where a metric is undefined.
+            ``attrs["greater_is_better"]`` has a bool for each metric.
 
         Raises
         ------
@@ -628,7 +761,7 @@ class MultiTaskModel(FittedTasks):
         >>> list(found.columns)
         ['rows', 'positives', 'auc', 'auc se', 'logloss', 'logloss se']
         """
-        rows = evaluate(
+        rows, greater_is_better = evaluate(
             self,
             X,
             y,
@@ -640,14 +773,14 @@ class MultiTaskModel(FittedTasks):
             unknown_task=unknown_task,
             n_bootstrap=n_bootstrap,
             seed=seed,
+            alpha=alpha,
         )
-        return _data_frame(rows, "evaluate()")
+        table = _data_frame(rows, "evaluate()")
+        table.attrs["greater_is_better"] = greater_is_better
+        return table
 
     def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-        """Draw the :attr:`history` of each task, rounds of both stages, with a dot where it quit.
-
-        Needs matplotlib. With more than ten tasks only the ten largest are drawn. An independent
-        model of ``strategy="auto"``, averaged or not, starts at round 0 like the common one.
+        """Plot the :attr:`history` of the largest tasks: :func:`mtboost.plotting.plot_history`.
 
         Parameters
         ----------
@@ -666,13 +799,80 @@ class MultiTaskModel(FittedTasks):
         DataError
             No task has a validation curve.
         """
-        try:
-            from mtboost.model.plotting import plot_history
-        except ImportError:
-            raise MissingDependencyError(
-                "plot_history() needs matplotlib: pip install 'mtboost[plot]'."
-            ) from None
-        return plot_history(self.reports, self.metric, ax=ax)
+        return plot_history(self, ax=ax)
+
+    def report_html(
+        self,
+        path: PathName,
+        X: Any = None,
+        y: Any = None,
+        *,
+        task: Any = None,
+        weight: Any = None,
+        base_margin: Any = None,
+        against: Mapping[str, Any] | None = None,
+        title: str = "Model report",
+    ) -> None:
+        """Write a report of the model to one HTML file, which needs nothing else to be read.
+
+        It has the rows of each task, what ``strategy="auto"`` compared and chose, scores with their
+        standard errors, the plots of :mod:`mtboost.plotting`, warnings, settings and versions. It
+        has no scripts, loads nothing, follows the reader's light or dark mode, and prints.
+
+        Parameters
+        ----------
+        path : str, bytes or path-like
+            An existing file is replaced in one step.
+        X : table of shape (n_rows, n_features), or mapping of task name to table, optional
+            Rows that the model was not trained on, as in :meth:`evaluate`. Without them the report
+            has validation scores, and no plots of what predictions depend on.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like, optional
+            Their labels.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0.
+        base_margin : like `y`, optional
+            Margin that each row starts from.
+        against : mapping of str to model, optional
+            Models to compare with, as in :meth:`evaluate`.
+        title : str, default="Model report"
+            Heading of the report.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError
+            Rows do not fit the model, or only one of `X` and `y` is given.
+        MissingDependencyError
+            matplotlib, or with `X` pandas, is not installed.
+        OSError
+            The file cannot be written.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> y = X[:, 0] + (shop == "b")
+        >>> even = np.arange(300) % 2 == 0
+        >>> model = mtboost.fit(X[even], y[even], task=shop[even], effort="fast")
+        >>> model.report_html("report.html", X[~even], y[~even], task=shop[~even])  # doctest: +SKIP
+        """
+        if (X is None) != (y is None):
+            missing = "X" if X is None else "y"
+            raise DataError(f"{missing} is missing: pass test rows with their labels, or neither.")
+        check_type("title", title, str, "a str")
+        test = None
+        if X is not None:
+            rows = {"task": task, "weight": weight, "base_margin": base_margin}
+            test = UnseenRows(X, y, **rows, table=self.evaluate(X, y, **rows, against=against))
+        elif against is not None:
+            raise DataError("against is given without test rows: pass X and y.")
+        page = report_page(self, self.__getstate__(), title, test)
+        with replacing(path) as file:
+            file.write(page)
 
     # ---- files ------------------------------------------------------------------------------
 

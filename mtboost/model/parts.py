@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mtboost.base.archive import array_from_bytes, array_to_bytes, read_vector, require
+from mtboost.base.arrays import Float64Array
 from mtboost.base.json_shape import check_shape
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
@@ -25,6 +26,7 @@ from mtboost.trees.shrinkage import Population
 from mtboost.trees.task_descriptors import Column, Descriptor, TaskDescriptors
 
 _DESCRIPTORS = "task_descriptors.npy"
+_SCORES = "conformity_scores"
 #: Tasks from which on their histories and models are stored as arrays of all of them.
 MANY_TASKS = 1000
 _HISTORIES = ("common_history", "specific_history")
@@ -45,6 +47,9 @@ def to_parts(model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]
     parts |= packed
     if are_many:
         parts |= _histories_to_members(model["reports"])
+    if model["conformity_scores"]:
+        scores = [model["conformity_scores"].get(task, np.empty(0)) for task in specific]
+        parts |= _by_task_to_members(_SCORES, scores)
     if not trees.are_same_for_all:
         parts |= write_task_values(trees.pooled.values)
         if trees.descriptors is not None:
@@ -70,6 +75,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         "task_position": model["task_position"],
         "common_columns": _columns_to_json(model["common_columns"]),
         **({"common_losses": _scores_to_json(common_losses)} if common_losses else {}),
+        **({"common_choice": model["common_choice"]} if model["common_choice"] else {}),
         **({"params": _params_to_json(model["params"])} if model["params"] else {}),
         **_tasks_of_trees(trees),
         "tasks": [
@@ -177,12 +183,14 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         "reports": {entry["name"]: _report_from_json(entry) for entry in entries},
         "losses": losses,
         "common_losses": _scores_from_json(metadata.get("common_losses", {})),
+        "common_choice": metadata.get("common_choice"),
         "params": _params_from_json(metadata.get("params", "{}")),
         "specific_params": {
             entry["name"]: _params_from_json(entry["params"])
             for entry in entries
             if "params" in entry
         },
+        "conformity_scores": _read_scores(names, members),
     }
 
 
@@ -289,6 +297,7 @@ _METADATA = {
     "task_position?": (None, int, [int]),
     "common_columns": _COLUMNS,
     "common_losses?": {str: (None, float)},
+    "common_choice?": str,
     "params?": str,
     "pooling?": (None, float, [(None, float)]),
     "pooled_tasks?": [_NAME],
@@ -380,12 +389,10 @@ def _report_from_json(entry: dict[str, Any]) -> TaskReport:
 
 def _histories_to_members(reports: Mapping[TaskName, TaskReport]) -> dict[str, bytes]:
     """Histories of all tasks, one after the other, and where each begins."""
-    members = {}
+    members: dict[str, bytes] = {}
     for name in _HISTORIES:
         values = [getattr(report, name) for report in reports.values()]
-        starts = np.cumsum([0, *map(len, values)])
-        members[f"histories/{name}.npy"] = array_to_bytes(np.concatenate([np.empty(0), *values]))
-        members[f"histories/{name}_starts.npy"] = array_to_bytes(starts.astype(np.int64))
+        members |= _by_task_to_members(f"histories/{name}", values)
     return members
 
 
@@ -396,18 +403,51 @@ def _add_histories(entries: Sequence[dict[str, Any]], members: Mapping[str, byte
             has_all = all(name in entry["report"] for entry in entries)
             require(has_all, f"a report lacks {name}")
             continue
-        values = read_vector(members, f"histories/{name}.npy", np.float64)
-        starts = read_vector(members, f"histories/{name}_starts.npy", np.int64)
-        require(
-            len(starts) == len(entries) + 1
-            and starts[0] == 0
-            and starts[-1] == len(values)
-            and bool((np.diff(starts) >= 0).all()),
-            f"{name} has other histories than there are tasks",
-        )
-        for entry, own in zip(entries, np.split(values, starts[1:-1]), strict=True):
+        by_task = _by_task_from_members("histories/", name, members, len(entries))
+        for entry, own in zip(entries, by_task, strict=True):
             require(name not in entry["report"], f"there are two {name}")
             entry["report"][name] = own
+
+
+def _read_scores(
+    names: Sequence[TaskName], members: Mapping[str, bytes]
+) -> dict[TaskName, Float64Array]:
+    """Conformity scores of the tasks that have any."""
+    if f"{_SCORES}.npy" not in members:
+        return {}
+    by_task = _by_task_from_members("", _SCORES, members, len(names))
+    found = {name: own for name, own in zip(names, by_task, strict=True) if len(own)}
+    are_errors = all(bool((np.isfinite(own) & (own >= 0.0)).all()) for own in by_task)
+    require(bool(found) and are_errors, f"{_SCORES} are not finite numbers >= 0")
+    return found
+
+
+# ---- arrays of all tasks ------------------------------------------------------------------------
+
+
+def _by_task_to_members(name: str, values: Sequence[Float64Array]) -> dict[str, bytes]:
+    """One array with the values of all tasks, one after the other, and where each begins."""
+    starts = np.cumsum([0, *map(len, values)]).astype(np.int64)
+    return {
+        f"{name}.npy": array_to_bytes(np.concatenate([np.empty(0), *values])),
+        f"{name}_starts.npy": array_to_bytes(starts),
+    }
+
+
+def _by_task_from_members(
+    folder: str, name: str, members: Mapping[str, bytes], n_tasks: int
+) -> list[Float64Array]:
+    """The way back."""
+    values = read_vector(members, f"{folder}{name}.npy", np.float64)
+    starts = read_vector(members, f"{folder}{name}_starts.npy", np.int64)
+    require(
+        len(starts) == n_tasks + 1
+        and starts[0] == 0
+        and starts[-1] == len(values)
+        and bool((np.diff(starts) >= 0).all()),
+        f"{name} has other {folder.strip('/') or 'parts'} than there are tasks",
+    )
+    return np.split(values, starts[1:-1])
 
 
 def _scores_to_json(scores: Mapping[str, float]) -> dict[str, float | None]:

@@ -286,7 +286,8 @@ def _check_validation(fit_arguments: dict[str, Any], refit: bool | None) -> dict
     refit = not has_eval_set if refit is None else refit
     if has_eval_set and refit:
         raise ParameterError("refit=True cannot go with eval_set: append its rows to X instead.")
-    return {"refit": refit, "baselines": fit_arguments.pop("baselines", False)}
+    last = {name: fit_arguments.pop(name, False) for name in ("baselines", "intervals")}
+    return {"refit": refit, **last}
 
 
 def _optimize(

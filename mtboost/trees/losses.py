@@ -6,7 +6,7 @@ XGBoost's names have a colon, LightGBM's have none, so that one name says whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,29 @@ def has_log_link(objective: object) -> bool:
 def has_identity_link(objective: object) -> bool:
     """Whether a margin is a mean in the unit of the labels."""
     return _is_one_of(objective, ("reg:squarederror", "regression"))
+
+
+def standard_deviations(
+    objective: object, means: FloatArray, options: Mapping[str, Any]
+) -> npt.NDArray[np.float64]:
+    """Standard deviations of labels with these means, up to a factor that all rows share.
+
+    sqrt(μ^p) with the p of Poisson, Tweedie and gamma losses, else 1. `options` may have
+    ``tweedie_variance_power``.
+    """
+    name = main_name(objective)
+    power = {"count:poisson": 1.0, "poisson": 1.0, "reg:gamma": 2.0, "gamma": 2.0}.get(name, 0.0)
+    if name in ("reg:tweedie", "tweedie"):
+        power = float(options.get("tweedie_variance_power", 1.5))
+    least = np.finfo(np.float32).tiny  # a mean of 0 is one that is too small for the libraries
+    return np.asarray(np.maximum(np.asarray(means, np.float64), least) ** (0.5 * power))
+
+
+def label_range(objective: object) -> tuple[float, float]:
+    """Return the range of the means that an objective predicts."""
+    if _is_one_of(objective, _LOG_LINK):
+        return 0.0, np.inf
+    return (0.0, 1.0) if _is_one_of(objective, _LOGISTIC) else (-np.inf, np.inf)
 
 
 def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0) -> FloatArray:

@@ -557,5 +557,5 @@ def test_a_pickle_with_other_arrays_is_refused(made):
 def test_an_older_mtboost_asks_to_upgrade(made, tmp_path, monkeypatch):
     path, _ = raw_of(made, "a tree", tmp_path)
     monkeypatch.setattr("mtboost.base.archive.FORMAT", 4)  # as before there were digests
-    with pytest.raises(ModelFormatError, match=r"format 6; this mtboost reads up to 4: upgrade"):
+    with pytest.raises(ModelFormatError, match=r"format 7; this mtboost reads up to 4: upgrade"):
         mtboost.load_model(path)

@@ -376,7 +376,7 @@ def test_a_file_has_the_losses_of_the_tasks(library, tmp_path):
             np.testing.assert_array_equal(again.predict(rows)[name], part)
     with zipfile.ZipFile(tmp_path / "model.mtb") as archive:
         meta = json.loads(archive.read("mtboost.json"))
-    assert meta["format"] == 6
+    assert meta["format"] == 7
     assert meta["objective"] is meta["metric"] is None
     assert meta["tasks"][2]["loss"]["objective"] == model.objective[2]
 

@@ -224,7 +224,7 @@ def test_a_file_lists_its_members_with_sizes_and_digests(library, tmp_path):
     model.save(tmp_path / "model.mtb")
     members = unpacked((tmp_path / "model.mtb").read_bytes())
     meta = json.loads(members["mtboost.json"])
-    assert (meta["format"], meta["backend"]) == (6, library.name)
+    assert (meta["format"], meta["backend"]) == (7, library.name)
     suffix = {"xgboost": "ubj", "lightgbm": "txt"}[library.name]
     specific = {f"specific/{task}.{suffix}" for task in range(3) if model.specific[task]}
     assert meta["members"].keys() == {f"common.{suffix}", *specific}

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prediction intervals of a fitted model, by the conformity scores of held-out rows.
+
+The score of a row is the absolute error of its prediction, over the standard deviation that its
+objective gives a label with this mean (1 for squared error). conformal.py turns scores into the
+half widths of intervals; docs/intervals.md says where rows come from.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.arrays import Float64Array
+from mtboost.base.checks import check_number, listed
+from mtboost.base.dataset import Dataset
+from mtboost.base.labels import as_labels, as_weights
+from mtboost.base.tasks import TaskName
+from mtboost.errors import DataError, ParameterError
+from mtboost.model.conformal import TaskQuantiles, task_quantiles
+from mtboost.model.new_rows import RowsOfTask
+from mtboost.model.predictions import FittedTasks, UnknownTask
+from mtboost.trees.backend import Margins
+from mtboost.trees.losses import (
+    has_identity_link,
+    is_classification,
+    label_range,
+    standard_deviations,
+)
+
+
+def predict_interval(
+    model: FittedTasks,
+    X: Any,
+    *,
+    task: Any,
+    alpha: float,
+    base_margin: Any,
+    unknown_task: UnknownTask,
+) -> Any:
+    """Return lower and upper bounds; :meth:`mtboost.MultiTaskModel.predict_interval`."""
+    alpha = check_number("alpha", alpha, above=0.0, below=1.0)
+    _check_are_numbers(model, model.tasks if not model.losses else ())
+    if not model.conformity_scores:
+        raise DataError(
+            "The model has no conformity scores, by which intervals are computed: call fit(..., "
+            "intervals=True), or conformalize(X, y) with rows that it was not trained on. "
+            "update() and refresh() drop the scores of the model before."
+        )
+    quantiles = _quantiles(model, alpha)
+    margins, codes = model._margins(X, task, base_margin, unknown_task)
+    if isinstance(margins, dict):
+        _check_are_numbers(model, margins)
+        codes_of = {name: code for code, name in enumerate(model.tasks)}
+        found: Any = {
+            name: _bounds(model, quantiles, own, np.full(len(own), codes_of.get(name, -1)))
+            for name, own in margins.items()
+        }
+        parts = list(found.values())
+    else:
+        codes = np.where(codes < len(model.tasks), codes, -1)  # groups of tasks have no scores
+        _check_are_numbers(model, [model.tasks[code] for code in np.unique(codes) if code >= 0])
+        found = _bounds(model, quantiles, margins, codes)
+        parts = [found]
+    if any(np.isinf(own).any() for own in parts):
+        n_scores = sum(map(len, model.conformity_scores.values()))
+        warnings.warn(
+            f"Some intervals are infinite: alpha={alpha:g} needs more than {n_scores} conformity "
+            f"scores of {len(model.conformity_scores)} tasks to bound the errors of every task "
+            "here. Pass a larger alpha, or conformalize(X, y) with more rows.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return found
+
+
+def score_rows(
+    model: FittedTasks, rows: Mapping[TaskName, RowsOfTask]
+) -> dict[TaskName, Float64Array]:
+    """Return the conformity scores of rows by task; rows of weight 0 have none."""
+    _check_are_numbers(model, rows)
+    found = {}
+    for name, (table, y, weight, base_margin) in rows.items():
+        labels = as_labels(y, table.n_rows).astype(np.float64)
+        margins = model._task_margins(table, name, base_margin)
+        means, scales = _means_and_scales(model, margins, name)
+        scores = np.abs(labels - means) / scales
+        if weight is not None:
+            scores = scores[as_weights(weight, table.n_rows) > 0]
+        found[name] = scores / _unit(model, name)
+    return {name: own for name, own in found.items() if len(own)}
+
+
+def score_dataset(model: FittedTasks, data: Dataset) -> dict[TaskName, Float64Array]:
+    """Return the conformity scores of rows with numbers as labels."""
+    rows: dict[TaskName, RowsOfTask] = {}
+    weight, margin = data.weight, data.base_margin
+    for task in data.tasks:
+        if not is_classification(_objective(model, task)):
+            own = data.tasks.rows(task)
+            rows[task] = (
+                data.task_table(task),
+                data.labels()[own],
+                None if weight is None else weight[own],
+                None if margin is None else margin[own],
+            )
+    return score_rows(model, rows)
+
+
+def check_is_of_numbers(objective: str | Mapping[TaskName, str] | Callable[..., Any]) -> None:
+    """Raise ParameterError if the labels of all tasks are classes."""
+    objectives = objective.values() if isinstance(objective, Mapping) else [objective]
+    if all(map(is_classification, objectives)):
+        raise ParameterError(
+            "intervals=True is for labels that are numbers, but these are classes: leave it out, "
+            "and use predict_proba(X)."
+        )
+
+
+def _check_are_numbers(model: FittedTasks, tasks: Iterable[TaskName]) -> None:
+    classes = [task for task in tasks if is_classification(_objective(model, task))]
+    if classes:
+        raise DataError(
+            f"Intervals are for labels that are numbers, but those of {listed(classes, 'task')} "
+            "are classes: use predict_proba(X)."
+        )
+
+
+def _quantiles(model: FittedTasks, alpha: float) -> TaskQuantiles:
+    """Quantiles of the scores of each task, in the order of tasks."""
+    key = f"quantiles {alpha!r}"
+    found = model._cache.get(key)
+    if found is None:
+        scores = [model.conformity_scores.get(task, np.empty(0)) for task in model.tasks]
+        found = model._cache.setdefault(key, task_quantiles(scores, alpha))
+    quantiles: TaskQuantiles = found
+    return quantiles
+
+
+def _bounds(
+    model: FittedTasks, quantiles: TaskQuantiles, margins: Margins, codes: npt.NDArray[Any]
+) -> Float64Array:
+    """Lower and upper bound of each row, shape (n_rows, 2)."""
+
+    def parts(own: Margins, task: TaskName | None) -> Any:
+        means, scales = _means_and_scales(model, own, task)
+        limits = label_range(_objective(model, task))
+        return np.column_stack([means, scales, *(np.full(len(own), each) for each in limits)])
+
+    found = model._by_objective(parts, margins, codes)
+    means, scales, low, high = np.asarray(found, np.float64).T
+    units = np.array([*(_unit(model, task) for task in model.tasks), 1.0])
+    half = np.append(quantiles.by_task, quantiles.unknown)[codes] * units[codes] * scales
+    bounds = np.column_stack([means - half, means + half])
+    return np.asarray(np.clip(bounds, low[:, None], high[:, None]))
+
+
+def _means_and_scales(
+    model: FittedTasks, margins: Margins, task: TaskName | None
+) -> tuple[Float64Array, Float64Array]:
+    """Predictions, and the standard deviations of labels up to a factor."""
+    means = np.asarray(model._response(margins, task), np.float64)
+    options = model.losses[task].options if task in model.losses else model.params
+    return means, standard_deviations(_objective(model, task), means, options)
+
+
+def _objective(model: FittedTasks, task: TaskName | None) -> str:
+    return model.objective if isinstance(model.objective, str) else model.objective[task]  # type: ignore[index]
+
+
+def _unit(model: FittedTasks, task: TaskName) -> float:
+    """Unit of a task's errors, so that tasks whose labels have different units are comparable."""
+    loss = model.losses.get(task)
+    return loss.unit if loss is not None and has_identity_link(loss.objective) else 1.0

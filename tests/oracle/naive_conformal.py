@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantiles of conformity scores per task in loops: the twin of mtboost/model/conformal.py.
+
+Steps and letters are those of docs/intervals.md.
+"""
+
+import math
+
+import numpy as np
+
+COUNTS = [0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256]
+LEAST = 1e-3
+
+
+def quantile(pairs, level):
+    """Least value of (value, weight) pairs with at least this part of the weight below."""
+    total = sum(weight for _, weight in pairs)
+    below = 0.0
+    for value, weight in sorted(pairs):
+        below += weight
+        if below >= level * total - 1e-9:
+            return value
+    raise AssertionError
+
+
+def population(values, variances):
+    """Mean and spread by moments (DerSimonian and Laird)."""
+    weights = [1.0 / max(own, 1e-100) for own in variances]
+    mean = sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
+    q = sum(w * (v - mean) ** 2 for w, v in zip(weights, values, strict=True))
+    scale = sum(weights) - sum(w * w for w in weights) / sum(weights)
+    spread = max(0.0, (q - (len(values) - 1)) / scale) if scale > 0 else 0.0
+    weights = [1.0 / (max(own, 1e-100) + spread) for own in variances]
+    return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights), spread
+
+
+class Naive:
+    def __init__(self, scores, alpha):
+        self.level = 1.0 - alpha
+        rng = np.random.default_rng(0)
+        keys = rng.random(sum(map(len, scores)))
+        self.scores, first = [], 0
+        for own in scores:  # rows of a task in random order
+            order = np.argsort(keys[first : first + len(own)])
+            self.scores.append([float(own[row]) for row in order])
+            first += len(own)
+        self.m, self.c = self.credibility()
+
+    def credibility(self):
+        known = [own for own in self.scores if own]
+        means = [sum(own) / len(own) for own in known]
+        squares = n_free = 0.0
+        for own, mean in zip(known, means, strict=True):
+            if len(own) > 1 and mean > 0:
+                squares += sum((s - mean) ** 2 for s in own) / mean**2
+                n_free += len(own) - 1
+        relative = squares / n_free if n_free else 1.0
+        m, spread = sum(map(sum, known)) / sum(map(len, known)), 0.0
+        for _ in range(3):
+            m, spread = population(means, [relative * m * m / len(own) for own in known])
+        return m, max(relative * m * m / spread, LEAST) if spread else math.inf
+
+    def scale(self, rows):
+        if math.isinf(self.c):
+            return self.m
+        return (self.c * self.m + sum(rows)) / (self.c + len(rows))
+
+    def ratios(self, own, n_others):
+        """Each score over the scale by the next `n_others` rows, in a circle."""
+        found = []
+        for row, score in enumerate(own):
+            others = [own[(row + 1 + k) % len(own)] for k in range(len(own) - 1)]
+            found.append(score / self.scale(others[:n_others]))
+        return found
+
+    def pairs(self, ratios, kappa):
+        weights = [1.0 if math.isinf(kappa) else kappa / (len(own) + kappa) for own in ratios]
+        found = [(r, w) for own, w in zip(ratios, weights, strict=True) for r in own]
+        return [*found, (math.inf, 1.0 if math.isinf(kappa) else kappa / (1.0 + kappa))]
+
+    def kappa(self, ratios):
+        kappa, variance = math.inf, self.level * (1.0 - self.level)
+        for _ in range(3):
+            bound = quantile(self.pairs(ratios, kappa), self.level)
+            shares = [sum(r <= bound for r in own) / len(own) for own in ratios]
+            _, spread = population(shares, [variance / len(own) for own in ratios])
+            kappa = max(variance / spread - 1.0, LEAST) if spread else math.inf
+        return kappa
+
+    def of_task(self, task):
+        own = self.scores[task] if task is not None else []
+        count = max(c for c in COUNTS if c <= len(own)) if len(own) <= COUNTS[-1] else 10**9
+        ratios = [self.ratios(other, count) for other in self.scores if other]
+        kappa = self.kappa(ratios)
+        pairs = self.pairs(ratios, kappa)
+        if own and not math.isinf(kappa):
+            total = sum(weight for _, weight in pairs)
+            pairs = [(value, weight * kappa / total) for value, weight in pairs]
+            pairs += [(ratio, 1.0) for ratio in self.ratios(own, 10**9)]
+        return self.scale(own) * quantile(pairs, self.level)
+
+
+def naive_quantiles(scores, alpha):
+    """Quantile of each task, and that of an unknown one."""
+    naive = Naive(scores, alpha)
+    return [naive.of_task(task) for task in range(len(scores))], naive.of_task(None)
