@@ -31,7 +31,13 @@ MODULES = {
 }
 SUBJECTS = {
     "mtboost": {
-        "Models of several tasks": ("fit", "tune", "load_model", "MultiTaskModel", "average_models"),
+        "Models of several tasks": (
+            "fit",
+            "tune",
+            "load_model",
+            "MultiTaskModel",
+            "average_models",
+        ),
         "Estimators for scikit-learn": ("MultiTask*",),
         "The common model alone": ("train", "Dataset", "make_split_score"),
         "Many outputs": ("ProjectedBoosting*", "ProjectedForest*"),

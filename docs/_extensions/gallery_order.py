@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of the examples in the gallery: guides, then alternatives and plug-ins, then the rest."""
+"""The order of the examples in the gallery: guides, comparisons, plug-ins, then the rest."""
 
 from pathlib import Path
 
