@@ -84,7 +84,10 @@ def pages() -> dict[str, str]:
             rows = "\n".join(f"   {name}" for name in names)
             index += [f".. currentmodule:: {module}\n", f".. autosummary::\n\n{rows}\n"]
             found |= {f"{module}.{name}.rst": _page(module, name) for name in names}
-    entries = "\n".join(f"   {name.removesuffix('.rst')}" for name in found)
+    entries = "\n".join(
+        f"   {page.removeprefix('mtboost.')} <{page}>"
+        for page in (name.removesuffix(".rst") for name in found)
+    )
     index.append(f".. toctree::\n   :hidden:\n\n{entries}\n")
     return {"index.rst": "\n".join(index)} | found
 
