@@ -50,6 +50,7 @@ autosummary_generate = False  # api_pages writes the pages
 autodoc_typehints = "none"  # numpydoc shows the types that docstrings name
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+toc_object_entries_show_parents = "hide"
 numpydoc_class_members_toctree = False
 numpydoc_show_class_members = False
 numpydoc_validation_checks: set[str] = set()  # tests/api/test_docstrings.py checks them
@@ -73,7 +74,9 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"[/\\]plot_",  # the others need data, or several processes
+    "within_subsection_order": "gallery_order.ByLesson",
     "doc_module": ("mtboost",),
+    "default_thumb_file": str(DOCS / "sharing.svg"),
     "backreferences_dir": "gallery/backreferences",
     "download_all_examples": False,
     "show_signature": False,

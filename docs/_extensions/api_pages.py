@@ -2,7 +2,7 @@
 """Reference pages of all public names, written from ``__all__`` before Sphinx reads the pages.
 
 ``api/index.rst`` lists the names by subject, and each function or class has a page. Public names
-that no subject lists are in the first table of their module, so that nothing is left out. When all
+that no subject lists are in the last table of their module, so that nothing is left out. When all
 pages are read, a public name without an entry in the index is a warning.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -23,13 +24,20 @@ MODULES = {
     "mtboost": "mtboost",
     "mtboost.xgboost": "Plug-ins for XGBoost",
     "mtboost.lightgbm": "Plug-ins for LightGBM",
+    "mtboost.plotting": "Plots",
     "mtboost.metrics": "Metrics",
     "mtboost.datasets": "Generated data",
     "mtboost.errors": "Errors",
 }
 SUBJECTS = {
     "mtboost": {
-        "Models of several tasks": ("fit", "tune", "load_model", "MultiTaskModel"),
+        "Models of several tasks": (
+            "fit",
+            "tune",
+            "load_model",
+            "MultiTaskModel",
+            "average_models",
+        ),
         "Estimators for scikit-learn": ("MultiTask*",),
         "The common model alone": ("train", "Dataset", "make_split_score"),
         "Many outputs": ("ProjectedBoosting*", "ProjectedForest*"),
@@ -37,6 +45,7 @@ SUBJECTS = {
         "Little data, known problems": ("feature_prior", "PriorSampling*"),
     }
 }
+PAGE = re.compile(r"`{0,2}\bdocs/(\w+)\.md\b`{0,2}")
 OF_SCIKIT_LEARN = ("set_*_request", "get_metadata_routing", "get_params", "set_params")
 
 
@@ -56,9 +65,9 @@ def subjects(module: str) -> Iterator[tuple[str, list[str]]]:
     for title, patterns in SUBJECTS.get(module, {}).items():
         tables[title] = [name for p in patterns for name in rest if fnmatch(name, p)]
         rest = [name for name in rest if name not in tables[title]]
+    yield from tables.items()
     if rest:
         yield "Others" if tables else "", rest
-    yield from tables.items()
 
 
 def pages() -> dict[str, str]:
@@ -75,7 +84,10 @@ def pages() -> dict[str, str]:
             rows = "\n".join(f"   {name}" for name in names)
             index += [f".. currentmodule:: {module}\n", f".. autosummary::\n\n{rows}\n"]
             found |= {f"{module}.{name}.rst": _page(module, name) for name in names}
-    entries = "\n".join(f"   {name.removesuffix('.rst')}" for name in found)
+    entries = "\n".join(
+        f"   {page.removeprefix('mtboost.')} <{page}>"
+        for page in (name.removesuffix(".rst") for name in found)
+    )
     index.append(f".. toctree::\n   :hidden:\n\n{entries}\n")
     return {"index.rst": "\n".join(index)} | found
 
@@ -120,6 +132,13 @@ def _skip_member(
     return True if is_foreign or any(fnmatch(name, p) for p in OF_SCIKIT_LEARN) else None
 
 
+def _link_pages(
+    app: Sphinx, what: str, name: str, item: Any, options: Any, lines: list[str]
+) -> None:
+    """Make links of the names of pages, such as docs/strategies.md."""
+    lines[:] = [PAGE.sub(r":doc:`/\1`", line) for line in lines]
+
+
 def _check_complete(app: Sphinx, env: BuildEnvironment) -> None:
     from sphinx.util import logging
 
@@ -136,5 +155,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the handlers."""
     app.connect("builder-inited", _write_pages, priority=100)  # before the gallery's
     app.connect("autodoc-skip-member", _skip_member)
+    app.connect("autodoc-process-docstring", _link_pages)
     app.connect("env-check-consistency", _check_complete)
     return {"parallel_read_safe": True}

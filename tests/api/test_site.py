@@ -17,7 +17,6 @@ import api_pages  # noqa: E402
 import repository_links  # noqa: E402
 
 TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MODULES = ("mtboost", "mtboost.xgboost", "mtboost.lightgbm", "mtboost.datasets", "mtboost.metrics")
 
 
 def entries(page):
@@ -39,7 +38,7 @@ def clicks():
     return found
 
 
-@pytest.mark.parametrize("module", [*MODULES, "mtboost.errors"])
+@pytest.mark.parametrize("module", api_pages.MODULES)
 def test_every_public_name_is_in_one_table_and_has_a_page(module):
     found = importlib.import_module(module)
     public = [
