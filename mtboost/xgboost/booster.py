@@ -86,7 +86,6 @@ class XgboostGrowth(TaskGrowth):
                 "tasks in that field",
             )
         self._join_workers()
-        self._check_constraints(self.settings.grow.monotone_constraints)
         self._check_levels(self.settings.grow.max_depth, "")
         self._table = table
         self._frame: assemble.Document | None = None
@@ -142,7 +141,7 @@ class XgboostGrowth(TaskGrowth):
             tree = grown_tree.arrays()
             leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
             tree["value"], values = self._leaf_values(
-                tree["value"], leaves, gradients, margins, self._weights, output
+                tree, leaves, gradients, margins, self._weights, output
             )
             self._add_tree(tree["value"], values, leaves, matrix, updated, output=output)
             self._trees.append(assemble.tree_document(tree, n_features=matrix.num_col()))

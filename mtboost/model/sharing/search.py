@@ -284,11 +284,11 @@ def _may_split_tasks(settings: Settings, folds: Folds) -> bool:
 
 
 def _poolings(settings: Settings, effort: Effort, tasks: TaskSet) -> Sequence[RelativePooling]:
-    """κ to try, as multiples: none if the user has fixed it, or what does not go with it.
+    """κ to try, as multiples: none if the user has fixed it.
 
     Nested tasks are shrunk towards all, and towards their groups.
     """
-    if "pooling" in settings.given or settings.params.get("monotone_constraints"):
+    if "pooling" in settings.given:
         return ()
     shares = (0.0, _GROUP_SHARE) if tasks.n_levels > 1 else (0.0,)
     return [RelativePooling(factor, share) for share in shares for factor in effort.poolings]
