@@ -63,7 +63,7 @@ from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import task_reports, validation_scores
 from mtboost.model.sharing.curves import mean_histories
 from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
-from mtboost.model.sharing.plan import fit_plan, plan_sharing
+from mtboost.model.sharing.plan import SharingPlan, fit_plan, plan_sharing
 from mtboost.model.stages.baselines import baseline_scores
 from mtboost.model.stages.common import CommonModel, fit_common, refit_common
 from mtboost.model.stages.linear_effects import why_no_linear_effects
@@ -350,7 +350,7 @@ def fit(
     is_auto = strategy_of(strategy, objective, *rounds) == "auto"
     checked_effort = effort_of(effort)
     if is_auto:
-        _check_auto(early_stopping_rounds, min_delta)
+        check_auto(early_stopping_rounds, min_delta)
         if common_features is None and _has_names(X, feature_names):
             common_features = "all"  # columns that a task lacks may help the others
     rows = {"weight": weight, "base_margin": base_margin, "feature_names": feature_names}
@@ -409,8 +409,7 @@ def fit(
         check_training_rows(settings, train)
     if is_auto:
         assert folds is not None
-        weight_of_one = weight_of_positives(library, objective, settings.params, data)
-        folds = folds.with_positives(weight_of_one)
+        folds = with_positives(settings, folds, data)
         fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), checked_effort)
     else:
         fitted = fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
@@ -447,13 +446,15 @@ def make_settings(
     verbose: bool | int,
     n_threads: int | None,
     seed: int,
+    n_rows: int | None = None,
 ) -> Settings:
     """Check and complete the arguments of :func:`fit` that do not belong to single rows.
 
-    Of `data` are read the columns, the tasks, the set of labels and the number of rows.
+    Of `data` are read the columns, the tasks, the set of labels and, unless it is given, the number
+    of rows.
     """
     parameters = common_parameters(library, params, objective, data, n_threads, seed)
-    are_few = is_auto and data.n_rows <= _MANY_ROWS
+    are_few = is_auto and (data.n_rows if n_rows is None else n_rows) <= _MANY_ROWS
     parameters = {"learning_rate": AUTO_LEARNING_RATE if are_few else LEARNING_RATE, **parameters}
     if not is_auto:
         is_free = library.with_size(parameters, 1) is not None
@@ -654,27 +655,10 @@ def _fit_auto(
     effort: Effort,
 ) -> Fitted:
     """Choose how much to share on validation rows, and train that on all rows."""
-    if isinstance(settings.objectives.names, dict):
-        raise ParameterError(
-            "strategy='auto' compares losses of all tasks: give it one objective, or pass "
-            "strategy='two-stage'."
-        )
-    metric, judged = settings.metric, settings
-    if not is_mean_of_rows(metric):
-        judged = settings.with_metric(settings.backend.default_metric(settings.params))
-    judges = folds.with_weight()
-    if judges is None:
-        raise DataError(
-            "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
-            "eval_set, or hold out more rows by validation_fraction."
-        )
-    effort = effort.for_rows(judges.pairs[0][0].n_rows, data.tasks.n_tasks)
-    judged = replace(
-        judged, common_early_stopping_rounds=settings.early_stopping_rounds, verbose=False
-    )
+    judged, judges, effort = _judging(settings, folds, effort)
     progress = Progress(effort.n_models, is_shown=bool(settings.verbose))
     with openmp_threads(settings.n_threads), progress:
-        plan = plan_sharing(judged, judges, effort, metric, progress)
+        plan = plan_sharing(judged, judges, effort, settings.metric, progress)
         # With many rows those held out add little to what the others say.
         is_trained = plan.common is not None and refit is None and not effort.small_steps
         if refit is False or (is_trained and not callbacks):
@@ -682,6 +666,52 @@ def _fit_auto(
             common, specific = fit_plan(plan, folds.pairs[0][0], callbacks, trained)
         else:
             common, specific = fit_plan(plan, data, callbacks)
+    return fitted_by_plan(settings, plan, common, specific)
+
+
+def with_positives(settings: Settings, folds: Folds, data: Dataset) -> Folds:
+    """Return validation rows that count as the loss of `params` counts them."""
+    objective = settings.objectives.function or settings.objectives.names
+    weight = weight_of_positives(settings.backend, objective, settings.params, data)
+    return folds.with_positives(weight)
+
+
+def choose_plan(settings: Settings, folds: Folds, effort: Effort) -> SharingPlan:
+    """Choose how much to share on validation rows, without training that on all rows."""
+    judged, judges, effort = _judging(settings, folds, effort)
+    with openmp_threads(settings.n_threads), Progress(effort.n_models, is_shown=False) as progress:
+        return plan_sharing(judged, judges, effort, settings.metric, progress)
+
+
+def _judging(settings: Settings, folds: Folds, effort: Effort) -> tuple[Settings, Folds, Effort]:
+    """Return settings, rows and effort of the search."""
+    if isinstance(settings.objectives.names, dict):
+        raise ParameterError(
+            "strategy='auto' compares losses of all tasks: give it one objective, or pass "
+            "strategy='two-stage'."
+        )
+    judged = settings
+    if not is_mean_of_rows(settings.metric):
+        judged = settings.with_metric(settings.backend.default_metric(settings.params))
+    judges = folds.with_weight()
+    if judges is None:
+        raise DataError(
+            "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
+            "eval_set, or hold out more rows by validation_fraction."
+        )
+    judged = replace(
+        judged, common_early_stopping_rounds=settings.early_stopping_rounds, verbose=False
+    )
+    return judged, judges, effort.for_rows(judges.pairs[0][0].n_rows, folds.tasks.n_tasks)
+
+
+def fitted_by_plan(
+    settings: Settings,
+    plan: SharingPlan,
+    common: CommonModel,
+    specific: dict[TaskName, SpecificModel],
+) -> Fitted:
+    """Return what has been trained as the plan says."""
     continued = {**plan.settings.params, **plan.specific_params}
     return Fitted(
         settings,
@@ -786,7 +816,7 @@ def _has_names(X: Any, feature_names: Any) -> bool:
     return feature_names is not None or as_table(next(iter(X.values()))).feature_names is not None
 
 
-def _check_auto(early_stopping_rounds: object, min_delta: object) -> None:
+def check_auto(early_stopping_rounds: object, min_delta: object) -> None:
     """Refuse arguments that ``strategy="auto"`` has no use for."""
     if early_stopping_rounds is None:
         raise ParameterError(
