@@ -23,6 +23,7 @@ from mtboost.dask.predicting import predict_with
 from mtboost.dask.workers import client_of
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
+from mtboost.model.arguments import strategy_of
 from mtboost.model.predictions import UnknownTask
 
 
@@ -91,10 +92,12 @@ class _OnDask:
         y = self._encode_lazily(y)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode_lazily(eval_set[1]), *eval_set[2:])
+        rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
+        strategy = strategy_of(self.strategy, objective, *rounds)
         self._train(
             partial(fit, client),
             library,
-            "two-stage" if self.strategy is None else self.strategy,
+            strategy,
             X,
             y,
             task=self.task if task is None else task,
@@ -188,8 +191,8 @@ class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):
     """:class:`mtboost.MultiTaskRegressor` on the workers of Dask.
 
     Its parameters and attributes are those of one machine, and ``client`` is an attribute, as in
-    ``xgboost.dask``: by default the one in use. `strategy` is ``"two-stage"``. A file that
-    ``save`` writes is that of a :class:`mtboost.MultiTaskRegressor`.
+    ``xgboost.dask``: by default the one in use. A file that ``save`` writes is that of a
+    :class:`mtboost.MultiTaskRegressor`.
 
     Examples
     --------
@@ -213,8 +216,8 @@ class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
     """:class:`mtboost.MultiTaskClassifier` on the workers of Dask.
 
     Its parameters and attributes are those of one machine, and ``client`` is an attribute, as in
-    ``xgboost.dask``: by default the one in use. `strategy` is ``"two-stage"``, and `class_weight`
-    must be None. A file that ``save`` writes is that of a :class:`mtboost.MultiTaskClassifier`.
+    ``xgboost.dask``: by default the one in use. `class_weight` must be None. A file that ``save``
+    writes is that of a :class:`mtboost.MultiTaskClassifier`.
     """
 
     _alone = MultiTaskClassifier

@@ -20,7 +20,7 @@ from typing import Any
 import distributed
 import numpy as np
 
-from mtboost.base.checks import check_choice, check_number, did_you_mean, listed
+from mtboost.base.checks import check_choice, check_count, check_number, did_you_mean, listed
 from mtboost.base.dataset import Dataset, is_column, place_of_task_column
 from mtboost.base.labels import not_all_zero
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
@@ -37,14 +37,24 @@ from mtboost.dask.chunks import (
     summarise,
     together,
 )
-from mtboost.dask.workers import Workers, WorkerTeam, client_of
+from mtboost.dask.searching import (
+    Found,
+    for_all_tasks,
+    of_tasks,
+    sample_of,
+    sampled,
+    search_sample,
+)
+from mtboost.dask.workers import Workers, WorkerTeam, client_of, threads_of_worker
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.model.arguments import check_rows, objective_for
+from mtboost.model.arguments import check_rows, objective_for, strategy_of
 from mtboost.model.fitting import (
+    check_auto,
     check_no_splitter,
     check_switches,
     check_training_rows,
     fit_two_stages,
+    fitted_by_plan,
     make_settings,
     model_of,
     split_rows,
@@ -52,6 +62,9 @@ from mtboost.model.fitting import (
 from mtboost.model.fitting import fit as fit_on_one_machine
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
+from mtboost.model.reports import TaskReport
+from mtboost.model.sharing.effort import Effort, effort_of
+from mtboost.model.sharing.plan import SharingPlan, fit_plan
 from mtboost.model.stages.settings import Settings
 
 _DEFAULTS = {
@@ -77,6 +90,7 @@ def fit(
     eval_set: Sequence[Any] | None = None,
     weight: Any = None,
     base_margin: Any = None,
+    search_rows: int = 1_000_000,
     **options: Any,
 ) -> MultiTaskModel:
     """Fit a common model of all tasks on the workers of Dask, and a specific model of each.
@@ -100,9 +114,12 @@ def fit(
         Row weights >= 0.
     base_margin : dask Series or Array of shape (n_rows,) or (n_rows, n_classes), optional
         Margin that each row starts from.
+    search_rows : int, default=1,000,000
+        With more rows ``strategy="auto"`` searches on a sample of about this size, on one worker,
+        and trains what it finds on all rows, on all workers.
     **options
-        Further arguments of :func:`mtboost.fit`. The default of `strategy` is ``"two-stage"``, that
-        of `n_threads` the threads of each worker, and `time` is a column of `X`.
+        Further arguments of :func:`mtboost.fit`. The default of `n_threads` are the threads of each
+        worker, and `time` is a column of `X`.
 
     Returns
     -------
@@ -134,7 +151,9 @@ def fit(
     (0, 1, 2)
     """
     client = client_of(client)
-    arguments = _checked_arguments(options)
+    arguments = _checked_arguments(options, has_eval_set=eval_set is not None)
+    search_rows = check_count("search_rows", search_rows, low=1)
+    effort = effort_of(arguments["effort"])
     column = task if is_column(task) else None
     if column is None and task is None:
         raise ParameterError(
@@ -155,7 +174,7 @@ def fit(
     parts = client.map(summarise, chunks, range(len(chunks)), task=column, pure=False)
     found = together(all_workers.gather(parts))
     template = _template(found, column, arguments)
-    settings = _settings(template, arguments)
+    settings = _settings(template, arguments, found.n_rows)
     weights_with_tasks(template.tasks, None, arguments["task_weight"])  # raises
     valid_chunks, found_valid = client.compute(delayed_valid), None
     if eval_set is not None:
@@ -172,7 +191,8 @@ def fit(
         arguments["common_features"],
         has_eval_set=eval_set is not None,
         validation=arguments["validation"],
-        validation_fraction=_fraction(arguments["validation_fraction"], len(found.tasks)),
+        is_auto=arguments["strategy"] == "auto",
+        validation_fraction=arguments["validation_fraction"],
         task_weight=arguments["task_weight"],
         balanced_totals=_balanced_totals(found, found_valid),
         refit=arguments["refit"],
@@ -185,6 +205,18 @@ def fit(
         own_valid = _distributed(client, workers, valid_chunks, shared)
     del chunks, valid_chunks, parts
 
+    search = None
+    if job.is_auto:
+        first = Workers(client, addresses[:1])
+        sample = sample_of(found.tasks, search_rows)
+        samples = [
+            first.call(joined, [workers.call(sampled, part, sample=sample, column=column)])
+            for part in (own, own_valid)
+        ]
+        n_threads = _n_threads(client, arguments, settings, first)
+        (search,) = first.gather(
+            first.call(_search, *samples, n_threads, job=shared, effort=effort)
+        )
     prepared = workers.call(prepare, own, own_valid, job=shared)
     workers.wait(prepared)
     del own, own_valid, shared
@@ -193,34 +225,33 @@ def fit(
     if all(problems):
         raise DataError(str(problems[0]))
     has_validation = any(each.has_validation for each in facts)
-    threads = client.nthreads()
-    n_threads = [
-        threads[address] if arguments["n_threads"] is None else settings.n_threads
-        for address in workers.addresses
-    ]
     with workers.locked():
         fitted = workers.gather(
             workers.call(
                 train,
                 prepared,
                 workers.introduced(),
-                n_threads,
+                _n_threads(client, arguments, settings, workers),
                 settings=settings,
                 tasks=template.tasks.names,
                 has_validation=has_validation,
                 refit=arguments["refit"],
                 callbacks=tuple(arguments["callbacks"]),
+                plan=search and for_all_tasks(search.plan, template.tasks.names),
             )
         )
     name, position = place_of_task_column(found.row, column, arguments["feature_names"])
+    parts = _merged(fitted, template.tasks.names)
+    if search is not None:
+        parts["reports"] |= _with_valid_rows(parts["reports"], search.n_valid)
     place = {"task_column": name, "task_position": position}
-    return model_of({**_merged(fitted, template.tasks.names), **place}, is_auto=False)
+    return model_of({**parts, **place}, is_auto=search is not None)
 
 
 # ---- on the client -------------------------------------------------------------------------------
 
 
-def _checked_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_arguments(options: Mapping[str, Any], *, has_eval_set: bool) -> dict[str, Any]:
     """Return all arguments of fit() that do not belong to rows; raise for those it cannot have."""
     for name in options:
         if name not in _DEFAULTS or name in _OF_ROWS:
@@ -228,9 +259,8 @@ def _checked_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
                 f"mtboost.dask.fit() got an unexpected argument {name!r}."
                 f"{did_you_mean(name, _DEFAULTS)}"
             )
-    arguments = {**_DEFAULTS, "strategy": "two-stage", **options}
+    arguments = {**_DEFAULTS, **options}
     refused = {
-        "strategy": arguments["strategy"] == "auto",
         "backend": arguments["backend"] != "xgboost",
         "objective": isinstance(arguments["objective"], Mapping),
         "linear_effects": arguments["linear_effects"] is True,
@@ -243,6 +273,17 @@ def _checked_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         "validation": not isinstance(arguments["validation"], str),
         "time": not isinstance(arguments["time"], str | None),
     }
+    arguments["strategy"] = strategy_of(
+        arguments["strategy"],
+        arguments["objective"],
+        arguments["early_stopping_rounds"],
+        arguments["min_delta"],
+        arguments["validation_fraction"],
+        () if has_eval_set else None,
+    )
+    if arguments["strategy"] == "auto":
+        check_auto(arguments["early_stopping_rounds"], arguments["min_delta"])
+        refused["refit"] = arguments["refit"] is False
     for name, is_refused in refused.items():
         if is_refused:
             raise UnsupportedError(
@@ -250,7 +291,6 @@ def _checked_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
                 "out, or call mtboost.fit on one machine. docs/several_machines.md gives the "
                 "reason."
             )
-    check_choice("strategy", arguments["strategy"] or "two-stage", ("two-stage",))
     check_choice("validation", arguments["validation"], ("random", "last"))
     times = None if arguments["time"] is None else np.empty(0, np.int64)
     check_times(times, arguments["validation"], 0)
@@ -296,7 +336,7 @@ def _template(found: Summary, column: str | int | None, arguments: Mapping[str, 
     return template
 
 
-def _settings(template: Dataset, arguments: Mapping[str, Any]) -> Settings:
+def _settings(template: Dataset, arguments: Mapping[str, Any], n_rows: int) -> Settings:
     library = get_backend("xgboost")
     objective = arguments["objective"]
     if objective is None:
@@ -304,7 +344,8 @@ def _settings(template: Dataset, arguments: Mapping[str, Any]) -> Settings:
     if arguments["eval_metric"] is not None and isinstance(arguments["eval_metric"], Mapping):
         raise ParameterError("eval_metric is a mapping: give one metric for all tasks.")
     given = {name: arguments[name] for name in _OF_SETTINGS}
-    return make_settings(template, library, objective, is_auto=False, **given)
+    is_auto = arguments["strategy"] == "auto"
+    return make_settings(template, library, objective, is_auto=is_auto, n_rows=n_rows, **given)
 
 
 def _fraction(fraction: Any, n_tasks: int) -> float:
@@ -322,6 +363,16 @@ def _balanced_totals(found: Summary, found_valid: Summary | None) -> tuple[float
         total_of_valid = sum(found_valid.weights.get(name, 0.0) for name in found.tasks)
     n_tasks = len(found.tasks)
     return total / n_tasks, (total + total_of_valid) / n_tasks
+
+
+def _n_threads(
+    client: distributed.Client, arguments: Mapping[str, Any], settings: Settings, workers: Workers
+) -> list[int]:
+    """Return the number of threads of each worker."""
+    if arguments["n_threads"] is not None:
+        return [settings.n_threads] * len(workers.addresses)
+    threads = client.nthreads()
+    return [threads[address] for address in workers.addresses]
 
 
 def _owner_of_tasks(n_rows: Mapping[TaskName, int], n_workers: int) -> dict[TaskName, int]:
@@ -381,10 +432,27 @@ def _known_tasks(
 def _merged(fitted: Sequence[dict[str, Any]], names: Sequence[TaskName]) -> dict[str, Any]:
     """Return the attributes of one model, from those of the tasks of each worker."""
     merged = dict(fitted[0])
-    for key in ("specific", "task_columns", "reports", "specific_params"):
+    shares = {task: own for parts in fitted for task, own in parts.pop("shares").items()}
+    merged.pop("shares", None)
+    merged["common_trees"] = replace(merged["common_trees"], shares=shares)
+    for key in ("quit_round", "specific", "task_columns", "reports", "specific_params"):
         of_all = {task: own for parts in fitted for task, own in parts[key].items()}
         merged[key] = {task: of_all[task] for task in names}
     return merged
+
+
+def _with_valid_rows(
+    reports: Mapping[TaskName, TaskReport], n_valid: Mapping[TaskName, tuple[int, int]]
+) -> dict[TaskName, TaskReport]:
+    """Return reports with the validation rows of the search."""
+    return {
+        task: replace(
+            reports[task],
+            n_valid_rows=n_rows,
+            n_valid_positives=None if reports[task].n_positives is None else n_positives,
+        )
+        for task, (n_rows, n_positives) in n_valid.items()
+    }
 
 
 # ---- on the workers ------------------------------------------------------------------------------
@@ -402,8 +470,9 @@ class _Job:
     feature_names: Any
     common_features: Any
     has_eval_set: bool
+    is_auto: bool
     validation: str
-    validation_fraction: float
+    validation_fraction: Any
     task_weight: TaskWeight
     balanced_totals: tuple[float, float]
     refit: bool | None
@@ -455,8 +524,26 @@ def split(chunk: Chunk, number: int, *, n_workers: int, job: _Job) -> list[Chunk
     return [chunk.take(own) if len(own) else None for own in places]
 
 
-def prepare(chunk: Chunk, valid_chunk: Chunk | None, *, job: _Job) -> Prepared:
-    """Check the rows of a worker, and hold some of them out."""
+def _search(
+    chunk: Chunk, valid_chunk: Chunk | None, n_threads: int, *, job: _Job, effort: Effort
+) -> Found:
+    """Search on the rows of a sample."""
+    prepared = prepare(chunk, valid_chunk, job=job, fraction=job.validation_fraction)
+    assert prepared.folds is not None
+    settings = _with_threads(job.settings, n_threads)
+    with threads_of_worker(n_threads):
+        return search_sample(settings, prepared.folds, effort)
+
+
+def _with_threads(settings: Settings, n_threads: int) -> Settings:
+    params = settings.backend.with_threads(settings.params, n_threads)
+    return replace(settings, params=params, n_threads=n_threads)
+
+
+def prepare(
+    chunk: Chunk, valid_chunk: Chunk | None, *, job: _Job, fraction: Any = None
+) -> Prepared:
+    """Check the rows of a worker, and hold some of them out, by default as two stages need it."""
     settings, template = job.settings, job.template
     data, times = _dataset(chunk, job)
     objective = settings.objectives.function or settings.objectives.names
@@ -470,9 +557,13 @@ def prepare(chunk: Chunk, valid_chunk: Chunk | None, *, job: _Job) -> Prepared:
             X = valid_chunk.X
             if job.time is not None and job.time in getattr(X, "columns", ()):
                 X = X.drop(columns=job.time)
-            eval_set = (X, *(rows.get(name) for name in ("y", "task", "weight", "base_margin")))
+            eval_set = (X, rows["y"], rows.get("task"), None, rows.get("base_margin"))
             valid = validation_data(data, eval_set, job.feature_names)
+            valid.weight = rows.get("weight")  # of this worker all may be 0
         valid.align(template)
+    is_search = fraction is not None
+    if not is_search:  # what "auto" has found is trained on all rows
+        fraction = 0.0 if job.is_auto else _fraction(job.validation_fraction, len(job.owner))
     task_weight = job.task_weight
     if isinstance(task_weight, Mapping):
         task_weight = {name: task_weight[name] for name in data.tasks}
@@ -480,10 +571,10 @@ def prepare(chunk: Chunk, valid_chunk: Chunk | None, *, job: _Job) -> Prepared:
         settings,
         data,
         valid,
-        is_auto=False,
+        is_auto=is_search,
         validation=job.validation,
         times=times,
-        validation_fraction=job.validation_fraction,
+        validation_fraction=fraction,
         task_weight=task_weight,
         refit=job.refit,
         seed=job.seed,
@@ -529,20 +620,34 @@ def train(
     has_validation: bool,
     refit: bool | None,
     callbacks: tuple[Any, ...],
+    plan: SharingPlan | None,
 ) -> dict[str, Any]:
     """Train both stages, and return the attributes of the model of this worker's tasks."""
-    backend, folds = settings.backend, prepared.folds
-    settings = replace(
-        settings, params=backend.with_threads(settings.params, n_threads), n_threads=n_threads
-    )
+    settings, folds = _with_threads(settings, n_threads), prepared.folds
     data = prepared.all_rows
-    if folds is None and has_validation:  # that of other workers
-        folds = Folds(((copy.copy(data), data.take(np.empty(0, np.int64))),))
     with ExitStack() as stack:
+        stack.enter_context(threads_of_worker(n_threads))
+        team = None
         if collective is not None:
-            team = stack.enter_context(WorkerTeam(collective, tasks, n_threads))
+            members = tasks if plan is None else tuple(plan.pool)
+            team = stack.enter_context(WorkerTeam(collective, members, n_threads))
+        if plan is not None:
+            own = of_tasks(plan, data.tasks.names)
+            own = replace(
+                own,
+                settings=replace(_with_threads(own.settings, n_threads), team=team),
+                independent=_with_threads(own.independent, n_threads),
+            )
+            folds, fitted = (
+                None,
+                fitted_by_plan(settings, own, *fit_plan(own, data, callbacks), data),
+            )
+        else:
+            if folds is None and has_validation:  # that of other workers
+                folds = Folds(((copy.copy(data), data.take(np.empty(0, np.int64))),))
             settings = replace(settings, team=team)
-        fitted = fit_two_stages(settings, folds, data, refit, callbacks)
+            fitted = fit_two_stages(settings, folds, data, refit, callbacks)
     parts = fitted.to_parts(data, folds)
+    parts["shares"] = dict(parts["common_trees"].shares)
     is_first = collective is None or int(collective["dmlc_task_id"]) == 0
     return parts if is_first else {**parts, "common_trees": None}

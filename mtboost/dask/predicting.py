@@ -16,9 +16,8 @@ from dask.dataframe.utils import meta_nonempty
 
 from mtboost.base.checks import check_choice, check_type
 from mtboost.base.dataset import is_column
-from mtboost.base.threads import openmp_threads
 from mtboost.dask.chunks import delayed_partitions
-from mtboost.dask.workers import client_of
+from mtboost.dask.workers import client_of, threads_of_worker
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.predictions import UnknownTask
 
@@ -115,11 +114,7 @@ def predict_partition(
     """Return the predictions of one partition; `like` are those of no rows."""
     if not len(X):
         return like
-    try:
-        n_threads = distributed.get_worker().state.nthreads
-    except ValueError:  # computed without workers
-        n_threads = None
-    with openmp_threads(n_threads):
+    with threads_of_worker():
         found = getattr(predictor, method)(X, **options, **rows)
     return _as_frame(found, X.index) if hasattr(X, "iloc") else found
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 import distributed
+import joblib
 import xgboost
 from xgboost.tracker import RabitTracker
 
@@ -150,6 +151,22 @@ def _start_tracker(n_workers: int, dask_scheduler: Any = None) -> Mapping[str, A
     return arguments
 
 
+@contextmanager
+def threads_of_worker(n_threads: int | None = None) -> Iterator[None]:
+    """Let this thread use so many threads, by default those of the worker that it belongs to.
+
+    joblib would warn that a worker of Dask is a daemon, and let mtboost use one.
+    """
+    if n_threads is None:
+        try:
+            n_threads = distributed.get_worker().state.nthreads
+        except ValueError:  # computed without workers
+            yield
+            return
+    with joblib.parallel_config(backend="threading"), openmp_threads(n_threads):
+        yield
+
+
 class WorkerTeam:
     """This worker's part in the team that trains the common model.
 
@@ -197,7 +214,7 @@ class WorkerTeam:
         valid: Dataset | None,
     ) -> Result:
         def call() -> Result:
-            with openmp_threads(self._n_threads):
+            with threads_of_worker(self._n_threads):
                 return train(
                     data.with_task_names(self._tasks),
                     None if valid is None else valid.with_task_names(self._tasks),

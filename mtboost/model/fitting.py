@@ -374,7 +374,7 @@ def fit(
     is_auto = strategy_of(strategy, objective, *rounds) == "auto"
     checked_effort = effort_of(effort)
     if is_auto:
-        _check_auto(early_stopping_rounds, min_delta)
+        check_auto(early_stopping_rounds, min_delta)
         if common_features is None and _has_names(X, feature_names):
             common_features = "all"  # columns that a task lacks may help the others
     rows = {"weight": weight, "base_margin": base_margin, "feature_names": feature_names}
@@ -435,8 +435,7 @@ def fit(
         check_training_rows(settings, train)
     if is_auto:
         assert folds is not None
-        weight_of_one = weight_of_positives(library, objective, settings.params, data)
-        folds = folds.with_positives(weight_of_one)
+        folds = with_positives(settings, folds, data)
         fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), checked_effort)
     else:
         fitted = fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
@@ -478,13 +477,15 @@ def make_settings(
     verbose: bool | int,
     n_threads: int | None,
     seed: int,
+    n_rows: int | None = None,
 ) -> Settings:
     """Check and complete the arguments of :func:`fit` that do not belong to single rows.
 
-    Of `data` are read the columns, the tasks, the set of labels and the number of rows.
+    Of `data` are read the columns, the tasks, the set of labels and, unless it is given, the number
+    of rows.
     """
     parameters = common_parameters(library, params, objective, data, n_threads, seed)
-    are_few = is_auto and data.n_rows <= _MANY_ROWS
+    are_few = is_auto and (data.n_rows if n_rows is None else n_rows) <= _MANY_ROWS
     parameters = {"learning_rate": AUTO_LEARNING_RATE if are_few else LEARNING_RATE, **parameters}
     if not is_auto:
         is_free = library.with_size(parameters, 1) is not None
@@ -711,13 +712,42 @@ def _fit_auto(
     effort: Effort,
 ) -> Fitted:
     """Choose how much to share on validation rows, and train that on all rows."""
+    judged, judges, effort = _judging(settings, folds, effort)
+    progress = Progress(effort.n_models(data.tasks.n_levels > 1), is_shown=bool(settings.verbose))
+    with openmp_threads(settings.n_threads), progress:
+        plan = plan_sharing(judged, judges, effort, settings.metric, progress)
+        # With many rows those held out add little to what the others say.
+        is_trained = plan.common is not None and refit is None and not effort.small_steps
+        trained, rows = None, data
+        if refit is False or (is_trained and not callbacks):
+            trained, rows = None if callbacks else plan.common, folds.pairs[0][0]
+        common, specific = fit_plan(plan, rows, callbacks, trained)
+    return fitted_by_plan(settings, plan, common, specific, rows)
+
+
+def with_positives(settings: Settings, folds: Folds, data: Dataset) -> Folds:
+    """Return validation rows that count as the loss of `params` counts them."""
+    objective = settings.objectives.function or settings.objectives.names
+    weight = weight_of_positives(settings.backend, objective, settings.params, data)
+    return folds.with_positives(weight)
+
+
+def choose_plan(settings: Settings, folds: Folds, effort: Effort) -> SharingPlan:
+    """Choose how much to share on validation rows, without training that on all rows."""
+    judged, judges, effort = _judging(settings, folds, effort)
+    with openmp_threads(settings.n_threads), Progress(1, is_shown=False) as progress:
+        return plan_sharing(judged, judges, effort, settings.metric, progress)
+
+
+def _judging(settings: Settings, folds: Folds, effort: Effort) -> tuple[Settings, Folds, Effort]:
+    """Return settings, rows and effort of the search."""
     if isinstance(settings.objectives.names, dict):
         raise ParameterError(
             "strategy='auto' compares losses of all tasks: give it one objective, or pass "
             "strategy='two-stage'."
         )
-    metric, judged = settings.metric, settings
-    if not is_mean_of_rows(metric):
+    judged = settings
+    if not is_mean_of_rows(settings.metric):
         judged = settings.with_metric(settings.backend.default_metric(settings.params))
     judges = folds.with_weight()
     if judges is None:
@@ -725,19 +755,20 @@ def _fit_auto(
             "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
             "eval_set, or hold out more rows by validation_fraction."
         )
-    effort = effort.for_rows(judges.pairs[0][0].n_rows, data.tasks.n_tasks)
     judged = replace(
         judged, common_early_stopping_rounds=settings.early_stopping_rounds, verbose=False
     )
-    progress = Progress(effort.n_models(data.tasks.n_levels > 1), is_shown=bool(settings.verbose))
-    with openmp_threads(settings.n_threads), progress:
-        plan = plan_sharing(judged, judges, effort, metric, progress)
-        # With many rows those held out add little to what the others say.
-        is_trained = plan.common is not None and refit is None and not effort.small_steps
-        trained, rows = None, data
-        if refit is False or (is_trained and not callbacks):
-            trained, rows = None if callbacks else plan.common, folds.pairs[0][0]
-        common, specific = fit_plan(plan, rows, callbacks, trained)
+    return judged, judges, effort.for_rows(judges.pairs[0][0].n_rows, folds.tasks.n_tasks)
+
+
+def fitted_by_plan(
+    settings: Settings,
+    plan: SharingPlan,
+    common: CommonModel,
+    specific: dict[TaskName, SpecificModel],
+    rows: Dataset,
+) -> Fitted:
+    """Return what has been trained on these rows as the plan says."""
     continued = {**plan.settings.params, **plan.specific_params}
     return Fitted(
         settings,
@@ -881,7 +912,7 @@ def _has_names(X: Any, feature_names: Any) -> bool:
     return feature_names is not None or as_table(next(iter(X.values()))).feature_names is not None
 
 
-def _check_auto(early_stopping_rounds: object, min_delta: object) -> None:
+def check_auto(early_stopping_rounds: object, min_delta: object) -> None:
     """Refuse arguments that ``strategy="auto"`` has no use for."""
     if early_stopping_rounds is None:
         raise ParameterError(

@@ -330,7 +330,7 @@ class XgboostGrowth(TaskGrowth):
         n_rows = matrix.num_row()
         if self._task_field is not None:
             self._read_tasks(matrix)
-        elif not n_rows:
+        elif not n_rows and self._workers is None:
             raise DataError("The training matrix has no rows: pass one with at least one row.")
         self._check_rows(n_rows)
         if self.tasks is not None:

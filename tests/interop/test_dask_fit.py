@@ -3,6 +3,7 @@
 
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,11 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("xgboost.dask")
 
 import mtboost.dask  # noqa: E402
+from mtboost.dask import fitting as dask_fitting  # noqa: E402
+from mtboost.dask.chunks import Chunk  # noqa: E402
+from mtboost.dask.searching import Found, Sample, sample_of, sampled  # noqa: E402
+from mtboost.model import fitting  # noqa: E402
+from mtboost.model.sharing.plan import fit_plan  # noqa: E402
 
 N_ROWS = 1500
 RNG = np.random.default_rng(0)
@@ -27,11 +33,15 @@ TASK = RNG.choice([2, 3, 5, 7, 11], N_ROWS, p=[0.4, 0.3, 0.15, 0.1, 0.05])
 Y = np.sin(X[:, 0] / 6) + (TASK % 3) * X[:, 1] / 40 + RNG.normal(0, 0.2, N_ROWS)
 WEIGHT = RNG.uniform(0.5, 2.0, N_ROWS)
 X[:, 2][RNG.random(N_ROWS) < 0.1] = np.nan
+X[:, 3][(TASK == 11) & (X[:, 3] > 20)] = np.nan  # on one worker only
 FRAME = pd.DataFrame(X, columns=list("abcd")).assign(
     shop=TASK, kind=pd.Categorical(np.array(["x", "y", "z"])[TASK % 3]), day=np.arange(N_ROWS) // 50
 )
 IS_VALID = RNG.random(N_ROWS) < 0.25
-ROUNDS = {"num_boost_round": 30, "specific_rounds": 30, "params": {"learning_rate": 0.3}}
+ROUNDS = {
+    **{"num_boost_round": 30, "specific_rounds": 30, "params": {"learning_rate": 0.3}},
+    "strategy": "two-stage",
+}
 
 
 def cluster_of(n_workers):
@@ -62,7 +72,7 @@ def fit_both(client, X, y, *, task, eval_set=None, rows=None, **options):
     found = mtboost.dask.fit(
         client, spread(X), spread(y), task=own_task, eval_set=own_set, **collections, **options
     )
-    alone = {"strategy": "two-stage", "eval_set": eval_set, **(rows or {}), **options}
+    alone = {"eval_set": eval_set, **(rows or {}), **options}
     return found, mtboost.fit(X, y, task=task, **alone)
 
 
@@ -131,6 +141,15 @@ def test_frames_with_categories_and_the_last_rows_held_out(client):
     assert_same_model(*models, FRAME)
 
 
+def test_weights_may_be_zero_in_all_rows_of_a_worker(client):
+    weight = np.where(TASK == 2, 0.0, WEIGHT)  # the largest task is alone on its worker
+    train, valid = ~IS_VALID, IS_VALID
+    eval_set = X[valid], Y[valid], TASK[valid], weight[valid]
+    options = {"rows": {"weight": weight[train]}, "num_boost_round": 10, "eval_set": eval_set}
+    models = fit_both(client, X[train], Y[train], task=TASK[train], **options)
+    assert_same_model(*models, X, TASK)
+
+
 def test_classes_and_base_margins(client):
     classes = np.digitize(Y, [0.3, 0.9])
     margins = np.stack([np.zeros(N_ROWS), Y / 2, Y], axis=1)
@@ -173,12 +192,77 @@ def test_a_task_joins_the_model_as_on_one_machine(client):
     assert np.isfinite(model.predict(X, task=TASK)).all()
 
 
+# ---- how much to share ---------------------------------------------------------------------------
+
+QUICK = {"effort": "fast", "params": {"learning_rate": 0.3, "max_depth": 3}, "num_boost_round": 40}
+
+
+def squared_error(model):
+    return np.mean((model.predict(X, task=TASK) - Y) ** 2)
+
+
+@pytest.mark.parametrize("search_rows", [N_ROWS, 800])
+def test_auto_finds_how_much_to_share_on_a_sample_and_trains_it_on_all_rows(client, search_rows):
+    options = {"task": spread(TASK), "search_rows": search_rows, **QUICK}
+    model = mtboost.dask.fit(client, spread(X), spread(Y), **options)
+    report = model.report()
+    assert model.tasks == (2, 3, 5, 7, 11)
+    assert report["sharing"].all()
+    assert model.common_losses
+    assert report["rows"].sum() == N_ROWS
+    is_searched = report["valid_rows"] > 0
+    assert is_searched.sum() == (5 if search_rows == N_ROWS else 3)
+    if search_rows == N_ROWS:
+        alone = mtboost.fit(X, Y, task=TASK, **QUICK)
+        assert squared_error(model) < 1.2 * squared_error(alone)
+
+
+@pytest.mark.parametrize("own_pool", [False, True])
+def test_what_was_found_is_trained_as_on_one_machine(client, own_pool, monkeypatch):
+    """Tasks average or go alone; those that do not train the common model may be a worker's all."""
+    sign = np.select([TASK == 2, TASK == 3, TASK == 5], [1.0, 5.0, -3.0], -1.0)
+    y = sign * (X[:, 0] > 20) + sign**2 * (X[:, 1] > 10) + RNG.normal(0, 0.1, N_ROWS)
+    plans = []
+
+    def train(plan, data, callbacks=(), pool=None):
+        ways = plan.sharing | {2: "averaged", 5: "independent", 7: "common + specific"}
+        rounds = {task: max(5, n) for task, n in plan.own_rounds.items()}
+        chosen = [3, 5] if own_pool else plan.pool
+        plan = replace(plan, sharing=ways, own_rounds=rounds, pool=chosen, common=None)
+        plans.append(plan)
+        return fit_plan(plan, data, callbacks)
+
+    monkeypatch.setattr(fitting, "fit_plan", train)
+    options = {**QUICK, "linear_effects": False, "task_splits": False}
+    options["params"] = {**QUICK["params"], "subsample": 1.0}  # draws of workers differ
+    expected = mtboost.fit(X, y, task=TASK, **options)
+    found = Found(plans[0], {})
+    monkeypatch.setattr(dask_fitting, "_search", lambda *_, **__: found)
+    model = mtboost.dask.fit(client, spread(X), spread(y), task=spread(TASK), **options)
+    assert set(model.common_trees.shares) == set(expected.common_trees.shares) == {2}
+    margins = (own.predict_margin(X, task=TASK) for own in (model, expected))
+    np.testing.assert_allclose(*margins, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_of_the_sample_are_whole_small_tasks_of_all_sizes_or_a_part_of_each():
+    small = {name: 10 + name for name in range(100)}
+    assert sample_of(small, 10_000).tasks == set(small)
+    assert sample_of(small, 2000).tasks == set(range(0, 100, 3))
+    large = dict.fromkeys("ab", 50_000)
+    assert sample_of(large, 25_000) == Sample({"a", "b"}, 4)
+    labels = np.array(["a", "b", "a", "c", "a", "a", "b", "a"])
+    chunk = Chunk(np.arange(8.0)[:, None], {"task": labels})
+    found = sampled(chunk, Sample({"a", "b"}, 2), None)
+    assert found.X[:, 0].tolist() == [0, 1, 4, 7]
+    assert sampled(chunk, Sample({"d"}, 1), None) is None
+
+
 # ---- predictions ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def model_of_frame():
-    return mtboost.fit(FRAME, Y, task="shop", strategy="two-stage", **ROUNDS)
+    return mtboost.fit(FRAME, Y, task="shop", **ROUNDS)
 
 
 def test_predictions_of_a_frame_are_a_series_with_its_index(client, model_of_frame):
@@ -194,9 +278,7 @@ def test_predictions_of_a_frame_are_a_series_with_its_index(client, model_of_fra
 def test_predictions_of_an_array_are_an_array_of_its_chunks(client):
     rows = np.column_stack([X, TASK])
     classes = np.digitize(Y, [0.3, 0.9])
-    model = mtboost.fit(
-        rows, classes, task=4, objective="multi:softprob", strategy="two-stage", **ROUNDS
-    )
+    model = mtboost.fit(rows, classes, task=4, objective="multi:softprob", **ROUNDS)
     found = mtboost.dask.predict(client, model, spread(rows), method="predict_proba")
     assert found.shape == (N_ROWS, 3)
     assert found.chunks[0] == spread(rows).chunks[0]
@@ -221,7 +303,8 @@ def test_rows_of_unknown_tasks_are_predicted_if_asked_for(client, model_of_frame
 
 def test_the_regressor_is_that_of_one_machine(client):
     options = {"n_estimators": 20, "task": "shop", "validation": "last", "time": "day"}
-    alone = mtboost.MultiTaskRegressor(strategy="two-stage", **options).fit(FRAME, Y)
+    options |= {"strategy": "two-stage"}
+    alone = mtboost.MultiTaskRegressor(**options).fit(FRAME, Y)
     found = mtboost.dask.DaskMultiTaskRegressor(**options)
     found.client = client
     assert found.fit(spread(FRAME), spread(pd.Series(Y))) is found
@@ -282,7 +365,9 @@ def fit_rows(client, **changed):
         ({"X": X}, TypeError, "X is a numpy.ndarray: give a Dask DataFrame or Array"),
         ({"y": Y}, TypeError, "y is a numpy.ndarray: give a Dask Series or Array"),
         ({"y": spread(Y[:800])}, DataError, "y has 4 partitions, and X has 8"),
-        ({"strategy": "auto"}, UnsupportedError, "strategy='auto' does not work"),
+        ({"strategy": "best"}, ParameterError, "strategy must be"),
+        ({"strategy": "auto", "refit": False}, UnsupportedError, "refit=False does not work"),
+        ({"strategy": "auto", "min_delta": 0.1}, ParameterError, "min_delta is 0.1"),
         ({"backend": "lightgbm"}, UnsupportedError, "backend='lightgbm' does not work"),
         ({"linear_effects": True}, UnsupportedError, "linear_effects=True does not work"),
         ({"validation": "first"}, ParameterError, "validation must be"),
