@@ -27,7 +27,7 @@ import mtboost.xgboost as in_xgboost
 from mtboost.datasets import make_fraud_scenes
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-from fraud_scenes import Rows, auc_by_task
+from plot_fraud_scenes import Rows, auc_by_task
 
 ROUNDS, EARLY_STOPPING_ROUNDS = 300, 20
 XGBOOST = {"objective": "binary:logistic", "max_depth": 4, "eta": 0.1, "nthread": 1}

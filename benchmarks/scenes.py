@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fraud scenes over several seeds: what does mtboost gain for the small task?
 
-The models are those of examples/fraud_scenes.py, on new data for every seed. Differences are paired
-over seeds: mean, standard error, Wilcoxon signed-rank p.
+The models are those of examples/plot_fraud_scenes.py, on new data for every seed. Differences are
+paired over seeds: mean, standard error, Wilcoxon signed-rank p.
 
     python benchmarks/scenes.py [--seeds 10] [--scene scene2] [--scale 0.15] [--train 0.15]
 """
@@ -20,7 +20,7 @@ from scipy.stats import wilcoxon
 from mtboost.datasets import make_fraud_scenes
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-from fraud_scenes import Rows, auc_by_task, fit_mtboost, stock_margins
+from plot_fraud_scenes import Rows, auc_by_task, fit_two_stages, stock_margins
 
 
 def main() -> None:
@@ -51,7 +51,7 @@ def main() -> None:
             own = (rows.of_task(task) for rows in (train, valid, test))
             margins["independent"][test.task == task] = stock_margins(*own)
         for score in ("plain", "entropy", "variance"):
-            model = fit_mtboost(train, valid, score)
+            model = fit_two_stages(train, valid, score)
             margins[f"mtboost {score}"] = model.predict_margin(test.X, task=test.task)
         for method, margin in margins.items():
             results.append({"seed": seed, "method": method, **auc_by_task(test, margin)})

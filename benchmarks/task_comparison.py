@@ -159,7 +159,7 @@ def print_tables(
     """
     found = pd.read_json(path, lines=True)
     found = found[found["method"].isin(methods)]
-    of_sets = {name: _scores(rows, methods) for name, rows in found.groupby("data", sort=False)}
+    of_sets = {name: scores_of(rows, methods) for name, rows in found.groupby("data", sort=False)}
     for name, scores in of_sets.items():
         table = pd.DataFrame({score.metric: score.by_seed.mean() for score in scores})
         for reference in references[:1]:
@@ -183,7 +183,7 @@ def print_tables(
             _print_reference(of_place, reference, peers, title)
 
 
-class _Score(NamedTuple):
+class Score(NamedTuple):
     """One metric of a data set: a row for each seed, a column for each method."""
 
     metric: str
@@ -203,25 +203,25 @@ class _Score(NamedTuple):
         difference = -self.by_seed.sub(self.by_seed[reference], axis=0)
         return difference.mean(), difference.sem()
 
-    def comparable(self, reference: str) -> _Score:
+    def comparable(self, reference: str) -> Score:
         """The seeds of the reference, and the methods that have all of them."""
         by_seed = self.by_seed[self.by_seed[reference].notna()]
         return self._replace(by_seed=by_seed.dropna(axis=1))
 
 
-def _scores(rows: pd.DataFrame, methods: Sequence[str]) -> list[_Score]:
+def scores_of(rows: pd.DataFrame, methods: Sequence[str]) -> list[Score]:
     """The scores of a data set, in the order of IS_HIGHER_BETTER."""
     values = pd.DataFrame(rows["scores"].tolist(), index=rows.index)
     scores = []
     for metric in (metric for metric in IS_HIGHER_BETTER if metric in values):
         by_seed = values[metric].groupby([rows["seed"], rows["method"]]).first().unstack()
         columns = [method for method in methods if method in by_seed]
-        scores.append(_Score(metric, by_seed[columns]))
+        scores.append(Score(metric, by_seed[columns]))
     return scores
 
 
 def _print_reference(
-    of_sets: Mapping[str, _Score], reference: str, peers: Sequence[str], title: str
+    of_sets: Mapping[str, Score], reference: str, peers: Sequence[str], title: str
 ) -> None:
     """The best peer of each data set, and counts of data sets by method."""
     lines, verdicts = {}, {}
@@ -231,7 +231,7 @@ def _print_reference(
         score = score.comparable(reference)
         mean, error = score.difference(reference)
         gain = (score.sign * mean).drop(reference)
-        verdicts[name] = gain.combine(error.drop(reference), _verdict)
+        verdicts[name] = gain.combine(error.drop(reference), verdict)
         means = score.sign * score.by_seed.mean()
         if rivals := [peer for peer in peers if peer in means and peer != reference]:
             best = means[rivals].idxmax()
@@ -260,7 +260,7 @@ UNKNOWN = "?"
 VERDICTS = ("better", "tied", "worse", UNKNOWN)
 
 
-def _verdict(gain: float, error: float) -> str:
+def verdict(gain: float, error: float) -> str:
     if pd.isna(error):
         return UNKNOWN
     if abs(gain) <= SEVERAL_ERRORS * error:

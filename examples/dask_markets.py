@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forty markets whose rows lie on several workers: a leaf value for each market, trained on Dask.
+"""
+Markets on several machines
+===========================
+
+Forty markets whose rows lie on several workers: a leaf value for each market, trained on Dask.
 
 The markets share what drives demand, and each has its own taste in addition. Rows arrive by day, so
 that every worker has rows of all markets. Compared are one booster for all of them by stock
 ``xgboost.dask.train``, and the same training with a callback: partially pooled leaves, in which
 each market has its own values, shrunk towards those of all. The result of either is an ordinary
-booster, and the loop, the metrics and the matrices are XGBoost's.
+booster, and the loop, the metrics and the matrices are XGBoost's::
 
     pip install "mtboost[dask]" && python examples/dask_markets.py
 """

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hundreds of labels for the price of a few: forests on random projections of the labels.
+"""
+Hundreds of tags of bookmarks
+=============================
+
+Hundreds of labels for the price of a few: forests on random projections of the labels.
 
 Delicious (Mulan; 16 105 pages, 983 tags, 500 words) is not part of this project. It is read from
 an .npz file with the arrays Y, split (0 train, 1 test), and X_data, X_indices, X_indptr and X_shape
-of the words as a CSR matrix:
+of the words as a CSR matrix::
 
     python examples/delicious_projections.py path/to/delicious.npz
     MTBOOST_DATA=path/to/folder python examples/delicious_projections.py
@@ -96,7 +100,7 @@ def make_pages(rng: np.random.Generator) -> tuple[npt.NDArray[np.int64], npt.NDA
 def draw(
     components: list[int], found: list[tuple[float, float]], everything: tuple[float, float]
 ) -> None:
-    _, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     names = ["seconds to fit", "label ranking average precision"]
     for number, (ax, name) in enumerate(zip(axes, names, strict=True)):
         ax.plot(components, [pair[number] for pair in found], "o-", label="projected")
@@ -104,7 +108,7 @@ def draw(
         ax.set_xlabel("components")
         ax.set_title(name)
     axes[0].legend()
-    plt.show()
+    figure.savefig("delicious_projections.png", dpi=120)
 
 
 if __name__ == "__main__":

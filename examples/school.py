@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exam scores of pupils in 139 London schools: one task per school, 22 to 251 pupils each.
+"""
+Exam scores in 139 schools
+==========================
+
+Exam scores of pupils in 139 London schools: one task per school, 22 to 251 pupils each.
 
 The data (Inner London Education Authority; 15 362 pupils, 27 columns) is not part of this project.
-It is read from an .npz file with the arrays X, y and task:
+It is read from an .npz file with the arrays X, y and task::
 
     python examples/school.py path/to/school.npz
     MTBOOST_DATA=path/to/folder python examples/school.py

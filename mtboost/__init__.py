@@ -13,7 +13,7 @@ if importlib.util.find_spec("mtboost._core") is None:  # before anything that ne
         "directory, where the installed mtboost is found."
     )
 
-from mtboost import datasets, errors, metrics
+from mtboost import datasets, errors, metrics, plotting
 from mtboost import xgboost as xgboost
 from mtboost.base.dataset import Dataset
 from mtboost.estimators.boosting import (
@@ -66,13 +66,14 @@ __all__ = [
     "load_model",
     "make_split_score",
     "metrics",
+    "plotting",
     "train",
     "tune",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``mtboost.lightgbm`` when it is asked for: LightGBM need not be installed."""
-    if name == "lightgbm":
-        return importlib.import_module("mtboost.lightgbm")
+    """Import modules when they are asked for: LightGBM and Dask need not be installed."""
+    if name in ("dask", "lightgbm"):
+        return importlib.import_module(f"mtboost.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -75,6 +75,17 @@ def _with_metadata(metadata: Mapping[str, Any], members: Mapping[str, bytes]) ->
     return {_METADATA: text, _DIGEST: _digest_line(text), **members}
 
 
+def digest_of(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> str:
+    """Return the SHA-256 of the ``mtboost.json`` of a file, by which it is known, in hexadecimal.
+
+    Raises
+    ------
+    ModelFormatError
+        A model file cannot hold the metadata.
+    """
+    return hashlib.sha256(_with_metadata(metadata, members)[_METADATA]).hexdigest()
+
+
 def _digest_line(metadata: bytes) -> bytes:
     """As ``sha256sum`` writes it."""
     return f"{hashlib.sha256(metadata).hexdigest()}  {_METADATA}\n".encode()

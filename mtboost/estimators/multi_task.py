@@ -17,6 +17,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight, weights_of_classes, weights_with_classes
 from mtboost.base.docstrings import shares_docstring_of
@@ -273,19 +274,7 @@ class _MultiTaskEstimator(SavedEstimator):
         DataError, ParameterError, ValueError, TypeError
             Before any training, if something does not fit together.
         """
-        if task is not None and self.task is not None:
-            raise ParameterError(
-                f"The task is given twice, by fit(task=...) and as column {self.task!r} of X: "
-                f"leave one of them out."
-            )
-        if isinstance(self.objective, Mapping):
-            raise ParameterError(
-                "objective is a mapping, but the tasks of an estimator are all of one kind: use "
-                "mtboost.fit(X, y, objective={task: ...})."
-            )
-        # Should this fit fail, an earlier model would have the wrong classes and columns.
-        self.__dict__.pop("model_", None)
-        library = get_backend(self.backend)
+        library = self._begin(task)
         table = None
         if is_mapping(X):
             check_task_keys("y", y, X)
@@ -305,21 +294,58 @@ class _MultiTaskEstimator(SavedEstimator):
         sample_weight, eval_set = self._weigh_classes(y, sample_weight, eval_set)
         rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
         strategy = strategy_of(self.strategy, objective, *rounds)
+        self._train(
+            fit,
+            library,
+            strategy,
+            X if table is None else table.native,
+            y,
+            task=self.task if task is None else task,
+            objective=objective,
+            eval_set=eval_set,
+            weight=sample_weight,
+            base_margin=base_margin,
+        )
+        self._remember_columns(table)
+        return self
+
+    def _begin(self, task: Any) -> Backend:
+        """Check the arguments of a fit that is to begin, and return the library."""
+        if task is not None and self.task is not None:
+            raise ParameterError(
+                f"The task is given twice, by fit(task=...) and as column {self.task!r} of X: "
+                f"leave one of them out."
+            )
+        if isinstance(self.objective, Mapping):
+            raise ParameterError(
+                "objective is a mapping, but the tasks of an estimator are all of one kind: use "
+                "mtboost.fit(X, y, objective={task: ...})."
+            )
+        # Should this fit fail, an earlier model would have the wrong classes and columns.
+        self.__dict__.pop("model_", None)
+        return get_backend(self.backend)
+
+    def _train(
+        self,
+        train: Callable[..., MultiTaskModel],
+        library: Backend,
+        strategy: Strategy,
+        X: Any,
+        y: Any,
+        **rows: Any,
+    ) -> None:
+        """Train the model by :func:`mtboost.fit`, or what has its arguments."""
         n_estimators = self.n_estimators
         if n_estimators is None and strategy == "two-stage":
             n_estimators = _N_ESTIMATORS
         # Callbacks keep what they have seen, which must not reach another fit.
         self.callbacks_ = tuple(copy.deepcopy(() if self.callbacks is None else self.callbacks))
-        self.model_ = fit(
-            X if table is None else table.native,
+        self.model_ = train(
+            X,
             y,
-            task=self.task if task is None else task,
-            objective=objective,
+            **rows,
             params=self._library_parameters(library),
             num_boost_round=n_estimators,
-            eval_set=eval_set,
-            weight=sample_weight,
-            base_margin=base_margin,
             callbacks=self.callbacks_,
             strategy=strategy,
             **{name: getattr(self, name) for name in _OF_FIT},
@@ -328,8 +354,6 @@ class _MultiTaskEstimator(SavedEstimator):
         )
         self.tasks_ = self.model_.tasks
         self.quit_round_ = self.model_.quit_round
-        self._remember_columns(table)
-        return self
 
     @abc.abstractmethod
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
@@ -405,7 +429,7 @@ class _MultiTaskEstimator(SavedEstimator):
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """Mean gain of the splits on each column of `X`, of shape (n_features_in_,).
+        """Mean gain of the splits on each column of `X`, of shape (n_features,).
 
         Computed as XGBoost's estimators do from the booster of each task (both stages, sum 1), then
         averaged over the tasks whose splits gain anything. The task column has 0.
@@ -473,6 +497,28 @@ class _MultiTaskEstimator(SavedEstimator):
         """
         check_is_fitted(self, "model_")
         return self.model_.plot_history(ax=ax)
+
+    def report_html(self, path: PathName, X: Any = None, y: Any = None, **options: Any) -> None:
+        """Write a report to one HTML file; see :meth:`MultiTaskModel.report_html`.
+
+        Parameters
+        ----------
+        path : str, bytes or path-like
+            An existing file is replaced in one step.
+        X : table of shape (n_rows, n_features), or mapping of task name to table, optional
+            Rows that the model was not trained on.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like, optional
+            Their labels, classes as in training.
+        **options
+            Further arguments of :meth:`MultiTaskModel.report_html`.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError, MissingDependencyError, OSError
+            As :meth:`MultiTaskModel.report_html`.
+        """
+        check_is_fitted(self, "model_")
+        self.model_.report_html(path, X, None if y is None else self._encode(y), **options)
 
     # ---- files ------------------------------------------------------------------------------
 
@@ -655,11 +701,11 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Rounds of the common model that each task uses.
     callbacks_ : tuple of callbacks
         The copies of `callbacks` that the fit used.
-    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+    feature_importances_ : ndarray of float64, shape (n_features,)
         Mean gain of the splits on each column of `X`, averaged over the tasks. They sum to 1.
     n_features_in_ : int
         Number of columns of `X`, including the task column; of a mapping, of different columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where all are strings.
 
     Examples

@@ -64,13 +64,16 @@ def evaluate(
     n_bootstrap: int,
     seed: int,
     alpha: float | None = None,
-) -> dict[Any, dict[str, Any]]:
-    """Return a row of a table for each task; see :meth:`mtboost.MultiTaskModel.evaluate`."""
+) -> tuple[dict[Any, dict[str, Any]], dict[str, bool]]:
+    """Return a row of a table for each task, and whether more of each metric is better.
+
+    See :meth:`mtboost.MultiTaskModel.evaluate`.
+    """
     check_count("n_bootstrap", n_bootstrap, low=2)
     check_seed(seed)
     rows = _read_rows(model, X, y, task, weight)
     margins, codes = model._margins(X, task, base_margin, unknown_task)
-    found = {"": _together(_on_label_scale(model, margins, codes))}
+    found = {"": _together(on_label_scale(model, margins, codes))}
     if against is not None and not isinstance(against, Mapping):
         raise ParameterError(
             f"against is a {type(against).__name__}: pass {{name: model}}, by which columns are "
@@ -85,6 +88,7 @@ def evaluate(
     by_metric = [metrics] if isinstance(metrics, str | Metric) or callable(metrics) else metrics
     is_counted = np.ones(len(rows.y), bool) if rows.weight is None else rows.weight > 0
     result: dict[Any, dict[str, Any]] = {}
+    greater_is_better: dict[str, bool] = {}
     for code, task_name in enumerate(rows.tasks):
         own = np.flatnonzero((rows.tasks.codes == code) & is_counted)
         objective = _objective_of(model, task_name)
@@ -92,11 +96,12 @@ def evaluate(
         scores = [make_score(metric, n_bootstrap, seed) for metric in chosen]
         result[task_name] = _row(objective, scores, rows, found, own)
         result[task_name] |= _interval_scores(rows, intervals, own)
+        greater_is_better |= {score.name: score.greater_is_better for score in scores}
     if len(rows.tasks) > 1 and not model.losses:
         every = np.flatnonzero(is_counted)
         result[ALL_TASKS] = _row(objective, scores, rows, found, every)
         result[ALL_TASKS] |= _interval_scores(rows, intervals, every)
-    return result
+    return result, greater_is_better
 
 
 def _interval_scores(rows: _Judged, intervals: Float64Array | None, own: Any) -> dict[str, float]:
@@ -198,7 +203,7 @@ def _metrics_of(model: FittedTasks, task: TaskName) -> list[str]:
 # ---- predictions ---------------------------------------------------------------------------------
 
 
-def _on_label_scale(model: FittedTasks, margins: Any, codes: Any) -> Any:
+def on_label_scale(model: FittedTasks, margins: Any, codes: Any) -> Any:
     """Return probabilities of classes, else predictions, as metrics expect them."""
 
     def response(own: Margins, task: TaskName | None) -> Margins:
@@ -225,7 +230,7 @@ def _predictions_of(
         margins, codes = other._margins(
             rows.X, rows.task, base_margin, "error" if other.losses else "common"
         )
-        return _checked(name, _on_label_scale(other, margins, codes), rows)
+        return _checked(name, on_label_scale(other, margins, codes), rows)
     library = type(other).__module__.partition(".")[0]
     if library in ("xgboost", "lightgbm") and type(other).__name__ == "Booster":
         backend = get_backend(library)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from mtboost.base.archive import write_model
-from mtboost.base.atomic_file import PathName
-from mtboost.base.checks import listed
+from mtboost.base.atomic_file import PathName, replacing
+from mtboost.base.checks import check_type, listed
 from mtboost.base.renamed import renamed
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
@@ -23,7 +23,9 @@ from mtboost.model.html import model_html
 from mtboost.model.intervals import predict_interval, score_rows
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.new_task import check_new_name
+from mtboost.model.page.report import UnseenRows, report_page
 from mtboost.model.parts import from_parts, to_parts
+from mtboost.model.plots.history import plot_history
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.refreshing import refreshed_parts
 from mtboost.model.reports import report_rows
@@ -82,6 +84,8 @@ class MultiTaskModel(FittedTasks):
     common_losses : dict of str to float
         Mean validation loss of each common model that ``strategy="auto"`` evaluated, in the order
         of the search; else empty. NaN is one that a limit of time (`effort`) left out.
+    common_choice : str or None
+        The chosen one of them. None for other models, and in early files.
     params : dict of str to object
         The library's parameters that the common model was trained with. Empty in files of the first
         versions of mtboost.
@@ -733,6 +737,7 @@ class MultiTaskModel(FittedTasks):
             classes), and for each metric its value and ``"... se"``, the standard error; for each
             model of `against` ``"... gain over ..."``, positive where this model is better, and its
             standard error, that of a difference on the same rows. NaN where a metric is undefined.
+            ``attrs["greater_is_better"]`` has a bool for each metric.
 
         Raises
         ------
@@ -766,7 +771,7 @@ class MultiTaskModel(FittedTasks):
         >>> list(found.columns)
         ['rows', 'positives', 'auc', 'auc se', 'logloss', 'logloss se']
         """
-        rows = evaluate(
+        rows, greater_is_better = evaluate(
             self,
             X,
             y,
@@ -780,13 +785,12 @@ class MultiTaskModel(FittedTasks):
             seed=seed,
             alpha=alpha,
         )
-        return _data_frame(rows, "evaluate()")
+        table = _data_frame(rows, "evaluate()")
+        table.attrs["greater_is_better"] = greater_is_better
+        return table
 
     def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-        """Draw the :attr:`history` of each task, rounds of both stages, with a dot where it quit.
-
-        Needs matplotlib. With more than ten tasks only the ten largest are drawn. An independent
-        model of ``strategy="auto"``, averaged or not, starts at round 0 like the common one.
+        """Plot the :attr:`history` of the largest tasks: :func:`mtboost.plotting.plot_history`.
 
         Parameters
         ----------
@@ -805,13 +809,80 @@ class MultiTaskModel(FittedTasks):
         DataError
             No task has a validation curve.
         """
-        try:
-            from mtboost.model.plotting import plot_history
-        except ImportError:
-            raise MissingDependencyError(
-                "plot_history() needs matplotlib: pip install 'mtboost[plot]'."
-            ) from None
-        return plot_history(self.reports, self.metric, ax=ax)
+        return plot_history(self, ax=ax)
+
+    def report_html(
+        self,
+        path: PathName,
+        X: Any = None,
+        y: Any = None,
+        *,
+        task: Any = None,
+        weight: Any = None,
+        base_margin: Any = None,
+        against: Mapping[str, Any] | None = None,
+        title: str = "Model report",
+    ) -> None:
+        """Write a report of the model to one HTML file, which needs nothing else to be read.
+
+        It has the rows of each task, what ``strategy="auto"`` compared and chose, scores with their
+        standard errors, the plots of :mod:`mtboost.plotting`, warnings, settings and versions. It
+        has no scripts, loads nothing, follows the reader's light or dark mode, and prints.
+
+        Parameters
+        ----------
+        path : str, bytes or path-like
+            An existing file is replaced in one step.
+        X : table of shape (n_rows, n_features), or mapping of task name to table, optional
+            Rows that the model was not trained on, as in :meth:`evaluate`. Without them the report
+            has validation scores, and no plots of what predictions depend on.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like, optional
+            Their labels.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0.
+        base_margin : like `y`, optional
+            Margin that each row starts from.
+        against : mapping of str to model, optional
+            Models to compare with, as in :meth:`evaluate`.
+        title : str, default="Model report"
+            Heading of the report.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError
+            Rows do not fit the model, or only one of `X` and `y` is given.
+        MissingDependencyError
+            matplotlib, or with `X` pandas, is not installed.
+        OSError
+            The file cannot be written.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> y = X[:, 0] + (shop == "b")
+        >>> even = np.arange(300) % 2 == 0
+        >>> model = mtboost.fit(X[even], y[even], task=shop[even], effort="fast")
+        >>> model.report_html("report.html", X[~even], y[~even], task=shop[~even])  # doctest: +SKIP
+        """
+        if (X is None) != (y is None):
+            missing = "X" if X is None else "y"
+            raise DataError(f"{missing} is missing: pass test rows with their labels, or neither.")
+        check_type("title", title, str, "a str")
+        test = None
+        if X is not None:
+            rows = {"task": task, "weight": weight, "base_margin": base_margin}
+            test = UnseenRows(X, y, **rows, table=self.evaluate(X, y, **rows, against=against))
+        elif against is not None:
+            raise DataError("against is given without test rows: pass X and y.")
+        page = report_page(self, self.__getstate__(), title, test)
+        with replacing(path) as file:
+            file.write(page)
 
     # ---- files ------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def rows_by_task(
     return by_task
 
 
-def check_known(model: FittedTasks, rows: dict[TaskName, RowsOfTask], remedy: str) -> None:
+def check_known(model: FittedTasks, rows: Mapping[TaskName, object], remedy: str) -> None:
     """Raise DataError if there are rows of a task that the model does not know."""
     unknown = [name for name in rows if name not in model.quit_round]
     if unknown:

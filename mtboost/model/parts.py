@@ -74,6 +74,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         "task_position": model["task_position"],
         "common_columns": _columns_to_json(model["common_columns"]),
         **({"common_losses": _scores_to_json(common_losses)} if common_losses else {}),
+        **({"common_choice": model["common_choice"]} if model["common_choice"] else {}),
         **({_SCORES: list(model[_SCORES])} if model[_SCORES] else {}),
         **({"params": _params_to_json(model["params"])} if model["params"] else {}),
         **_tasks_of_trees(trees),
@@ -182,6 +183,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         "reports": {entry["name"]: _report_from_json(entry) for entry in entries},
         "losses": losses,
         "common_losses": _scores_from_json(metadata.get("common_losses", {})),
+        "common_choice": metadata.get("common_choice"),
         "params": _params_from_json(metadata.get("params", "{}")),
         "specific_params": {
             entry["name"]: _params_from_json(entry["params"])
@@ -295,6 +297,7 @@ _METADATA = {
     "task_position?": (None, int, [int]),
     "common_columns": _COLUMNS,
     "common_losses?": {str: (None, float)},
+    "common_choice?": str,
     f"{_SCORES}?": [_NAME],
     "params?": str,
     "pooling?": (None, float, [(None, float)]),

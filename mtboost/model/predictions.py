@@ -50,6 +50,7 @@ class FittedTasks:
     reports: dict[TaskName, TaskReport]
     losses: dict[TaskName, TaskLoss] = field(default_factory=dict)
     common_losses: dict[str, float] = field(default_factory=dict)
+    common_choice: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
     specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
     task_position: TaskPosition | None = None

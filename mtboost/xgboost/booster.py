@@ -85,8 +85,7 @@ class XgboostGrowth(TaskGrowth):
                 ", or give TaskSplit 'label_lower_bound' as task, and each worker's matrix its "
                 "tasks in that field",
             )
-        else:
-            self._join_workers()
+        self._join_workers()
         self._check_levels(self.settings.grow.max_depth, "")
         self._table = table
         self._frame: assemble.Document | None = None
@@ -336,6 +335,7 @@ class XgboostGrowth(TaskGrowth):
         self._check_rows(n_rows)
         if self.tasks is not None:
             self.know_tasks(matrix, self.tasks)
+            self._compare_tasks(self.tasks)
         types = matrix.feature_types or ["float"] * matrix.num_col()
         options = self._grower_arguments(
             matrix.feature_names or [], [kind == "c" for kind in types]
@@ -417,12 +417,17 @@ class XgboostGrowth(TaskGrowth):
             )
         names = np.unique(numbers)
         if self._workers is not None:
-            own, names = names, self._workers.union(names, "tasks")
-            presence = np.isin(names, own).astype(np.float64)
-            n_workers_of_task = self._workers.sum(presence, "workers of the tasks")
-            self._has_whole_tasks = bool(n_workers_of_task.max(initial=0.0) <= 1)
+            names = self._workers.union(names, "tasks")
         codes = np.searchsorted(names, numbers).astype(np.int32)
         self._set_tasks(TaskSet(tuple(names.tolist()), codes))
+
+    def _compare_tasks(self, tasks: TaskSet) -> None:
+        """Find out whether the rows of each task lie on one worker; all know the same names."""
+        if self._workers is not None:
+            self._workers.check_equal({"the names of the tasks": repr(tasks.names)})
+            presence = (tasks.counts > 0).astype(np.float64)
+            n_workers_of_task = self._workers.sum(presence, "workers of the tasks")
+            self._has_whole_tasks = bool(n_workers_of_task.max(initial=0.0) <= 1)
 
     def _read_codes(self, matrix: xgboost.DMatrix) -> None:
         """Tasks of rows to be evaluated; those without training rows are not known."""

@@ -13,7 +13,14 @@ import pytest
 
 from mtboost.base.docstrings import shares_docstring_of
 
-MODULES = ("mtboost", "mtboost.xgboost", "mtboost.lightgbm", "mtboost.datasets", "mtboost.metrics")
+MODULES = (
+    "mtboost",
+    "mtboost.xgboost",
+    "mtboost.lightgbm",
+    "mtboost.datasets",
+    "mtboost.metrics",
+    "mtboost.plotting",
+)
 TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 NAMES = [
     f"{module}.{name}"
@@ -120,6 +127,8 @@ def test_methods_of_models_list_their_parameters_and_results(name):
 def test_the_examples_run(name):
     if name == "mtboost.xgboost.ProjectedObjective":
         pytest.importorskip("xgboost.objective")  # from XGBoost 3.2 on
+    if name.startswith("mtboost.plotting."):
+        pytest.importorskip("matplotlib").use("agg")
     example = doctest.DocTestParser().get_doctest(inspect.getdoc(named(name)), {}, name, None, 0)
     failures = []
     doctest.DocTestRunner(verbose=False).run(example, out=failures.append)

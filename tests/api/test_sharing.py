@@ -145,6 +145,24 @@ def test_unrelated_tasks_go_their_own_ways(library):
     assert (model.report()["sharing"] != "common").sum() >= N_TASKS - 1
 
 
+@pytest.mark.parametrize("functions", [SAME, OUTLIER, UNRELATED])
+def test_the_chosen_common_model_is_named(library, functions, tmp_path):
+    model = fitted(library, tasks_of(functions, n_each=250))
+    choice, trees = model.common_choice, model.common_trees
+    assert not np.isnan(model.common_losses[choice])
+    assert ("linear effects" in choice) == (trees.n_linear > 0)
+    assert ("descriptors" in choice) == (trees.descriptors is not None)
+    assert ("task splits" in choice) == trees.has_task_column
+    assert "pooling" in choice or trees.pooled.pooling is None
+    model.save(tmp_path / "model.mtb")
+    assert mtboost.load_model(tmp_path / "model.mtb").common_choice == choice
+
+
+def test_a_model_that_was_not_searched_has_no_choice():
+    X, y, task = tasks_of(SAME)
+    assert mtboost.fit(X, y, task=task, strategy="two-stage").common_choice is None
+
+
 # What is trained ----------------------------------------------------------------------------------
 
 

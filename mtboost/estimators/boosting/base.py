@@ -393,7 +393,7 @@ class BaseBoosting(TableEstimator):
     def feature_importances_(self) -> FloatArray:
         """Return the share of each column of `X` in what the trees explain of the components.
 
-        Shape (n_features_in_,). Averaged over the trees; they sum to 1.
+        Shape (n_features,). Averaged over the trees; they sum to 1.
         """
         check_is_fitted(self, "models_")
         mean = np.mean([model.importances()[:-1] for model in self.models_], axis=0)

@@ -78,7 +78,7 @@ class BasePriorSampling(BaseBoosting):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Importance of each column of `X`, of shape (n_features_in_,); they sum to 1.
+        """Importance of each column of `X`, of shape (n_features,); they sum to 1.
 
         Mean over the trees (eruhimov2007, eq. 1 and 2, or as `importance_type` says).
         """
@@ -160,9 +160,9 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
 
     Attributes
     ----------
-    prior_ : ndarray of float64, shape (n_features_in_,)
+    prior_ : ndarray of float64, shape (n_features,)
         The prior of the columns, without the floor. It sums to 1.
-    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+    feature_importances_ : ndarray of float64, shape (n_features,)
         Mean importance of each column over the trees. They sum to 1.
     n_estimators_ : int
         Number of trees kept.
@@ -172,7 +172,7 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
         Score of the rows held out after each round; None without early stopping.
     n_features_in_ : int
         Number of columns of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns of `X`, where all are strings.
 
     Examples

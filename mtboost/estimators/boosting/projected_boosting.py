@@ -208,7 +208,7 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
 
     Attributes
     ----------
-    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+    feature_importances_ : ndarray of float64, shape (n_features,)
         Share of each column in the gain of all splits.
     n_estimators_ : int
         Number of trees kept.
@@ -218,7 +218,7 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
         Score of the rows held out after each round; None without early stopping.
     n_features_in_ : int
         Number of columns of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns of `X`, where all are strings.
 
     Examples

@@ -199,7 +199,7 @@ class BaseForest(TableEstimator):
     def feature_importances_(self) -> Float64Array:
         """Return the share of the decrease of impurity due to each column of `X`.
 
-        Shape (n_features_in_,). Averaged over the trees; a task column has the part of the task
+        Shape (n_features,). Averaged over the trees; a task column has the part of the task
         splits, otherwise that is :attr:`task_importance_`, and both together sum to 1.
         """
         *features, tasks = self._importances()

@@ -390,7 +390,7 @@ class CompressedForestRegressor(RegressorMixin, _CompressedForest):  # type: ign
         Size of the forest: trees, nodes, and nodes that are no leaves.
     n_trees_, n_nodes_, n_test_nodes_ : int
         Size that is left. The ratio of test nodes is joly2016's compression factor.
-    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features,)
         Those of the forest.
     """
 

@@ -300,7 +300,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
     def feature_importances_(self) -> Float64Array:
         """Mean over the trees, weighted by their votes, of the importances of each.
 
-        Shape (n_features_in_,); see :attr:`MTDecisionTreeClassifier.feature_importances_`.
+        Shape (n_features,); see :attr:`MTDecisionTreeClassifier.feature_importances_`.
         """
         check_is_fitted(self, "trees_")
         n_features = self.n_features_in_ - (self.task is not None)

@@ -262,11 +262,11 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         ``("all",)`` without a task.
     tree_ : mtboost._core.MTDecisionTree
         The tree in C++.
-    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+    feature_importances_ : ndarray of float64, shape (n_features,)
         Share of each column in the information gain of all splits.
     n_features_in_ : int
         Number of columns of `X`, including the task column.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where all are strings.
 
     Examples
@@ -438,7 +438,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
     def feature_importances_(self) -> Float64Array:
         """Share of each column of `X` in the information gain of all splits; they sum to 1.
 
-        Shape (n_features_in_,). A cut counts with the weight of its rows; all 0 if there is none.
+        Shape (n_features,). A cut counts with the weight of its rows; all 0 if there is none.
         """
         check_is_fitted(self, "tree_")
         n_features = self.n_features_in_ - (self.task is not None)

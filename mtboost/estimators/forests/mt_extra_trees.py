@@ -151,7 +151,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         Sorted labels of all tasks. A task may lack some.
     tasks_ : tuple of task names
         ``("all",)`` without a task.
-    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+    feature_importances_ : ndarray of float64, shape (n_features,)
         Share of each column in the decrease of impurity.
     task_importance_ : float
         Share of the task splits; with those of the features it sums to 1.
@@ -161,7 +161,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         With `oob_score`: accuracy of these.
     n_features_in_ : int
         Number of columns of `X`, including the task column.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where all are strings.
 
     Examples

@@ -194,7 +194,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
     ----------
     classes_ : ndarray of shape (n_classes,) or (n_labels,)
         Classes, or the numbers of the columns of an indicator matrix.
-    feature_importances_ : ndarray of float64, shape (n_features_in_,)
+    feature_importances_ : ndarray of float64, shape (n_features,)
         Share of each column in the decrease of impurity; they sum to 1.
     oob_decision_function_ : ndarray of float64, shape (n_rows, n_classes)
         With `oob_score`: probabilities; NaN where a row was drawn for every tree.
@@ -202,7 +202,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         With `oob_score`: accuracy of these.
     n_features_in_ : int
         Number of columns of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns of `X`, where all are strings.
 
     Examples

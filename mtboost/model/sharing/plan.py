@@ -94,6 +94,8 @@ class SharingPlan:
         steps has none of the latter.
     common_losses : dict of str to float
         Mean validation loss of each common model that was tried; NaN: there was no time for it.
+    common_choice : str
+        The chosen one of these.
     common : CommonModel or None
         The common model, where finding its rounds has trained it on all training rows.
     """
@@ -110,6 +112,7 @@ class SharingPlan:
     common_history: dict[TaskName, npt.NDArray[np.float64]]
     own_history: dict[TaskName, npt.NDArray[np.float64]]
     common_losses: dict[str, float]
+    common_choice: str
     common: CommonModel | None = None
 
 
@@ -254,6 +257,7 @@ def plan_sharing(
         common_history=_stretched(history, scale),
         own_history={},
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
+        common_choice=str(found.best),
     )
     progress.begin("final model")
     leavers = {task: alone[task] for task in evidence.better_alone() if task not in one_class}

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The published tables, sentences and chart of committed results: nobody types their figures.
+
+A block of a page between the lines ``<!-- results: NAME -->`` and ``<!-- end -->`` is what the
+function NAME of this module makes of ``results/*.jsonl``. This command writes all blocks of
+README.md and docs/ and the chart docs/results.svg again; tests/benchmarks/test_published.py
+compares them. It needs pandas.
+
+    python benchmarks/published.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+import numpy as np
+import pandas as pd
+from out_of_the_box import ROWS
+from task_comparison import Score, scores_of, verdict
+from task_data import FAMILIES
+from task_methods import DEFAULTS
+
+ROOT = Path(__file__).parents[1]
+CHART = ROOT / "docs" / "results.svg"
+BLOCK = re.compile(r"(?<=<!-- results: )(\w+)( -->\n)(.*?)(?=^<!-- end -->)", re.M | re.S)
+
+OTHERS = (  # without mtboost's search; tuned on the same held-out rows
+    "pooled",
+    "one-hot",
+    "category",
+    "independent",
+    "two-stage rounds",
+    "MT extra trees",
+    "LightGBM category",
+    "CatBoost category",
+    "two-stage quitting",
+    "extra trees one-hot",
+)
+LIBRARIES = ("XGBoost", "LightGBM", "CatBoost", "HistGradientBoosting")
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+@cache
+def results(file: str) -> pd.DataFrame:
+    """Read a file of results."""
+    return pd.read_json(Path(__file__).parent / "results" / f"{file}.jsonl", lines=True)
+
+
+def by_data(file: str, methods: Sequence[str]) -> dict[str, list[Score]]:
+    """Return the scores of each data set: generated ones, then the tables of the folder."""
+    found = results(file)
+    found = found[found["method"].isin(methods)]
+    scores = {str(name): scores_of(rows, methods) for name, rows in found.groupby("data")}
+    generated = [name for name in (*ROWS, *FAMILIES) if name in scores]
+    return {name: scores[name] for name in dict.fromkeys([*generated, *scores])}
+
+
+def mean_ranks(file: str, methods: Sequence[str], place: int = 0) -> pd.Series:
+    """Return the mean rank of each method over the data sets; 1 is best."""
+    ranks = {name: scores[place].ranks() for name, scores in by_data(file, methods).items()}
+    return pd.DataFrame(ranks).mean(axis=1)
+
+
+class Rival(NamedTuple):
+    """The best of the other methods, picked by its mean after the fact."""
+
+    method: str
+    mean: float
+    gain: float  # of the reference over it, positive where the reference is better
+    error: float
+
+
+def best_other(score: Score, reference: str, others: Sequence[str]) -> Rival:
+    """Return the other method with the best mean, and how it compares over seeds."""
+    means = score.by_seed.mean()
+    best = str((score.sign * means[list(others)]).idxmax())
+    gain, error = score.difference(reference)
+    return Rival(best, means[best], score.sign * gain[best], error[best])
+
+
+# ---- text ----------------------------------------------------------------------------------------
+
+
+def plain(value: float) -> str:
+    """Format a score: .912, 9.80."""
+    return f"{value:.2f}" if abs(value) >= 1 else re.sub("^(-?)0", r"\1", f"{value:.3f}")
+
+
+def seconds(value: float) -> str:
+    """Format seconds with two digits or more."""
+    return f"{value:.{0 if value >= 10 else 1 if value >= 1 else 2}f}"
+
+
+def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [
+        "|" + "|".join(f" {cell} " if cell else " " for cell in line) for line in (head, *rows)
+    ]
+    lines.insert(1, "|---" * len(head))
+    return "".join(f"{line}|\n" for line in lines)
+
+
+# ---- without any setting -------------------------------------------------------------------------
+
+
+def defaults() -> str:
+    """Both scores of each library's defaults; the best ones are bold."""
+    methods = list(DEFAULTS)
+    found = by_data("out_of_the_box", methods)
+
+    def rows() -> Iterator[list[str]]:
+        for name, (first, second, *_) in found.items():
+            cells = []
+            for method in methods:
+                both = []
+                for score in (first, second):
+                    means = score.by_seed.mean()
+                    is_best = method == (score.sign * means).idxmax()
+                    both.append(f"**{plain(means[method])}**" if is_best else plain(means[method]))
+                cells.append(" / ".join(both))
+            yield [name, str(len(first.by_seed)), *cells]
+        used = results("out_of_the_box").groupby("method")["seconds"].mean()
+        yield ["processor seconds", "", *(seconds(used[method]) for method in methods)]
+
+    return table(["data", "seeds", *methods], rows())
+
+
+def default_ranks() -> str:
+    """Mean ranks of the libraries' defaults by both scores."""
+    methods = list(DEFAULTS)
+    ranks = [mean_ranks("out_of_the_box", methods, place) for place in (0, 1)]
+    titles = ("mean rank by area or explained variance", "by log loss or RMSE")
+    rows = (
+        [title, *(f"{values[method]:.1f}" for method in methods)]
+        for title, values in zip(titles, ranks, strict=True)
+    )
+    return table(["", *methods], rows)
+
+
+# ---- against tuned methods -----------------------------------------------------------------------
+
+
+def tuned() -> str:
+    """The search of fit with effort="thorough" against the tuned methods."""
+    reference, shown = "auto thorough", OTHERS[:8]
+    found = by_data("never_worse", [reference, *OTHERS])
+
+    def rows() -> Iterator[list[str]]:
+        for name, (score, *_) in found.items():
+            rival, means = best_other(score, reference, OTHERS), score.by_seed.mean()
+            yield [
+                name,
+                str(len(score.by_seed)),
+                plain(means[reference]),
+                rival.method,
+                f"{rival.gain:+.4f} ± {rival.error:.4f}",
+                *(plain(means[method]) for method in shown),
+            ]
+        used = results("never_worse").groupby("method")["seconds"].mean()
+        by_method = [seconds(used[method]) for method in shown]
+        yield ["processor seconds", "", seconds(used[reference]), "", "", *by_method]
+
+    head = ["data", "seeds", "auto", "best of the others", "auto − best", *shown]
+    return table(head, rows())
+
+
+def tuned_summary() -> str:
+    """Ranks, comparisons and seconds by effort."""
+    shown = ("two-stage rounds", "category", "LightGBM category", "CatBoost category")
+    head = ["effort", "mean rank of auto", *(f"of {name}" for name in shown)]
+    head += ["better", "tied", "worse", "processor seconds"]
+    used = results("never_worse").groupby("method")["seconds"].mean()
+
+    def rows() -> Iterator[list[str]]:
+        for effort, reference in (("thorough", "auto thorough"), ("balanced", "auto")):
+            ranks = mean_ranks("never_worse", [reference, *OTHERS])
+            counts = pd.Series(comparisons(reference)).value_counts()
+            yield [
+                f'`"{effort}"`',
+                f"{ranks[reference]:.1f}",
+                *(f"{ranks[name]:.1f}" for name in shown),
+                *(str(counts.get(name, 0)) for name in ("better", "tied", "worse")),
+                seconds(used[reference]),
+            ]
+
+    return table(head, rows())
+
+
+def comparisons(reference: str) -> list[str]:
+    """Return the verdict by two standard errors for each data set and other method."""
+    found = []
+    for score, *_ in by_data("never_worse", [reference, *OTHERS]).values():
+        gain, error = score.difference(reference)
+        found += [verdict(score.sign * gain[name], error[name]) for name in OTHERS]
+    return found
+
+
+# ---- README --------------------------------------------------------------------------------------
+
+
+def summary() -> str:
+    """The sentences of the README."""
+    methods = list(DEFAULTS)
+    area, loss = (mean_ranks("out_of_the_box", methods, place) for place in (0, 1))
+    next_best = area[list(LIBRARIES)].min()
+    auto, thorough = (
+        mean_ranks("never_worse", [name, *OTHERS]) for name in ("auto", "auto thorough")
+    )
+    n_sets = len(by_data("never_worse", ["auto", *OTHERS]))
+    counts = pd.Series(comparisons("auto")).value_counts()
+    return (
+        f"With nothing set, on {len(by_data('out_of_the_box', methods))} data sets, `fit` has a "
+        f"mean rank of {area['mtboost']:.1f} among {len(methods)} (by log loss or RMSE "
+        f"{loss['mtboost']:.1f}; the next library\n{next_best:.1f}). Against {len(OTHERS)} tuned "
+        f"methods on School, Landmine and {n_sets - 2} generated sets of tasks it is "
+        f'{auto["auto"]:.1f} (with `effort="thorough"`\n{thorough["auto thorough"]:.1f}; '
+        f"the next best {thorough[list(OTHERS)].min():.1f}). By two standard errors it is better "
+        f"in {counts['better']} of these {counts.sum()} comparisons and worse in "
+        f"{counts.get('worse', 0)}.\n"
+    )
+
+
+# ---- chart ---------------------------------------------------------------------------------------
+
+WIDTH, LEFT, RIGHT, TOP, LINE = 860, 190, 40, 78, 24
+BLUE, ORANGE, GREY = "#2a6fbb", "#c8641b", "#9a9a9a"
+
+
+def chart() -> str:
+    """Draw mtboost.fit and the best other method of each data set; the largest gain is on top."""
+    methods = ["auto", *OTHERS]
+    found = {name: scores[0] for name, scores in by_data("never_worse", methods).items()}
+    rivals = {name: best_other(score, "auto", OTHERS) for name, score in found.items()}
+    order = sorted(found, key=lambda name: -rivals[name].gain)
+    bottom = TOP + LINE * len(order)
+
+    def x(value: float) -> str:
+        return f"{LEFT + (WIDTH - LEFT - RIGHT) * min(max(value, 0), 1):.1f}"
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 52}" '
+        'font-family="Helvetica, Arial, sans-serif" font-size="13">',
+        "<title>mtboost.fit and the best of ten tuned methods on eighteen data sets</title>",
+        f'<rect width="{WIDTH}" height="{bottom + 52}" fill="white"/>',
+        f'<text x="{LEFT}" y="24" font-weight="bold" font-size="15" fill="#222">'
+        "mtboost.fit against ten tuned methods</text>",
+    ]
+    legend = (
+        (LEFT, "mtboost.fit, 2 standard errors of the difference", BLUE, True),
+        (LEFT + 305, "best of the ten, picked afterwards", ORANGE, False),
+        (LEFT + 535, "pooled, per task", GREY, None),
+    )
+    for place, text, color, is_filled in legend:
+        parts += [_mark(f"{place + 6}", 48, color, is_filled), _text(place + 18, 52, text)]
+    for tick in np.arange(0, 1.01, 0.2):
+        parts.append(
+            f'<line x1="{x(tick)}" y1="{TOP - 8}" x2="{x(tick)}" y2="{bottom}" stroke="#e4e4e4"/>'
+        )
+        parts.append(_text(float(x(tick)), bottom + 18, f"{tick:.1f}", "middle"))
+    for place, name in enumerate(order):
+        y, rival, means = TOP + LINE * place + 6, rivals[name], found[name].by_seed.mean()
+        ours = means["auto"]
+        parts.append(_text(LEFT - 12, y + 4, name, "end"))
+        parts += [_mark(x(means[other]), y, GREY, None) for other in ("pooled", "independent")]
+        parts.append(
+            f'<line x1="{x(rival.mean)}" y1="{y}" x2="{x(ours)}" y2="{y}" stroke="#444" '
+            'stroke-width="2"/>'
+        )
+        ends = x(ours - 2 * rival.error), x(ours + 2 * rival.error)
+        parts.append(
+            f'<line x1="{ends[0]}" y1="{y}" x2="{ends[1]}" y2="{y}" stroke="{BLUE}" '
+            'stroke-width="6" stroke-opacity="0.35"/>'
+        )
+        parts += [_mark(x(rival.mean), y, ORANGE, False), _mark(x(ours), y, BLUE, True)]
+    axis = "explained variance, or area under the ROC curve (landmine, binary); below 0 drawn at 0"
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, bottom + 40, axis, "middle"))
+    return "\n".join(parts) + "\n</svg>\n"
+
+
+def _mark(x: str, y: float, color: str, is_filled: bool | None) -> str:
+    if is_filled is None:
+        return (
+            f'<line x1="{x}" y1="{y - 5}" x2="{x}" y2="{y + 5}" stroke="{color}" stroke-width="2"/>'
+        )
+    fill = color if is_filled else "white"
+    return f'<circle cx="{x}" cy="{y}" r="5" fill="{fill}" stroke="{color}" stroke-width="2"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="#333">{escape(text)}</text>'
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    make.__name__: make for make in (defaults, default_ranks, tuned, tuned_summary, summary)
+}
+
+
+def pages() -> Iterator[Path]:
+    """Yield the pages with blocks."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        if BLOCK.search(path.read_text("utf-8")):
+            yield path
+
+
+def written(text: str) -> str:
+    """Return a page with its blocks written again."""
+    return BLOCK.sub(lambda found: found[1] + found[2] + BLOCKS[found[1]](), text)
+
+
+def main() -> None:
+    """Write all pages and the chart."""
+    for path in pages():
+        path.write_text(written(path.read_text("utf-8")), "utf-8")
+    CHART.write_text(chart(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

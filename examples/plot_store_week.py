@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Demand of 500 stores
+====================
+
+Weekly units sold of 500 generated stores, which differ in size and in what promotions do. A
+forecaster trains on twelve weeks, evaluates on the next four, and brings the model up to date.
+"""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import xgboost
+
+import mtboost
+
+N_STORES = 500
+COLUMNS = ["price", "promotion", "last_week", "last_month"]
+
+
+def weeks(first: int, last: int, n_stores: int = N_STORES, drift: float = 0.0) -> pd.DataFrame:
+    """Generated units sold; with `drift` promotions do less than before."""
+    rng = np.random.default_rng(0)
+    size = rng.lognormal(3.0, 0.6, N_STORES + 1)
+    effect = rng.choice([0.1, 0.5, 0.9], N_STORES + 1)
+    rng = np.random.default_rng(first)
+    week, store = np.arange(first - 5, last), np.arange(n_stores)
+    rows = pd.DataFrame({"week": np.repeat(week, n_stores), "store": np.tile(store, len(week))})
+    rows["price"] = rng.normal(size=len(rows))
+    rows["promotion"] = (rng.random(len(rows)) < 0.2).astype(int)
+    gain = (effect[rows["store"]] - drift) * rows["promotion"] - 0.1 * rows["price"]
+    rows["units"] = rng.poisson(size[rows["store"]] * np.exp(gain))
+    before = rows.groupby("store")["units"]
+    rows["last_week"] = before.shift(1)
+    rows["last_month"] = before.transform(lambda units: units.shift(1).rolling(4).mean())
+    return rows[rows["week"] >= first].reset_index(drop=True)
+
+
+past, test = weeks(8, 20), weeks(20, 24)
+
+# %%
+# Train and evaluate
+# ------------------
+# The last weeks decide how much the stores share. The weighted absolute percentage error (wape) is
+# compared with one XGBoost model of all stores, in which sales of the past describe the store.
+X, y, params = past.drop(columns="units"), past["units"], {"learning_rate": 0.1, "max_depth": 4}
+fit = partial(mtboost.fit, task="store", effort="fast", params=params, num_boost_round=100)
+model = fit(X, y, validation="last", time="week")
+pooled = xgboost.train(params, xgboost.DMatrix(X[COLUMNS], y), 100)
+found = model.evaluate(test, test["units"], metrics="wape", against={"pooled": pooled})
+print(f"Four weeks, all stores:\n{found.tail(1).round(4).to_string()}")
+print(model.report()["sharing"].value_counts().to_string())
+print(model.importance(0, output="pandas").round(1).to_string())
+
+# %%
+# A table of 500 stores is long. Instead: the distribution of the gains, and what promotions do.
+price = test["price"].mean()
+usual = test.groupby("store")[["last_week", "last_month"]].mean().reset_index()
+with_promotion, without = (usual.assign(price=price, promotion=value) for value in (1, 0))
+effect = np.log(np.asarray(model.predict(with_promotion)) / np.asarray(model.predict(without)))
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
+left.hist(found["wape gain over pooled"].iloc[:-1], bins=40)
+left.axvline(0, color="black", linewidth=1)
+left.set(xlabel="gain of wape over pooled", ylabel="stores")
+right.hist(effect, bins=40)
+right.set(xlabel="log effect of a promotion (generated from .1, .5 and .9)", ylabel="stores")
+figure.savefig("store_week.png", dpi=120)
+
+# %%
+# Serve
+# -----
+with tempfile.TemporaryDirectory() as folder:
+    model.save(Path(folder) / "stores.mtboost")
+    served = mtboost.load_model(Path(folder) / "stores.mtboost")
+print(f"One store, one week: {served.predict(test.head(1))[0]:.1f} units")
+
+# %%
+# The next month
+# --------------
+# Promotions do less than before, and a store opens.
+month, later = (weeks(*span, N_STORES + 1, drift=0.3) for span in ((24, 28), (28, 32)))
+known, later = (rows[rows["store"] < N_STORES] for rows in (month, later))
+refreshed = served.refresh(known, known["units"], shrink=0.3)
+updated = served.update(month, month["units"], rounds=50)  # with the new store
+others = {"kept": served, "refreshed": refreshed}
+found = updated.evaluate(later, later["units"], metrics="wape", against=others)
+print(f"Next month, updated:\n{found.tail(1).round(4).to_string()}")
+
+# %%
+everything = found.iloc[-1]
+scores = {name: everything["wape"] + everything[f"wape gain over {name}"] for name in others}
+scores["updated"] = everything["wape"]
+figure, ax = plt.subplots(figsize=(7, 2.2), layout="constrained")
+ax.barh(list(scores), list(scores.values()))
+ax.invert_yaxis()
+ax.set(xlabel="wape of the month after, all stores")
+figure.savefig("store_week_later.png", dpi=120)
