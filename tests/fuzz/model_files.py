@@ -95,6 +95,7 @@ _OF_FIT = {
     "pooled leaves, estimated": functools.partial(_fit, pooling="auto"),
     "task splits": functools.partial(_fit, task_splits=True, split_score="plain"),
     "descriptors": functools.partial(_fit, task_splits="descriptors", split_score="plain"),
+    "intervals": functools.partial(_fit, intervals=True),
     "mixed objectives": functools.partial(_fit, objective="mixed"),
     "classes": functools.partial(_fit, y=_CLASSES, objective="multiclass"),
     "different columns": _by_task,
@@ -207,6 +208,8 @@ def predictions(model, table, arguments):
                 found[name] = getattr(model, name)(table, **arguments)
     if isinstance(model, mtboost.MultiTaskModel):
         task = model.tasks[-1]
+        with contextlib.suppress(mtboost.errors.DataError):  # most have no intervals
+            found["intervals"] = model.predict_interval(table, alpha=0.3, **arguments)
         found["report"] = model.report().to_dict()
         found["importance"] = model.importance(task)
         found["booster"] = model.booster(task)

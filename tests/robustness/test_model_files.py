@@ -32,6 +32,7 @@ from mtboost.xgboost.backend import XgboostBackend
 #: Kinds of models that have all kinds of members.
 SOME = (
     "xgboost, pooled leaves",
+    "xgboost, intervals",
     "xgboost, mixed objectives",
     "xgboost, different columns",
     "lightgbm, descriptors",
