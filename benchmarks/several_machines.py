@@ -3,8 +3,9 @@
 
 Two processes on this machine train by ``xgboost.train`` with ``TaskSplit``, each on half of the
 rows of every task, or on all rows of half of the tasks ("whole"). Counted are the bytes that a
-worker hands to the collective for its sums, on average over the trees, by step, and the seconds it
-spends there, waiting for the other included.
+worker hands to the collective for its sums, on average over the trees, by step, the seconds it
+spends there, waiting for the other included, and the processor seconds of both workers for a round,
+also as a multiple of those of stock training on the same rows just before.
 
     python benchmarks/several_machines.py [rows] [tasks ...]
 """
@@ -23,6 +24,8 @@ from xgboost.tracker import RabitTracker
 from mtboost.xgboost import TaskSplit
 from mtboost.xgboost.collective import Workers
 
+FIELD, STOCK = "label_lower_bound", "stock"
+SCORES = (STOCK, "plain", "entropy", "variance")
 N_FEATURES, N_WORKERS, N_ROUNDS, DEPTH = 50, 2, 5, 6
 
 
@@ -39,7 +42,7 @@ def make_rows(n_rows, n_tasks, rank):
 
 
 def train(arguments, rank, n_rows, n_tasks, score, whole):
-    """Bytes by step, seconds in sums, and seconds of the training."""
+    """Bytes by step, seconds in sums, seconds and processor seconds of the training."""
     sent, seconds = Counter(), [0.0]
     add = Workers.sum
 
@@ -57,10 +60,15 @@ def train(arguments, rank, n_rows, n_tasks, score, whole):
             if whole:
                 task = 2 * (task // 2) + rank
             matrix = xgboost.QuantileDMatrix(X, y, label_lower_bound=task, nthread=1)
-            split = TaskSplit("label_lower_bound", split_score=score)
-            start = time.perf_counter()
-            xgboost.train({"max_depth": DEPTH, "nthread": 1}, matrix, N_ROUNDS, callbacks=[split])
-            return sent, seconds[0], time.perf_counter() - start
+            callbacks = [] if score == STOCK else [TaskSplit(FIELD, split_score=score)]
+            params = {"max_depth": DEPTH, "nthread": 1}
+            xgboost.train(params, matrix, 1, callbacks=callbacks)  # what is done once
+            sent.clear()
+            seconds[0] = 0.0
+            start, start_of_process = time.perf_counter(), time.process_time()
+            xgboost.train(params, matrix, N_ROUNDS, callbacks=callbacks)
+            of_process = time.process_time() - start_of_process
+            return sent, seconds[0], time.perf_counter() - start, of_process
     finally:
         Workers.sum = add
 
@@ -70,14 +78,19 @@ def main(n_rows=100_000, *task_numbers):
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(N_WORKERS, context) as pool:
         for n_tasks in task_numbers or (2, 20, 200, 1000):
-            for score, whole in itertools.product(("plain", "entropy", "variance"), (False, True)):
+            of_stock = 1.0
+            for whole, score in itertools.product((False, True), SCORES):
                 tracker = RabitTracker(host_ip="127.0.0.1", n_workers=N_WORKERS)
                 tracker.start()
                 calls = [
                     pool.submit(train, tracker.worker_args(), rank, n_rows, n_tasks, score, whole)
                     for rank in range(N_WORKERS)
                 ]
-                (sent, in_sums, of_training), _ = [call.result() for call in calls]
+                done = [call.result() for call in calls]
+                sent, in_sums, of_training, _ = done[0]
+                of_processes = sum(own[-1] for own in done) / N_ROUNDS
+                if score == STOCK:
+                    of_stock = of_processes
                 per_tree = {
                     step: f"{n_bytes / N_ROUNDS / 1e6:.2f}"
                     for step, n_bytes in sent.items()
@@ -86,7 +99,8 @@ def main(n_rows=100_000, *task_numbers):
                 megabytes = sum(sent.values()) / N_ROUNDS / 1e6
                 print(
                     f"{n_tasks:5d} {'whole ' * whole}tasks, {score:8s}: {megabytes:7.2f}, "
-                    f"{in_sums / N_ROUNDS:.2f} of {of_training / N_ROUNDS:.2f} s; {per_tree}",
+                    f"{in_sums / N_ROUNDS:.2f} of {of_training / N_ROUNDS:.2f} s, processors "
+                    f"{of_processes:.2f} s, {of_processes / of_stock:.2f} x stock; {per_tree}",
                     flush=True,
                 )
 

@@ -9,7 +9,8 @@ The markets share what drives demand, and each has its own taste in addition. Ro
 that every worker has rows of all markets. Compared are one booster for all of them by stock
 ``xgboost.dask.train``, and the same training with a callback: partially pooled leaves, in which
 each market has its own values, shrunk towards those of all. The result of either is an ordinary
-booster, and the loop, the metrics and the matrices are XGBoost's::
+booster, and the loop, the metrics and the matrices are XGBoost's. The third is ``mtboost.dask.fit``
+with the same common model, to which each market may add a specific one::
 
     pip install "mtboost[dask]" && python examples/dask_markets.py
 """
@@ -25,6 +26,7 @@ import xgboost
 from distributed import Client, LocalCluster
 from xgboost import dask as xgboost_dask
 
+import mtboost.dask
 from mtboost.xgboost import TaskSplit
 
 FloatArray = npt.NDArray[np.float64]
@@ -49,6 +51,17 @@ def main() -> None:
             xgboost_dask.train(client, PARAMS, matrix, N_ROUNDS, callbacks=callbacks)["booster"]
             for callbacks in ([], [split])
         )
+        both_stages = mtboost.dask.fit(
+            client,
+            by_day(X),
+            by_day(y),
+            task=by_day(market),
+            strategy="two-stage",
+            split_score="plain",
+            pooling="auto",
+            params={"max_depth": 4, "learning_rate": 0.1},
+            num_boost_round=N_ROUNDS,
+        )
 
     rows = xgboost.DMatrix(X_new)
     one_for_all = stock.predict(rows)
@@ -59,6 +72,8 @@ def main() -> None:
     print(f"root mean squared error on {len(y_new)} new rows, of which {NOISE:.3f} is noise:")
     print(f"  one booster for all markets      {error(one_for_all, y_new):.3f}")
     print(f"  leaf values of each market       {error(by_market, y_new):.3f}")
+    in_two_stages = both_stages.predict(X_new, task=market_new)
+    print(f"  and a model of each market       {error(in_two_stages, y_new):.3f}")
 
 
 def make_rows(n_rows: int, seed: int) -> tuple[FloatArray, npt.NDArray[np.int64], FloatArray]:

@@ -73,7 +73,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``mtboost.lightgbm`` when it is asked for: LightGBM need not be installed."""
-    if name == "lightgbm":
-        return importlib.import_module("mtboost.lightgbm")
+    """Import modules when they are asked for: LightGBM and Dask need not be installed."""
+    if name in ("dask", "lightgbm"):
+        return importlib.import_module(f"mtboost.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

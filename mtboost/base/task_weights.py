@@ -19,15 +19,25 @@ TaskWeight = Mapping[TaskName, float] | Literal["balanced"] | None
 
 
 def weights_with_tasks(
-    tasks: TaskSet, weight: FloatArray | None, task_weight: TaskWeight
+    tasks: TaskSet,
+    weight: FloatArray | None,
+    task_weight: TaskWeight,
+    balanced_total: float | None = None,
 ) -> FloatArray | None:
-    """Row weights, shape (n_rows,), times the weight of the row's task."""
+    """Row weights, shape (n_rows,), times the weight of the row's task.
+
+    `balanced_total` is what each task has in all if they are balanced, by default the mean of these
+    tasks.
+    """
     if task_weight is None:
         return weight
     own = np.ones(tasks.n_rows) if weight is None else np.asarray(weight, np.float64)
     if isinstance(task_weight, str) and task_weight == "balanced":
         totals = np.bincount(tasks.codes, own, minlength=tasks.n_tasks)
-        factors = own.sum() / (tasks.n_tasks * np.where(totals > 0, totals, 1.0))
+        if balanced_total is None:
+            factors = own.sum() / (tasks.n_tasks * np.where(totals > 0, totals, 1.0))
+        else:
+            factors = balanced_total / np.where(totals > 0, totals, 1.0)
     elif isinstance(task_weight, Mapping):
         check_task_keys("task_weight", task_weight, tasks.names)
         factors = np.array(

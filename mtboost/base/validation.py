@@ -95,7 +95,7 @@ class Folds:
         """Return the task of each validation row, pair after pair, as a code of these tasks."""
         return np.concatenate(
             [
-                np.array([tasks.code(name) for name in valid.tasks])[valid.tasks.codes]
+                np.array([tasks.code(name) for name in valid.tasks], np.int64)[valid.tasks.codes]
                 for _, valid in self.pairs
             ]
         )

@@ -274,19 +274,7 @@ class _MultiTaskEstimator(SavedEstimator):
         DataError, ParameterError, ValueError, TypeError
             Before any training, if something does not fit together.
         """
-        if task is not None and self.task is not None:
-            raise ParameterError(
-                f"The task is given twice, by fit(task=...) and as column {self.task!r} of X: "
-                f"leave one of them out."
-            )
-        if isinstance(self.objective, Mapping):
-            raise ParameterError(
-                "objective is a mapping, but the tasks of an estimator are all of one kind: use "
-                "mtboost.fit(X, y, objective={task: ...})."
-            )
-        # Should this fit fail, an earlier model would have the wrong classes and columns.
-        self.__dict__.pop("model_", None)
-        library = get_backend(self.backend)
+        library = self._begin(task)
         table = None
         if is_mapping(X):
             check_task_keys("y", y, X)
@@ -306,21 +294,58 @@ class _MultiTaskEstimator(SavedEstimator):
         sample_weight, eval_set = self._weigh_classes(y, sample_weight, eval_set)
         rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
         strategy = strategy_of(self.strategy, objective, *rounds)
+        self._train(
+            fit,
+            library,
+            strategy,
+            X if table is None else table.native,
+            y,
+            task=self.task if task is None else task,
+            objective=objective,
+            eval_set=eval_set,
+            weight=sample_weight,
+            base_margin=base_margin,
+        )
+        self._remember_columns(table)
+        return self
+
+    def _begin(self, task: Any) -> Backend:
+        """Check the arguments of a fit that is to begin, and return the library."""
+        if task is not None and self.task is not None:
+            raise ParameterError(
+                f"The task is given twice, by fit(task=...) and as column {self.task!r} of X: "
+                f"leave one of them out."
+            )
+        if isinstance(self.objective, Mapping):
+            raise ParameterError(
+                "objective is a mapping, but the tasks of an estimator are all of one kind: use "
+                "mtboost.fit(X, y, objective={task: ...})."
+            )
+        # Should this fit fail, an earlier model would have the wrong classes and columns.
+        self.__dict__.pop("model_", None)
+        return get_backend(self.backend)
+
+    def _train(
+        self,
+        train: Callable[..., MultiTaskModel],
+        library: Backend,
+        strategy: Strategy,
+        X: Any,
+        y: Any,
+        **rows: Any,
+    ) -> None:
+        """Train the model by :func:`mtboost.fit`, or what has its arguments."""
         n_estimators = self.n_estimators
         if n_estimators is None and strategy == "two-stage":
             n_estimators = _N_ESTIMATORS
         # Callbacks keep what they have seen, which must not reach another fit.
         self.callbacks_ = tuple(copy.deepcopy(() if self.callbacks is None else self.callbacks))
-        self.model_ = fit(
-            X if table is None else table.native,
+        self.model_ = train(
+            X,
             y,
-            task=self.task if task is None else task,
-            objective=objective,
+            **rows,
             params=self._library_parameters(library),
             num_boost_round=n_estimators,
-            eval_set=eval_set,
-            weight=sample_weight,
-            base_margin=base_margin,
             callbacks=self.callbacks_,
             strategy=strategy,
             **{name: getattr(self, name) for name in _OF_FIT},
@@ -329,8 +354,6 @@ class _MultiTaskEstimator(SavedEstimator):
         )
         self.tasks_ = self.model_.tasks
         self.quit_round_ = self.model_.quit_round
-        self._remember_columns(table)
-        return self
 
     @abc.abstractmethod
     def _learn_labels(self, y: Any, library: Backend) -> Objective:

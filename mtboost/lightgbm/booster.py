@@ -60,7 +60,6 @@ class LightgbmGrowth(TaskGrowth):
         super().__init__(tasks, options, task_column)
         self.stock = stock
         self.settings = library.read_settings(stock)
-        self._check_constraints(self.settings.grow.monotone_constraints)
         self._check_levels(self.settings.grow.max_depth, ", and num_leaves to 2**max_depth")
         self._n_outputs = self.settings.n_outputs
         self._texts = list(assemble.read_document(stock).trees)
@@ -154,7 +153,7 @@ class LightgbmGrowth(TaskGrowth):
                 with naming_the_round(self.n_rounds):
                     weights = self._weights_of_active_tasks()
                     arrays["value"], values = self._leaf_values(
-                        arrays["value"], leaves, gradients, margins, weights, output
+                        arrays, leaves, gradients, margins, weights, output
                     )
                 tree = self._in_lightgbms_order(arrays, start[output])
                 self._trees.append((grown_tree, arrays["value"], values))

@@ -93,7 +93,8 @@ def add_task(
         train = data
         valid = validation_rows_of_new_task(stage, data, eval_set, feature_names, column)
         check_rows(library, valid, own, params, "eval_set: ")
-    _add(model, task, learn_task(stage, settings, train, valid, own))
+    signs = library.monotone_signs(model.params, model.common_columns)
+    _add(model, task, learn_task(stage, settings, train, valid, own, signs))
 
 
 def _add(model: FittedTasks, task: TaskName, new: NewTask) -> None:
@@ -108,6 +109,7 @@ def _add(model: FittedTasks, task: TaskName, new: NewTask) -> None:
     model.specific[task] = new.specific
     model.specific_params[task] = new.params
     model.quit_round[task] = new.quit_round
+    model.conformity_scores.pop(task, None)  # those of an unknown task
     model._cache.clear()
 
 

@@ -134,6 +134,7 @@ class CommonTrees:
         weight: FloatArray | None,
         base_margin: Margins | None,
         loss: Loss,
+        signs: Sequence[int] = (),
     ) -> CommonTrees:
         """These trees for one more task, as if its rows had not counted before.
 
@@ -150,6 +151,9 @@ class CommonTrees:
         labels, weight, base_margin : ndarray of shape (n_rows,), or None
         loss : Loss
             That of the common model.
+        signs : sequence of int
+            Its monotone constraints. Without nodes to be read the task has the values of its group,
+            or of all.
         """
         group = self.code_of(task)
         known = [] if group < 0 else self._path(group)
@@ -176,6 +180,7 @@ class CommonTrees:
         codes = np.zeros(table.n_rows, np.int32)
         nesting, pooling = Nesting.of(names), self._kappas(len(names))
         path = nesting.path(0)
+        nodes = document.nodes(self.n_added) if signs else None
         own: list[TaskValues] = []
         pairs: Any = None
         for number, (pooled, others) in enumerate(
@@ -186,6 +191,9 @@ class CommonTrees:
                 pairs = loss.gradients(margins, labels, weight)
                 before = margins.copy()
             pooled = others.of_task(pooled, *known) - others.start
+            bounds = None
+            if signs:
+                bounds = (pooled, pooled) if nodes is None else nodes.bounds(number, pooled, signs)
             values = pool_leaves(
                 pooled,
                 leaves[:, number],
@@ -203,6 +211,7 @@ class CommonTrees:
                     learning_rate=others.learning_rate,
                 ),
                 nesting=nesting,
+                bounds=bounds,
             )
             if others.learning_rate == 0.0:
                 values = TaskValues.none()

@@ -8,7 +8,7 @@ task with n scores:
    (c m + S)/(c + n). Each score is divided by the scale that the other rows of its task give.
 2. The ratios of the other tasks are computed as if these had about n scores too, so that they show
    how uncertain a scale of so few scores is. A task without scores has the scale m.
-3. The distribution of the task's ratios is shrunk to that of all tasks: n of its own ratios count
+3. The distribution of the task's ratios is shrunk to that of all tasks: n of these ratios count
    beside κ of the others, whose tasks have weights n_t κ/(n_t + κ).
 4. The interval takes the ratio at level 1 - alpha, where the row to predict counts as one that is
    infinite.
@@ -210,7 +210,7 @@ class _Mixture:
     below : ndarray of float64, shape (n_rows,)
         Probability of at most each; the last is less than 1, because the new row counts too.
     kappa : float
-        How many ratios of its own tell as much about a task as those of all tasks. The part of a
+        How many ratios of a task say as much about it as those of all tasks. The part of a
         task's ratios below a quantile of all varies between tasks as a beta distribution of κ rows.
         Infinite where it varies no more than by chance.
     """

@@ -27,7 +27,7 @@ from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
 from mtboost.base.shared_rows import shared_rows
-from mtboost.base.tables import Columns, TaskColumn, TaskPosition, as_table
+from mtboost.base.tables import Columns, as_table
 from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName
@@ -73,6 +73,7 @@ from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.mixed_objective import objectives_by_task
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
+from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
@@ -373,7 +374,7 @@ def fit(
     is_auto = strategy_of(strategy, objective, *rounds) == "auto"
     checked_effort = effort_of(effort)
     if is_auto:
-        _check_auto(early_stopping_rounds, min_delta)
+        check_auto(early_stopping_rounds, min_delta)
         if common_features is None and _has_names(X, feature_names):
             common_features = "all"  # columns that a task lacks may help the others
     rows = {"weight": weight, "base_margin": base_margin, "feature_names": feature_names}
@@ -383,8 +384,108 @@ def fit(
         objective = objective_for(library, data.labels())
     if isinstance(objective, Mapping):
         objective = objectives_by_task(objective, data.tasks, library)
+    settings = make_settings(
+        data,
+        library,
+        objective,
+        is_auto=is_auto,
+        split_score=split_score,
+        beta=beta,
+        pooling=pooling,
+        task_splits=task_splits,
+        symmetric_trees=symmetric_trees,
+        random_strength=random_strength,
+        linear_effects=linear_effects,
+        params=params,
+        num_boost_round=num_boost_round,
+        early_stopping_rounds=early_stopping_rounds,
+        min_delta=min_delta,
+        eval_metric=eval_metric,
+        specific_params=specific_params,
+        specific_rounds=specific_rounds,
+        feature_prior=feature_prior,
+        on_round=on_round,
+        verbose=verbose,
+        n_threads=n_threads,
+        seed=seed,
+    )
+    check_rows(library, data, objective, settings.params)
+    settings = _with_possible_effects(settings, data)
+    check_times(times, validation, data.n_rows)
+    check_switches(refit, baselines)
+    if check_switch("intervals", intervals):
+        check_is_of_numbers(objective)
+    valid = None
+    if eval_set is not None:
+        check_no_splitter(validation)
+        valid = validation_data(data, eval_set, feature_names)
+    all_rows, folds = split_rows(
+        settings,
+        data,
+        valid,
+        is_auto=is_auto,
+        validation=validation,
+        times=times,
+        validation_fraction=validation_fraction,
+        task_weight=task_weight,
+        refit=refit,
+        seed=seed,
+    )
+    for train in [train for train, _ in folds.pairs] if folds else [data]:
+        check_training_rows(settings, train)
+    if is_auto:
+        assert folds is not None
+        folds = with_positives(settings, folds, data)
+        fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), checked_effort)
+    else:
+        fitted = fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
+    if baselines and folds:
+        fitted.add_baselines(folds)
+    column, position = place_of_task_column(X, data.task_column, feature_names)
+    place = {"task_column": column, "task_position": position}
+    model = model_of({**fitted.to_parts(all_rows, folds), **place}, is_auto=is_auto)
+    if intervals:
+        may_draw = eval_set is None and validation == "random"
+        model.conformity_scores = _held_out_scores(
+            fitted, model, folds, all_rows, seed if may_draw else None
+        )
+    return model
+
+
+def make_settings(
+    data: Dataset,
+    library: Backend,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    *,
+    is_auto: bool,
+    split_score: Score | None,
+    beta: Beta,
+    pooling: PoolingOption,
+    task_splits: TaskSplits | None,
+    symmetric_trees: bool | None,
+    random_strength: float | None,
+    linear_effects: bool | None,
+    params: Mapping[str, Any] | None,
+    num_boost_round: int | None,
+    early_stopping_rounds: int | None,
+    min_delta: float,
+    eval_metric: str | Metric | Mapping[Any, str | Metric] | None,
+    specific_params: Mapping[str, Any] | None,
+    specific_rounds: int,
+    feature_prior: PriorOption,
+    on_round: OnRound | None,
+    verbose: bool | int,
+    n_threads: int | None,
+    seed: int,
+    n_rows: int | None = None,
+) -> Settings:
+    """Check and complete the arguments of :func:`fit` that do not belong to single rows.
+
+    Of `data` are read the columns, the tasks, the set of labels and, unless it is given, the number
+    of rows.
+    """
     parameters = common_parameters(library, params, objective, data, n_threads, seed)
-    are_few = is_auto and data.n_rows <= _MANY_ROWS
+    are_few = is_auto and (data.n_rows if n_rows is None else n_rows) <= _MANY_ROWS
     parameters = {"learning_rate": AUTO_LEARNING_RATE if are_few else LEARNING_RATE, **parameters}
     if not is_auto:
         is_free = library.with_size(parameters, 1) is not None
@@ -404,7 +505,7 @@ def fit(
     )
     if num_boost_round is None:
         num_boost_round = _AUTO_ROUNDS if is_auto else _ROUNDS
-    settings = Settings(
+    return Settings(
         backend=library,
         params=parameters,
         objectives=make_objectives(library, objective, eval_metric, data.tasks, parameters),
@@ -421,50 +522,60 @@ def fit(
         linear_effects=bool(linear_effects),
         given=fixed | library.parameters(params or {}).keys(),
     )
-    check_rows(library, data, objective, parameters)
-    settings = _with_possible_effects(settings, data)
-    check_times(times, validation, data.n_rows)
+
+
+def split_rows(
+    settings: Settings,
+    data: Dataset,
+    valid: Dataset | None,
+    *,
+    is_auto: bool,
+    validation: Validation,
+    times: Times | None,
+    validation_fraction: float | Literal["auto"],
+    task_weight: TaskWeight,
+    refit: bool | None,
+    seed: int,
+    balanced_totals: tuple[float, float] | None = None,
+) -> tuple[Dataset, Folds | None]:
+    """Return all rows, and pairs of rows to train on and to validate on, None for no hold-out.
+
+    `valid` are validation rows of the user, which are held out in place of some of `data`. The
+    weights of tasks become part of those of the rows. Where there are other tasks elsewhere,
+    `balanced_totals` are those of :func:`weights_with_tasks`, of `data` and with `valid`.
+    """
+    total, total_of_all = (None, None) if balanced_totals is None else balanced_totals
     all_rows = data
-    _check_switches(refit, baselines)
-    if check_switch("intervals", intervals):
-        check_is_of_numbers(objective)
-    if eval_set is None:
-        data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
-        folds = _hold_out(
-            data, validation, times, validation_fraction, settings, is_auto, refit, seed
-        )
-    else:
-        if validation != "random":
-            raise ParameterError("validation and eval_set are both given: leave one of them out.")
-        valid = validation_data(data, eval_set, feature_names)
-        check_rows(library, valid, objective, parameters, "eval_set: ")
+    if valid is not None:
+        objective = settings.objectives.function or settings.objectives.names
+        check_rows(settings.backend, valid, objective, settings.params, "eval_set: ")
         if refit:
             all_rows = data.with_rows(valid)
-            all_rows.weight = weights_with_tasks(all_rows.tasks, all_rows.weight, task_weight)
-        data.weight = weights_with_tasks(data.tasks, data.weight, task_weight)
-        folds = Folds(((data, valid),))
-    for train in [train for train, _ in folds.pairs] if folds else [data]:
-        _check_training_rows(settings, train)
-    if is_auto:
-        assert folds is not None
-        folds = folds.with_positives(weight_of_positives(library, objective, parameters, data))
-        fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), checked_effort)
-    else:
-        fitted = _fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
-    if baselines and folds:
-        fitted.add_baselines(folds)
-    place = place_of_task_column(X, data.task_column, feature_names)
-    model = fitted.to_model(all_rows, folds, *place)
-    if intervals:
-        may_draw = eval_set is None and validation == "random"
-        model.conformity_scores = _held_out_scores(
-            fitted, model, folds, all_rows, seed if may_draw else None
-        )
-    return model
+            all_rows.weight = weights_with_tasks(
+                all_rows.tasks, all_rows.weight, task_weight, total_of_all
+            )
+    data.weight = weights_with_tasks(data.tasks, data.weight, task_weight, total)
+    if valid is not None:
+        return all_rows, Folds(((data, valid),))
+    return data, _hold_out(
+        data, validation, times, validation_fraction, settings, is_auto, refit, seed
+    )
+
+
+def model_of(parts: Mapping[str, Any], *, is_auto: bool) -> MultiTaskModel:
+    """Assemble the model from its attributes by name; the specific models are a mapping of trees.
+
+    See :meth:`Fitted.to_parts`. Common rounds that quitting has left to no task are dropped:
+    unknown tasks do not need them either.
+    """
+    own = {**parts, "specific": Boosters(parts["specific"])}
+    if not is_auto and not any(parts["quit_round"].values()):
+        own["common_trees"] = parts["common_trees"].without_rounds()
+    return MultiTaskModel(**own)
 
 
 @dataclass(frozen=True, slots=True)
-class _Fitted:
+class Fitted:
     """Result of training both stages.
 
     Attributes
@@ -501,7 +612,7 @@ class _Fitted:
     params: Mapping[str, Any] = field(default_factory=dict)
     specific_params: Mapping[TaskName, Mapping[str, Any]] = field(default_factory=dict)
 
-    def on_rows(self, rows: Dataset) -> _Fitted:
+    def on_rows(self, rows: Dataset) -> Fitted:
         """Train the same on other rows of the tasks; nothing is chosen anew."""
         settings = self.settings
         if self.plan is not None:
@@ -527,30 +638,19 @@ class _Fitted:
             for task, (value,) in mean.items():
                 self.scores[task][name] = float(value)
 
-    def to_model(
-        self,
-        data: Dataset,
-        folds: Folds | None,
-        task_column: TaskColumn | None,
-        task_position: TaskPosition | None,
-    ) -> MultiTaskModel:
-        """Assemble the model."""
+    def to_parts(self, data: Dataset, folds: Folds | None) -> dict[str, Any]:
+        """Return the attributes of the model by name, but for the place of the task column."""
         common, objectives = self.common, self.settings.objectives
         backend = self.settings.backend
-        if self.plan is None and not any(common.quit_round.values()):
-            # Unknown tasks do not need the rounds either.
-            common = replace(common, trees=common.trees.without_rounds())
-        return MultiTaskModel(
-            common_trees=common.trees,
-            specific=Boosters({task: own.trees for task, own in self.specific.items()}),
-            quit_round=common.quit_round,
-            common_columns=Columns.of(data.common),
-            task_columns={task: Columns.of(data.task_columns(task)) for task in data.tasks},
-            objective=objectives.names,
-            metric=objectives.metric_names,
-            task_column=task_column,
-            task_position=task_position,
-            reports=task_reports(
+        return {
+            "common_trees": common.trees,
+            "specific": {task: own.trees for task, own in self.specific.items()},
+            "quit_round": common.quit_round,
+            "common_columns": Columns.of(data.common),
+            "task_columns": {task: Columns.of(data.task_columns(task)) for task in data.tasks},
+            "objective": objectives.names,
+            "metric": objectives.metric_names,
+            "reports": task_reports(
                 data,
                 folds,
                 common,
@@ -559,23 +659,23 @@ class _Fitted:
                 objectives.names,
                 None if self.plan is None else self.plan.sharing,
             ),
-            losses=dict(objectives.losses),
-            common_losses=self.common_losses,
-            common_choice=self.common_choice,
-            params=backend.without_threads(self.params),
-            specific_params={
+            "losses": dict(objectives.losses),
+            "common_losses": self.common_losses,
+            "common_choice": self.common_choice,
+            "params": backend.without_threads(self.params),
+            "specific_params": {
                 task: backend.without_threads(own) for task, own in self.specific_params.items()
             },
-        )
+        }
 
 
-def _fit_two_stages(
+def fit_two_stages(
     settings: Settings,
     folds: Folds | None,
     data: Dataset,
     refit: bool | None,
     callbacks: tuple[Any, ...],
-) -> _Fitted:
+) -> Fitted:
     """Train both stages; unless `refit` is False again with the same rounds on all rows."""
     train: Dataset
     valid: Dataset | None
@@ -585,7 +685,7 @@ def _fit_two_stages(
         common = fit_common(settings, train, valid, callbacks)
         specific = fit_specific(settings, train, valid, common)
         own = {**settings.params, **settings.specific_params}
-        fitted = _Fitted(
+        fitted = Fitted(
             settings,
             common,
             specific,
@@ -610,15 +710,44 @@ def _fit_auto(
     refit: bool | None,
     callbacks: tuple[Any, ...],
     effort: Effort,
-) -> _Fitted:
+) -> Fitted:
     """Choose how much to share on validation rows, and train that on all rows."""
+    judged, judges, effort = _judging(settings, folds, effort)
+    progress = Progress(effort.n_models(data.tasks.n_levels > 1), is_shown=bool(settings.verbose))
+    with openmp_threads(settings.n_threads), progress:
+        plan = plan_sharing(judged, judges, effort, settings.metric, progress)
+        # With many rows those held out add little to what the others say.
+        is_trained = plan.common is not None and refit is None and not effort.small_steps
+        trained, rows = None, data
+        if refit is False or (is_trained and not callbacks):
+            trained, rows = None if callbacks else plan.common, folds.pairs[0][0]
+        common, specific = fit_plan(plan, rows, callbacks, trained)
+    return fitted_by_plan(settings, plan, common, specific, rows)
+
+
+def with_positives(settings: Settings, folds: Folds, data: Dataset) -> Folds:
+    """Return validation rows that count as the loss of `params` counts them."""
+    objective = settings.objectives.function or settings.objectives.names
+    weight = weight_of_positives(settings.backend, objective, settings.params, data)
+    return folds.with_positives(weight)
+
+
+def choose_plan(settings: Settings, folds: Folds, effort: Effort) -> SharingPlan:
+    """Choose how much to share on validation rows, without training that on all rows."""
+    judged, judges, effort = _judging(settings, folds, effort)
+    with openmp_threads(settings.n_threads), Progress(1, is_shown=False) as progress:
+        return plan_sharing(judged, judges, effort, settings.metric, progress)
+
+
+def _judging(settings: Settings, folds: Folds, effort: Effort) -> tuple[Settings, Folds, Effort]:
+    """Return settings, rows and effort of the search."""
     if isinstance(settings.objectives.names, dict):
         raise ParameterError(
             "strategy='auto' compares losses of all tasks: give it one objective, or pass "
             "strategy='two-stage'."
         )
-    metric, judged = settings.metric, settings
-    if not is_mean_of_rows(metric):
+    judged = settings
+    if not is_mean_of_rows(settings.metric):
         judged = settings.with_metric(settings.backend.default_metric(settings.params))
     judges = folds.with_weight()
     if judges is None:
@@ -626,21 +755,22 @@ def _fit_auto(
             "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
             "eval_set, or hold out more rows by validation_fraction."
         )
-    effort = effort.for_rows(judges.pairs[0][0].n_rows, data.tasks.n_tasks)
     judged = replace(
         judged, common_early_stopping_rounds=settings.early_stopping_rounds, verbose=False
     )
-    progress = Progress(effort.n_models(data.tasks.n_levels > 1), is_shown=bool(settings.verbose))
-    with openmp_threads(settings.n_threads), progress:
-        plan = plan_sharing(judged, judges, effort, metric, progress)
-        # With many rows those held out add little to what the others say.
-        is_trained = plan.common is not None and refit is None and not effort.small_steps
-        trained, rows = None, data
-        if refit is False or (is_trained and not callbacks):
-            trained, rows = None if callbacks else plan.common, folds.pairs[0][0]
-        common, specific = fit_plan(plan, rows, callbacks, trained)
+    return judged, judges, effort.for_rows(judges.pairs[0][0].n_rows, folds.tasks.n_tasks)
+
+
+def fitted_by_plan(
+    settings: Settings,
+    plan: SharingPlan,
+    common: CommonModel,
+    specific: dict[TaskName, SpecificModel],
+    rows: Dataset,
+) -> Fitted:
+    """Return what has been trained on these rows as the plan says."""
     continued = {**plan.settings.params, **plan.specific_params}
-    return _Fitted(
+    return Fitted(
         settings,
         common,
         specific,
@@ -706,13 +836,13 @@ def _hold_out(
 
 
 def _held_out_scores(
-    fitted: _Fitted, model: MultiTaskModel, folds: Folds | None, data: Dataset, seed: int | None
+    fitted: Fitted, model: MultiTaskModel, folds: Folds | None, data: Dataset, seed: int | None
 ) -> dict[TaskName, Float64Array]:
     """Return conformity scores of rows that the models predicting them were not trained on.
 
     Parameters
     ----------
-    fitted : _Fitted
+    fitted : Fitted
     model : MultiTaskModel
         The same as a model.
     folds : Folds or None
@@ -731,13 +861,15 @@ def _held_out_scores(
             "intervals=True needs rows to hold out, and one row of each task must stay to train "
             "on: give more rows, or call conformalize(X, y) with other rows."
         )
-    parts: dict[TaskName, list[Float64Array]] = {}
+    by_task: dict[TaskName, list[Float64Array]] = {}
     for train, valid in folds.pairs:
         with openmp_threads(fitted.settings.n_threads):
-            own = fitted.on_rows(train).to_model(train, None, None, None)
+            parts = fitted.on_rows(train).to_parts(train, None)
+        nowhere = {"task_column": None, "task_position": None}
+        own = model_of({**parts, **nowhere}, is_auto=fitted.plan is not None)
         for task, scores in score_dataset(own, valid).items():
-            parts.setdefault(task, []).append(scores)
-    return {task: np.concatenate(own) for task, own in parts.items()}
+            by_task.setdefault(task, []).append(scores)
+    return {task: np.concatenate(scores) for task, scores in by_task.items()}
 
 
 def _with_possible_effects(settings: Settings, data: Dataset) -> Settings:
@@ -748,13 +880,20 @@ def _with_possible_effects(settings: Settings, data: Dataset) -> Settings:
     return replace(settings, given={*settings.given, "linear_effects"}) if reason else settings
 
 
-def _check_switches(refit: object, baselines: object) -> None:
+def check_switches(refit: object, baselines: object) -> None:
+    """Raise unless these arguments of :func:`fit` are True or False, or `refit` is None."""
     check_switch("baselines", baselines)
     if refit is not None:
         check_switch("refit", refit)
 
 
-def _check_training_rows(settings: Settings, train: Dataset) -> None:
+def check_no_splitter(validation: Validation) -> None:
+    """Raise if rows are to be held out although the user gives validation rows."""
+    if validation != "random":
+        raise ParameterError("validation and eval_set are both given: leave one of them out.")
+
+
+def check_training_rows(settings: Settings, train: Dataset) -> None:
     """Raise DataError unless some training row counts, and the start score is finite."""
     if train.weight is not None and not train.weight.any():
         raise DataError(
@@ -773,7 +912,7 @@ def _has_names(X: Any, feature_names: Any) -> bool:
     return feature_names is not None or as_table(next(iter(X.values()))).feature_names is not None
 
 
-def _check_auto(early_stopping_rounds: object, min_delta: object) -> None:
+def check_auto(early_stopping_rounds: object, min_delta: object) -> None:
     """Refuse arguments that ``strategy="auto"`` has no use for."""
     if early_stopping_rounds is None:
         raise ParameterError(

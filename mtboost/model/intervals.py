@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,11 @@ def _quantiles(model: FittedTasks, alpha: float) -> TaskQuantiles:
     found = model._cache.get(key)
     if found is None:
         scores = [model.conformity_scores.get(task, np.empty(0)) for task in model.tasks]
-        found = model._cache.setdefault(key, task_quantiles(scores, alpha))
+        found = task_quantiles(scores, alpha)
+        others = [s for task, s in model.conformity_scores.items() if task not in model.quit_round]
+        if others:  # errors of tasks that the model does not know
+            found = replace(found, unknown=task_quantiles(others, alpha).unknown)
+        found = model._cache.setdefault(key, found)
     quantiles: TaskQuantiles = found
     return quantiles
 

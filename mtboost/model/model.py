@@ -541,8 +541,9 @@ class MultiTaskModel(FittedTasks):
         base_margin : array-like of shape (n_rows,), or mapping, optional
             Margin that each row starts from.
         unknown_task : {"error", "common"}
-            As in :meth:`predict`. An unknown task, and one that has no scores, such as one of
-            :meth:`add_task`, gets intervals by how much the errors of the known tasks differ.
+            As in :meth:`predict`. A task without scores, such as one of :meth:`add_task`, gets
+            intervals by how much the errors of the other tasks differ. Those of an unknown task are
+            too narrow unless :meth:`conformalize` has had rows of such tasks.
 
         Returns
         -------
@@ -587,10 +588,14 @@ class MultiTaskModel(FittedTasks):
         Nothing was chosen by these rows, so that :meth:`predict_interval` covers as often as it
         says. They replace the :attr:`conformity_scores` of their tasks; other tasks keep theirs.
 
+        Rows of tasks that the model does not know are predicted by the common model. Intervals of
+        unknown tasks then go by how much the errors of these tasks differ, which are larger than
+        those of tasks that were trained.
+
         Parameters
         ----------
         X : table of shape (n_rows, n_features), or mapping of task name to table
-            Rows of known tasks, as in :meth:`predict`.
+            Rows, as in :meth:`predict`.
         y : array-like of shape (n_rows,), or mapping of task name to array-like
             Labels.
         task : array-like of shape (n_rows,), or str or int, optional
@@ -608,7 +613,8 @@ class MultiTaskModel(FittedTasks):
         Raises
         ------
         DataError
-            The rows do not fit the model, a task is unknown, or labels are classes.
+            The rows do not fit the model, labels are classes, or a task is unknown and each has an
+            objective.
 
         Examples
         --------
@@ -626,7 +632,11 @@ class MultiTaskModel(FittedTasks):
         (600, 2)
         """
         rows = rows_by_task(self, X, y, task, weight, base_margin)
-        check_known(self, rows, "Give a new task to add_task() first.")
+        if self.losses:
+            check_known(self, rows, "Give a new task to add_task() first.")
+        for name in rows:
+            if name not in self.quit_round:
+                check_new_name(name, self.tasks)
         scores = self.conformity_scores | score_rows(self, rows)
         return self._copy(conformity_scores=scores)
 

@@ -198,6 +198,7 @@ def learn_task(
     train: Dataset,
     valid: Dataset | None,
     objective: Objective,
+    signs: Sequence[int],
 ) -> NewTask:
     """Find how far the task follows the common model, and train its specific model.
 
@@ -211,6 +212,8 @@ def learn_task(
         Rows of the new task alone.
     objective : str, dict of task name to str, or callable
         As from :func:`objective_of_new_task`.
+    signs : sequence of int
+        Monotone constraints of the common model.
     """
     task = train.tasks.names[0]
     trees, library = stage.trees, stage.backend
@@ -226,6 +229,7 @@ def learn_task(
                 train.weight,
                 train.base_margin,
                 library.loss(objective, options, stage.n_outputs),
+                signs,
             )
         common = follow_common(settings, trees, train, valid, stage.most_rounds)
         specific = fit_specific(settings, train, valid, common)

@@ -48,8 +48,7 @@ def to_parts(model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]
     if are_many:
         parts |= _histories_to_members(model["reports"])
     if model["conformity_scores"]:
-        scores = [model["conformity_scores"].get(task, np.empty(0)) for task in specific]
-        parts |= _by_task_to_members(_SCORES, scores)
+        parts |= _by_task_to_members(_SCORES, list(model["conformity_scores"].values()))
     if not trees.are_same_for_all:
         parts |= write_task_values(trees.pooled.values)
         if trees.descriptors is not None:
@@ -76,6 +75,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         "common_columns": _columns_to_json(model["common_columns"]),
         **({"common_losses": _scores_to_json(common_losses)} if common_losses else {}),
         **({"common_choice": model["common_choice"]} if model["common_choice"] else {}),
+        **({_SCORES: list(model[_SCORES])} if model[_SCORES] else {}),
         **({"params": _params_to_json(model["params"])} if model["params"] else {}),
         **_tasks_of_trees(trees),
         "tasks": [
@@ -190,7 +190,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
             for entry in entries
             if "params" in entry
         },
-        "conformity_scores": _read_scores(names, members),
+        "conformity_scores": _read_scores(metadata.get(_SCORES, []), members),
     }
 
 
@@ -298,6 +298,7 @@ _METADATA = {
     "common_columns": _COLUMNS,
     "common_losses?": {str: (None, float)},
     "common_choice?": str,
+    f"{_SCORES}?": [_NAME],
     "params?": str,
     "pooling?": (None, float, [(None, float)]),
     "pooled_tasks?": [_NAME],
@@ -410,15 +411,16 @@ def _add_histories(entries: Sequence[dict[str, Any]], members: Mapping[str, byte
 
 
 def _read_scores(
-    names: Sequence[TaskName], members: Mapping[str, bytes]
+    names: Sequence[Any], members: Mapping[str, bytes]
 ) -> dict[TaskName, Float64Array]:
-    """Conformity scores of the tasks that have any."""
-    if f"{_SCORES}.npy" not in members:
+    """Conformity scores by task; other tasks than those of the model may have some."""
+    if not names:
         return {}
     by_task = _by_task_from_members("", _SCORES, members, len(names))
-    found = {name: own for name, own in zip(names, by_task, strict=True) if len(own)}
-    are_errors = all(bool((np.isfinite(own) & (own >= 0.0)).all()) for own in by_task)
-    require(bool(found) and are_errors, f"{_SCORES} are not finite numbers >= 0")
+    are_errors = all(bool(len(own) and (np.isfinite(own) & (own >= 0.0)).all()) for own in by_task)
+    require(are_errors, f"{_SCORES} are not finite numbers >= 0")
+    found = {_as_name(name): own for name, own in zip(names, by_task, strict=True)}
+    require(len(found) == len(names), f"{_SCORES} have a task twice")
     return found
 
 

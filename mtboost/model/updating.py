@@ -135,13 +135,11 @@ def _settings(
         }
         losses = {task: model.losses[task] for task in data.tasks}
         objectives = ObjectiveByTask(library, objective, metrics, losses)
-    constraints = str(settings.get("monotone_constraints", ""))
-    may_pool = len(data.tasks) > 1 and not any(digit in constraints for digit in "123456789")
     return Settings(
         backend=library,
         params=settings,
         objectives=objectives,
-        options=TreeOptions(pooling=pooling if may_pool else None),
+        options=TreeOptions(pooling=pooling if len(data.tasks) > 1 else None),
         rounds=rounds,
         early_stopping_rounds=None,
         min_delta=0.0,

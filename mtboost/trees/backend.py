@@ -286,6 +286,16 @@ class Backend(abc.ABC):
         assert own_names is not None
         return {**params, **self._own_constraints(params, names, own_names)}
 
+    def monotone_signs(self, params: Params, columns: Columns) -> list[int]:
+        """Return the monotone constraint of each column, -1, 0 or 1; empty without any."""
+        signs: Any = params.get("monotone_constraints") or ()
+        if isinstance(signs, Mapping):
+            signs = [signs.get(name, 0) for name in self.feature_names(columns)]
+        elif isinstance(signs, str):
+            signs = signs.strip("()").split(",")
+        found = [int(sign) for sign in signs]
+        return found if any(found) else []
+
     @abc.abstractmethod
     def _own_constraints(
         self, params: Params, names: Sequence[str], own: Sequence[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,8 +16,9 @@ from mtboost import _core
 from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
-from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
+from mtboost.errors import DataError, ParameterError, TrainingError
 from mtboost.trees.losses import Loss, leaf_refit
+from mtboost.trees.monotone import leaf_bounds
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import (
     PooledTrees,
@@ -150,7 +151,7 @@ class TaskGrowth(abc.ABC):
 
     def _leaf_values(
         self,
-        newton: npt.NDArray[np.float64],
+        tree: Mapping[str, npt.NDArray[Any]],
         leaves: npt.NDArray[np.int32],
         gradients: Float32Array,
         margins: npt.NDArray[Any],
@@ -159,8 +160,10 @@ class TaskGrowth(abc.ABC):
     ) -> tuple[npt.NDArray[np.float64], TaskValues]:
         """Return the values of a tree just grown: of all tasks together, and of single ones.
 
-        `margins` are those before the tree, `weights` those of the rows that took part.
+        `tree` has the arrays of the core's tree, `margins` are those before it, `weights` those of
+        the rows that took part.
         """
+        newton: npt.NDArray[np.float64] = tree["value"]
         learning_rate = self.settings.grow.learning_rate
         refit = leaf_refit(
             self._loss if self._objective is None else None,
@@ -181,6 +184,13 @@ class TaskGrowth(abc.ABC):
         )
         if pooling is None:
             return pooled, TaskValues.none()
+        bounds, signs = None, self.settings.grow.monotone_constraints
+        if any(signs):
+            left = tree["left"]
+            bounds = leaf_bounds(left, left + 1, tree["feature"], pooled, signs)
+            # Leaf values that are no Newton steps may break them.
+            pooled = np.where(left < 0, np.clip(pooled, *bounds), pooled)
+            rows = (pooled, *rows[1:])
         return pooled, pool_leaves(
             *rows,
             n_tasks=n_tasks,
@@ -189,6 +199,7 @@ class TaskGrowth(abc.ABC):
             refit=refit,
             total=self._total,
             nesting=nesting,
+            bounds=bounds,
         )
 
     def _add_tree(
@@ -231,14 +242,6 @@ class TaskGrowth(abc.ABC):
         if self._options.symmetric_trees and max_depth <= 0:
             raise ParameterError(
                 f"symmetric_trees=True needs a number of levels: set max_depth{instead}."
-            )
-
-    def _check_constraints(self, monotone_constraints: Sequence[int]) -> None:
-        """Refuse what a task's own leaf values may violate."""
-        if self.pooled.pooling is not None and any(monotone_constraints):
-            raise UnsupportedError(
-                "monotone_constraints hold for the pooled values of leaves only, and pooling gives "
-                "tasks different values: use one of the two."
             )
 
     def _rows_without_gradient(self) -> npt.NDArray[np.int64]:

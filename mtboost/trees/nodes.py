@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.base.arrays import Float64Array, Int32Array
+from mtboost.trees.monotone import leaf_bounds
 
 MarginTrees = _core.XgboostTrees | _core.LightgbmTrees
 _Bools = npt.NDArray[np.bool_]
@@ -99,6 +100,24 @@ class Nodes:
     def with_values(self, values: Float64Array) -> Nodes:
         """The same nodes with other values, one a node."""
         return replace(self, value=values.astype(self.value.dtype))
+
+    def bounds(
+        self, tree: int, pooled: npt.NDArray[Any], signs: Sequence[int]
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return the bounds of the leaves of a tree, as the library numbers them.
+
+        `pooled` are the values of its leaves, `signs` the monotone constraints.
+        """
+        begin = int(self.roots[tree])
+        end = int(self.roots[tree + 1]) if tree + 1 < len(self.roots) else len(self.left)
+        first_leaf, own = int(self.first_leaves[tree]) - begin, slice(begin, end)
+        value = np.zeros(end - begin)
+        value[first_leaf : first_leaf + len(pooled)] = pooled
+        low, high = leaf_bounds(
+            self.left[own] - begin, self.right[own] - begin, self.feature[own], value, signs
+        )
+        leaves = slice(first_leaf, first_leaf + len(pooled))
+        return low[leaves], high[leaves]
 
     def for_task(self, code: int) -> Nodes:
         """The nodes of one task, without the last column, which holds the code of the task."""

@@ -203,6 +203,7 @@ def pool_leaves(
     refit: Callable[[Float64Array, Int32Array], Float64Array] | None = None,
     total: Total | None = None,
     nesting: Nesting | None = None,
+    bounds: tuple[Float64Array, Float64Array] | None = None,
 ) -> TaskValues:
     """Values of the tasks in the leaves of a tree just grown, and of groups of nested tasks.
 
@@ -226,6 +227,8 @@ def pool_leaves(
         Where the rows are those of one of several workers, which `refit` does not support.
     nesting : Nesting, optional
         Groups of the tasks, where there is a κ for each level.
+    bounds : pair of ndarray of float64, shape (n_nodes,), optional
+        Least and greatest value of each leaf, by monotone constraints.
 
     Returns
     -------
@@ -258,6 +261,9 @@ def pool_leaves(
         share = hessian / (hessian + pooling)
         of_leaf = pooled[leaf]
         value = of_leaf + share * (own - of_leaf)
+    if bounds is not None:
+        low, high = bounds
+        value = np.clip(value, low[leaf], high[leaf])
     return TaskValues(leaf, task, value, learning_rate)
 
 

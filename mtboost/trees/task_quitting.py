@@ -206,8 +206,10 @@ class TaskWatch(abc.ABC):
         """Record the metric of each task after `n_rounds` rounds of the model."""
         assert self.metric is not None
         assert self._tasks is not None
-        value = evaluate_by_task(
-            self.metric, label, prediction, self._codes, self._tasks.n_tasks, weight
+        value = self._of_all_workers(
+            evaluate_by_task(
+                self.metric, label, prediction, self._codes, self._tasks.n_tasks, weight
+            )
         )
         self._best.record(n_rounds, value, self.metric, self.fewest_rounds)
         if self._n_recorded == len(self._values):  # no second copy in the end, of many tasks
@@ -220,6 +222,10 @@ class TaskWatch(abc.ABC):
         self._n_rounds = n_rounds
         if self.on_round is not None and n_rounds > 0:
             self.on_round(n_rounds, dict(zip(self._tasks.names, value.tolist(), strict=True)))
+
+    def _of_all_workers(self, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the metric of each task, from that of the tasks with rows on this machine."""
+        return value
 
     def _leave(self) -> Iterator[int]:
         """Codes of the tasks that quit now."""

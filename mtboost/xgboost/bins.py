@@ -64,7 +64,7 @@ def bin_matrix(
         table = None
     if n_all_values == n_all_cells:
         may_be_missing = np.zeros(n_features, np.uint8)
-    elif table is not None:
+    elif table is not None and totals is None:  # other workers may have missing values elsewhere
         may_be_missing = _core.columns_with_missing(table, n_threads=n_threads)
     else:
         may_be_missing = np.ones(n_features, np.uint8)

@@ -85,9 +85,7 @@ class XgboostGrowth(TaskGrowth):
                 ", or give TaskSplit 'label_lower_bound' as task, and each worker's matrix its "
                 "tasks in that field",
             )
-        else:
-            self._join_workers()
-        self._check_constraints(self.settings.grow.monotone_constraints)
+        self._join_workers()
         self._check_levels(self.settings.grow.max_depth, "")
         self._table = table
         self._frame: assemble.Document | None = None
@@ -143,7 +141,7 @@ class XgboostGrowth(TaskGrowth):
             tree = grown_tree.arrays()
             leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
             tree["value"], values = self._leaf_values(
-                tree["value"], leaves, gradients, margins, self._weights, output
+                tree, leaves, gradients, margins, self._weights, output
             )
             self._add_tree(tree["value"], values, leaves, matrix, updated, output=output)
             self._trees.append(assemble.tree_document(tree, n_features=matrix.num_col()))
@@ -332,11 +330,12 @@ class XgboostGrowth(TaskGrowth):
         n_rows = matrix.num_row()
         if self._task_field is not None:
             self._read_tasks(matrix)
-        elif not n_rows:
+        elif not n_rows and self._workers is None:
             raise DataError("The training matrix has no rows: pass one with at least one row.")
         self._check_rows(n_rows)
         if self.tasks is not None:
             self.know_tasks(matrix, self.tasks)
+            self._compare_tasks(self.tasks)
         types = matrix.feature_types or ["float"] * matrix.num_col()
         options = self._grower_arguments(
             matrix.feature_names or [], [kind == "c" for kind in types]
@@ -418,12 +417,17 @@ class XgboostGrowth(TaskGrowth):
             )
         names = np.unique(numbers)
         if self._workers is not None:
-            own, names = names, self._workers.union(names, "tasks")
-            presence = np.isin(names, own).astype(np.float64)
-            n_workers_of_task = self._workers.sum(presence, "workers of the tasks")
-            self._has_whole_tasks = bool(n_workers_of_task.max(initial=0.0) <= 1)
+            names = self._workers.union(names, "tasks")
         codes = np.searchsorted(names, numbers).astype(np.int32)
         self._set_tasks(TaskSet(tuple(names.tolist()), codes))
+
+    def _compare_tasks(self, tasks: TaskSet) -> None:
+        """Find out whether the rows of each task lie on one worker; all know the same names."""
+        if self._workers is not None:
+            self._workers.check_equal({"the names of the tasks": repr(tasks.names)})
+            presence = (tasks.counts > 0).astype(np.float64)
+            n_workers_of_task = self._workers.sum(presence, "workers of the tasks")
+            self._has_whole_tasks = bool(n_workers_of_task.max(initial=0.0) <= 1)
 
     def _read_codes(self, matrix: xgboost.DMatrix) -> None:
         """Tasks of rows to be evaluated; those without training rows are not known."""

@@ -8,9 +8,12 @@ different lengths or steps without an error, so each call here compares the work
 
 from __future__ import annotations
 
+import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,33 @@ import xgboost
 from mtboost import _core
 from mtboost.base.arrays import Float64Array
 from mtboost.errors import TrainingError
+
+_of_thread = threading.local()
+
+
+@contextmanager
+def with_whole_tasks(**arguments: Any) -> Iterator[None]:
+    """Join a collective, in which this thread may train as it would on one machine.
+
+    The rows of each task lie on one worker, and all workers give the names of all tasks. Callbacks
+    that the users of XGBoost's own collectives cannot have work with such rows.
+
+    Parameters
+    ----------
+    **arguments
+        Those of ``xgboost.collective.CommunicatorContext``.
+    """
+    with xgboost.collective.CommunicatorContext(**arguments):
+        _of_thread.has_whole_tasks = True
+        try:
+            yield
+        finally:
+            _of_thread.has_whole_tasks = False
+
+
+def has_whole_tasks() -> bool:
+    """Whether this thread is in :func:`with_whole_tasks`."""
+    return getattr(_of_thread, "has_whole_tasks", False)
 
 
 class Workers:

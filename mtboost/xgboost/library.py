@@ -53,6 +53,7 @@ from mtboost.errors import (
 )
 from mtboost.trees.feature_weights import n_sampled, sampled_fraction
 from mtboost.trees.growth import check_groups
+from mtboost.xgboost.collective import Workers, has_whole_tasks
 
 _OBJECTIVE_PARAMETERS = (
     "scale_pos_weight",
@@ -102,9 +103,12 @@ def check_version() -> None:
 
 
 def check_one_machine(user: str, instead: str = "") -> None:
-    """Raise in a training on several machines: XGBoost would mix what they know of their rows."""
+    """Raise in a training on several machines: XGBoost would mix what they know of their rows.
+
+    Not where mtboost has distributed the rows by task.
+    """
     n_workers = xgboost.collective.get_world_size()
-    if n_workers > 1:
+    if n_workers > 1 and not has_whole_tasks():
         raise UnsupportedError(
             f"{user} does not train on several machines, and this thread is one of the "
             f"{n_workers} workers of a collective: train on one machine, outside of "
@@ -384,8 +388,13 @@ def with_start(params: Mapping[str, Any], matrix: xgboost.DMatrix) -> dict[str, 
     is_logistic = params.get("objective") in ("binary:logistic", "reg:logistic")
     if is_logistic and "base_score" not in params and version() < (3, 2):
         labels, weights = labels_and_weights(matrix)
-        labels = labels if weights is None else labels[weights > 0]
-        if labels.size and labels[0] in (0, 1) and (labels == labels[0]).all():
+        labels = np.unique(labels if weights is None else labels[weights > 0]).astype(np.float64)
+        workers = Workers.of_this_thread()
+        if workers is not None:
+            own = [labels.min(initial=np.inf), -labels.max(initial=-np.inf)]
+            least, most = workers.gather(own, "labels").min(axis=0) * (1, -1)
+            labels = np.unique([least, most])
+        if len(labels) == 1 and labels[0] in (0, 1):
             params["base_score"] = min(max(float(labels[0]), 1e-6), 1 - 1e-6)
     return params
 

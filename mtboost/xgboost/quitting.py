@@ -18,6 +18,7 @@ from mtboost.trees.losses import inverse_link
 from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster
+from mtboost.xgboost.collective import Workers
 from mtboost.xgboost.library import check_one_machine, labels_and_weights, objective_name
 from mtboost.xgboost.objective import TaskObjective
 
@@ -77,14 +78,18 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         check_type("valid", self._valid, xgboost.DMatrix, "an xgboost.DMatrix")
         self._valid_tasks = as_tasks(self._valid_task, self._valid.num_row())
 
+    _workers: Workers | None = None
+
     def _print(self, line: str) -> None:
-        xgboost.collective.communicator_print(line)
+        if self._workers is None or self._workers.rank == 0:
+            xgboost.collective.communicator_print(line)
 
     def _progress(self, round_label: int) -> str:
         return super()._progress(round_label) + "\n"
 
     def before_training(self, model: Any) -> Any:
         check_one_machine("TaskQuitting")
+        self._workers = Workers.of_this_thread()
         self._tasks = None
         self._release()
         return model
@@ -105,6 +110,14 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
             self._evaluate(0, _start_margins(model, self._valid))
         self._evaluate(model.num_boosted_rounds(), _margins(model, self._valid))
         return self._end_round(growth, epoch)
+
+    def _of_all_workers(self, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        if self._workers is None:
+            return value
+        is_known = ~np.isnan(value)
+        values = np.stack([np.where(is_known, value, 0.0), is_known])
+        total, n_workers = self._workers.sum(values, "metrics of the tasks")
+        return np.where(n_workers > 0, total, np.nan)
 
     def _evaluate(self, n_rounds: int, margins: npt.NDArray[np.float32]) -> None:
         margins = margins[:, 0] if margins.shape[1] == 1 else margins

@@ -237,6 +237,28 @@ def test_nested_tasks_have_intervals_and_unknown_ones_of_a_group_those_of_unknow
     assert np.ptp(np.diff(bounds)) < 1e-6
 
 
+def test_unknown_tasks_go_by_the_errors_of_unknown_tasks(model, tmp_path):
+    X, y, _ = table(300, seed=5)
+    own = np.array([f"z{row % 30}" for row in range(300)])
+    far = y + 10.0 * np.random.default_rng(0).normal(size=30)[np.arange(300) % 30]
+    found = model.conformalize(X, far, task=own)
+    bounds = found.predict_interval(X, task=own, unknown_task="common")
+    inside = (bounds[:, 0] <= far) & (far <= bounds[:, 1])
+    assert inside.mean() > 0.8
+    before = model.predict_interval(X, task=own, unknown_task="common")
+    assert ((before[:, 0] <= far) & (far <= before[:, 1])).mean() < inside.mean() - 0.15
+    known, task = table(seed=1)[::2]
+    expected = model.predict_interval(known, task=task)
+    np.testing.assert_array_equal(found.predict_interval(known, task=task), expected)
+    found.save(tmp_path / "model.mtb")
+    loaded = mtboost.load_model(tmp_path / "model.mtb")
+    np.testing.assert_array_equal(
+        loaded.predict_interval(X, task=own, unknown_task="common"), bounds
+    )
+    found.add_task("z3", X, y, n_threads=1)
+    assert "z3" not in found.conformity_scores
+
+
 def test_a_task_that_leaves_takes_its_scores_along(model):
     assert set(model.remove_task("b").conformity_scores) == {"a", "c"}
     X, y, _ = table(120, seed=3)
@@ -376,8 +398,8 @@ def test_what_is_wrong_is_named(model):
             model.predict_interval(X, task=task, alpha=alpha)
     with pytest.raises(TypeError, match="alpha must be"):
         model.predict_interval(X, task=task, alpha="0.1")
-    with pytest.raises(DataError, match="unknown task 'z'"):
-        model.conformalize({"z": X}, {"z": y})
+    with pytest.raises(DataError, match=r"task is the int 3.*use one type"):
+        model.conformalize({3: X}, {3: y})
     with pytest.raises(ParameterError, match=r"intervals=True is for one model.*conformalize"):
         mtboost.fit(X, y, task=task, intervals=True, n_ensemble=2, **FAST)
     with pytest.raises(TypeError, match="intervals must be"):

@@ -57,3 +57,15 @@ def test_tasks_with_names_need_the_common_model_for_the_row_of_zeros(backend):
     conformal = regression.SplitConformalRegressor(estimator, prefit=True)
     conformal.conformalize(named[CONFORM], Y[CONFORM])
     assert conformal.predict_interval(named[TEST])[1].shape == (200, 2, 1)
+
+
+def test_a_single_task_has_the_intervals_of_mapie(backend):
+    estimator = mtboost.MultiTaskRegressor(backend=backend.name, **FAST)
+    table = FRAME[["a", "b"]].to_numpy()
+    estimator.fit(table[TRAIN], Y[TRAIN])
+    conformal = regression.SplitConformalRegressor(estimator, confidence_level=0.9, prefit=True)
+    conformal.conformalize(table[CONFORM], Y[CONFORM])
+    expected = conformal.predict_interval(table[TEST])[1][:, :, 0]
+    estimator.conformalize(table[CONFORM], Y[CONFORM])
+    found = estimator.predict_interval(table[TEST], alpha=0.1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

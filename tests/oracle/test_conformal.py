@@ -44,7 +44,7 @@ def test_a_single_task_has_the_rank_of_split_conformal(n, alpha):
 
 
 def test_equal_tasks_have_one_quantile_of_all_rows():
-    # Means and shares below a quantile that are equal: nothing tells the tasks apart.
+    # Means and shares below a quantile that are equal: the tasks do not differ.
     own = np.arange(1.0, 21.0)
     found = task_quantiles([own, own[::-1], own], 0.1)
     rank = math.ceil(61 * 0.9)

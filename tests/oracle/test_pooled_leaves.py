@@ -8,7 +8,7 @@ import xgboost
 
 import mtboost
 from mtboost import _core
-from mtboost.errors import DataError, ParameterError, UnsupportedError
+from mtboost.errors import DataError, ParameterError
 from mtboost.trees.pooled_leaves import TaskValues, between_task_pooling, pool_leaves
 
 _rng = np.random.default_rng(0)
@@ -325,11 +325,6 @@ def test_training_evaluates_each_task_by_its_own_values(library):
 def test_pooling_must_be_a_number_from_0(library, pooling):
     with pytest.raises(ParameterError, match="pooling must be"):
         fitted(library, pooling=pooling)
-
-
-def test_monotone_constraints_would_not_hold_for_a_tasks_own_values(library):
-    with pytest.raises(UnsupportedError, match="monotone_constraints"):
-        fitted(library, pooling=1.0, params={"monotone_constraints": (1, 0, 0, 0)})
 
 
 def test_an_unknown_task_has_no_booster():

@@ -30,6 +30,7 @@ _VARIABLES = {
     **{color.lower(): f"var(--color{number})" for number, color in enumerate(COLORS)},
 }
 _COLOR = re.compile("|".join(_VARIABLES), re.IGNORECASE)
+_FONT = re.compile(r"font-family: [^;]+; ?")  # the page has one for all texts
 _REFERENCE = re.compile(r"#([\w.-]+)")
 _STYLE = {
     **dict.fromkeys(
@@ -145,6 +146,8 @@ def _own(name: str, value: str, key: str, used: set[str]) -> str:
     """Return the value of an attribute with own ids, and with colours of the page."""
     if name == "id":
         return f"{key}-{value}"
+    if name == "style":
+        value = _FONT.sub("", value)
     if "#" not in value:
         return value
     value = _COLOR.sub(lambda found: _VARIABLES[found[0].lower()], value)

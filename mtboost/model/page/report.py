@@ -48,6 +48,8 @@ from mtboost.model.reports import report_rows
 _MOST_ROWS = 1000
 _N_NAMED = 10
 _N_FEATURES = 3
+#: Probability of a normal deviate beyond two standard errors, on one side.
+_TAIL = 0.023
 #: Tasks and rows whose contributions are computed.
 _MOST_TASKS = 25
 _ROWS_OF_TASK = 100
@@ -226,8 +228,11 @@ def _warnings_of_test(model: FittedTasks, test: UnseenRows | None) -> list[str]:
         worse = rows.index[gain < -2.0 * error].tolist()
         if worse:
             metric, other = name.split(" gain over ")
+            n = int(np.isfinite(gain).sum())
             found.append(
-                f"By more than two standard errors worse than {other} in {metric}: {_some(worse)}."
+                f"By more than two standard errors worse than {other} in {metric}: {_some(worse)}. "
+                f"Were the two equally good for all {n:,} tasks, about {_TAIL * n:.2g} would be so "
+                "by chance."
             )
     return found
 

@@ -47,6 +47,7 @@ ul.warnings li { background: var(--warn-card); border-left: 4px solid var(--warn
 figure { background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
   margin: 1rem 0; padding: 1rem; }
 figure svg { display: block; width: 100%; height: auto; margin: 0 auto; color: var(--ink); }
+figure svg text { font-family: "DejaVu Sans", Verdana, Arial, sans-serif; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figcaption { max-width: 46rem; margin: 0 0 .75rem; }
 figcaption strong { color: var(--ink); }

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.base.tasks import TaskName
 from mtboost.model.plots.drawing import (
@@ -94,17 +95,14 @@ def plot_sharing(
     common = np.array([reports[task].quit_round for task in shown])
     own = np.array([reports[task].specific_rounds for task in shown])
     ways = np.array([way_of(reports[task]) for task in shown])
-    y = np.arange(n)
     ax = new_axes(ax, 7.0, rows_height(n) if n <= MOST_NAMES else 5.0)
-    bar: dict[str, Any] = {"height": 0.72}
-    if n > MOST_NAMES:  # without gaps, and without seams between bars thinner than a dot
-        bar = {"height": 1.08, "linewidth": 0.0, "antialiased": False}
-    ax.barh(y, common, color=FAINT, label="common rounds", **bar)
+    draw = _draw_bars if n <= MOST_NAMES else _draw_outline
+    draw(ax, np.zeros(n), common, color=FAINT, label="common rounds")
     for way, (color, text) in _OWN.items():
         is_own = ways == way
         if is_own.any():
             count = f"{text} ({is_own.sum():,} {'task' if is_own.sum() == 1 else 'tasks'})"
-            ax.barh(y[is_own], own[is_own], left=common[is_own], color=color, label=count, **bar)
+            draw(ax, common, np.where(is_own, own, 0), color=color, label=count)
     _label_rows(ax, shown, sizes)
     ax.set_xlabel("rounds")
     ax.set_xlim(0, 1.02 * max(1, (common + own).max()))
@@ -116,6 +114,21 @@ def plot_sharing(
     )
     legend_below(ax, 1)
     return ax
+
+
+def _draw_bars(
+    ax: matplotlib.axes.Axes, left: npt.NDArray[Any], widths: npt.NDArray[Any], **look: Any
+) -> None:
+    y = np.flatnonzero(widths)
+    ax.barh(y, widths[y], left=left[y], height=0.72, **look)
+
+
+def _draw_outline(
+    ax: matplotlib.axes.Axes, left: npt.NDArray[Any], widths: npt.NDArray[Any], **look: Any
+) -> None:
+    """Draw bars thinner than a dot as one shape, without seams."""
+    edges = np.arange(len(widths) + 1) - 0.5
+    ax.stairs(left + widths, edges, baseline=left, orientation="horizontal", fill=True, **look)
 
 
 def _label_rows(

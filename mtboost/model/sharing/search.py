@@ -284,11 +284,11 @@ def _may_split_tasks(settings: Settings, folds: Folds) -> bool:
 
 
 def _poolings(settings: Settings, effort: Effort, tasks: TaskSet) -> Sequence[RelativePooling]:
-    """κ to try, as multiples: none if the user has fixed it, or what does not go with it.
+    """κ to try, as multiples: none if the user has fixed it.
 
     Nested tasks are shrunk towards all, and towards their groups.
     """
-    if "pooling" in settings.given or settings.params.get("monotone_constraints"):
+    if "pooling" in settings.given:
         return ()
     shares = (0.0, _GROUP_SHARE) if tasks.n_levels > 1 else (0.0,)
     return [RelativePooling(factor, share) for share in shares for factor in effort.poolings]
@@ -326,12 +326,17 @@ def part_of(folds: Folds, most_rows: int) -> Folds:
 
 def _part_of_pair(train: Dataset, valid: Dataset, most_rows: int) -> tuple[Dataset, Dataset]:
     every = -(-train.n_rows // most_rows)
-    are_small = train.n_rows <= _SMALL_TASK * train.tasks.n_tasks
+    are_small = are_small_tasks(train.n_rows, train.tasks.n_tasks)
     if every == 1 or not are_small or 2 * valid.tasks.n_tasks < train.tasks.n_tasks:
         return _every_row(train, every), _every_row(valid, -(-valid.n_rows // most_rows))
     by_size = sorted(valid.tasks, key=lambda task: len(train.tasks.rows(task)))
     kept = by_size[::every]
     return train.of_tasks(kept), valid.of_tasks(kept)
+
+
+def are_small_tasks(n_rows: int, n_tasks: int) -> bool:
+    """Whether tasks have so few rows that a part of the rows should have whole tasks."""
+    return n_rows <= _SMALL_TASK * n_tasks
 
 
 def _every_row(data: Dataset, every: int) -> Dataset:

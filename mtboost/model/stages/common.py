@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,10 @@ def fit_common(
     With ``common_early_stopping_rounds`` training also ends when the mean loss can hardly reach
     `to_beat` any more.
     """
+    if settings.team is not None:
+        alone = replace(settings, team=None)
+        train = partial(fit_common, alone, callbacks=callbacks, to_beat=to_beat)
+        return settings.team.train(train, data, valid)
     backend, rounds = settings.backend, settings.common_early_stopping_rounds
     added = _added_columns(settings, data)
     linear = fit_linear_effects(settings, data) if settings.linear_effects else None
@@ -101,6 +106,9 @@ def fit_common(
 
 def refit_common(settings: Settings, data: Dataset, common: CommonModel) -> CommonModel:
     """Grow it again on more rows, each task leaving after the round found before."""
+    if settings.team is not None:
+        alone = replace(settings, team=None)
+        return settings.team.train(lambda own, _: refit_common(alone, own, common), data, None)
     quit_at = settings.backend.quit_at(common.left_after)
     added = _added_columns(settings, data)
     linear = fit_linear_effects(settings, data) if settings.linear_effects else None

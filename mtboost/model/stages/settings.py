@@ -14,6 +14,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.metrics import Metric, evaluate_by_task
 from mtboost.model.stages.objectives import Objectives
+from mtboost.model.stages.team import Team
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import is_classification
@@ -44,6 +45,8 @@ class Settings:
         round.
     linear_effects : bool
         Whether the common model begins with linear effects of the columns (linear_effects.py).
+    team : Team, optional
+        The machines that train the common model together; None is this one.
     given : collection of str
         Arguments of ``fit`` and parameters of the library that the user has fixed:
         ``strategy="auto"`` searches the others.
@@ -65,6 +68,7 @@ class Settings:
     on_round: OnRound | None = None
     linear_effects: bool = False
     given: Collection[str] = ()
+    team: Team | None = None
 
     @property
     def metric(self) -> Metric:

@@ -1,0 +1,653 @@
+# SPDX-License-Identifier: Apache-2.0
+""":func:`fit`: both stages of zhang2019 on the workers of Dask.
+
+The rows are distributed by task once, so that each task has all its rows on one worker. Each worker
+then does what :func:`mtboost.fit` does on one machine, with its own tasks; only the common model is
+trained by all of them together, in XGBoost's collective. The parts of the model are collected.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import distributed
+import numpy as np
+
+from mtboost.base.checks import check_choice, check_count, check_number, did_you_mean, listed
+from mtboost.base.dataset import Dataset, is_column, place_of_task_column
+from mtboost.base.labels import not_all_zero
+from mtboost.base.task_weights import TaskWeight, weights_with_tasks
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.times import check_times, split_time
+from mtboost.base.validation import Folds, parts_of_eval_set, validation_data
+from mtboost.dask.chunks import (
+    Chunk,
+    Summary,
+    check_no_text,
+    delayed_chunks,
+    in_partition,
+    joined,
+    summarise,
+    together,
+)
+from mtboost.dask.searching import (
+    Found,
+    for_all_tasks,
+    of_tasks,
+    sample_of,
+    sampled,
+    search_sample,
+)
+from mtboost.dask.workers import Workers, WorkerTeam, client_of, threads_of_worker
+from mtboost.errors import DataError, ParameterError, UnsupportedError
+from mtboost.model.arguments import check_rows, objective_for, strategy_of
+from mtboost.model.fitting import (
+    check_auto,
+    check_no_splitter,
+    check_switches,
+    check_training_rows,
+    fit_two_stages,
+    fitted_by_plan,
+    make_settings,
+    model_of,
+    split_rows,
+)
+from mtboost.model.fitting import fit as fit_on_one_machine
+from mtboost.model.libraries import get_backend
+from mtboost.model.model import MultiTaskModel
+from mtboost.model.reports import TaskReport
+from mtboost.model.sharing.effort import Effort, effort_of
+from mtboost.model.sharing.plan import SharingPlan, fit_plan
+from mtboost.model.stages.settings import Settings
+
+_DEFAULTS = {
+    name: argument.default
+    for name, argument in inspect.signature(fit_on_one_machine).parameters.items()
+}
+_OF_ROWS = ("X", "y", "task", "eval_set", "weight", "base_margin")
+#: Arguments of make_settings().
+_OF_SETTINGS = (
+    *("split_score", "beta", "pooling", "task_splits", "symmetric_trees", "random_strength"),
+    *("linear_effects", "params", "num_boost_round", "early_stopping_rounds", "min_delta"),
+    *("eval_metric", "specific_params", "specific_rounds", "feature_prior", "on_round", "verbose"),
+    *("n_threads", "seed"),
+)
+
+
+def fit(
+    client: distributed.Client | None,
+    X: Any,
+    y: Any,
+    *,
+    task: Any,
+    eval_set: Sequence[Any] | None = None,
+    weight: Any = None,
+    base_margin: Any = None,
+    search_rows: int = 1_000_000,
+    **options: Any,
+) -> MultiTaskModel:
+    """Fit a common model of all tasks on the workers of Dask, and a specific model of each.
+
+    The arguments are those of :func:`mtboost.fit`, with collections of Dask for rows, and so is the
+    result. docs/several_machines.md lists what differs.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+        None is the one in use. All its workers take part, up to the number of tasks.
+    X : dask DataFrame or Array of shape (n_rows, n_features)
+        Categories must be known to Dask (``X.categorize()``).
+    y : dask Series or Array of shape (n_rows,)
+        Labels, with the partitions of `X`, as all that belongs to rows.
+    task : str or int, or dask Series or Array of shape (n_rows,)
+        Column of `X` that contains the task of each row, or the tasks.
+    eval_set : (X, y[, task[, weight[, base_margin]]]), optional
+        Validation rows, as collections.
+    weight : dask Series or Array of shape (n_rows,), optional
+        Row weights >= 0.
+    base_margin : dask Series or Array of shape (n_rows,) or (n_rows, n_classes), optional
+        Margin that each row starts from.
+    search_rows : int, default=1,000,000
+        With more rows ``strategy="auto"`` searches on a sample of about this size, on one worker,
+        and trains what it finds on all rows, on all workers.
+    **options
+        Further arguments of :func:`mtboost.fit`. The default of `n_threads` are the threads of each
+        worker, and `time` is a column of `X`.
+
+    Returns
+    -------
+    MultiTaskModel
+        The fitted model.
+
+    Raises
+    ------
+    DataError, ParameterError, TypeError, UnsupportedError
+        Before any training, if something does not fit together.
+    TrainingError
+        A worker has ended.
+
+    Examples
+    --------
+    >>> import dask.array, numpy as np
+    >>> from distributed import Client
+    >>> import mtboost.dask
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> shop = np.repeat([0, 1, 2], 100)
+    >>> y = X[:, 0] + (shop == 1)
+    >>> rows = [dask.array.from_array(values, chunks=100) for values in (X, y, shop)]
+    >>> with Client(processes=False, n_workers=1, dashboard_address=None) as client:
+    ...     model = mtboost.dask.fit(
+    ...         client, rows[0], rows[1], task=rows[2], num_boost_round=20
+    ...     )
+    >>> model.tasks
+    (0, 1, 2)
+    """
+    client = client_of(client)
+    arguments = _checked_arguments(options, has_eval_set=eval_set is not None)
+    search_rows = check_count("search_rows", search_rows, low=1)
+    effort = effort_of(arguments["effort"])
+    column = task if is_column(task) else None
+    if column is None and task is None:
+        raise ParameterError(
+            "task is None: name the column of X that contains the task, or pass the tasks. For a "
+            "single model of all rows use xgboost.dask.train."
+        )
+    time = arguments["time"]
+    rows = {"y": y, "weight": weight, "base_margin": base_margin}
+    if eval_set is not None:
+        check_no_splitter(arguments["validation"])
+    check_no_text(X, {column, time})
+    delayed = delayed_chunks(X, {**rows, "task": None if column is not None else task})
+    delayed_valid = [] if eval_set is None else _delayed_eval_set(eval_set, column, time)
+    addresses = sorted(client.nthreads())
+    all_workers = Workers(client, addresses)
+
+    chunks = client.compute(delayed)
+    parts = client.map(summarise, chunks, range(len(chunks)), task=column, pure=False)
+    found = together(all_workers.gather(parts))
+    template = _template(found, column, arguments)
+    settings = _settings(template, arguments, found.n_rows)
+    weights_with_tasks(template.tasks, None, arguments["task_weight"])  # raises
+    valid_chunks, found_valid = client.compute(delayed_valid), None
+    if eval_set is not None:
+        found_valid = _known_tasks(client, all_workers, valid_chunks, column, found)
+    workers = Workers(client, addresses[: len(found.tasks)])
+    owner = _owner_of_tasks(found.tasks, len(workers.addresses))
+    job = _Job(
+        owner,
+        settings,
+        template,
+        column,
+        time,
+        arguments["feature_names"],
+        arguments["common_features"],
+        has_eval_set=eval_set is not None,
+        validation=arguments["validation"],
+        is_auto=arguments["strategy"] == "auto",
+        validation_fraction=arguments["validation_fraction"],
+        task_weight=arguments["task_weight"],
+        balanced_totals=_balanced_totals(found, found_valid),
+        refit=arguments["refit"],
+        seed=arguments["seed"],
+    )
+    shared = client.scatter(job, hash=False)
+    own = _distributed(client, workers, chunks, shared)
+    own_valid: Sequence[Any] = [None] * len(workers.addresses)
+    if eval_set is not None:
+        own_valid = _distributed(client, workers, valid_chunks, shared)
+    del chunks, valid_chunks, parts
+
+    search = None
+    if job.is_auto:
+        first = Workers(client, addresses[:1])
+        sample = sample_of(found.tasks, search_rows)
+        samples = [
+            first.call(joined, [workers.call(sampled, part, sample=sample, column=column)])
+            for part in (own, own_valid)
+        ]
+        n_threads = _n_threads(client, arguments, settings, first)
+        (search,) = first.gather(
+            first.call(_search, *samples, n_threads, job=shared, effort=effort)
+        )
+    prepared = workers.call(prepare, own, own_valid, job=shared)
+    workers.wait(prepared)
+    del own, own_valid, shared
+    facts = workers.gather(workers.call(_facts, prepared, settings=settings))
+    problems = [each.problem for each in facts]
+    if all(problems):
+        raise DataError(str(problems[0]))
+    has_validation = any(each.has_validation for each in facts)
+    with workers.locked():
+        fitted = workers.gather(
+            workers.call(
+                train,
+                prepared,
+                workers.introduced(),
+                _n_threads(client, arguments, settings, workers),
+                settings=settings,
+                tasks=template.tasks.names,
+                has_validation=has_validation,
+                refit=arguments["refit"],
+                callbacks=tuple(arguments["callbacks"]),
+                plan=search and for_all_tasks(search.plan, template.tasks.names),
+            )
+        )
+    name, position = place_of_task_column(found.row, column, arguments["feature_names"])
+    parts = _merged(fitted, template.tasks.names)
+    if search is not None:
+        parts["reports"] |= _with_valid_rows(parts["reports"], search.n_valid)
+    place = {"task_column": name, "task_position": position}
+    return model_of({**parts, **place}, is_auto=search is not None)
+
+
+# ---- on the client -------------------------------------------------------------------------------
+
+
+def _checked_arguments(options: Mapping[str, Any], *, has_eval_set: bool) -> dict[str, Any]:
+    """Return all arguments of fit() that do not belong to rows; raise for those it cannot have."""
+    for name in options:
+        if name not in _DEFAULTS or name in _OF_ROWS:
+            raise TypeError(
+                f"mtboost.dask.fit() got an unexpected argument {name!r}."
+                f"{did_you_mean(name, _DEFAULTS)}"
+            )
+    arguments = {**_DEFAULTS, **options}
+    refused = {
+        "backend": arguments["backend"] != "xgboost",
+        "objective": isinstance(arguments["objective"], Mapping),
+        "linear_effects": arguments["linear_effects"] is True,
+        "task_splits": isinstance(arguments["task_splits"], str),
+        "baselines": arguments["baselines"] is True,
+        "on_round": arguments["on_round"] is not None,
+        "init_model": arguments["init_model"] is not None,
+        "intervals": arguments["intervals"] is True,
+        "n_ensemble": arguments["n_ensemble"] != 1,
+        "validation": not isinstance(arguments["validation"], str),
+        "time": not isinstance(arguments["time"], str | None),
+    }
+    arguments["strategy"] = strategy_of(
+        arguments["strategy"],
+        arguments["objective"],
+        arguments["early_stopping_rounds"],
+        arguments["min_delta"],
+        arguments["validation_fraction"],
+        () if has_eval_set else None,
+    )
+    if arguments["strategy"] == "auto":
+        check_auto(arguments["early_stopping_rounds"], arguments["min_delta"])
+        refused["refit"] = arguments["refit"] is False
+    for name, is_refused in refused.items():
+        if is_refused:
+            raise UnsupportedError(
+                f"{name}={_shown(arguments[name])} does not work on several machines: leave it "
+                "out, or call mtboost.fit on one machine. docs/several_machines.md gives the "
+                "reason."
+            )
+    check_choice("validation", arguments["validation"], ("random", "last"))
+    times = None if arguments["time"] is None else np.empty(0, np.int64)
+    check_times(times, arguments["validation"], 0)
+    check_switches(arguments["refit"], arguments["baselines"])
+    return arguments
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, str | bool) else f"a {type(value).__name__}"
+
+
+def _delayed_eval_set(eval_set: Sequence[Any], column: str | int | None, time: Any) -> list[Any]:
+    X, y, task, weight, base_margin = parts_of_eval_set(eval_set)
+    if task is None and column is None:
+        raise DataError("eval_set lacks the tasks of its rows: pass (X, y, task).")
+    if is_column(task):
+        raise DataError(
+            "eval_set names a column for the task: name it in task=, for all rows, or pass the "
+            "tasks themselves."
+        )
+    check_no_text(X, {column, time}, "eval_set: ")
+    rows = {"y": y, "task": task, "weight": weight, "base_margin": base_margin}
+    return delayed_chunks(X, rows, "eval_set: ")
+
+
+def _template(found: Summary, column: str | int | None, arguments: Mapping[str, Any]) -> Dataset:
+    """Return few rows with all columns, tasks and labels, of which settings can be made."""
+    weights = np.array([*found.weights.values()])
+    not_all_zero(weights, "weight")
+    n_rows = len(found.labels)
+    X = Chunk(found.row, {}).take(np.zeros(n_rows, np.int64)).X
+    if arguments["time"] is not None:
+        X, _ = split_time(X, arguments["time"])
+    names = tuple(found.tasks)
+    template = Dataset(
+        X,
+        found.labels,
+        task=column if column is not None else [names[0]] * n_rows,
+        feature_names=arguments["feature_names"],
+        common_features=arguments["common_features"],
+    )
+    template.tasks = TaskSet(names, np.zeros(n_rows, np.int32))
+    return template
+
+
+def _settings(template: Dataset, arguments: Mapping[str, Any], n_rows: int) -> Settings:
+    library = get_backend("xgboost")
+    objective = arguments["objective"]
+    if objective is None:
+        objective = objective_for(library, template.labels())
+    if arguments["eval_metric"] is not None and isinstance(arguments["eval_metric"], Mapping):
+        raise ParameterError("eval_metric is a mapping: give one metric for all tasks.")
+    given = {name: arguments[name] for name in _OF_SETTINGS}
+    is_auto = arguments["strategy"] == "auto"
+    return make_settings(template, library, objective, is_auto=is_auto, n_rows=n_rows, **given)
+
+
+def _fraction(fraction: Any, n_tasks: int) -> float:
+    """Return the part of the rows to hold out, which follows from the number of all tasks."""
+    if isinstance(fraction, str) and fraction == "auto":
+        return 0.2 if n_tasks > 1 else 0.0
+    return check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")
+
+
+def _balanced_totals(found: Summary, found_valid: Summary | None) -> tuple[float, float]:
+    """Return the mean weight of the tasks, of training rows and with the validation rows."""
+    total = sum(found.weights.values())
+    total_of_valid = 0.0
+    if found_valid is not None:
+        total_of_valid = sum(found_valid.weights.get(name, 0.0) for name in found.tasks)
+    n_tasks = len(found.tasks)
+    return total / n_tasks, (total + total_of_valid) / n_tasks
+
+
+def _n_threads(
+    client: distributed.Client, arguments: Mapping[str, Any], settings: Settings, workers: Workers
+) -> list[int]:
+    """Return the number of threads of each worker."""
+    if arguments["n_threads"] is not None:
+        return [settings.n_threads] * len(workers.addresses)
+    threads = client.nthreads()
+    return [threads[address] for address in workers.addresses]
+
+
+def _owner_of_tasks(n_rows: Mapping[TaskName, int], n_workers: int) -> dict[TaskName, int]:
+    """Return the worker of each task: the largest first, each to the one with the fewest rows."""
+    loads = [(0, rank) for rank in range(n_workers)]
+    owner: dict[TaskName, int] = {}
+    for name in sorted(n_rows, key=lambda name: -n_rows[name]):
+        load, rank = heapq.heappop(loads)
+        owner[name] = rank
+        heapq.heappush(loads, (load + n_rows[name], rank))
+    return owner
+
+
+def _distributed(
+    client: distributed.Client, workers: Workers, chunks: Sequence[Any], job: Any
+) -> Sequence[Any]:
+    """Send rows to the workers of their tasks; those of a worker stay in their order.
+
+    `job` is the future of one.
+    """
+    ranks = range(len(workers.addresses))
+    pieces = client.map(
+        split, chunks, range(len(chunks)), n_workers=len(ranks), job=job, pure=False
+    )
+    by_worker = [[client.submit(_item, own, rank, pure=False) for own in pieces] for rank in ranks]
+    futures: Sequence[Any] = workers.call(joined, by_worker)
+    workers.wait(futures)
+    return futures
+
+
+def _known_tasks(
+    client: distributed.Client,
+    workers: Workers,
+    chunks: Sequence[Any],
+    column: str | int | None,
+    found: Summary,
+) -> Summary:
+    """Return the summary of validation rows, and warn of tasks without training rows."""
+    parts = client.map(summarise, chunks, range(len(chunks)), task=column, pure=False)
+    try:
+        valid = together(workers.gather(parts))
+    except DataError as error:
+        raise DataError(f"eval_set: {error}") from None
+    unknown = [name for name in valid.tasks if name not in found.tasks]
+    if len(unknown) == len(valid.tasks):
+        TaskSet(tuple(found.tasks), np.empty(0, np.int32)).code(unknown[0])  # raises
+    if unknown:
+        warnings.warn(
+            f"eval_set has rows of {listed(unknown, 'task')}, without training rows: they decide "
+            "nothing.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return valid
+
+
+def _merged(fitted: Sequence[dict[str, Any]], names: Sequence[TaskName]) -> dict[str, Any]:
+    """Return the attributes of one model, from those of the tasks of each worker."""
+    merged = dict(fitted[0])
+    shares = {task: own for parts in fitted for task, own in parts.pop("shares").items()}
+    merged.pop("shares", None)
+    merged["common_trees"] = replace(merged["common_trees"], shares=shares)
+    for key in ("quit_round", "specific", "task_columns", "reports", "specific_params"):
+        of_all = {task: own for parts in fitted for task, own in parts[key].items()}
+        merged[key] = {task: of_all[task] for task in names}
+    return merged
+
+
+def _with_valid_rows(
+    reports: Mapping[TaskName, TaskReport], n_valid: Mapping[TaskName, tuple[int, int]]
+) -> dict[TaskName, TaskReport]:
+    """Return reports with the validation rows of the search."""
+    return {
+        task: replace(
+            reports[task],
+            n_valid_rows=n_rows,
+            n_valid_positives=None if reports[task].n_positives is None else n_positives,
+        )
+        for task, (n_rows, n_positives) in n_valid.items()
+    }
+
+
+# ---- on the workers ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What the workers are to do with their rows."""
+
+    owner: Mapping[TaskName, int]
+    settings: Settings
+    template: Dataset
+    column: str | int | None
+    time: str | None
+    feature_names: Any
+    common_features: Any
+    has_eval_set: bool
+    is_auto: bool
+    validation: str
+    validation_fraction: Any
+    task_weight: TaskWeight
+    balanced_totals: tuple[float, float]
+    refit: bool | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Rows of a worker.
+
+    Attributes
+    ----------
+    all_rows : Dataset
+        To be trained on in the end.
+    folds : Folds or None
+        Rows to train on and to validate on; None if this worker holds none out.
+    """
+
+    all_rows: Dataset
+    folds: Folds | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a worker tells of its rows."""
+
+    has_validation: bool
+    problem: str | None
+
+
+def _item(pieces: Sequence[Chunk | None], rank: int) -> Chunk | None:
+    return pieces[rank]
+
+
+def split(chunk: Chunk, number: int, *, n_workers: int, job: _Job) -> list[Chunk | None]:
+    """Return the rows of a partition for each worker, None for one that gets none."""
+    if not chunk.n_rows:
+        return [None] * n_workers
+    tasks = chunk.tasks(job.column)
+    settings = job.settings
+    if settings.objectives.function is None and isinstance(settings.objectives.names, str):
+        n_outputs = int(settings.params.get("num_class", 1))
+        try:
+            settings.backend.check_labels(settings.objectives.names, n_outputs, chunk.rows["y"])
+        except DataError as error:
+            raise in_partition(number, error) from None
+    worker = np.array([job.owner.get(name, -1) for name in tasks.names])[tasks.codes]
+    places = [np.flatnonzero(worker == rank) for rank in range(n_workers)]
+    return [chunk.take(own) if len(own) else None for own in places]
+
+
+def _search(
+    chunk: Chunk, valid_chunk: Chunk | None, n_threads: int, *, job: _Job, effort: Effort
+) -> Found:
+    """Search on the rows of a sample."""
+    prepared = prepare(chunk, valid_chunk, job=job, fraction=job.validation_fraction)
+    assert prepared.folds is not None
+    settings = _with_threads(job.settings, n_threads)
+    with threads_of_worker(n_threads):
+        return search_sample(settings, prepared.folds, effort)
+
+
+def _with_threads(settings: Settings, n_threads: int) -> Settings:
+    params = settings.backend.with_threads(settings.params, n_threads)
+    return replace(settings, params=params, n_threads=n_threads)
+
+
+def prepare(
+    chunk: Chunk, valid_chunk: Chunk | None, *, job: _Job, fraction: Any = None
+) -> Prepared:
+    """Check the rows of a worker, and hold some of them out, by default as two stages need it."""
+    settings, template = job.settings, job.template
+    data, times = _dataset(chunk, job)
+    objective = settings.objectives.function or settings.objectives.names
+    check_rows(settings.backend, data, objective, settings.params)
+    check_times(times, job.validation, data.n_rows)
+    valid = None
+    if job.has_eval_set:
+        valid = data.take(np.empty(0, np.int64))
+        if valid_chunk is not None:
+            rows = valid_chunk.rows
+            X = valid_chunk.X
+            if job.time is not None and job.time in getattr(X, "columns", ()):
+                X = X.drop(columns=job.time)
+            eval_set = (X, rows["y"], rows.get("task"), None, rows.get("base_margin"))
+            valid = validation_data(data, eval_set, job.feature_names)
+            valid.weight = rows.get("weight")  # of this worker all may be 0
+        valid.align(template)
+    is_search = fraction is not None
+    if not is_search:  # what "auto" has found is trained on all rows
+        fraction = 0.0 if job.is_auto else _fraction(job.validation_fraction, len(job.owner))
+    task_weight = job.task_weight
+    if isinstance(task_weight, Mapping):
+        task_weight = {name: task_weight[name] for name in data.tasks}
+    all_rows, folds = split_rows(
+        settings,
+        data,
+        valid,
+        is_auto=is_search,
+        validation=job.validation,
+        times=times,
+        validation_fraction=fraction,
+        task_weight=task_weight,
+        refit=job.refit,
+        seed=job.seed,
+        balanced_totals=job.balanced_totals,
+    )
+    return Prepared(all_rows, folds)
+
+
+def _dataset(chunk: Chunk, job: _Job) -> tuple[Dataset, Any]:
+    X, times = chunk.X, None
+    if job.time is not None:
+        X, times = split_time(X, job.time)
+    rows = chunk.rows
+    data = Dataset(
+        X,
+        rows["y"],
+        task=rows["task"] if job.column is None else job.column,
+        base_margin=rows.get("base_margin"),
+        feature_names=job.feature_names,
+        common_features=job.common_features,
+    )
+    data.weight = rows.get("weight")  # of this worker all may be 0
+    data.align(job.template)
+    return data, times
+
+
+def _facts(prepared: Prepared, *, settings: Settings) -> _Facts:
+    folds = prepared.folds
+    try:
+        check_training_rows(settings, prepared.all_rows if folds is None else folds.pairs[0][0])
+    except DataError as error:
+        return _Facts(folds is not None, str(error))
+    return _Facts(folds is not None, None)
+
+
+def train(
+    prepared: Prepared,
+    collective: Mapping[str, Any] | None,
+    n_threads: int,
+    *,
+    settings: Settings,
+    tasks: tuple[TaskName, ...],
+    has_validation: bool,
+    refit: bool | None,
+    callbacks: tuple[Any, ...],
+    plan: SharingPlan | None,
+) -> dict[str, Any]:
+    """Train both stages, and return the attributes of the model of this worker's tasks."""
+    settings, folds = _with_threads(settings, n_threads), prepared.folds
+    data = prepared.all_rows
+    with ExitStack() as stack:
+        stack.enter_context(threads_of_worker(n_threads))
+        team = None
+        if collective is not None:
+            members = tasks if plan is None else tuple(plan.pool)
+            team = stack.enter_context(WorkerTeam(collective, members, n_threads))
+        if plan is not None:
+            own = of_tasks(plan, data.tasks.names)
+            own = replace(
+                own,
+                settings=replace(_with_threads(own.settings, n_threads), team=team),
+                independent=_with_threads(own.independent, n_threads),
+            )
+            folds, fitted = (
+                None,
+                fitted_by_plan(settings, own, *fit_plan(own, data, callbacks), data),
+            )
+        else:
+            if folds is None and has_validation:  # that of other workers
+                folds = Folds(((copy.copy(data), data.take(np.empty(0, np.int64))),))
+            settings = replace(settings, team=team)
+            fitted = fit_two_stages(settings, folds, data, refit, callbacks)
+    parts = fitted.to_parts(data, folds)
+    parts["shares"] = dict(parts["common_trees"].shares)
+    is_first = collective is None or int(collective["dmlc_task_id"]) == 0
+    return parts if is_first else {**parts, "common_trees": None}

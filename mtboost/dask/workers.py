@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers of a Dask cluster that train one model: who they are, how they meet, and that they live.
+
+XGBoost sums over the workers in a collective, for which a tracker introduces them to each other.
+Dask starts the calls, one on each worker, and notices when a worker ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Thread
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar
+
+import distributed
+import joblib
+import xgboost
+from xgboost.tracker import RabitTracker
+
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName
+from mtboost.base.threads import openmp_threads
+from mtboost.errors import ParameterError, TrainingError, UnsupportedError
+from mtboost.xgboost.collective import with_whole_tasks
+
+# So often it is checked whether all workers are still there.
+_SECONDS_OF_A_WAIT = 1.0
+# After an error of one worker, the others have so long to report theirs.
+_SECONDS_AFTER_AN_ERROR = 5.0
+
+Result = TypeVar("Result")
+
+
+class Workers:
+    """The workers of a training, and calls on them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    addresses : sequence of str
+        The workers, in the order of their ranks.
+    """
+
+    def __init__(self, client: distributed.Client, addresses: Sequence[str]) -> None:
+        self._client = client
+        self.addresses = tuple(addresses)
+
+    def call(self, function: Callable[..., Any], *arguments: Sequence[Any], **same: Any) -> Any:
+        """Return a future for each worker: of ``function(*arguments[:, worker], **same)``."""
+        return [
+            self._client.submit(
+                function, *own, **same, workers=[address], allow_other_workers=False, pure=False
+            )
+            for address, *own in zip(self.addresses, *arguments, strict=True)
+        ]
+
+    def wait(self, futures: Sequence[Any]) -> None:
+        """Wait until all futures are done.
+
+        Raises
+        ------
+        TrainingError
+            A worker has ended.
+        Exception
+            What a call has raised, rather than what other workers raise because of it.
+        """
+        pending = set(futures)
+        while pending:
+            try:
+                done, pending = distributed.wait(
+                    pending, timeout=_SECONDS_OF_A_WAIT, return_when="FIRST_COMPLETED"
+                )
+            except TimeoutError:
+                done = set()
+            except CancelledError:  # so are calls whose worker has ended
+                self._raise(futures)
+            if any(future.status != "finished" for future in done):
+                self._raise(futures)
+            ended = self._ended()
+            if ended:
+                self._client.cancel(list(futures))
+                raise _has_ended(ended[0])
+
+    def gather(self, futures: Sequence[Any]) -> list[Any]:
+        """Wait for all futures, as :meth:`wait`, and return the results."""
+        self.wait(futures)
+        found: list[Any] = self._client.gather(list(futures))
+        return found
+
+    def _raise(self, futures: Sequence[Any]) -> NoReturn:
+        """Raise the error that came first; an error of the collective may only follow from it."""
+        with suppress(TimeoutError, CancelledError):
+            distributed.wait(list(futures), timeout=_SECONDS_AFTER_AN_ERROR)
+        errors = [future.exception() for future in futures if future.status == "error"]
+        ended = self._ended()
+        self._client.cancel(list(futures))
+        if not errors or (ended and all(map(_may_follow, errors))):
+            raise _has_ended(ended[0] if ended else "of Dask")
+        raise min(errors, key=_may_follow)
+
+    def _ended(self) -> list[str]:
+        """Return the workers that are no longer there."""
+        present = self._client.nthreads()
+        return [own for own in self.addresses if own not in present]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the workers from another training, which XGBoost's own code locks in this way."""
+        if len(self.addresses) == 1:
+            yield
+            return
+        lock = distributed.MultiLock(names=list(self.addresses), client=self._client)
+        lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def introduced(self) -> list[dict[str, Any] | None]:
+        """Start a tracker, and return the arguments with which each worker joins the others.
+
+        None for one worker, which trains alone.
+        """
+        n_workers = len(self.addresses)
+        if n_workers == 1:
+            return [None]
+        found = self._client.run_on_scheduler(_start_tracker, n_workers)
+        return [{**found, "dmlc_task_id": f"{rank:09d}"} for rank in range(n_workers)]
+
+
+def _has_ended(worker: str) -> TrainingError:
+    return TrainingError(
+        f"Worker {worker} has ended while it was needed: its process was killed, perhaps for want "
+        "of memory, or cannot be reached; its log may give the reason. Call fit again with the "
+        "workers that are left, or with more memory for each."
+    )
+
+
+def _may_follow(error: BaseException) -> bool:
+    return isinstance(error, TrainingError | xgboost.core.XGBoostError)
+
+
+def _start_tracker(n_workers: int, dask_scheduler: Any = None) -> Mapping[str, Any]:
+    host = distributed.comm.get_address_host(dask_scheduler.address)
+    tracker = RabitTracker(n_workers=n_workers, host_ip=host, sortby="task")
+    tracker.start()
+    Thread(target=tracker.wait_for, daemon=True).start()  # which keeps it alive
+    arguments: Mapping[str, Any] = tracker.worker_args()
+    return arguments
+
+
+@contextmanager
+def threads_of_worker(n_threads: int | None = None) -> Iterator[None]:
+    """Let this thread use so many threads, by default those of the worker that it belongs to.
+
+    joblib would warn that a worker of Dask is a daemon, and let mtboost use one.
+    """
+    if n_threads is None:
+        try:
+            n_threads = distributed.get_worker().state.nthreads
+        except ValueError:  # computed without workers
+            yield
+            return
+    with joblib.parallel_config(backend="threading"), openmp_threads(n_threads):
+        yield
+
+
+class WorkerTeam:
+    """This worker's part in the team that trains the common model.
+
+    The collective belongs to a thread, so that XGBoost, called from another, trains alone.
+
+    Parameters
+    ----------
+    arguments : mapping
+        Those of the collective.
+    tasks : tuple of task names
+        Tasks of all workers.
+    n_threads : int
+    """
+
+    def __init__(
+        self, arguments: Mapping[str, Any], tasks: tuple[TaskName, ...], n_threads: int
+    ) -> None:
+        self._arguments, self._tasks, self._n_threads = arguments, tasks, n_threads
+        self._executor = ThreadPoolExecutor(1)
+        self._collective = ExitStack()
+
+    def __enter__(self) -> Self:
+        joining = with_whole_tasks(**self._arguments)
+        self._executor.submit(self._collective.enter_context, joining).result()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._executor.submit(self._collective.close).result()
+        except xgboost.core.XGBoostError:
+            if error is None:
+                raise
+        finally:
+            self._executor.shutdown()
+
+    def train(
+        self,
+        train: Callable[[Dataset, Dataset | None], Result],
+        data: Dataset,
+        valid: Dataset | None,
+    ) -> Result:
+        def call() -> Result:
+            with threads_of_worker(self._n_threads):
+                return train(
+                    data.with_task_names(self._tasks),
+                    None if valid is None else valid.with_task_names(self._tasks),
+                )
+
+        return self._executor.submit(call).result()
+
+
+def client_of(client: distributed.Client | None) -> distributed.Client:
+    """Return the client, or the one in use.
+
+    Raises
+    ------
+    ParameterError
+        It is no client, none is in use, or it has no workers.
+    UnsupportedError
+        It is asynchronous.
+    """
+    if client is None:
+        try:
+            client = distributed.get_client()
+        except ValueError:
+            raise ParameterError(
+                "client is None, and no client of Dask is in use: pass distributed.Client(...)."
+            ) from None
+    if not isinstance(client, distributed.Client):
+        raise ParameterError(f"client must be a distributed.Client or None, found {client!r}.")
+    if client.asynchronous:
+        raise UnsupportedError(
+            "mtboost.dask needs a client that waits: make it without asynchronous=True."
+        )
+    if not client.nthreads():
+        raise ParameterError("client has no workers: start some, or wait for them.")
+    return client
