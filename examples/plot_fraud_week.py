@@ -17,6 +17,7 @@ import pandas as pd
 import xgboost
 
 import mtboost
+from mtboost import plotting
 
 CHANNELS = {"shop": 0.6, "app": 0.2, "phone": 0.1, "mail": 0.05, "kiosk": 0.03, "partner": 0.02}
 COLUMNS = ["amount", "age", "n_orders", "distance", "night"]
@@ -57,21 +58,9 @@ pooled = xgboost.train(params, xgboost.DMatrix(past[COLUMNS], past.fraud), 60)
 found = model.evaluate(june, june.fraud, metrics=["logloss", "auc"], against={"pooled": pooled})
 print(found.round(4).to_string())
 
-
 # %%
-def draw(found: pd.DataFrame, other: str, file: str) -> None:
-    """The gain of each channel with two standard errors, the channels by their rows."""
-    found = found.sort_values("rows")
-    gain, error = found[f"logloss gain over {other}"], found[f"logloss gain over {other} se"]
-    names = [f"{task} ({rows})" for task, rows in zip(found.index, found["rows"], strict=True)]
-    figure, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
-    ax.errorbar(gain, names, xerr=2 * error, fmt="o", capsize=3)
-    ax.axvline(0, color="gray", linewidth=1)
-    ax.set(xlabel=f"gain of log loss over: {other}", ylabel="channel (rows)")
-    figure.savefig(file, dpi=120)
-
-
-draw(found, "pooled", "fraud_week_june.png")
+plotting.plot_gain(found)
+plt.savefig("fraud_week_june.png", dpi=120)
 
 # %%
 # Serve
@@ -95,4 +84,5 @@ found = updated.evaluate(august, august.fraud, metrics="logloss", against=others
 print(found.round(4).to_string())
 
 # %%
-draw(found, "kept", "fraud_week_august.png")
+plotting.plot_gain(found)
+plt.savefig("fraud_week_august.png", dpi=120)

@@ -17,6 +17,7 @@ import pandas as pd
 import xgboost
 
 import mtboost
+from mtboost import plotting
 
 N_STORES = 500
 COLUMNS = ["price", "promotion", "last_week", "last_month"]
@@ -57,19 +58,14 @@ print(model.report()["sharing"].value_counts().to_string())
 print(model.importance(0, output="pandas").round(1).to_string())
 
 # %%
-# A table of 500 stores is long. Instead: the distribution of the gains, and what promotions do.
-price = test["price"].mean()
-usual = test.groupby("store")[["last_week", "last_month"]].mean().reset_index()
-with_promotion, without = (usual.assign(price=price, promotion=value) for value in (1, 0))
-effect = np.log(np.asarray(model.predict(with_promotion)) / np.asarray(model.predict(without)))
+# A table of 500 stores is long. The plot has the largest stores, and counts the others.
+plotting.plot_gain(found)
+plt.savefig("store_week_gain.png", dpi=120)
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
-left.hist(found["wape gain over pooled"].iloc[:-1], bins=40)
-left.axvline(0, color="black", linewidth=1)
-left.set(xlabel="gain of wape over pooled", ylabel="stores")
-right.hist(effect, bins=40)
-right.set(xlabel="log effect of a promotion (generated from .1, .5 and .9)", ylabel="stores")
-figure.savefig("store_week.png", dpi=120)
+# %%
+# What promotions do in each store; the bold line is a store that the model does not know.
+plotting.plot_dependence(model, X.drop(columns="week"), "promotion")
+plt.savefig("store_week_promotion.png", dpi=120)
 
 # %%
 # Serve

@@ -8,6 +8,7 @@ FIRST = (
     "plot_store_week",
     "plot_multi_label",
     "plot_cold_start_market",
+    "plot_what_was_learned",
     "plot_fraud_scenes",
     "plot_heterogeneous_features",
     "plot_mixed_tasks",

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a model of sixty tasks has learned
+=======================================
+
+Sixty generated shops of very different size, in two regions in which the price acts in opposite
+directions. The functions of ``mtboost.plotting`` show what the shops gain, what they share and what
+differs between them.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import mtboost
+from mtboost import plotting
+
+N_SHOPS = 60
+rng = np.random.default_rng(0)
+size = np.rint(400 / np.arange(1, N_SHOPS + 1) ** 0.6).astype(int) + 30
+shop = np.repeat(np.arange(N_SHOPS), 2 * size)
+rows = pd.DataFrame(rng.normal(size=(len(shop), 4)), columns=["price", "rain", "age", "noise"])
+rows["shop"] = np.char.add("shop ", np.char.zfill(shop.astype(str), 2))
+level, slope = rng.normal(size=N_SHOPS), np.where(np.arange(N_SHOPS) % 2, 1.0, -0.6)
+y = (
+    level[shop]
+    + slope[shop] * rows["price"]
+    + np.sin(2 * rows["rain"])
+    + rng.normal(size=len(shop))
+)
+
+train = np.arange(len(shop)) % 2 == 0
+X, new = rows[train], rows[~train]
+model = mtboost.fit(X, y[train], task="shop", effort="fast")
+pooled = mtboost.fit(X.drop(columns="shop"), y[train], strategy="two-stage")
+
+# %%
+# Does it pay?
+# ------------
+# Against one model of all rows: filled dots are the shops' errors, hollow ones those of the other
+# model, with the standard errors of the differences.
+others = {"pooled": pooled.predict(new.drop(columns="shop"))}
+found = model.evaluate(new, y[~train], metrics="rmse", against=others)
+plotting.plot_gain(found)
+plt.savefig("what_was_learned_gain.png", dpi=120)
+
+# %%
+# What was tried, and what do the shops share?
+# --------------------------------------------
+plotting.plot_search(model)
+plt.savefig("what_was_learned_search.png", dpi=120)
+
+# %%
+plotting.plot_sharing(model)
+plt.savefig("what_was_learned_sharing.png", dpi=120)
+
+# %%
+# Which shops are alike?
+# ----------------------
+plotting.plot_task_similarity(model, X)
+plt.savefig("what_was_learned_similarity.png", dpi=120)
+
+# %%
+# What does each feature do?
+# --------------------------
+plotting.plot_importance(model, X)
+plt.savefig("what_was_learned_importance.png", dpi=120)
+
+# %%
+plotting.plot_dependence(model, X, "price")
+plt.savefig("what_was_learned_dependence.png", dpi=120)
+
+# %%
+# How far is a shop from the others?
+# ----------------------------------
+# By its rows, and by the model, which shrinks small shops more.
+plotting.plot_shrinkage(model, X, y[train])
+plt.savefig("what_was_learned_shrinkage.png", dpi=120)
