@@ -6,6 +6,7 @@ from mtboost.model.plots.dependence import plot_dependence
 from mtboost.model.plots.gain import plot_gain
 from mtboost.model.plots.history import plot_history, plot_history_grid, plot_search
 from mtboost.model.plots.importance import plot_importance
+from mtboost.model.plots.intervals import plot_intervals
 from mtboost.model.plots.sharing import plot_sharing
 from mtboost.model.plots.shrinkage import plot_shrinkage
 from mtboost.model.plots.similarity import plot_task_similarity
@@ -18,6 +19,7 @@ __all__ = [
     "plot_history",
     "plot_history_grid",
     "plot_importance",
+    "plot_intervals",
     "plot_search",
     "plot_sharing",
     "plot_shrinkage",

@@ -877,7 +877,10 @@ class MultiTaskModel(FittedTasks):
         test = None
         if X is not None:
             rows = {"task": task, "weight": weight, "base_margin": base_margin}
-            test = UnseenRows(X, y, **rows, table=self.evaluate(X, y, **rows, against=against))
+            has_intervals = self.conformity_scores and not self.losses
+            alpha = 0.1 if has_intervals else None
+            table = self.evaluate(X, y, **rows, against=against, alpha=alpha)
+            test = UnseenRows(X, y, **rows, table=table)
         elif against is not None:
             raise DataError("against is given without test rows: pass X and y.")
         page = report_page(self, self.__getstate__(), title, test)

@@ -104,6 +104,7 @@ def texts(ax):
 def test_every_public_plot_is_tested_here(three):
     names = {f"plot_{name}" for name in all_plots(*three)} - {"plot_similarity"}
     others = {"plot_task_similarity", "plot_search", "plot_history_grid", "plot_calibration"}
+    others |= {"plot_intervals"}
     assert names | others == set(plotting.__all__)
 
 
@@ -247,11 +248,56 @@ def test_colours_of_maps_are_ordered_in_grey():
     assert (np.diff(grey) > 0).all()
 
 
+def test_ways_to_share_are_ordered_in_grey():
+    colors = map(matplotlib.colors.to_rgb, (drawing.FAINT, *drawing.WAY_COLORS))
+    grey = np.array([*colors]) @ [0.299, 0.587, 0.114]
+    assert (np.diff(grey) < -0.1).all()
+
+
 def test_the_first_24_lines_have_different_styles():
     styles = [drawing.style_of(number) for number in range(24)]
     assert len({tuple(style.items()) for style in styles}) == 24
     # In grey the first lines differ by their style alone.
     assert len({style["linestyle"] for style in styles[:4]}) == 4
+
+
+NESTED = [("north", 1), ("north", 2), ("south", 1)]
+
+
+def test_nested_tasks_have_the_labels_of_all_levels():
+    X, y, number = make([0, 1, 2])
+    task = [NESTED[own] for own in number]
+    model = mtboost.fit(X, y, task=task, pooling=(3.0, 6.0), split_score="plain", **FAST)
+    for name, draw in all_plots(model, X, y, task).items():
+        ax = draw(None)
+        ax.figure.canvas.draw()
+        if name not in ("tree", "dependence"):
+            assert any(text.startswith("north / 1") for text in texts(ax)), name
+    panels = plotting.plot_calibration(model, X, y, task=task)
+    assert [panel.get_title() for panel in panels[1:]] == ["north / 1", "north / 2", "south / 1"]
+
+
+def test_arrays_with_columns_of_nested_tasks_are_drawn():
+    X, y, number = make([0, 1, 2])
+    rows = X.assign(region=number // 2, store=number % 2)[["region", "store", *X.columns]]
+    model = mtboost.fit(rows, y, task=["region", "store"], **FAST)
+    own = plotting.plot_dependence(model, rows.to_numpy(), 0)
+    same = plotting.plot_dependence(model, X.to_numpy(), 0)
+    for line, other in zip(own.lines, same.lines, strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), other.get_xydata())
+
+
+def test_means_of_models_are_drawn():
+    model, X, y, task = fitted(n_ensemble=2)
+    for name, draw in all_plots(model, X, y, task).items():
+        if name != "history":
+            draw(None).figure.canvas.draw()
+    ax = plotting.plot_sharing(model)
+    assert "rounds of the task alone, without the common model (3 tasks)" in texts(ax)
+    assert "common rounds" not in texts(ax)
+    X, y, task = make(("a", "b"))
+    model = mtboost.fit(X, y, task=task, effort="fast", num_boost_round=10, n_ensemble=2)
+    assert len(plotting.plot_search(model).lines) == 1  # each model has another choice
 
 
 # ---- gain ----------------------------------------------------------------------------------------
@@ -526,6 +572,64 @@ def test_rows_without_weight_do_not_count():
     assert [panel.get_title() for panel in panels] == ["all tasks", "a", "c"]
     with pytest.raises(DataError, match="weight"):
         plotting.plot_calibration(model, X, y, task=task, weight=np.zeros(len(y)))
+
+
+# ---- intervals -----------------------------------------------------------------------------------
+
+
+def with_intervals(names=("a", "b"), n_each=60):
+    X, y, task = make(names, n_each)
+    options = {**FAST, "intervals": True}
+    return mtboost.fit(X, y, task=task, **options), *make(names, n_each, seed=1)
+
+
+def test_dots_are_the_coverages_of_all_tasks():
+    names = [f"store {number:02d}" for number in range(20)]
+    model, X, y, task = with_intervals(names, 30)
+    panels = plotting.plot_intervals(model, X, y, task=task, alpha=0.2, max_tasks=3)
+    assert len(panels) == 4
+    assert "3 largest of 20 tasks" in panels[0].figure.get_suptitle()
+    low, high = model.predict_interval(X, task=task, alpha=0.2).T
+    is_in = (low <= y) & (y <= high)
+    n_rows, coverages = panels[0].lines[0].get_data()
+    np.testing.assert_allclose(coverages, [is_in[task == name].mean() for name in names])
+    assert n_rows.tolist() == [30] * 20
+    bounds = [line.get_ydata()[-1] for line in panels[0].lines[2:]]
+    half = 1.96 * np.sqrt(0.2 * 0.8 / 30)
+    np.testing.assert_allclose(bounds, [0.8 - half, 0.8 + half])
+
+
+def test_bands_are_the_intervals_and_crosses_the_labels_outside(library):
+    X, y, task = make(("a", "b"), 60)
+    model = mtboost.fit(X, y, task=task, backend=library.name, intervals=True, **FAST)
+    X, y, task = make(("a", "b"), 60, seed=1)
+    panels = plotting.plot_intervals(model, X, y, task=task)
+    low, high = model.predict_interval(X, task=task).T
+    predicted = model.predict(X, task=task)
+    for panel, name in zip(panels[1:], model.tasks, strict=True):
+        own = task == name
+        is_in = ((low <= y) & (y <= high))[own]
+        assert panel.get_title() == f"{name}: {is_in.mean():.0%} inside"
+        _, inside, outside = panel.lines
+        assert sorted(inside.get_ydata()) == sorted(y[own][is_in])
+        assert sorted(outside.get_ydata()) == sorted(y[own][~is_in])
+        edges = panel.collections[0].get_paths()[0].vertices
+        np.testing.assert_allclose(edges[:, 1].min(), low[own].min(), rtol=1e-5)
+        np.testing.assert_allclose(edges[:, 0].max(), predicted[own].max(), rtol=1e-5)
+
+
+def test_a_panel_has_some_rows_and_the_coverage_of_all():
+    model, X, y, task = with_intervals()
+    panels = plotting.plot_intervals(model, X, y, task=task, max_rows=10)
+    assert [sum(len(line.get_xdata()) for line in p.lines[1:]) for p in panels[1:]] == [10, 10]
+    everything = plotting.plot_intervals(model, X, y, task=task)
+    assert [p.get_title() for p in panels] == [p.get_title() for p in everything]
+
+
+def test_models_without_conformity_scores_have_no_intervals_to_draw(three):
+    model, X, y, task = three
+    with pytest.raises(DataError, match="no conformity scores"):
+        plotting.plot_intervals(model, X, y, task=task)
 
 
 # ---- history and search --------------------------------------------------------------------------

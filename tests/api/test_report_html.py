@@ -261,6 +261,35 @@ def test_models_of_every_kind_have_a_report(library, tmp_path):
     written(mixed, tmp_path, X, np.where(task == "b", y > 0, y), task=task)
 
 
+def test_intervals_are_shown_where_the_model_has_them(tmp_path):
+    X, y, task = make()
+    model = mtboost.fit(X, y, task=task, intervals=True, **FAST)
+    page = written(model, tmp_path, X, y, task=task)
+    table = model.evaluate(X, y, task=task, alpha=0.1)
+    for name, cells in page.table("task", "test rows").items():
+        coverage = cells["coverage"].split(" ± ")[0]
+        assert float(coverage) == pytest.approx(table.loc[name, "coverage"], abs=0.01)
+    assert any("Prediction intervals." in text for _, text in page.texts)
+
+
+def test_nested_tasks_are_listed_by_all_levels(tmp_path):
+    X, y, number = make([0, 1, 2])
+    names = [("north", 1), ("north", 2), ("south", 1)]
+    task = [names[own] for own in number]
+    model = mtboost.fit(X, y, task=task, pooling=(3.0, 6.0), split_score="plain", **FAST)
+    page = written(model, tmp_path, X, y, task=task)
+    assert [*page.table("task", "rows")] == ["north / 1", "north / 2", "south / 1"]
+    assert page.table("setting")["pooling of leaf values (κ)"]["value"] == "3, 6"
+
+
+def test_means_of_models_have_a_report(tmp_path):
+    X, y, task = make()
+    model = mtboost.fit(X, y, task=task, n_ensemble=2, **FAST)
+    page = written(model, tmp_path, X, y, task=task)
+    rows = page.table("a task uses")
+    assert rows == {"trees of the task alone, without the common model": {"tasks": "3"}}
+
+
 @pytest.mark.parametrize("other", [["price", "rain"], ["price"]])
 def test_tables_of_tasks_are_test_rows(other, tmp_path):
     X, y, _ = make(("a",), 80)

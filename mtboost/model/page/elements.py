@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree
 
-from mtboost.model.plots.drawing import COLORS, FAINT, MUTED, pyplot, unseen_figures
+from mtboost.model.plots.drawing import COLORS, FAINT, MUTED, WAY_COLORS, pyplot, unseen_figures
 
 Element = ElementTree.Element
 Child = Element | str | None
@@ -26,7 +26,7 @@ _VARIABLES = {
     _PAPER: "var(--card)",
     FAINT: "var(--faint)",
     MUTED: "var(--muted)",
-    "#1f3a5f": "var(--navy)",
+    **{color: f"var(--way{number})" for number, color in enumerate(WAY_COLORS)},
     **{color.lower(): f"var(--color{number})" for number, color in enumerate(COLORS)},
 }
 _COLOR = re.compile("|".join(_VARIABLES), re.IGNORECASE)

@@ -34,9 +34,11 @@ from mtboost.model.page.style import STYLE
 from mtboost.model.parts import to_parts
 from mtboost.model.plots.calibration import plot_calibration
 from mtboost.model.plots.dependence import plot_dependence
+from mtboost.model.plots.drawing import full_name
 from mtboost.model.plots.gain import plot_gain
 from mtboost.model.plots.history import plot_history_grid, plot_search
 from mtboost.model.plots.importance import contributions_by_task, draw_contributions
+from mtboost.model.plots.intervals import plot_intervals
 from mtboost.model.plots.rows import tables_by_task
 from mtboost.model.plots.sharing import plot_sharing, way_of
 from mtboost.model.plots.shrinkage import plot_shrinkage
@@ -48,6 +50,7 @@ from mtboost.model.reports import report_rows
 _MOST_ROWS = 1000
 _N_NAMED = 10
 _N_FEATURES = 3
+_GAIN = " gain over "
 #: Probability of a normal deviate beyond two standard errors, on one side.
 _TAIL = 0.023
 #: Tasks and rows whose contributions are computed.
@@ -58,7 +61,7 @@ _WAYS = {
     "common": "the common model alone",
     "common + specific": "the common model, continued by a specific model",
     "averaged": "the average of the common model and an independent model",
-    "independent": "an independent model",
+    "independent": "trees of the task alone, without the common model",
 }
 
 
@@ -222,12 +225,12 @@ def _warnings_of_test(model: FittedTasks, test: UnseenRows | None) -> list[str]:
         found.append(f"No test rows: {_some(missing)}.")
     rows = scores.drop(index=ALL_TASKS, errors="ignore")
     for name in rows.columns:
-        if " gain over " not in name or name.endswith(" se"):
+        if _GAIN not in name or name.endswith(" se"):
             continue
         gain, error = (rows[own].to_numpy(np.float64) for own in (name, f"{name} se"))
         worse = rows.index[gain < -2.0 * error].tolist()
         if worse:
-            metric, other = name.split(" gain over ")
+            metric, other = name.split(_GAIN)
             n = int(np.isfinite(gain).sum())
             found.append(
                 f"By more than two standard errors worse than {other} in {metric}: {_some(worse)}. "
@@ -239,7 +242,7 @@ def _warnings_of_test(model: FittedTasks, test: UnseenRows | None) -> list[str]:
 
 def _some(tasks: Sequence[TaskName]) -> str:
     """Return the number of tasks and the names of the first."""
-    names = ", ".join(str(task) for task in tasks[:_N_NAMED])
+    names = ", ".join(full_name(task) for task in tasks[:_N_NAMED])
     more = f", and {len(tasks) - _N_NAMED:,} more" if len(tasks) > _N_NAMED else ""
     count = "task" if len(tasks) == 1 else f"{len(tasks):,} tasks"
     return f"{count} {names}{more}" if len(tasks) == 1 else f"{count} ({names}{more})"
@@ -260,7 +263,7 @@ def _data(model: FittedTasks) -> list[Child]:
         positives = [_share(report.n_positives, report.n_rows)] * has_positives
         valid = [_share(report.n_valid_positives, report.n_valid_rows)] * has_positives
         cells = [f"{report.n_rows:,}", *positives, f"{report.n_valid_rows:,}", *valid]
-        rows.append([str(task), *cells, f"{model.task_columns[task].n:,}"])
+        rows.append([full_name(task), *cells, f"{model.task_columns[task].n:,}"])
     return [
         element(
             "p",
@@ -348,7 +351,7 @@ def _validation_scores(model: FittedTasks) -> list[Child]:
         own = rows[task]
         of_metric = f"{metric} " if isinstance(model.metric, str) else ""
         values = [own.get(f"{of_metric}{name}", np.nan) for name in scored]
-        cells.append([str(task), metric, *map(_number, values)])
+        cells.append([full_name(task), metric, *map(_number, values)])
     if not scored:
         return [element("p", "There are no scores: no validation rows were held out.")]
     return [
@@ -371,13 +374,12 @@ def _test_scores(model: FittedTasks, test: UnseenRows) -> list[Child]:
     shown = [ALL_TASKS] * (ALL_TASKS in scores.index) + order[:_MOST_ROWS]
     rows = []
     for task in shown:
-        own = scores.loc[task]
+        own = scores.iloc[scores.index.get_loc(task)]  # loc would take a nested task apart
         counts = [f"{int(own['rows']):,}"]
         if has_positives:
             n = own["positives"]
             counts.append("" if np.isnan(n) else f"{int(n):,}")
-        values = [_with_error(own[name], own[f"{name} se"]) for name in metrics]
-        rows.append([str(task), *counts, *values])
+        rows.append([full_name(task), *counts, *(_score(own, name) for name in metrics)])
     found: list[Child] = [
         element(
             "p",
@@ -390,18 +392,8 @@ def _test_scores(model: FittedTasks, test: UnseenRows) -> list[Child]:
         text = f"The {_MOST_ROWS:,} largest tasks; {len(order) - _MOST_ROWS:,} more are not listed."
         found.append(element("p", text, class_="quiet"))
     head = ["task", "test rows", *["positive"] * has_positives, *metrics]
-    starred = [
-        [
-            *row[: -len(metrics)],
-            *(
-                f"{cell} *" if " gain over " in name and _is_sure(scores.loc[task], name) else cell
-                for name, cell in zip(metrics, row[-len(metrics) :], strict=True)
-            ),
-        ]
-        for task, row in zip(shown, rows, strict=True)
-    ]
-    found.append(table(head, starred))
-    if any(" gain over " in name for name in metrics):
+    found.append(table(head, rows))
+    if any(_GAIN in name for name in metrics):
         found.append(
             _figure(
                 "gain",
@@ -420,11 +412,26 @@ def _test_scores(model: FittedTasks, test: UnseenRows) -> list[Child]:
             lambda: plot_calibration(model, test.X, test.y, **rows_of_test),
         )
     )
+    if model.conformity_scores:
+        found.append(
+            _figure(
+                "intervals",
+                "Prediction intervals.",
+                "First panel: the fraction of labels inside, a dot for each task; 95 % of them "
+                "should be between the dashed lines. Others: labels, crosses are outside.",
+                lambda: plot_intervals(
+                    model, test.X, test.y, task=test.task, base_margin=test.base_margin
+                ),
+            )
+        )
     return found
 
 
-def _is_sure(row: Any, name: str) -> bool:
-    return bool(abs(row[name]) > 2.0 * row[f"{name} se"])
+def _score(row: Any, name: str) -> str:
+    """Return a score with its error; a star marks a gain that is more than noise."""
+    value, error = row[name], row[f"{name} se"]
+    is_sure = _GAIN in name and abs(value) > 2.0 * error
+    return f"{_with_error(value, error)} *" if is_sure else _with_error(value, error)
 
 
 def _number(value: float) -> str:
@@ -524,7 +531,6 @@ def _training(model: FittedTasks) -> list[Child]:
 def _settings(model: FittedTasks, parts: Mapping[str, Any]) -> list[Child]:
     trees = model.common_trees
     metrics = [model.metric] if isinstance(model.metric, str) else model.metric.values()
-    pooling = trees.pooled.pooling
     facts = {
         "strategy": _strategy(model),
         "objective": ", ".join(_objectives(model)),
@@ -532,7 +538,7 @@ def _settings(model: FittedTasks, parts: Mapping[str, Any]) -> list[Child]:
         "task column": "none" if model.task_column is None else str(model.task_column),
         "rounds of the common model": f"{trees.n_rounds:,}",
         "linear effects before them": f"{trees.n_linear:,} rounds" if trees.n_linear else "no",
-        "pooling of leaf values (κ)": f"{pooling:.6g}" if isinstance(pooling, float) else "none",
+        "pooling of leaf values (κ)": _pooling(trees.pooled.pooling),
         "nodes that separate tasks": _task_nodes(model),
         "SHA-256 of mtboost.json in the model file": _digest(parts),
     }
@@ -562,6 +568,12 @@ def _settings(model: FittedTasks, parts: Mapping[str, Any]) -> list[Child]:
         table(["package", "version"], _versions(), class_="words"),
     ]
     return found
+
+
+def _pooling(pooling: object) -> str:
+    """Return κ, of nested tasks at each level."""
+    levels = pooling if isinstance(pooling, tuple) else (pooling,)
+    return ", ".join(f"{kappa:.6g}" for kappa in levels if isinstance(kappa, float)) or "none"
 
 
 def _task_nodes(model: FittedTasks) -> str:

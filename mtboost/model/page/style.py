@@ -6,7 +6,8 @@ STYLE = """
   color-scheme: light dark;
   --page: #f5f6f8; --card: #ffffff; --ink: #1c2430; --quiet: #5a6675; --line: #d9dee5;
   --accent: #0b5cad; --warn: #8a4b00; --warn-card: #fff6e5;
-  --faint: #b9b9b9; --muted: #8a8a8a; --navy: #1f3a5f;
+  --faint: #b9b9b9; --muted: #8a8a8a;
+  --way0: #4393c3; --way1: #b2490a; --way2: #1f3a5f;
   --color0: #0072b2; --color1: #d55e00; --color2: #009e73; --color3: #cc79a7;
   --color4: #56b4e9; --color5: #b8860b;
 }
@@ -14,7 +15,8 @@ STYLE = """
   :root {
     --page: #12161c; --card: #1b2129; --ink: #e4e9ef; --quiet: #9fabb9; --line: #333c48;
     --accent: #7ab8ff; --warn: #ffc66d; --warn-card: #2c2415;
-    --faint: #5b6570; --muted: #8f99a5; --navy: #a9c4ea;
+    --faint: #5b6570; --muted: #8f99a5;
+    --way0: #6db6e6; --way1: #ff9a52; --way2: #d3e0f5;
     --color0: #4da3e0; --color1: #ff8c3f; --color2: #3fc79e; --color3: #e3a0c4;
     --color4: #8ccbf2; --color5: #dcb24a;
   }

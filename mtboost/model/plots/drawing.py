@@ -32,6 +32,8 @@ LINE_STYLES = ("-", "--", "-.", ":")
 #: Of what stays in the background, on light and on dark paper.
 MUTED = "#8a8a8a"
 FAINT = "#b9b9b9"
+#: From more to less sharing, darker and darker; all are darker than FAINT.
+WAY_COLORS = ("#4393c3", "#b2490a", "#1f3a5f")
 COLOR_MAP = "cividis"
 #: Tasks whose names find room beside their rows.
 MOST_NAMES = 40
@@ -152,9 +154,14 @@ def paper() -> Any:
     return matplotlib.rcParams["axes.facecolor"]
 
 
+def full_name(task: object) -> str:
+    """Return a name as text; the labels of a nested task are those of its levels."""
+    return " / ".join(map(str, task)) if isinstance(task, tuple) else str(task)
+
+
 def name_of(task: object, longest: int = _LONGEST_NAME) -> str:
     """Return a task's or feature's name as matplotlib draws it: short, in one line, no formula."""
-    text = " ".join(str(task).split()) or repr(task)
+    text = " ".join(full_name(task).split()) or repr(task)
     if len(text) > longest:
         text = text[: longest - 1] + "…"
     if text.startswith("_"):  # matplotlib leaves such a name out of legends

@@ -278,9 +278,9 @@ def plot_search(
         markersize=5,
         label="compared",
     )
-    ax.plot(
-        values[is_chosen], places[is_chosen], "o", color=COLORS[0], markersize=8, label="chosen"
-    )
+    if is_chosen.any():
+        look: dict[str, Any] = {"color": COLORS[0], "markersize": 8, "label": "chosen"}
+        ax.plot(values[is_chosen], places[is_chosen], "o", **look)
     for value, place in zip(values, places, strict=True):
         ax.annotate(
             f"{value:.4g}",

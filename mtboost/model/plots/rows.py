@@ -112,13 +112,11 @@ def one_table(model: FittedTasks, X: Any) -> Table:
             "X is a mapping, but each of its rows is predicted for every task: pass one table that "
             "has the columns of all tasks."
         )
-    width = np.shape(X)[1:]
-    if (
-        model.task_column is not None
-        and not has_names(X)
-        and width == (model.common_columns.n + 1,)
-    ):
-        return model._split(X, None)[0]
+    column = model.task_column
+    if column is not None and not has_names(X):
+        n_levels = len(column) if isinstance(column, tuple) else 1
+        if np.shape(X)[1:] == (model.common_columns.n + n_levels,):
+            return model._split(X, None)[0]
     table = as_table(X, used=model._used_columns)
     names, used = table.feature_names, model._used_columns
     if names is None or used is None:

@@ -13,6 +13,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.model.plots.drawing import (
     FAINT,
     MOST_NAMES,
+    WAY_COLORS,
     chosen_tasks,
     legend_below,
     name_of,
@@ -28,19 +29,19 @@ if TYPE_CHECKING:
 
 #: Colour of a task's own rounds by what they are, from light to dark.
 _OWN = {
-    "common + specific": ("#56B4E9", "specific rounds, after the common ones"),
-    "averaged": ("#D55E00", "independent rounds, averaged with the common model"),
-    "independent": ("#1f3a5f", "independent rounds, without the common model"),
+    "common + specific": (WAY_COLORS[0], "specific rounds, after the common ones"),
+    "averaged": (WAY_COLORS[1], "independent rounds, averaged with the common model"),
+    "independent": (WAY_COLORS[2], "rounds of the task alone, without the common model"),
 }
 
 
 def way_of(report: TaskReport) -> str:
-    """Return what a task uses: what ``strategy="auto"`` has chosen, or what its rounds say."""
-    if report.sharing:
-        return report.sharing
+    """Return what a task uses, by its rounds: a way to share as ``strategy="auto"`` calls it."""
     if not report.specific_rounds:
         return "common"
-    return "common + specific" if report.quit_round else "independent"
+    if not report.quit_round:
+        return "independent"
+    return report.sharing if report.sharing in _OWN else "common + specific"
 
 
 def plot_sharing(
@@ -97,7 +98,8 @@ def plot_sharing(
     ways = np.array([way_of(reports[task]) for task in shown])
     ax = new_axes(ax, 7.0, rows_height(n) if n <= MOST_NAMES else 5.0)
     draw = _draw_bars if n <= MOST_NAMES else _draw_outline
-    draw(ax, np.zeros(n), common, color=FAINT, label="common rounds")
+    if common.any():
+        draw(ax, np.zeros(n), common, color=FAINT, label="common rounds")
     for way, (color, text) in _OWN.items():
         is_own = ways == way
         if is_own.any():
