@@ -24,6 +24,7 @@ MODULES = {
     "mtboost": "mtboost",
     "mtboost.xgboost": "Plug-ins for XGBoost",
     "mtboost.lightgbm": "Plug-ins for LightGBM",
+    "mtboost.dask": "Several machines",
     "mtboost.plotting": "Plots",
     "mtboost.metrics": "Metrics",
     "mtboost.datasets": "Generated data",
@@ -47,6 +48,19 @@ SUBJECTS = {
 }
 PAGE = re.compile(r"`{0,2}\bdocs/(\w+)\.md\b`{0,2}")
 OF_SCIKIT_LEARN = ("set_*_request", "get_metadata_routing", "get_params", "set_params")
+
+
+def importable() -> list[str]:
+    """Return the modules whose libraries are installed; a build warns of the others."""
+    return [module for module in MODULES if _can_import(module)]
+
+
+def _can_import(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return False
+    return True
 
 
 def public_names(module: str) -> list[str]:
@@ -75,9 +89,9 @@ def pages() -> dict[str, str]:
     found = {}
     index = [_title("API reference", "=")]
     index.append("Every public name. Functions and classes that are not listed here may change.\n")
-    for module, title in MODULES.items():
+    for module in importable():
         if module != "mtboost":
-            index += [_title(title, "-"), f".. automodule:: {module}\n   :no-members:\n"]
+            index += [_title(MODULES[module], "-"), f".. automodule:: {module}\n   :no-members:\n"]
         for subject, names in subjects(module):
             if subject:
                 index.append(_title(subject, "-"))
@@ -142,13 +156,14 @@ def _link_pages(
 def _check_complete(app: Sphinx, env: BuildEnvironment) -> None:
     from sphinx.util import logging
 
-    known = env.domains["py"].objects
+    logger, known = logging.getLogger(__name__), env.domains["py"].objects
     for module in MODULES:
+        if not _can_import(module):
+            logger.warning("%s cannot be imported, and is not in the reference", module)
+            continue
         for name in public_names(module):
             if f"{module}.{name}" not in known:
-                logging.getLogger(__name__).warning(
-                    "%s.%s is public and not in the reference", module, name
-                )
+                logger.warning("%s.%s is public and not in the reference", module, name)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
