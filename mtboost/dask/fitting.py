@@ -39,13 +39,14 @@ from mtboost.dask.chunks import (
 )
 from mtboost.dask.searching import (
     Found,
+    Sample,
     for_all_tasks,
     of_tasks,
     sample_of,
     sampled,
     search_sample,
 )
-from mtboost.dask.workers import Workers, WorkerTeam, client_of, threads_of_worker
+from mtboost.dask.workers import Workers, WorkerTeam, client_of, threads_of, threads_of_worker
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.arguments import check_rows, objective_for, strategy_of
 from mtboost.model.fitting import (
@@ -78,6 +79,13 @@ _OF_SETTINGS = (
     *("linear_effects", "params", "num_boost_round", "early_stopping_rounds", "min_delta"),
     *("eval_metric", "specific_params", "specific_rounds", "feature_prior", "on_round", "verbose"),
     *("n_threads", "seed"),
+)
+
+
+#: Arguments that the workers need for their rows.
+_OF_JOB = (
+    *("time", "feature_names", "common_features", "validation", "validation_fraction"),
+    *("task_weight", "refit", "seed"),
 )
 
 
@@ -153,97 +161,62 @@ def fit(
     client = client_of(client)
     arguments = _checked_arguments(options, has_eval_set=eval_set is not None)
     search_rows = check_count("search_rows", search_rows, low=1)
-    effort = effort_of(arguments["effort"])
     column = task if is_column(task) else None
-    if column is None and task is None:
+    if task is None:
         raise ParameterError(
             "task is None: name the column of X that contains the task, or pass the tasks. For a "
             "single model of all rows use xgboost.dask.train."
         )
-    time = arguments["time"]
     rows = {"y": y, "weight": weight, "base_margin": base_margin}
+    check_no_text(X, {column, arguments["time"]})
+    delayed = delayed_chunks(X, {**rows, "task": None if column is not None else task})
+    delayed_valid = None
     if eval_set is not None:
         check_no_splitter(arguments["validation"])
-    check_no_text(X, {column, time})
-    delayed = delayed_chunks(X, {**rows, "task": None if column is not None else task})
-    delayed_valid = [] if eval_set is None else _delayed_eval_set(eval_set, column, time)
+        delayed_valid = _delayed_eval_set(eval_set, column, arguments["time"])
     addresses = sorted(client.nthreads())
     all_workers = Workers(client, addresses)
 
     chunks = client.compute(delayed)
-    parts = client.map(summarise, chunks, range(len(chunks)), task=column, pure=False)
-    found = together(all_workers.gather(parts))
+    found = _summary(client, all_workers, chunks, column)
     template = _template(found, column, arguments)
     settings = _settings(template, arguments, found.n_rows)
     weights_with_tasks(template.tasks, None, arguments["task_weight"])  # raises
-    valid_chunks, found_valid = client.compute(delayed_valid), None
-    if eval_set is not None:
+    valid_chunks, found_valid = None, None
+    if delayed_valid is not None:
+        valid_chunks = client.compute(delayed_valid)
         found_valid = _known_tasks(client, all_workers, valid_chunks, column, found)
+
     workers = Workers(client, addresses[: len(found.tasks)])
-    owner = _owner_of_tasks(found.tasks, len(workers.addresses))
     job = _Job(
-        owner,
+        _owner_of_tasks(found.tasks, len(workers.addresses)),
         settings,
         template,
         column,
-        time,
-        arguments["feature_names"],
-        arguments["common_features"],
+        _balanced_totals(found, found_valid),
         has_eval_set=eval_set is not None,
-        validation=arguments["validation"],
         is_auto=arguments["strategy"] == "auto",
-        validation_fraction=arguments["validation_fraction"],
-        task_weight=arguments["task_weight"],
-        balanced_totals=_balanced_totals(found, found_valid),
-        refit=arguments["refit"],
-        seed=arguments["seed"],
+        **{name: arguments[name] for name in _OF_JOB},
     )
     shared = client.scatter(job, hash=False)
     own = _distributed(client, workers, chunks, shared)
     own_valid: Sequence[Any] = [None] * len(workers.addresses)
-    if eval_set is not None:
+    if valid_chunks is not None:
         own_valid = _distributed(client, workers, valid_chunks, shared)
-    del chunks, valid_chunks, parts
+    del chunks, valid_chunks
 
-    search = None
+    search, plan = None, None
     if job.is_auto:
-        first = Workers(client, addresses[:1])
         sample = sample_of(found.tasks, search_rows)
-        samples = [
-            first.call(joined, [workers.call(sampled, part, sample=sample, column=column)])
-            for part in (own, own_valid)
-        ]
-        n_threads = _n_threads(client, arguments, settings, first)
-        (search,) = first.gather(
-            first.call(_search, *samples, n_threads, job=shared, effort=effort)
-        )
+        search = _found_on(workers, (own, own_valid), sample, column, shared, arguments)
+        plan = for_all_tasks(search.plan, template.tasks.names)
     prepared = workers.call(prepare, own, own_valid, job=shared)
     workers.wait(prepared)
     del own, own_valid, shared
-    facts = workers.gather(workers.call(_facts, prepared, settings=settings))
-    problems = [each.problem for each in facts]
-    if all(problems):
-        raise DataError(str(problems[0]))
-    has_validation = any(each.has_validation for each in facts)
-    with workers.locked():
-        fitted = workers.gather(
-            workers.call(
-                train,
-                prepared,
-                workers.introduced(),
-                _n_threads(client, arguments, settings, workers),
-                settings=settings,
-                tasks=template.tasks.names,
-                has_validation=has_validation,
-                refit=arguments["refit"],
-                callbacks=tuple(arguments["callbacks"]),
-                plan=search and for_all_tasks(search.plan, template.tasks.names),
-            )
-        )
-    name, position = place_of_task_column(found.row, column, arguments["feature_names"])
-    parts = _merged(fitted, template.tasks.names)
+    parts = _merged(_trained(workers, prepared, job, plan, arguments), template.tasks.names)
     if search is not None:
         parts["reports"] |= _with_valid_rows(parts["reports"], search.n_valid)
+    name, position = place_of_task_column(found.row, column, arguments["feature_names"])
     place = {"task_column": name, "task_position": position}
     return model_of({**parts, **place}, is_auto=search is not None)
 
@@ -295,6 +268,7 @@ def _checked_arguments(options: Mapping[str, Any], *, has_eval_set: bool) -> dic
     times = None if arguments["time"] is None else np.empty(0, np.int64)
     check_times(times, arguments["validation"], 0)
     check_switches(arguments["refit"], arguments["baselines"])
+    effort_of(arguments["effort"])  # raises
     return arguments
 
 
@@ -365,16 +339,6 @@ def _balanced_totals(found: Summary, found_valid: Summary | None) -> tuple[float
     return total / n_tasks, (total + total_of_valid) / n_tasks
 
 
-def _n_threads(
-    client: distributed.Client, arguments: Mapping[str, Any], settings: Settings, workers: Workers
-) -> list[int]:
-    """Return the number of threads of each worker."""
-    if arguments["n_threads"] is not None:
-        return [settings.n_threads] * len(workers.addresses)
-    threads = client.nthreads()
-    return [threads[address] for address in workers.addresses]
-
-
 def _owner_of_tasks(n_rows: Mapping[TaskName, int], n_workers: int) -> dict[TaskName, int]:
     """Return the worker of each task: the largest first, each to the one with the fewest rows."""
     loads = [(0, rank) for rank in range(n_workers)]
@@ -403,6 +367,13 @@ def _distributed(
     return futures
 
 
+def _summary(
+    client: distributed.Client, workers: Workers, chunks: Sequence[Any], column: str | int | None
+) -> Summary:
+    parts = client.map(summarise, chunks, range(len(chunks)), task=column, pure=False)
+    return together(workers.gather(parts))
+
+
 def _known_tasks(
     client: distributed.Client,
     workers: Workers,
@@ -411,9 +382,8 @@ def _known_tasks(
     found: Summary,
 ) -> Summary:
     """Return the summary of validation rows, and warn of tasks without training rows."""
-    parts = client.map(summarise, chunks, range(len(chunks)), task=column, pure=False)
     try:
-        valid = together(workers.gather(parts))
+        valid = _summary(client, workers, chunks, column)
     except DataError as error:
         raise DataError(f"eval_set: {error}") from None
     unknown = [name for name in valid.tasks if name not in found.tasks]
@@ -427,6 +397,57 @@ def _known_tasks(
             stacklevel=3,
         )
     return valid
+
+
+def _found_on(
+    workers: Workers,
+    rows: tuple[Sequence[Any], Sequence[Any]],
+    sample: Sample,
+    column: str | int | None,
+    job: Any,
+    arguments: Mapping[str, Any],
+) -> Found:
+    """Search on a sample of the training and the validation rows, on the first worker."""
+    first = workers.first()
+    samples = [
+        first.call(joined, [workers.call(sampled, part, sample=sample, column=column)])
+        for part in rows
+    ]
+    effort = effort_of(arguments["effort"])
+    futures = first.call(
+        _search, *samples, n_threads=arguments["n_threads"], job=job, effort=effort
+    )
+    (found,) = first.gather(futures)
+    assert isinstance(found, Found)
+    return found
+
+
+def _trained(
+    workers: Workers,
+    prepared: Sequence[Any],
+    job: _Job,
+    plan: SharingPlan | None,
+    arguments: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Train on all workers together, and return the parts of each."""
+    facts = workers.gather(workers.call(_facts, prepared, settings=job.settings))
+    problems = [each.problem for each in facts]
+    if all(problems):
+        raise DataError(str(problems[0]))
+    with workers.locked():
+        futures = workers.call(
+            train,
+            prepared,
+            workers.introduced(),
+            n_threads=arguments["n_threads"],
+            settings=job.settings,
+            tasks=job.template.tasks.names,
+            has_validation=any(each.has_validation for each in facts),
+            refit=job.refit,
+            callbacks=tuple(arguments["callbacks"]),
+            plan=plan,
+        )
+        return workers.gather(futures)
 
 
 def _merged(fitted: Sequence[dict[str, Any]], names: Sequence[TaskName]) -> dict[str, Any]:
@@ -466,15 +487,15 @@ class _Job:
     settings: Settings
     template: Dataset
     column: str | int | None
+    balanced_totals: tuple[float, float]
+    has_eval_set: bool
+    is_auto: bool
     time: str | None
     feature_names: Any
     common_features: Any
-    has_eval_set: bool
-    is_auto: bool
     validation: str
     validation_fraction: Any
     task_weight: TaskWeight
-    balanced_totals: tuple[float, float]
     refit: bool | None
     seed: int
 
@@ -525,11 +546,12 @@ def split(chunk: Chunk, number: int, *, n_workers: int, job: _Job) -> list[Chunk
 
 
 def _search(
-    chunk: Chunk, valid_chunk: Chunk | None, n_threads: int, *, job: _Job, effort: Effort
+    chunk: Chunk, valid_chunk: Chunk | None, *, n_threads: int | None, job: _Job, effort: Effort
 ) -> Found:
     """Search on the rows of a sample."""
     prepared = prepare(chunk, valid_chunk, job=job, fraction=job.validation_fraction)
     assert prepared.folds is not None
+    n_threads = threads_of(n_threads)
     settings = _with_threads(job.settings, n_threads)
     with threads_of_worker(n_threads):
         return search_sample(settings, prepared.folds, effort)
@@ -613,8 +635,8 @@ def _facts(prepared: Prepared, *, settings: Settings) -> _Facts:
 def train(
     prepared: Prepared,
     collective: Mapping[str, Any] | None,
-    n_threads: int,
     *,
+    n_threads: int | None,
     settings: Settings,
     tasks: tuple[TaskName, ...],
     has_validation: bool,
@@ -623,6 +645,7 @@ def train(
     plan: SharingPlan | None,
 ) -> dict[str, Any]:
     """Train both stages, and return the attributes of the model of this worker's tasks."""
+    n_threads = threads_of(n_threads)
     settings, folds = _with_threads(settings, n_threads), prepared.folds
     data = prepared.all_rows
     with ExitStack() as stack:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from typing import Any, Literal
 
 import dask
@@ -17,7 +18,7 @@ from dask.dataframe.utils import meta_nonempty
 from mtboost.base.checks import check_choice, check_type
 from mtboost.base.dataset import is_column
 from mtboost.dask.chunks import delayed_partitions
-from mtboost.dask.workers import client_of, threads_of_worker
+from mtboost.dask.workers import client_of, threads_of, threads_of_worker
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.predictions import UnknownTask
 
@@ -114,7 +115,9 @@ def predict_partition(
     """Return the predictions of one partition; `like` are those of no rows."""
     if not len(X):
         return like
-    with threads_of_worker():
+    with ExitStack() as stack:
+        with suppress(ValueError):  # computed without workers
+            stack.enter_context(threads_of_worker(threads_of(None)))
         found = getattr(predictor, method)(X, **options, **rows)
     return _as_frame(found, X.index) if hasattr(X, "iloc") else found
 

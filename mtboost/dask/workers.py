@@ -21,7 +21,7 @@ from xgboost.tracker import RabitTracker
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
-from mtboost.base.threads import openmp_threads
+from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.errors import ParameterError, TrainingError, UnsupportedError
 from mtboost.xgboost.collective import with_whole_tasks
 
@@ -46,6 +46,10 @@ class Workers:
     def __init__(self, client: distributed.Client, addresses: Sequence[str]) -> None:
         self._client = client
         self.addresses = tuple(addresses)
+
+    def first(self) -> Workers:
+        """Return the first of them."""
+        return Workers(self._client, self.addresses[:1])
 
     def call(self, function: Callable[..., Any], *arguments: Sequence[Any], **same: Any) -> Any:
         """Return a future for each worker: of ``function(*arguments[:, worker], **same)``."""
@@ -151,18 +155,19 @@ def _start_tracker(n_workers: int, dask_scheduler: Any = None) -> Mapping[str, A
     return arguments
 
 
+def threads_of(n_threads: int | None) -> int:
+    """Return the threads to use: as asked, or else those that Dask gives this worker."""
+    if n_threads is None:
+        return int(distributed.get_worker().state.nthreads)
+    return default_n_threads(n_threads)
+
+
 @contextmanager
-def threads_of_worker(n_threads: int | None = None) -> Iterator[None]:
-    """Let this thread use so many threads, by default those of the worker that it belongs to.
+def threads_of_worker(n_threads: int) -> Iterator[None]:
+    """Let this thread use `n_threads` threads.
 
     joblib would warn that a worker of Dask is a daemon, and let mtboost use one.
     """
-    if n_threads is None:
-        try:
-            n_threads = distributed.get_worker().state.nthreads
-        except ValueError:  # computed without workers
-            yield
-            return
     with joblib.parallel_config(backend="threading"), openmp_threads(n_threads):
         yield
 
