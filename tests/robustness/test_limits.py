@@ -165,7 +165,7 @@ def test_calls_raise_memory_error_and_the_process_goes_on(children, call):
     outcome = children.run(script, timeout=TIMEOUT)
     # Rarely, LightGBM's constructor of a booster reads memory that it did not get: docs/limits.md.
     is_lightgbms_crash = outcome.crashed_within == lightgbm.basic.__file__
-    assert outcome.exit_code == 0 or is_lightgbms_crash, outcome
+    assert outcome.exit_code == 0 or is_lightgbms_crash, str(outcome)
 
 
 def test_the_limits_are_felt(children):
