@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import linecache
 import os
 import re
 import select
@@ -82,11 +83,13 @@ class Outcome:
     errors: str
 
     @property
-    def crashed_within(self) -> str:
-        """File of the innermost Python call when a signal ended the script, "" without one."""
+    def crash(self) -> tuple[str, str]:
+        """File and text of the innermost Python line when a signal ended it; empty without one."""
         stack = self.errors.partition("most recent call first):")[2]
-        innermost = re.search(r'File "(.+?)"', stack)
-        return innermost[1] if innermost else ""
+        innermost = re.search(r'File "(.+?)", line (\d+)', stack)
+        if innermost is None:
+            return "", ""
+        return innermost[1], linecache.getline(innermost[1], int(innermost[2])).strip()
 
     def __str__(self) -> str:
         end = f"exit code {self.exit_code}"

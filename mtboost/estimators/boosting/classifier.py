@@ -217,9 +217,9 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
             if len(self.classes_) < 2:
                 raise DataError(f"y has {len(self.classes_)} classes: there must be two or more.")
         encoder.classes_ = self.classes_
-        codes = np.full((len(y), 1), np.nan, np.float32)
-        codes[is_known, 0] = encoder.transform(known)
-        return codes
+        codes = np.full(len(y), np.nan, np.float32)
+        codes[is_known] = encoder.transform(known)
+        return codes[:, None]
 
     def _decode(self, labels: Margins) -> Any:
         codes = labels.astype(np.int64)
