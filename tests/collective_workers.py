@@ -233,3 +233,13 @@ def refused_splits(rank):
         except UnsupportedError as error:
             said[name] = str(error)
     return said
+
+
+def raise_on_one(model):
+    if xgboost.collective.get_rank() == 1:
+        raise ValueError("only this worker")
+
+
+def end_one(model):
+    if xgboost.collective.get_rank() == 1:
+        end_process(model)

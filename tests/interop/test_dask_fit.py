@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import xgboost
-from collective_workers import InRound, end_process
+from collective_workers import InRound, end_one, end_process, raise_on_one
 
 import mtboost
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
@@ -401,16 +400,6 @@ def test_columns_whose_categories_are_not_known_are_refused(client):
     for frame in (text, text.astype({"kind": "category"})):
         with pytest.raises(DataError, match=r"'kind'.*X.categorize\(columns=\['kind'\]\)"):
             fit_rows(client, X=frame, y=spread(pd.Series(Y)), task="shop")
-
-
-def raise_on_one(model):
-    if xgboost.collective.get_rank() == 1:
-        raise ValueError("only this worker")
-
-
-def end_one(model):
-    if xgboost.collective.get_rank() == 1:
-        end_process(model)
 
 
 def test_the_error_of_a_worker_is_that_of_fit(client):
