@@ -93,7 +93,7 @@ def delayed_chunks(
     Raises
     ------
     TypeError
-        A value is no collection of Dask.
+        A value is not a Dask collection.
     DataError
         There are different numbers of partitions, or X has a column of text.
     """
@@ -110,7 +110,7 @@ def delayed_partitions(
 ) -> list[tuple[Any, dict[str, Any]]]:
     """Return the partitions of X, each with those of what else belongs to the rows, delayed.
 
-    Parameters and errors as of :func:`delayed_chunks`.
+    Takes the parameters, and raises the errors, of :func:`delayed_chunks`.
     """
     if not isinstance(X, dask.dataframe.DataFrame | dask.array.Array):
         raise TypeError(

@@ -234,7 +234,7 @@ def client_of(client: distributed.Client | None) -> distributed.Client:
     Raises
     ------
     ParameterError
-        It is no client, none is in use, or it has no workers.
+        `client` is not a Dask client, no client is active, or it has no workers.
     UnsupportedError
         It is asynchronous.
     """

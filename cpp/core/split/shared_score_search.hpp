@@ -29,7 +29,7 @@ namespace mtboost {
 
 class SharedScoreSearch {
  public:
-  // Arguments as of ScoreSearch, for several nodes, whose rows are this worker's. by_feature: for each node.
+  // Arguments of ScoreSearch for several nodes, each with the rows of this worker. by_feature has an entry per node.
   SharedScoreSearch(const BinnedMatrix& matrix, std::span<const NodeToSplit> nodes,
                     std::span<const std::vector<Split>> by_feature, const SplitScore& score, const TaskRows& tasks,
                     std::span<const GradientPair> gradients, const Communicator& workers, bool has_whole_tasks,

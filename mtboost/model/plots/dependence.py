@@ -87,7 +87,7 @@ def plot_dependence(
     UnsupportedError
         The model has several classes, or `X` is a table whose values cannot be replaced.
     DataError, TypeError
-        `feature` is no column of `X`, or missing in all its rows; `X` does not fit the model; a
+        `feature` is not a column of `X`, or is missing in all rows; `X` does not fit the model; a
         task is unknown; or `model` is not a fitted model.
 
     Examples
