@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from mtboost.base.arrays import Float32Array
-from mtboost.base.checks import check_type
+from mtboost.base.checks import check_count, check_type, is_number
 from mtboost.base.tables import Columns
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
@@ -27,16 +28,33 @@ from mtboost.trees.document import Document
 
 
 def fit_ensemble(
-    fit: Callable[..., MultiTaskModel], arguments: Mapping[str, Any], n_models: int
+    fit: Callable[..., MultiTaskModel],
+    arguments: Mapping[str, Any],
+    n_models: int,
+    tasks: TaskSet,
 ) -> MultiTaskModel:
-    """Return the mean of models that differ in their seeds: ``fit(n_ensemble=...)``."""
-    effort = arguments["effort"]
-    if not isinstance(effort, str):
+    """Return the mean of models that differ in their seeds: ``fit(n_ensemble=...)``.
+
+    Raises
+    ------
+    UnsupportedError
+        Before any training, for models that have no mean.
+    """
+    if isinstance(arguments["objective"], Mapping):
+        raise UnsupportedError(
+            "n_ensemble averages margins, which have different units with an objective for each "
+            "task: leave one of them out."
+        )
+    if tasks.n_levels > 1:
+        raise UnsupportedError(
+            "n_ensemble averages trees of single tasks, and nested tasks have leaf values of "
+            "groups too: leave n_ensemble out, or name the tasks by one column."
+        )
+    effort, seed = arguments["effort"], check_count("seed", arguments["seed"])
+    if is_number(effort):
         effort = effort / n_models
     own = {**arguments, "n_ensemble": 1, "effort": effort}
-    return average_models(
-        [fit(**{**own, "seed": arguments["seed"] + number}) for number in range(n_models)]
-    )
+    return average_models([fit(**{**own, "seed": seed + number}) for number in range(n_models)])
 
 
 def average_models(models: Sequence[MultiTaskModel]) -> MultiTaskModel:

@@ -358,15 +358,15 @@ def fit(
     ----------
     zhang2019, section 3 (key in docs/papers.md).
     """
+    arguments = dict(locals())
     if init_model is not None:
-        return continued(locals(), inspect.signature(fit))
-    if check_count("n_ensemble", n_ensemble, low=1) > 1:
-        if intervals:
-            raise ParameterError(
-                "intervals=True is for one model, and n_ensemble averages several: leave one out, "
-                "or call conformalize(X, y) of the mean with rows that it was not trained on."
-            )
-        return fit_ensemble(fit, locals(), n_ensemble)
+        return continued(arguments, inspect.signature(fit))
+    check_count("n_ensemble", n_ensemble, low=1)
+    if intervals and n_ensemble > 1:
+        raise ParameterError(
+            "intervals=True is for one model, and n_ensemble averages several: leave one out, "
+            "or call conformalize(X, y) of the mean with rows that it was not trained on."
+        )
     times = None
     if time is not None:
         X, times = split_time(X, time)
@@ -384,6 +384,8 @@ def fit(
         objective = objective_for(library, data.labels())
     if isinstance(objective, Mapping):
         objective = objectives_by_task(objective, data.tasks, library)
+    if n_ensemble > 1:
+        return fit_ensemble(fit, arguments, n_ensemble, data.tasks)
     settings = make_settings(
         data,
         library,

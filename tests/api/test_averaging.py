@@ -35,6 +35,10 @@ VARIANTS = {
 }
 
 
+def fails_if_called(environment):
+    raise AssertionError("training has begun")
+
+
 def models_of(library, variant, n_models=3):
     X, y, task = rows()
     options = {**FEW, "backend": library.name, **VARIANTS[variant]}
@@ -138,6 +142,19 @@ def test_models_that_have_no_mean_are_refused(library):
     )
     with pytest.raises(UnsupportedError, match="groups of nested tasks"):
         mtboost.average_models([grouped, grouped])
+    for refused in ({"objective": objective}, {"task": list(map(tuple, nested))}):
+        with pytest.raises(UnsupportedError, match="n_ensemble averages"):  # before any training
+            mtboost.fit(
+                X,
+                y,
+                **{"task": task, "callbacks": [fails_if_called], **refused},
+                n_ensemble=2,
+                backend=library.name,
+                **FEW,
+            )
+    for name in ("effort", "seed"):
+        with pytest.raises((ParameterError, TypeError), match=name):
+            mtboost.fit(X, y, task=task, n_ensemble=2, **{name: "no such"}, **FEW)
     for number in (0, 1.5):
         with pytest.raises((ParameterError, TypeError), match="n_ensemble"):
             mtboost.fit(X, y, task=task, n_ensemble=number, **FEW)
