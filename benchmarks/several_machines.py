@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What workers send to each other for one tree, and how long that takes: docs/several_machines.md.
+"""What workers send to each other for one tree, and what a round costs: docs/several_machines.md.
 
-Two processes on this machine train by ``xgboost.train`` with ``TaskSplit``, each on half of the
-rows of every task, or on all rows of half of the tasks ("whole"). Counted are the bytes that a
-worker hands to the collective for its sums, on average over the trees, by step, the seconds it
-spends there, waiting for the other included, and the processor seconds of both workers for a round,
-also as a multiple of those of stock training on the same rows just before.
+Processes on this machine, one thread each, train by ``xgboost.train`` with ``TaskSplit``, each on a
+part of the rows of every task, or on all rows of some tasks (``--whole``). Printed, and written
+to ``--out``, of one tree: the calls of the collective for our sums and their bytes, by step; and of
+one round: the processor seconds of all workers, also as a multiple of those of stock training on
+the same matrices just before. The first round of a training is left out: in it the bins are read
+back. Medians over repetitions, each with all methods in turn.
 
-    python benchmarks/several_machines.py [rows] [tasks ...]
+    python benchmarks/several_machines.py [--rows 50000] [--tasks 2 1000] [--whole]
+        [--scores plain entropy] [--pooling 1.0] [--workers 2] [--repeat 5] [--out results.jsonl]
 """
 
-import itertools
+import argparse
+import json
 import multiprocessing
-import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -25,8 +27,7 @@ from mtboost.xgboost import TaskSplit
 from mtboost.xgboost.collective import Workers
 
 FIELD, STOCK = "label_lower_bound", "stock"
-SCORES = (STOCK, "plain", "entropy", "variance")
-N_FEATURES, N_WORKERS, N_ROUNDS, DEPTH = 50, 2, 5, 6
+N_FEATURES, N_ROUNDS, DEPTH = 50, 5, 6
 
 
 def make_rows(n_rows, n_tasks, rank):
@@ -41,69 +42,130 @@ def make_rows(n_rows, n_tasks, rank):
     return X, y, task.astype(np.float32)
 
 
-def train(arguments, rank, n_rows, n_tasks, score, whole):
-    """Bytes by step, seconds in sums, seconds and processor seconds of the training."""
-    sent, seconds = Counter(), [0.0]
-    add = Workers.sum
+class RoundClock(xgboost.callback.TrainingCallback):
+    """Processor and wall seconds, and calls and bytes of our sums, at the end of each round."""
 
-    def counted(self, values, step):
-        start = time.perf_counter()
-        total = add(self, values, step)
-        seconds[0] += time.perf_counter() - start
-        sent[step] += values.nbytes
-        return total
+    def __init__(self):
+        super().__init__()
+        self.seconds, self.sums = [], []
+        self._calls, self._bytes = Counter(), Counter()
 
-    Workers.sum = counted
-    try:
-        with xgboost.collective.CommunicatorContext(**arguments):
-            X, y, task = make_rows(n_rows, n_tasks, rank)
-            if whole:
-                task = 2 * (task // 2) + rank
-            matrix = xgboost.QuantileDMatrix(X, y, label_lower_bound=task, nthread=1)
-            callbacks = [] if score == STOCK else [TaskSplit(FIELD, split_score=score)]
-            params = {"max_depth": DEPTH, "nthread": 1}
-            xgboost.train(params, matrix, 1, callbacks=callbacks)  # what is done once
-            sent.clear()
-            seconds[0] = 0.0
-            start, start_of_process = time.perf_counter(), time.process_time()
-            xgboost.train(params, matrix, N_ROUNDS, callbacks=callbacks)
-            of_process = time.process_time() - start_of_process
-            return sent, seconds[0], time.perf_counter() - start, of_process
-    finally:
-        Workers.sum = add
+    def after_iteration(self, model, epoch, evals_log):
+        self.seconds.append((time.process_time(), time.perf_counter()))
+        self.sums.append((Counter(self._calls), Counter(self._bytes)))
+        return False
+
+    def count(self, add):
+        def counted(workers, values, step):
+            add(workers, values, step)
+            self._calls[step] += 1
+            self._bytes[step] += values.nbytes
+
+        return counted
+
+    def of_a_round(self):
+        """Median seconds of a round after the first, and calls and bytes on average."""
+        processor, wall = np.median(np.diff(self.seconds, axis=0), axis=0).tolist()
+        found = {"processor": processor, "wall": wall}
+        for name, first, last in zip(("calls", "bytes"), self.sums[0], self.sums[-1], strict=True):
+            found[name] = {step: (last[step] - first[step]) / N_ROUNDS for step in last}
+        return found
 
 
-def main(n_rows=100_000, *task_numbers):
-    print(f"{n_rows} rows of each worker, {N_FEATURES} features, depth {DEPTH}: MB of a tree")
+def train(arguments, rank, n_tasks, options):
+    """What a round costs, for each repetition by method."""
+    add = Workers.sum_in_place
+    done = []
+    with xgboost.collective.CommunicatorContext(**arguments):
+        X, y, task = make_rows(options.rows, n_tasks, rank)
+        if options.whole:
+            task = options.workers * (task // options.workers) + rank
+        matrix = xgboost.QuantileDMatrix(X, y, label_lower_bound=task, nthread=1)
+        params = {"max_depth": DEPTH, "nthread": 1}
+        for _ in range(options.repeat):
+            of_method = {}
+            for score in (STOCK, *options.scores):
+                clock = RoundClock()
+                callbacks = [clock]
+                if score != STOCK:
+                    callbacks.append(TaskSplit(FIELD, split_score=score, pooling=options.pooling))
+                Workers.sum_in_place = clock.count(add)
+                try:
+                    xgboost.train(params, matrix, 1 + N_ROUNDS, callbacks=callbacks)
+                finally:
+                    Workers.sum_in_place = add
+                of_method[score] = clock.of_a_round()
+            done.append(of_method)
+    return done
+
+
+def measure(pool, n_tasks, options):
+    tracker = RabitTracker(host_ip="127.0.0.1", n_workers=options.workers)
+    tracker.start()
+    calls = [
+        pool.submit(train, tracker.worker_args(), rank, n_tasks, options)
+        for rank in range(options.workers)
+    ]
+    of_workers = [call.result() for call in calls]
+    tracker.free()
+    seconds = {
+        score: np.array(
+            [sum(worker[i][score]["processor"] for worker in of_workers) for i in range(len(done))]
+        )
+        for done in of_workers[:1]
+        for score in done[0]
+    }
+    for score in options.scores:
+        ratio = seconds[score] / seconds[STOCK]
+        own = [done[score] for done in of_workers[0]]
+        yield {
+            "rows": options.rows,
+            "tasks": n_tasks,
+            "whole": options.whole,
+            "workers": options.workers,
+            "score": score,
+            "pooling": options.pooling,
+            "processor seconds": round(float(np.median(seconds[score])), 4),
+            "wall seconds": round(float(np.median([each["wall"] for each in own])), 4),
+            "of stock": [round(float(value), 2) for value in (np.median(ratio), *_ends(ratio))],
+            "sums": own[0]["calls"],
+            "megabytes": {step: round(n / 1e6, 4) for step, n in own[0]["bytes"].items()},
+            "xgboost": xgboost.__version__,
+        }
+
+
+def _ends(values):
+    return values.min(), values.max()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=50_000, help="of each worker")
+    parser.add_argument("--tasks", type=int, nargs="+", default=[2, 1000])
+    parser.add_argument("--whole", action="store_true", help="each task on one worker")
+    parser.add_argument("--scores", nargs="+", default=["plain", "entropy", "variance"])
+    parser.add_argument("--pooling", type=float)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--out")
+    options = parser.parse_args()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(N_WORKERS, context) as pool:
-        for n_tasks in task_numbers or (2, 20, 200, 1000):
-            of_stock = 1.0
-            for whole, score in itertools.product((False, True), SCORES):
-                tracker = RabitTracker(host_ip="127.0.0.1", n_workers=N_WORKERS)
-                tracker.start()
-                calls = [
-                    pool.submit(train, tracker.worker_args(), rank, n_rows, n_tasks, score, whole)
-                    for rank in range(N_WORKERS)
-                ]
-                done = [call.result() for call in calls]
-                sent, in_sums, of_training, _ = done[0]
-                of_processes = sum(own[-1] for own in done) / N_ROUNDS
-                if score == STOCK:
-                    of_stock = of_processes
-                per_tree = {
-                    step: f"{n_bytes / N_ROUNDS / 1e6:.2f}"
-                    for step, n_bytes in sent.items()
-                    if n_bytes > 0.01e6 * N_ROUNDS
-                }
-                megabytes = sum(sent.values()) / N_ROUNDS / 1e6
+    with ProcessPoolExecutor(options.workers, context) as pool:
+        for n_tasks in options.tasks:
+            for found in measure(pool, n_tasks, options):
+                megabytes = sum(found["megabytes"].values())
+                median, least, most = found["of stock"]
                 print(
-                    f"{n_tasks:5d} {'whole ' * whole}tasks, {score:8s}: {megabytes:7.2f}, "
-                    f"{in_sums / N_ROUNDS:.2f} of {of_training / N_ROUNDS:.2f} s, processors "
-                    f"{of_processes:.2f} s, {of_processes / of_stock:.2f} x stock; {per_tree}",
+                    f"{found['tasks']:6d} {'whole ' * found['whole']}tasks, {found['score']:8s}: "
+                    f"{megabytes:7.2f} MB in {sum(found['sums'].values()):.0f} sums; processors "
+                    f"{found['processor seconds']:.3f} s, {median} ({least} to {most}) x stock; "
+                    f"wall {found['wall seconds']:.3f} s",
                     flush=True,
                 )
+                if options.out:
+                    with open(options.out, "a") as file:
+                        file.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -5,20 +5,17 @@ Exam scores in 139 schools
 
 Exam scores of pupils in 139 London schools: one task per school, 22 to 251 pupils each.
 
-The data (Inner London Education Authority; 15 362 pupils, 27 columns) is not part of this project.
-It is read from an .npz file with the arrays X, y and task::
+The data (Inner London Education Authority; 15 362 pupils, 27 columns) are not part of this project:
+``fetch_school`` downloads them. Without a network the script says where to save the file::
 
-    python examples/school.py path/to/school.npz
-    MTBOOST_DATA=path/to/folder python examples/school.py
+    python examples/school.py [folder]
 
 One random split of the pupils; docs/results.md compares ten.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +31,12 @@ IntArray = npt.NDArray[np.integer]
 
 
 def main() -> None:
-    path = data_file()
-    if path is None:
-        print("Nothing to do: give the path of school.npz as argument or in MTBOOST_DATA.")
+    folder = sys.argv[1] if len(sys.argv) > 1 else None
+    try:
+        X, y, school = mtboost.datasets.fetch_school(data_home=folder, return_X_y_task=True)
+    except OSError as missing:
+        print(f"Nothing to do. {missing}")
         return
-    with np.load(path, allow_pickle=False) as data:
-        X, y, school = data["X"], data["y"], data["task"]
     part = split_each_school(school, shares=[0.64, 0.16, 0.20])
     train, valid, test = (np.flatnonzero(part == number) for number in range(3))
     print(f"{len(np.unique(school))} schools: {len(train)} pupils to train on, {len(test)} to test")
@@ -74,13 +71,6 @@ def main() -> None:
     print(f"\nRounds of the model with the entropy score: {model.common.num_boosted_rounds()}")
     print(f"used by a school: {rounds.min()} to {rounds.max()}, median {np.median(rounds):.0f}")
     print(f"schools with a specific model: {n_specific}")
-
-
-def data_file() -> Path | None:
-    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("MTBOOST_DATA")
-    if given is None:
-        return None
-    return Path(given, "school.npz") if Path(given).is_dir() else Path(given)
 
 
 def split_each_school(school: IntArray, shares: list[float]) -> IntArray:

@@ -34,6 +34,7 @@ from mtboost.estimators.forests import (
 )
 from mtboost.estimators.load import load_model
 from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
+from mtboost.estimators.ranking import MultiTaskRanker
 from mtboost.model.averaging import average_models
 from mtboost.model.fitting import fit
 from mtboost.model.model import MultiTaskModel
@@ -50,6 +51,7 @@ __all__ = [
     "MTExtraTreesRegressor",
     "MultiTaskClassifier",
     "MultiTaskModel",
+    "MultiTaskRanker",
     "MultiTaskRegressor",
     "PriorSamplingClassifier",
     "PriorSamplingRegressor",
@@ -73,7 +75,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import modules when they are asked for: LightGBM and Dask need not be installed."""
-    if name in ("dask", "lightgbm"):
+    """Import modules when they are asked for: LightGBM, Dask and Spark need not be installed."""
+    if name in ("dask", "lightgbm", "spark"):
         return importlib.import_module(f"mtboost.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -84,6 +84,11 @@ class Loss(metaclass=_Pybind11Type):
         huber_slope: float = 1.0,
         max_delta_step: float = 0.7,
         tweedie_variance_power: float = 1.5,
+        quantile_alpha: Sequence[float] = [],
+        lambdarank_num_pair_per_sample: int = 32,
+        lambdarank_normalization: bool = True,
+        lambdarank_score_normalization: bool = True,
+        ndcg_exp_gain: bool = True,
         arithmetic: str = "xgboost-3.0",  # also: "xgboost-3.4"
     ) -> None: ...
     @property
@@ -92,6 +97,8 @@ class Loss(metaclass=_Pybind11Type):
     def n_outputs(self) -> int: ...
     @property
     def refits_leaves(self) -> bool: ...
+    @property
+    def needs_groups(self) -> bool: ...
     def check_labels(self, labels: NDArray[np.float32]) -> None: ...
     def gradients(
         self,
@@ -99,6 +106,7 @@ class Loss(metaclass=_Pybind11Type):
         labels: NDArray[np.float32],
         weights: NDArray[np.float32] | None = None,
         *,
+        groups: NDArray[np.uint32] | None = None,
         n_threads: int = 1,
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]: ...
@@ -128,6 +136,8 @@ class LightgbmLoss(metaclass=_Pybind11Type):
         sigmoid: float = 1.0,
         is_unbalance: bool = False,
         scale_pos_weight: float = 1.0,
+        lambdarank_norm: bool = True,
+        lambdarank_truncation_level: int = 30,
         arithmetic: str = "lightgbm-4.7",  # also: "lightgbm-4.5"
     ) -> None: ...
     @property
@@ -136,6 +146,8 @@ class LightgbmLoss(metaclass=_Pybind11Type):
     def n_outputs(self) -> int: ...
     @property
     def refits_leaves(self) -> bool: ...
+    @property
+    def needs_groups(self) -> bool: ...
     def check_labels(self, labels: NDArray[np.float32]) -> None: ...
     def gradients(
         self,
@@ -143,6 +155,7 @@ class LightgbmLoss(metaclass=_Pybind11Type):
         labels: NDArray[np.float32],
         weights: NDArray[np.float32] | None = None,
         *,
+        groups: NDArray[np.uint32] | None = None,
         n_threads: int = 1,
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]: ...
@@ -202,6 +215,10 @@ class XgboostParams(metaclass=_Pybind11Type):
     def learning_rate(self) -> float: ...
     @property
     def max_depth(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def subsample(self) -> float: ...
     @property
     def monotone_constraints(self) -> list[int]: ...
 
@@ -290,6 +307,11 @@ def sum_by_leaf_and_task(
     n_nodes: int,
     n_tasks: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]: ...
+
+# A flag for each row that a tree of TreeGrower draws where rows keep the caller's order.
+def draw_rows(
+    n_rows: int, *, subsample: float, seed: int, tree_number: int, worker: int
+) -> NDArray[np.uint8]: ...
 
 # values: of each node, or of shape (n_nodes, n_columns); codes: columns of rows, -1 the last.
 def add_leaf_values(
@@ -434,9 +456,10 @@ class SmallModels(metaclass=_Pybind11Type):
         params: XgboostParams,
         symmetric: bool = False,
         random_strength: float = 0.0,
+        n_outputs: int = 1,
         n_threads: int = 1,
     ) -> None: ...
-    # Adds the trees to the margins, shape (n_rows,).
+    # Adds the trees to the margins, shape (n_rows, n_outputs).
     def grow(
         self,
         models: NDArray[np.uint32],
@@ -778,3 +801,7 @@ class LightgbmTrees(metaclass=_Pybind11Type):
         sum_first: bool,
         n_threads: int,
     ) -> bool: ...
+
+# Universal Binary JSON (cpp/bindings/bind_ubjson.cpp); ValueError or TypeError for other documents.
+def encode_ubjson(document: dict[str, Any]) -> bytearray: ...
+def decode_ubjson(content: bytes | bytearray | memoryview) -> Any: ...

@@ -7,7 +7,7 @@ float64.
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -26,6 +26,7 @@ __all__ = ["Metric", "TaskScorer", "default_metric", "get_metric", "task_scorer"
 
 
 _TINY = 1e-16  # XGBoost's bound of a probability before its logarithm is taken
+_OF_TWO_CLASSES = ("logloss", "error", "auc", "aucpr")
 _GAMMA_SHIFT = 1e-6  # XGBoost adds it to label and prediction before it divides
 
 
@@ -35,6 +36,7 @@ class _TaskRows(NamedTuple):
     codes: npt.NDArray[np.integer[Any]]
     n_tasks: int
     weight: Float64Array | None
+    queries: npt.NDArray[np.integer[Any]] | None = None
 
     def weigh(self, values: Float64Array) -> Float64Array:
         return values if self.weight is None else values * self.weight
@@ -147,8 +149,17 @@ def _takes_weights(function: Callable[..., Any]) -> bool:
 
 # Evaluated every round: a loop over 1000 tasks that calls scikit-learn takes about a second each
 # time, so means are np.bincount and ranking metrics one sort by (task, prediction).
+@dataclass(frozen=True)
 class _BuiltIn(Metric):
-    """A metric whose function takes the rows of all tasks at once."""
+    """A metric whose function takes the rows of all tasks at once.
+
+    Attributes
+    ----------
+    levels : tuple of float
+        Levels of quantiles, one for each column of the predictions; empty for other metrics.
+    """
+
+    levels: tuple[float, ...] = ()
 
     @property
     def is_of_classes(self) -> bool:
@@ -156,14 +167,17 @@ class _BuiltIn(Metric):
         return self.name in ("merror", "mlogloss")
 
     def _by_task(self, y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
-        n_axes = 2 if self.is_of_classes else 1
-        if prediction.ndim != n_axes:
-            shape = "(n_rows, n_classes)" if n_axes == 2 else "(n_rows,)"
+        n_levels = len(self.levels)
+        n_axes = 2 if self.is_of_classes or n_levels > 1 else 1
+        if prediction.ndim != n_axes or (n_levels > 1 and prediction.shape[1] != n_levels):
+            shape = f"(n_rows, {n_levels or 'n_classes'})" if n_axes == 2 else "(n_rows,)"
             raise DataError(
                 f"{self.name} needs predictions of shape {shape}, found {prediction.shape}."
             )
         # A task without rows is 0/0; a prediction of 0 may make a likelihood infinite, as in
         # XGBoost.
+        if self.name.partition("@")[0] in _OF_TWO_CLASSES:
+            y = np.where(y == -1.0, 0.0, y)  # LightGBM's labels of two classes may be -1 and 1
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             result: Float64Array = self.function(y, prediction, rows)
         is_nan = np.isnan(prediction)
@@ -178,6 +192,7 @@ def evaluate_by_task(
     codes: npt.NDArray[np.integer[Any]],
     n_tasks: int,
     weight: npt.ArrayLike | None = None,
+    queries: npt.NDArray[np.integer[Any]] | None = None,
 ) -> Float64Array:
     """Value of a metric on the rows of each task.
 
@@ -186,7 +201,7 @@ def evaluate_by_task(
     metric : str or Metric
         Name of a built-in metric (see :func:`get_metric`) or a user's.
     y : array-like of shape (n_rows,)
-        Labels; class numbers for ``merror`` and ``mlogloss``.
+        Labels; class numbers for ``merror`` and ``mlogloss``. Metrics of two classes read -1 as 0.
     prediction : array-like of shape (n_rows,) or (n_rows, n_classes)
         On the response scale: probabilities for ``logloss`` and ``error``. The two-dimensional
         shape is for ``merror`` and ``mlogloss``; ``auc`` and ``aucpr`` take any increasing scale.
@@ -196,6 +211,8 @@ def evaluate_by_task(
         Number of tasks.
     weight : array-like of shape (n_rows,), optional
         Row weights.
+    queries : ndarray of int, shape (n_rows,), optional
+        Query of each row, for ``ndcg``.
 
     Returns
     -------
@@ -208,7 +225,8 @@ def evaluate_by_task(
     DataError
         The predictions have the wrong number of axes for a built-in metric.
     """
-    rows = _TaskRows(codes, n_tasks, None if weight is None else np.asarray(weight, np.float64))
+    weights = None if weight is None else np.asarray(weight, np.float64)
+    rows = _TaskRows(codes, n_tasks, weights, queries)
     return get_metric(metric)._by_task(
         np.asarray(y, np.float64), np.asarray(prediction, np.float64), rows
     )
@@ -220,9 +238,10 @@ def scores_by_task(
     y: npt.ArrayLike,
     prediction: npt.ArrayLike,
     weight: npt.ArrayLike | None = None,
+    queries: npt.NDArray[np.integer[Any]] | None = None,
 ) -> list[tuple[str, float]]:
     """Names ``f"{metric}-{task}"`` and values of :func:`evaluate_by_task`, tasks in their order."""
-    values = evaluate_by_task(metric, y, prediction, tasks.codes, tasks.n_tasks, weight)
+    values = evaluate_by_task(metric, y, prediction, tasks.codes, tasks.n_tasks, weight, queries)
     names = (f"{metric.name}-{task}" for task in tasks.names)
     return list(zip(names, values.tolist(), strict=True))
 
@@ -357,6 +376,14 @@ def _mphe(
     return rows.mean(slope**2 * (np.hypot(1.0, (prediction - y) / slope) - 1.0))
 
 
+def _pinball(
+    y: Float64Array, prediction: Float64Array, rows: _TaskRows, levels: Float64Array
+) -> Float64Array:
+    """Mean over rows and levels of α (y - q) above the quantile q, (1 - α) (q - y) below it."""
+    above = y[:, None] - prediction.reshape(len(y), -1)
+    return rows.mean(np.maximum(levels * above, (levels - 1.0) * above).mean(axis=1))
+
+
 def _error(
     y: Float64Array, prediction: Float64Array, rows: _TaskRows, threshold: float = 0.5
 ) -> Float64Array:
@@ -463,6 +490,43 @@ def _aucpr(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float6
     return np.where(negative.total > 0, of_task / positive.total, np.nan)
 
 
+def _ndcg(
+    y: Float64Array,
+    prediction: Float64Array,
+    rows: _TaskRows,
+    n_ranked: int | None = None,
+    exp_gain: bool = True,
+) -> Float64Array:
+    """Mean normalised discounted cumulative gain of the queries; those without any gain count 1.
+
+    Rows of equal prediction share the mean of their discounts, as in scikit-learn.
+    """
+    if rows.queries is None:
+        raise DataError("ndcg ranks the rows of each query: pass qid, the query of each row.")
+    queries = np.unique(rows.queries, return_inverse=True)[1].reshape(-1)
+    n_queries = int(queries.max(initial=-1)) + 1
+    gains = np.exp2(y) - 1.0 if exp_gain else y
+    counts = np.bincount(queries, minlength=n_queries)
+    firsts = np.cumsum(counts) - counts
+    ranks = np.arange(len(y)) - np.repeat(firsts, counts)  # of rows sorted by query
+    discounts = 1.0 / np.log2(ranks + 2.0)
+    if n_ranked is not None:
+        discounts[ranks >= n_ranked] = 0.0
+    best = np.lexsort((-gains, queries))
+    ideal = np.bincount(queries[best], discounts * gains[best], n_queries)
+    order = np.lexsort((-prediction, queries))
+    own, values = queries[order], prediction[order]
+    is_new = np.ones(len(y), bool)
+    is_new[1:] = (own[1:] != own[:-1]) | (values[1:] != values[:-1])
+    tie = np.cumsum(is_new) - 1
+    of_tie = np.bincount(tie, discounts) / np.bincount(tie)
+    found = np.bincount(own, of_tie[tie] * gains[order], n_queries)
+    values = np.where(ideal > 0.0, found / ideal, 1.0)
+    rows_of = order[firsts]  # one row of each query
+    weight = None if rows.weight is None else rows.weight[rows_of]
+    return _TaskRows(rows.codes[rows_of], rows.n_tasks, weight).mean(values)
+
+
 _BUILT_IN = {
     metric.name: metric
     for metric in (
@@ -477,6 +541,7 @@ _BUILT_IN = {
         _BuiltIn("mlogloss", _mlogloss, False),
         _BuiltIn("poisson-nloglik", _poisson_nloglik, False),
         _BuiltIn("gamma-deviance", _gamma_deviance, False),
+        _BuiltIn("ndcg", _ndcg, True),
     )
 }
 _DEFAULT_METRIC = {
@@ -486,21 +551,26 @@ _DEFAULT_METRIC = {
     "reg:logistic": "rmse",
     "reg:gamma": "gamma-deviance",
     "reg:tweedie": "tweedie-nloglik",
+    "reg:quantileerror": "quantile",
     "binary:logistic": "logloss",
     "binary:logitraw": "logloss",
     "count:poisson": "poisson-nloglik",
     "multi:softprob": "mlogloss",
     "multi:softmax": "mlogloss",
+    "rank:ndcg": "ndcg",
+    "rank:pairwise": "ndcg",
     # LightGBM's objectives:
     "regression": "rmse",
     "regression_l1": "mae",
     "poisson": "poisson-nloglik",
     "gamma": "gamma-deviance",
     "tweedie": "tweedie-nloglik",
+    "quantile": "quantile",
     "binary": "logloss",
     "cross_entropy": "logloss",
     "multiclass": "mlogloss",
     "multiclassova": "mlogloss",
+    "lambdarank": "ndcg",
 }
 #: Objectives that have a default metric, those of XGBoost with a colon.
 WITH_METRIC = tuple(_DEFAULT_METRIC)
@@ -513,8 +583,11 @@ def get_metric(metric: str | Metric) -> Metric:
     ----------
     metric : str or Metric
         ``rmse``, ``mae``, ``mphe``, ``logloss``, ``error``, ``error@t`` (another threshold than
-        0.5), ``auc``, ``aucpr``, ``merror``, ``mlogloss``, ``poisson-nloglik``, ``gamma-deviance``
-        or ``tweedie-nloglik@p`` (variance power). A Metric is returned as it is.
+        0.5), ``auc``, ``aucpr``, ``merror``, ``mlogloss``, ``poisson-nloglik``,
+        ``gamma-deviance``, ``tweedie-nloglik@p`` (variance power), ``quantile@a`` (the pinball
+        loss of a level; of several, as in ``quantile@0.1,0.5,0.9``, the mean of the losses of the
+        columns of the predictions), ``ndcg`` or ``ndcg@k`` (of the first k positions;
+        docs/ranking.md). A Metric is returned as it is.
 
     Returns
     -------
@@ -553,15 +626,26 @@ def get_metric(metric: str | Metric) -> Metric:
         return _BuiltIn(metric, partial(_error, threshold=threshold), False)
     if name == "tweedie-nloglik":
         return _tweedie(metric, _number_in(metric, number, 1.0, 2.0))
-    known = [*_BUILT_IN, "error@t", "tweedie-nloglik@p"]
+    if name == "quantile":
+        return _quantile([_number_in(metric, level, 0.0, 1.0) for level in number.split(",")])
+    if name == "ndcg":
+        if not number.isdigit() or int(number) < 1:
+            raise ParameterError(
+                f"metric {metric!r} needs a number of positions of at least 1 after '@', found "
+                f"{number!r}."
+            )
+        return _BuiltIn(metric, partial(_ndcg, n_ranked=int(number)), True)
+    known = [*_BUILT_IN, "error@t", "tweedie-nloglik@p", "quantile@a", "ndcg@k"]
     raise ParameterError(
         f"metric {metric!r} is unknown.{did_you_mean(metric, known)} Choose one of "
         f"{', '.join(known)}, or pass a Metric."
     )
 
 
-def check_outputs(metric: Metric, *, has_classes: bool) -> Metric:
-    """Return the metric if it is one of probabilities of classes, or one of single numbers.
+def check_outputs(metric: Metric, *, has_classes: bool, levels: Sequence[float] = ()) -> Metric:
+    """Return the metric if it is of what an objective predicts for a row.
+
+    That is a probability for each class, a quantile for each of several `levels`, or one number.
 
     Raises
     ------
@@ -575,16 +659,34 @@ def check_outputs(metric: Metric, *, has_classes: bool) -> Metric:
             f"eval_metric {metric.name!r} does not fit the objective, which predicts {found}: "
             f"choose one of {', '.join(known)}, or pass a Metric."
         )
+    n_columns = len(metric.levels) if isinstance(metric, _BuiltIn) else 0
+    if isinstance(metric, _BuiltIn) and max(n_columns, 1) != max(len(levels), 1):
+        raise ParameterError(
+            f"eval_metric {metric.name!r} does not fit the objective, which predicts "
+            f"{'one number' if len(levels) < 2 else f'{len(levels)} quantiles'} per row: choose "
+            f"{repr(_quantile(levels).name) if levels else 'rmse'}, or pass a Metric."
+        )
     return metric
 
 
+def is_of_queries(metric: Metric) -> bool:
+    """Whether a metric is a built-in one of rows that are ranked within queries."""
+    return isinstance(metric, _BuiltIn) and metric.name.partition("@")[0] == "ndcg"
+
+
 def is_mean_of_rows(metric: Metric) -> bool:
-    """Whether a metric of rows, or its square, is surely the mean over them."""
+    """Whether a metric of rows or queries, or its square, is surely the mean over them."""
     return isinstance(metric, _BuiltIn) and metric.name not in ("auc", "aucpr")
 
 
 def default_metric(
-    objective: str, *, tweedie_variance_power: float = 1.5, huber_slope: float = 1.0
+    objective: str,
+    *,
+    tweedie_variance_power: float = 1.5,
+    huber_slope: float = 1.0,
+    quantile_alpha: Sequence[float] = (0.5,),
+    n_ranked: int = 32,
+    exp_gain: bool = True,
 ) -> Metric:
     """Return the metric that XGBoost reports for an objective by default.
 
@@ -600,6 +702,12 @@ def default_metric(
         Parameter of ``reg:tweedie``.
     huber_slope : float, default=1.0
         Parameter of ``reg:pseudohubererror``.
+    quantile_alpha : sequence of float, default=(0.5,)
+        Levels of ``reg:quantileerror``, or that of LightGBM's ``quantile``.
+    n_ranked : int, default=32
+        Positions that count for a ranking objective.
+    exp_gain : bool, default=True
+        Whether the gain of a label is 2^label - 1 for a ranking objective, and not the label.
 
     Returns
     -------
@@ -626,13 +734,24 @@ def default_metric(
     name = _DEFAULT_METRIC[objective]
     if name == "tweedie-nloglik":
         return _tweedie(f"{name}@{tweedie_variance_power:g}", tweedie_variance_power)
+    if name == "ndcg":
+        function = partial(_ndcg, n_ranked=n_ranked, exp_gain=exp_gain)
+        return _BuiltIn(f"ndcg@{n_ranked}", function, True)
     if name == "mphe":
         return _BuiltIn(name, partial(_mphe, slope=huber_slope), False)
+    if name == "quantile":
+        return _quantile(quantile_alpha)
     return _BUILT_IN[name]
 
 
 def _tweedie(name: str, power: float) -> Metric:
     return _BuiltIn(name, partial(_tweedie_nloglik, power=power), False)
+
+
+def _quantile(levels: Sequence[float]) -> Metric:
+    name = f"quantile@{','.join(f'{level:g}' for level in levels)}"
+    function = partial(_pinball, levels=np.array(levels, np.float64))
+    return _BuiltIn(name, function, False, tuple(levels))
 
 
 def _number_in(metric: str, text: str, low: float = -math.inf, high: float = math.inf) -> float:

@@ -150,13 +150,13 @@ def count_numbers(part):
     """How many numbers a worker hands to the collective in a training, by step."""
     rows, split = part
     counts = Counter()
-    add_up = Workers.sum
+    add_up = Workers.sum_in_place
 
     def counted(self, values, step):
         counts[step] += values.size
-        return add_up(self, values, step)
+        add_up(self, values, step)
 
-    with mock.patch.object(Workers, "sum", counted):
+    with mock.patch.object(Workers, "sum_in_place", counted):
         train(rows, params={"max_depth": 4}, split=split)
     return counts
 
@@ -225,6 +225,10 @@ def refused_splits(rank):
     cases = {
         "labels of rows": ({}, lambda: [TaskSplit(rows["task"])]),
         "medians": ({"objective": "reg:absoluteerror"}, lambda: [TaskSplit("label_lower_bound")]),
+        "percentiles": (
+            {"objective": "reg:quantileerror", "quantile_alpha": 0.9},
+            lambda: [TaskSplit("label_lower_bound")],
+        ),
     }
     for name, (params, callbacks) in cases.items():
         matrix = _matrix(rows, "QuantileDMatrix")

@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 #include "grow/leaf_values.hpp"
 #include "grow/lightgbm_rules.hpp"
+#include "grow/row_sample.hpp"
 #include "grow/tree_grower.hpp"
 #include "grow/xgboost_rules.hpp"
 
@@ -243,6 +244,17 @@ py::tuple sum_leaves_by_task(const Contiguous<node_t>& leaves, const Contiguous<
                         to_array(std::move(sums.gradient)), to_array(std::move(sums.hessian)));
 }
 
+py::array_t<std::uint8_t> draw_rows(row_t n_rows, double subsample, std::uint64_t seed, std::uint64_t tree_number,
+                                    int worker) {
+  std::vector<std::uint8_t> is_drawn(n_rows);
+  {
+    py::gil_scoped_release release;
+    const RowSample sample(subsample, seed, tree_number, worker);
+    for (row_t row = 0; row < n_rows; ++row) is_drawn[row] = sample.contains(row) ? 1 : 0;
+  }
+  return to_array(std::move(is_drawn));
+}
+
 }  // namespace
 
 void bind_grow(py::module_& module) {
@@ -262,6 +274,8 @@ void bind_grow(py::module_& module) {
            py::arg("interaction_constraints") = xgboost.interaction_constraints, py::arg("seed") = xgboost.seed,
            py::arg("arithmetic") = "xgboost-3.0")
       .def_readonly("learning_rate", &XgboostParams::learning_rate)
+      .def_readonly("subsample", &XgboostParams::subsample)
+      .def_readonly("seed", &XgboostParams::seed)
       .def_readonly("max_depth", &XgboostParams::max_depth)
       .def_readonly("monotone_constraints", &XgboostParams::monotone_constraints);
 
@@ -288,6 +302,8 @@ void bind_grow(py::module_& module) {
 
   module.def("sum_by_leaf_and_task", &sum_leaves_by_task, py::arg("leaves").noconvert(), py::arg("codes").noconvert(),
              py::arg("pairs").noconvert(), py::kw_only(), py::arg("n_nodes"), py::arg("n_tasks"));
+  module.def("draw_rows", &draw_rows, py::arg("n_rows"), py::kw_only(), py::arg("subsample"), py::arg("seed"),
+             py::arg("tree_number"), py::arg("worker"));
   bind_add_leaf_values<float>(module);
   bind_add_leaf_values<double>(module);
 

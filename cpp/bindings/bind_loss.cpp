@@ -13,22 +13,32 @@ namespace mtboost {
 namespace {
 
 using OptionalWeights = std::optional<Contiguous<float>>;
+using OptionalGroups = std::optional<Contiguous<std::uint32_t>>;
 
 std::unique_ptr<XgboostLoss> make_xgboost(const std::string& name, std::size_t n_outputs, float scale_pos_weight,
                                           float huber_slope, float max_delta_step, float tweedie_variance_power,
-                                          const std::string& arithmetic) {
+                                          std::vector<float> quantile_alpha, std::size_t lambdarank_num_pair_per_sample,
+                                          bool lambdarank_normalization, bool lambdarank_score_normalization,
+                                          bool ndcg_exp_gain, const std::string& arithmetic) {
   return make_loss(
       name, n_outputs,
-      {scale_pos_weight, huber_slope, max_delta_step, tweedie_variance_power, arithmetic_named(arithmetic)});
+      {scale_pos_weight,
+       huber_slope,
+       max_delta_step,
+       tweedie_variance_power,
+       std::move(quantile_alpha),
+       arithmetic_named(arithmetic),
+       {lambdarank_num_pair_per_sample, lambdarank_normalization, lambdarank_score_normalization, ndcg_exp_gain}});
 }
 
 std::unique_ptr<LightgbmLoss> make_lightgbm(const std::string& name, std::size_t n_outputs, double alpha, double fair_c,
                                             double poisson_max_delta_step, double tweedie_variance_power,
                                             double sigmoid, bool is_unbalance, double scale_pos_weight,
+                                            bool lambdarank_norm, std::size_t lambdarank_truncation_level,
                                             const std::string& arithmetic) {
   return lightgbm::make_loss(name, n_outputs,
                              {alpha, fair_c, poisson_max_delta_step, tweedie_variance_power, sigmoid, is_unbalance,
-                              scale_pos_weight, arithmetic});
+                              scale_pos_weight, arithmetic, lambdarank_norm, lambdarank_truncation_level});
 }
 
 // (n_rows, n_columns), or (n_rows,) where there is one column.
@@ -55,9 +65,10 @@ LossRows<Margin> as_loss_rows(const Loss<Margin>& loss, const Contiguous<Margin>
 
 template <typename Margin>
 Contiguous<float> gradients(const Loss<Margin>& loss, const Contiguous<Margin>& margins,
-                            const Contiguous<float>& labels, const OptionalWeights& weights, int n_threads,
-                            std::optional<Contiguous<float>> out) {
-  const LossRows<Margin> rows = as_loss_rows(loss, margins, labels, weights);
+                            const Contiguous<float>& labels, const OptionalWeights& weights,
+                            const OptionalGroups& groups, int n_threads, std::optional<Contiguous<float>> out) {
+  LossRows<Margin> rows = as_loss_rows(loss, margins, labels, weights);
+  if (groups) rows.groups = as_span(*groups, "groups");
   const std::vector<py::ssize_t> shape{margins.shape(0), static_cast<py::ssize_t>(loss.n_outputs()), 2};
   if (!out) out.emplace(shape);
   require(out->ndim() == 3 && std::equal(shape.begin(), shape.end(), out->shape()),
@@ -95,6 +106,7 @@ void bind_methods(py::class_<Loss<Margin>>& bound) {
   bound.def_property_readonly("name", &Bound::name)
       .def_property_readonly("n_outputs", &Bound::n_outputs)
       .def_property_readonly("refits_leaves", &Bound::refits_leaves)
+      .def_property_readonly("needs_groups", &Bound::needs_groups)
       .def(
           "check_labels",
           [](const Bound& loss, const Contiguous<float>& labels) {
@@ -102,7 +114,8 @@ void bind_methods(py::class_<Loss<Margin>>& bound) {
           },
           py::arg("labels").noconvert())
       .def("gradients", &gradients<Margin>, py::arg("margins").noconvert(), py::arg("labels").noconvert(),
-           py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("n_threads") = 1,
+           py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(),
+           py::arg("groups").noconvert().none(true) = py::none(), py::arg("n_threads") = 1,
            py::arg("out").noconvert().none(true) = py::none())
       .def("refit_leaf_values", &refit_leaf_values<Margin>, py::arg("leaf_values").noconvert(),
            py::arg("leaves").noconvert(), py::arg("margins").noconvert(), py::arg("labels").noconvert(),
@@ -120,7 +133,11 @@ void bind_loss(py::module_& module) {
                    py::arg("scale_pos_weight") = xgboost.scale_pos_weight, py::arg("huber_slope") = xgboost.huber_slope,
                    py::arg("max_delta_step") = xgboost.max_delta_step,
                    py::arg("tweedie_variance_power") = xgboost.tweedie_variance_power,
-                   py::arg("arithmetic") = "xgboost-3.0");
+                   py::arg("quantile_alpha") = xgboost.quantile_alpha,
+                   py::arg("lambdarank_num_pair_per_sample") = xgboost.lambdarank.n_pairs,
+                   py::arg("lambdarank_normalization") = xgboost.lambdarank.normalization,
+                   py::arg("lambdarank_score_normalization") = xgboost.lambdarank.score_normalization,
+                   py::arg("ndcg_exp_gain") = xgboost.lambdarank.exp_gain, py::arg("arithmetic") = "xgboost-3.0");
   bind_methods(xgboost_loss);
 
   const lightgbm::LossParams lightgbm;
@@ -132,6 +149,8 @@ void bind_loss(py::module_& module) {
                     py::arg("tweedie_variance_power") = lightgbm.tweedie_variance_power,
                     py::arg("sigmoid") = lightgbm.sigmoid, py::arg("is_unbalance") = lightgbm.is_unbalance,
                     py::arg("scale_pos_weight") = lightgbm.scale_pos_weight,
+                    py::arg("lambdarank_norm") = lightgbm.lambdarank_norm,
+                    py::arg("lambdarank_truncation_level") = lightgbm.lambdarank_truncation_level,
                     py::arg("arithmetic") = lightgbm.arithmetic);
   bind_methods(lightgbm_loss);
 }

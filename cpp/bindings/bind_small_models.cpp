@@ -29,14 +29,15 @@ SmallModels::Rows as_rows(const Contiguous<float>& cells, const Contiguous<row_t
 std::unique_ptr<BoundModels> make_models(const Contiguous<float>& cells, const Contiguous<row_t>& first_rows,
                                          const Contiguous<float>& valid_cells,
                                          const Contiguous<row_t>& first_valid_rows, const XgboostParams& params,
-                                         bool is_symmetric, double random_strength, int n_threads) {
+                                         bool is_symmetric, double random_strength, std::size_t n_outputs,
+                                         int n_threads) {
   auto rows = as_rows(cells, first_rows, "cells");
   auto valid = as_rows(valid_cells, first_valid_rows, "valid_cells");
   std::optional<SmallModels> models;
   {
     py::gil_scoped_release release;
-    models.emplace(std::move(rows), std::move(valid), params, SmallModels::Options{is_symmetric, random_strength},
-                   n_threads);
+    models.emplace(std::move(rows), std::move(valid), params,
+                   SmallModels::Options{is_symmetric, random_strength, n_outputs}, n_threads);
   }
   return std::make_unique<BoundModels>(BoundModels{cells, valid_cells, std::move(*models)});
 }
@@ -91,7 +92,8 @@ void bind_small_models(py::module_& module) {
   py::class_<BoundModels>(module, "SmallModels", "Models of few rows each, grown side by side.")
       .def(py::init(&make_models), py::kw_only(), py::arg("cells").noconvert(), py::arg("first_rows").noconvert(),
            py::arg("valid_cells").noconvert(), py::arg("first_valid_rows").noconvert(), py::arg("params"),
-           py::arg("symmetric") = false, py::arg("random_strength") = 0.0, py::arg("n_threads") = 1)
+           py::arg("symmetric") = false, py::arg("random_strength") = 0.0, py::arg("n_outputs") = 1,
+           py::arg("n_threads") = 1)
       .def("grow", &grow, py::arg("models").noconvert(), py::arg("gradients").noconvert(),
            py::arg("margins").noconvert(), py::arg("valid_margins").noconvert(), py::kw_only(),
            py::arg("n_threads") = 1)

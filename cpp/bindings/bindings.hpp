@@ -16,6 +16,7 @@ void bind_compression(pybind11::module_& module);
 void bind_mt_decision_tree(pybind11::module_& module);
 void bind_boosting(pybind11::module_& module);
 void bind_margin_trees(pybind11::module_& module);
+void bind_ubjson(pybind11::module_& module);
 
 // Ctrl-C while the core works without the GIL: throws what Python raises.
 void check_interrupt();

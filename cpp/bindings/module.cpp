@@ -19,4 +19,5 @@ PYBIND11_MODULE(_core, module) {
   mtboost::bind_mt_decision_tree(module);
   mtboost::bind_boosting(module);
   mtboost::bind_margin_trees(module);
+  mtboost::bind_ubjson(module);
 }

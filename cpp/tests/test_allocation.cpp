@@ -158,7 +158,7 @@ TEST(losses_report_that_memory_ran_out) {
   std::vector<GradientPair> pairs(kRows);
   run_out_of_memory([&] {
     ThreadPool pool(3);
-    for (const char* name : {"reg:absoluteerror", "binary:logistic"}) {
+    for (const char* name : {"reg:absoluteerror", "reg:quantileerror", "binary:logistic"}) {
       const auto loss = make_loss(name, 1, {});
       loss->gradients({margins, labels, weights}, pool, pairs);
       std::vector<float> values(3);

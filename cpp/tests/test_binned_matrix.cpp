@@ -160,6 +160,13 @@ TEST(values_of_some_rows_are_found_however_the_two_lists_of_rows_lie) {
   }
 }
 
+// The matrix is stored by row and by feature; BinnedMatrix::bin reads the latter.
+bin_t bin_of_row_form(const BinnedMatrix& matrix, row_t row, feature_t feature) {
+  const BinnedMatrix::Group& group = matrix.groups()[feature / kGroupSize];
+  const std::size_t place = group.offset + (feature - group.first_feature) * group.bytes_per_bin;
+  return BinnedMatrix::load_bin(matrix.row_data(row) + place, group.bytes_per_bin);
+}
+
 TEST(rows_are_stored_in_the_order_asked_for) {
   const Table table = mixed_table(500);
   std::vector<row_t> order = all_rows(table.n_rows);
@@ -169,8 +176,10 @@ TEST(rows_are_stored_in_the_order_asked_for) {
     const auto matrix = make_matrix(table, order, 1, is_sparse);
     check(std::ranges::equal(matrix->caller_rows(), order));
     for (row_t row = 0; row < table.n_rows; ++row)
-      for (feature_t feature = 0; feature < table.features.size(); ++feature)
+      for (feature_t feature = 0; feature < table.features.size(); ++feature) {
         check(matrix->bin(row, feature) == expected_bin(table, order[row], feature));
+        if (!is_sparse) check(bin_of_row_form(*matrix, row, feature) == expected_bin(table, order[row], feature));
+      }
   }
 }
 

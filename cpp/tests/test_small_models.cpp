@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "check.hpp"
@@ -143,6 +144,33 @@ TEST(trees_do_not_depend_on_the_threads) {
     const Grown one = grow(setting, 1), three = grow(setting, 3);
     check(one.trees.condition == three.trees.condition && one.trees.first_nodes == three.trees.first_nodes);
     check(one.margins == three.margins && one.valid_margins == three.valid_margins);
+  }
+}
+
+TEST(outputs_are_grown_like_models_of_one_output) {
+  const auto cells = random_cells(kFirstRows.back(), 1), valid = random_cells(kFirstValidRows.back(), 2);
+  const std::size_t n_rows = kFirstRows.back(), n_valid_rows = kFirstValidRows.back(), n_outputs = 3;
+  const auto pairs = random_pairs(n_rows * n_outputs, false);
+  std::vector<std::uint32_t> all(kFirstRows.size() - 1);
+  std::iota(all.begin(), all.end(), 0u);
+  const auto grown = [&](std::span<const GradientPair> own, std::size_t n, std::vector<float>& valid_margins) {
+    SmallModels models({{cells.data(), n_rows, kFeatures, kFeatures, 1}, kFirstRows},
+                       {{valid.data(), n_valid_rows, kFeatures, kFeatures, 1}, kFirstValidRows}, {}, {.n_outputs = n},
+                       2);
+    std::vector<float> margins(n_rows * n);
+    valid_margins.assign(n_valid_rows * n, 0.0f);
+    models.grow(all, own, margins, valid_margins, 2);
+    return margins;
+  };
+  std::vector<float> valid_margins, own_valid_margins;
+  const auto margins = grown(pairs, n_outputs, valid_margins);
+  for (std::size_t output = 0; output < n_outputs; ++output) {
+    std::vector<GradientPair> own_pairs(n_rows);
+    for (std::size_t row = 0; row < n_rows; ++row) own_pairs[row] = pairs[row * n_outputs + output];
+    const auto own = grown(own_pairs, 1, own_valid_margins);
+    for (std::size_t row = 0; row < n_rows; ++row) check(margins[row * n_outputs + output] == own[row]);
+    for (std::size_t row = 0; row < n_valid_rows; ++row)
+      check(valid_margins[row * n_outputs + output] == own_valid_margins[row]);
   }
 }
 

@@ -25,9 +25,10 @@ MODULES = {
     "mtboost.xgboost": "Plug-ins for XGBoost",
     "mtboost.lightgbm": "Plug-ins for LightGBM",
     "mtboost.dask": "Several machines",
+    "mtboost.spark": "Several machines, with Spark",
     "mtboost.plotting": "Plots",
     "mtboost.metrics": "Metrics",
-    "mtboost.datasets": "Generated data",
+    "mtboost.datasets": "Data sets",
     "mtboost.errors": "Errors",
 }
 SUBJECTS = {
@@ -44,7 +45,11 @@ SUBJECTS = {
         "Many outputs": ("ProjectedBoosting*", "ProjectedForest*"),
         "Forests and trees": ("MT*", "compress"),
         "Little data, known problems": ("feature_prior", "PriorSampling*"),
-    }
+    },
+    "mtboost.datasets": {
+        "Public and bundled data": ("fetch_*", "load_*", "get_data_home"),
+        "Generated data": ("*",),
+    },
 }
 PAGE = re.compile(r"`{0,2}\bdocs/(\w+)\.md\b`{0,2}")
 OF_SCIKIT_LEARN = ("set_*_request", "get_metadata_routing", "get_params", "set_params")

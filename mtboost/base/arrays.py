@@ -28,3 +28,10 @@ def as_array(values: Any) -> npt.NDArray[Any]:
         return np.asanyarray(values)
     except ValueError as error:
         raise DataError(f"There is no rectangular array of values: {error}") from None
+
+
+def on_host(values: Any) -> npt.NDArray[Any]:
+    """Return values as an array; arrays of CuPy and PyTorch on a GPU are copied from there."""
+    if hasattr(values, "__cuda_array_interface__"):
+        values = values.get() if hasattr(values, "get") else values.detach().cpu()
+    return np.asarray(values)

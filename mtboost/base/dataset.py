@@ -14,6 +14,15 @@ from mtboost.base.arrays import FloatArray, as_array
 from mtboost.base.checks import did_you_mean
 from mtboost.base.labels import as_base_margin, as_labels, as_weights
 from mtboost.base.missing_columns import align_some, columns_with_nan, lacking
+from mtboost.base.queries import (
+    Queries,
+    as_queries,
+    ascending,
+    check_queries,
+    contiguous_order,
+    loss_weights,
+    queries_of_tables,
+)
 from mtboost.base.tables import (
     Columns,
     Table,
@@ -141,6 +150,10 @@ class Dataset:
         Row weights >= 0.
     base_margin : like `y`, optional
         Margin that each row starts from; one column per class for several classes.
+    qid : like `y`, optional
+        Query of each row, of objectives that rank (docs/ranking.md): the rows of a query belong to
+        one task and have one weight. Rows of the data set are reordered if those of a query do not
+        follow each other.
     feature_names : sequence of str, or mapping of task name to sequence, optional
         Names for the columns of arrays.
     common_features : sequence of str or "all", optional
@@ -177,11 +190,16 @@ class Dataset:
         task: Any = None,
         weight: Any = None,
         base_margin: Any = None,
+        qid: Any = None,
         feature_names: Any = None,
         common_features: CommonFeatures = None,
     ) -> None:
         #: The column of X that holds the tasks, or those of nested tasks, if the user names it.
         self.task_column: TaskColumn | None = None
+        #: Query of each row, ascending; None if rows are not ranked.
+        self.queries: Queries | None = None
+        #: The user's number of each row, where rows have been reordered.
+        self.row_numbers: npt.NDArray[np.int64] | None = None
         if is_mapping(X):
             if task is not None:
                 raise DataError("X is a mapping whose keys are the tasks: leave out task.")
@@ -199,6 +217,9 @@ class Dataset:
             self.common = given.common_table()
             self._tables: dict[TaskName, Table] | None = given.tables
             self._table: Table | None = None
+            if qid is not None:
+                counts = {name: each.n_rows for name, each in given.tables.items()}
+                self._set_queries(queries_of_tables(qid, counts))
             return
         table, labels = split_task_column(X, task, feature_names=feature_names)
         n_rows = table.n_rows
@@ -215,11 +236,44 @@ class Dataset:
         self.common = table if chosen is None else _columns_by_name(table, chosen_columns(chosen))
         self._tables = None
         self._table = table
+        self._set_queries(qid if qid is None else as_queries(qid, n_rows))
+
+    def _set_queries(self, queries: Queries | None) -> None:
+        """Set the queries of the rows, and let those of a query follow each other."""
+        if queries is None:
+            return
+        check_queries(queries, self.tasks, self.weight)
+        order = contiguous_order(queries)
+        if order is not None:
+            self._reorder(order)
+            self.row_numbers, queries = order, queries[order]
+        self.queries = ascending(queries)
+
+    def _reorder(self, order: npt.NDArray[np.int64]) -> None:
+        if self._tables is not None:
+            for task in self.tasks:
+                rows = self.tasks.rows(task)
+                own = order[self.tasks.codes[order] == self.tasks.code(task)]
+                self._tables[task] = self._tables[task].take(np.searchsorted(rows, own))
+        self.tasks = TaskSet(self.tasks.names, self.tasks.codes[order])
+        self.y, self.weight, self.base_margin = (
+            None if values is None else values[order]
+            for values in (self.y, self.weight, self.base_margin)
+        )
+        table, common = self._table, self.common
+        self.common = common.take(order)
+        if table is not None:
+            self._table = self.common if table is common else table.take(order)
+
+    def loss_weights(self) -> npt.NDArray[np.float64]:
+        """Return the weight of each row in a mean of losses: the loss of a query counts once."""
+        return loss_weights(self.queries, self.weight, self.n_rows)
 
     @classmethod
     def stacked(cls, parts: Sequence[Dataset]) -> Dataset:
         """Return the rows of data sets of one task each, with the same common columns."""
         both = object.__new__(cls)
+        both.queries = both.row_numbers = None
         names = [part.tasks.names[0] for part in parts for _ in range(part.n_rows)]
         both.tasks = TaskSet.from_labels(names, len(names))
         both.y, both.weight, both.base_margin = (
@@ -344,6 +398,10 @@ class Dataset:
         together = np.concatenate([self.tasks.codes, codes]).astype(np.int32)
         both.tasks = TaskSet(self.tasks.names, together)
         both.y = np.concatenate([self.labels(), other.labels()])
+        both.queries = both.row_numbers = None
+        if self.queries is not None and other.queries is not None:
+            first = self.queries.max(initial=-1) + 1
+            both.queries = np.concatenate([self.queries, first + other.queries])
         both.weight = None
         if self.weight is not None or other.weight is not None:
             parts = (
@@ -385,6 +443,8 @@ class Dataset:
         part.tasks = self.tasks.take(rows)
         part.y = None if self.y is None else self.y[rows]
         part.weight = None if self.weight is None else self.weight[rows]
+        part.queries = None if self.queries is None else self.queries[rows]
+        part.row_numbers = None
         part.base_margin = None if self.base_margin is None else self.base_margin[rows]
         part.common = self.common.take(rows)
         part._table = None if self._table is None else self._table.take(rows)

@@ -12,6 +12,39 @@ from mtboost.errors import MissingDependencyError
 FrameLibrary: TypeAlias = Literal["pandas", "polars"]
 
 
+#: Forms of predictions.
+Output: TypeAlias = Literal["numpy", "pandas", "polars"]
+
+
+def predictions_as(output: Output, values: Any, X: Any) -> Any:
+    """Return predictions as arrays, or as columns of a library of tables.
+
+    Parameters
+    ----------
+    output : {"numpy", "pandas", "polars"}
+    values : ndarray of shape (n_rows,) or (n_rows, n_classes), or mapping of task to ndarray
+    X : table, or mapping of task to table
+        The rows that are predicted; the index of a DataFrame of pandas is kept.
+
+    Returns
+    -------
+    ndarray, Series or DataFrame, or a dict of them
+        A Series ``"prediction"``, or a DataFrame with a column for each class: its number in
+        pandas, ``"class_0"``, ... in polars, whose names are texts.
+    """
+    if output == "numpy":
+        return values
+    if isinstance(values, Mapping):
+        return {name: predictions_as(output, own, X[name]) for name, own in values.items()}
+    is_of_pandas = type(X).__module__.partition(".")[0] == "pandas"
+    index = X.index if output == "pandas" and is_of_pandas else None
+    if values.ndim == 1:
+        return as_frame({"prediction": values}, output, index=index)["prediction"]
+    classes = range(values.shape[1])
+    names = classes if output == "pandas" else [f"class_{number}" for number in classes]
+    return as_frame(dict(zip(names, values.T, strict=True)), output, index=index)
+
+
 def as_frame(
     columns: Mapping[Any, Any],
     library: FrameLibrary,

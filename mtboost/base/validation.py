@@ -14,30 +14,36 @@ import numpy.typing as npt
 
 from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
+from mtboost.base.queries import Queries, ascending, begins_of
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError
 
 
 def parts_of_eval_set(eval_set: Sequence[Any]) -> tuple[Any, ...]:
-    """Return X, y, task, weight and base margin, None where they are missing."""
-    if not 2 <= len(eval_set) <= 5:
+    """Return X, y, task, weight, base margin and qid, None where they are missing."""
+    if not 2 <= len(eval_set) <= 6:
         raise DataError(
             f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed by task, "
-            "weight and base_margin."
+            "weight, base_margin and qid."
         )
-    return (*eval_set, None, None, None)[:5]
+    return (*eval_set, None, None, None, None)[:6]
 
 
 def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) -> Dataset:
     """Validation rows as the user gave them, columns as in training."""
-    X, y, own_task, weight, base_margin = parts_of_eval_set(eval_set)
+    X, y, own_task, weight, base_margin, qid = parts_of_eval_set(eval_set)
     if own_task is None:
         own_task = data.task_column
     if (base_margin is None) != (data.base_margin is None):
         raise DataError(
             "base_margin must be given for training and validation rows, or for neither: "
             "eval_set=(X, y, task, weight, base_margin)."
+        )
+    if (qid is None) != (data.queries is None):
+        raise DataError(
+            "qid must be given for training and validation rows, or for neither: "
+            "eval_set=(X, y, task, weight, base_margin, qid)."
         )
     if own_task is None and not is_mapping(X) and data.tasks.n_tasks > 1:
         raise DataError("eval_set lacks the tasks of its rows: pass (X, y, task).")
@@ -50,6 +56,7 @@ def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) 
             task=own_task,
             weight=weight,
             base_margin=base_margin,
+            qid=qid,
             feature_names=feature_names,
             common_features="all" if data.is_union else data.common.feature_names,
         )
@@ -101,14 +108,33 @@ class Folds:
         )
 
     def valid_weights(self) -> npt.NDArray[np.float64]:
-        """Return the weight of each validation row, pair after pair, 1 on average."""
-        weights = np.concatenate(
-            [
-                np.ones(valid.n_rows) if valid.weight is None else valid.weight
-                for _, valid in self.pairs
-            ]
-        ).astype(np.float64)
-        return weights / weights.mean() if weights.any() else np.ones(len(weights))
+        """Return the weight of each validation row, pair after pair, 1 on average.
+
+        Of rows that are ranked only the first of each query counts, which stands for the query.
+        """
+        weights = np.concatenate([valid.loss_weights() for _, valid in self.pairs])
+        if not weights.any():
+            return np.ones(len(weights))
+        queries = self.valid_queries()
+        n_counted = len(weights) if queries is None else int(queries[-1]) + 1
+        return np.asarray(weights / (weights.sum() / n_counted))
+
+    def valid_queries(self) -> Queries | None:
+        """Return the query of each validation row, pair after pair, from 0 on."""
+        parts = [valid.queries for _, valid in self.pairs]
+        if any(part is None for part in parts):
+            return None
+        begins = [begins_of(part) for part in parts if part is not None]
+        sizes = np.concatenate([np.diff(part.astype(np.int64)) for part in begins])
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def row_weights(self) -> npt.NDArray[np.float64]:
+        """Return the weight of each validation row as given, pair after pair."""
+        parts = [
+            np.ones(valid.n_rows) if valid.weight is None else valid.weight
+            for _, valid in self.pairs
+        ]
+        return np.asarray(np.concatenate(parts), np.float64)
 
     def valid_rows_by_task(self, tasks: TaskSet) -> npt.NDArray[np.float64]:
         """Return the weight of the validation rows by pair and task, 1 a row on average."""
@@ -162,7 +188,7 @@ def hold_out(
     seed: int,
     shared: npt.NDArray[np.int64] | None = None,
 ) -> tuple[Dataset, Dataset | None]:
-    """Hold out the same part of each task, and of each class in it.
+    """Hold out the same part of each task, and of each class in it, or of the queries of each task.
 
     Of n rows of a task and class, the part of n is rounded up or down at random, so that it holds
     for small tasks together too. A row without which the others would lack a task or a class stays.
@@ -214,6 +240,8 @@ def hold_out_last(
         `valid` is None if nothing is held out.
     """
     fraction = _fraction_of(data, fraction)
+    if data.queries is not None:  # a query has the time of its last row
+        times = np.maximum.reduceat(times, begins_of(data.queries)[:-1])[ascending(data.queries)]
     is_last = np.zeros(data.n_rows, bool)
     for task in data.tasks if fraction else ():
         rows = data.tasks.rows(task)
@@ -228,7 +256,9 @@ def hold_out_last(
 
 
 def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]) -> Folds:
-    """Hold out the rows that a splitter of scikit-learn names; its groups are the tasks.
+    """Hold out the rows that a splitter of scikit-learn names.
+
+    Its groups are the tasks, or of rows that are ranked the queries.
 
     Parameters
     ----------
@@ -243,9 +273,20 @@ def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
         y = labels.astype(np.int64) if np.all(classes) else labels
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
-            splits = list(splitter.split(np.zeros((data.n_rows, 1)), y, data.tasks.codes))
+            groups = data.tasks.codes if data.queries is None else data.queries
+            splits = list(splitter.split(np.zeros((data.n_rows, 1)), y, groups))
+    elif data.row_numbers is not None:
+        place = np.argsort(data.row_numbers)
+        splits = [[place[np.asarray(rows)] for rows in split] for split in splits]
     pairs: list[tuple[Dataset, Dataset]] = []
     for train_rows, valid_rows in splits:
+        if data.queries is not None:
+            both = np.intersect1d(data.queries[train_rows], data.queries[valid_rows])
+            if len(both):
+                raise DataError(
+                    f"validation separates the rows of {len(both)} queries in split {len(pairs)}: "
+                    "hold out whole queries, as GroupKFold() does, whose groups are the queries."
+                )
         train = data.take(np.sort(np.asarray(train_rows)))
         absent = [task for task in data.tasks if task not in train.tasks]
         if absent:
@@ -306,7 +347,8 @@ class _Strata:
         self._is_void = np.zeros(data.n_rows, bool)
         if data.weight is not None:
             self._is_void = data.weight == 0.0
-        self._shared = shared
+        self._are_whole = data.queries is not None
+        self._shared = shared = data.queries if self._are_whole else shared
         #: Rows that can be drawn: one of those that are held out together.
         self.n_drawn = data.n_rows if shared is None else len(np.unique(shared))
 
@@ -340,7 +382,10 @@ class _Strata:
             for groups in (self._codes, self._labels):
                 left = np.bincount(groups[stays & ~self._is_void], minlength=groups.max() + 1)
                 firsts = np.unique(groups[at_random], return_index=True)[1]
-                stays[at_random[firsts[left == 0]]] = True
+                kept = at_random[firsts[left == 0]]
+                stays[kept] = True
+                if self._are_whole and self._shared is not None:
+                    stays[np.isin(self._shared, self._shared[kept])] = True
             if not stays.all():
                 found.append((data.take(np.flatnonzero(stays)), data.take(np.flatnonzero(~stays))))
         return found

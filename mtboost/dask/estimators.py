@@ -187,7 +187,7 @@ class _OnDask:
         return {name: own for name, own in state.items() if name != "_client"}
 
 
-class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):
+class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):  # type: ignore[misc]  # no quantiles
     """:class:`mtboost.MultiTaskRegressor` on the workers of Dask.
 
     Its parameters and attributes are those of one machine, and ``client`` is an attribute, as in

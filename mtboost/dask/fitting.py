@@ -48,25 +48,25 @@ from mtboost.dask.searching import (
 )
 from mtboost.dask.workers import Workers, WorkerTeam, client_of, threads_of, threads_of_worker
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.model.arguments import check_rows, objective_for, strategy_of
-from mtboost.model.fitting import (
+from mtboost.model.arguments import (
     check_auto,
-    check_no_splitter,
+    check_rows,
     check_switches,
-    check_training_rows,
-    fit_two_stages,
-    fitted_by_plan,
     make_settings,
-    model_of,
-    split_rows,
+    objective_for,
+    strategy_of,
 )
+from mtboost.model.fitted import fitted_by_plan, model_of
 from mtboost.model.fitting import fit as fit_on_one_machine
+from mtboost.model.fitting import fit_two_stages
+from mtboost.model.holding_out import check_no_splitter, check_training_rows, split_rows
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import TaskReport
 from mtboost.model.sharing.effort import Effort, effort_of
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
 from mtboost.model.stages.settings import Settings
+from mtboost.trees.losses import is_quantile
 
 _DEFAULTS = {
     name: argument.default
@@ -235,7 +235,8 @@ def _checked_arguments(options: Mapping[str, Any], *, has_eval_set: bool) -> dic
     arguments = {**_DEFAULTS, **options}
     refused = {
         "backend": arguments["backend"] != "xgboost",
-        "objective": isinstance(arguments["objective"], Mapping),
+        "objective": isinstance(arguments["objective"], Mapping)
+        or is_quantile(arguments["objective"]),
         "linear_effects": arguments["linear_effects"] is True,
         "task_splits": isinstance(arguments["task_splits"], str),
         "baselines": arguments["baselines"] is True,
@@ -277,7 +278,9 @@ def _shown(value: object) -> str:
 
 
 def _delayed_eval_set(eval_set: Sequence[Any], column: str | int | None, time: Any) -> list[Any]:
-    X, y, task, weight, base_margin = parts_of_eval_set(eval_set)
+    X, y, task, weight, base_margin, qid = parts_of_eval_set(eval_set)
+    if qid is not None:
+        raise UnsupportedError("eval_set: queries (qid) are not supported on Dask.")
     if task is None and column is None:
         raise DataError("eval_set lacks the tasks of its rows: pass (X, y, task).")
     if is_column(task):
@@ -535,7 +538,7 @@ def split(chunk: Chunk, number: int, *, n_workers: int, job: _Job) -> list[Chunk
     tasks = chunk.tasks(job.column)
     settings = job.settings
     if settings.objectives.function is None and isinstance(settings.objectives.names, str):
-        n_outputs = int(settings.params.get("num_class", 1))
+        n_outputs = settings.backend.n_outputs(settings.params)
         try:
             settings.backend.check_labels(settings.objectives.names, n_outputs, chunk.rows["y"])
         except DataError as error:

@@ -16,7 +16,8 @@ import numpy as np
 from mtboost.base.tasks import TaskName
 from mtboost.base.validation import Folds
 from mtboost.dask.chunks import Chunk
-from mtboost.model.fitting import choose_plan, with_positives
+from mtboost.model.fitting import choose_plan
+from mtboost.model.holding_out import with_positives
 from mtboost.model.sharing.effort import Effort
 from mtboost.model.sharing.evidence import Sharing
 from mtboost.model.sharing.plan import SharingPlan

@@ -35,12 +35,13 @@ from mtboost.base.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import threads_of_jobs
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
 from mtboost.metrics import Metric
 from mtboost.model.arguments import Strategy, TaskSplits, strategy_of
-from mtboost.model.fitting import Validation, fit
+from mtboost.model.fitting import fit
+from mtboost.model.holding_out import Validation
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.parts import to_parts
@@ -274,6 +275,27 @@ class _MultiTaskEstimator(SavedEstimator):
         DataError, ParameterError, ValueError, TypeError
             Before any training, if something does not fit together.
         """
+        return self._fit(
+            X,
+            y,
+            task=task,
+            sample_weight=sample_weight,
+            base_margin=base_margin,
+            eval_set=eval_set,
+        )
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any,
+        sample_weight: Any,
+        base_margin: Any,
+        eval_set: Sequence[Any] | None,
+        **rows: Any,
+    ) -> Self:
+        """Fit as :meth:`fit` does; `rows` are further arguments of :func:`mtboost.fit`."""
         library = self._begin(task)
         table = None
         if is_mapping(X):
@@ -305,6 +327,7 @@ class _MultiTaskEstimator(SavedEstimator):
             eval_set=eval_set,
             weight=sample_weight,
             base_margin=base_margin,
+            **rows,
         )
         self._remember_columns(table)
         return self
@@ -975,6 +998,7 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         task: Any = None,
         base_margin: Any = None,
         unknown_task: UnknownTask | None = None,
+        sort_levels: bool = False,
     ) -> Any:
         """Predict on the scale of the labels.
 
@@ -989,11 +1013,14 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained: refuse them, or predict them with
             the common model. By default the parameter of the estimator.
+        sort_levels : bool, default=False
+            Whether quantiles of several levels are sorted in each row (docs/quantiles.md).
 
         Returns
         -------
         ndarray of float32, or float64 from LightGBM, shape (n_rows,); for a mapping, a dict of them
-            In the unit of the labels.
+            In the unit of the labels. Of quantiles of several levels the shape is (n_rows,
+            n_levels).
 
         Raises
         ------
@@ -1002,7 +1029,11 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         """
         X = self._fitted_table(X)
         return self.model_.predict(
-            X, task=task, base_margin=base_margin, unknown_task=self._asked(unknown_task)
+            X,
+            task=task,
+            base_margin=base_margin,
+            unknown_task=self._asked(unknown_task),
+            sort_levels=sort_levels,
         )
 
     def predict_interval(
@@ -1112,7 +1143,18 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         -------
         float
             R²: 1 for perfect predictions, 0 for those of the mean.
+
+        Raises
+        ------
+        UnsupportedError
+            The model predicts quantiles of several levels.
         """
+        if self.model_._stage.n_outputs > 1:
+            raise UnsupportedError(
+                "score() is R², of one prediction a row, and this model predicts quantiles of "
+                "several levels: pass scoring=task_scorer('quantile@0.1,0.9', task=...) of "
+                "mtboost.metrics, with its levels."
+            )
         return r2(y, self.predict(X, task=task), sample_weight)
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:

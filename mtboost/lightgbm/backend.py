@@ -45,7 +45,14 @@ _NOT_NAMED = {
     "colsample_bylevel": "Use colsample_bytree or colsample_bynode.",
 }
 #: Parameters that say which rows a tree sees.
-_OF_SAMPLING = {"bagging_fraction", "bagging_freq"}
+_OF_SAMPLING = {
+    "bagging_fraction",
+    "bagging_freq",
+    "pos_bagging_fraction",
+    "neg_bagging_fraction",
+    "data_sample_strategy",
+    "boosting",
+}
 # Parameters with a value for each column, and what leaves a column alone.
 _LISTS = {"monotone_constraints": 0, "feature_contri": 1.0}
 
@@ -56,6 +63,7 @@ class LightgbmBackend(Backend):
     squared_error = "regression"
     binary = "binary"
     multiclass = "multiclass"
+    ranking = "lambdarank"
     mixable = ("regression", "binary", "cross_entropy", "poisson", "gamma", "tweedie")
     no_start = {}  # noqa: RUF012  # a constant
     seed_bits = 31
@@ -79,6 +87,7 @@ class LightgbmBackend(Backend):
         "force_row_wise": False,
     }
     huber_slope = ("alpha", 0.9)
+    quantile_level = ("alpha", 0.9)
     task_quitting = TaskQuitting
     quit_at = QuitAt
     arguments = {  # noqa: RUF012  # a constant
@@ -274,7 +283,9 @@ class LightgbmBackend(Backend):
         return stop
 
     def empty_booster(self, table: Table, params: Params) -> lightgbm.Booster:
-        row = Rows(table.take(np.zeros(1, np.int64)), np.ones(1, np.float32))
+        row = Rows(
+            table.take(np.zeros(1, np.int64)), np.ones(1, np.float32), queries=np.zeros(1, np.int64)
+        )
         own = {name: params[name] for name in ("objective", "num_class") if name in params}
         with library.quiet():
             empty = lightgbm.Booster(own, matrices.dataset(row, {}))

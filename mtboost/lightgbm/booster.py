@@ -26,9 +26,15 @@ from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.lightgbm import assemble, library
 from mtboost.lightgbm.bins import bin_matrix, threshold_of
-from mtboost.lightgbm.sampling import Bagging, FeatureFraction
+from mtboost.lightgbm.sampling import Bagging, FeatureFraction, sample_by_gradient
 from mtboost.trees.growth import Objective, TaskGrowth, naming_the_round
-from mtboost.trees.losses import check_labels, is_multiclass, make_lightgbm_loss
+from mtboost.trees.losses import (
+    as_zero_one,
+    check_has_queries,
+    check_labels,
+    is_multiclass,
+    make_lightgbm_loss,
+)
 from mtboost.trees.pooled_leaves import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 
@@ -109,13 +115,9 @@ class LightgbmGrowth(TaskGrowth):
 
     def read_settings(self) -> None:
         """Take over parameters that have changed; the streams of columns move on, as LightGBM's."""
-        self.settings = library.read_settings(self.stock)
+        before, self.settings = self.settings, library.read_settings(self.stock)
         self._columns.reset(self.settings.feature_fraction, self.settings.feature_fraction_seed)
-        bags = self._bags
-        if (bags.fraction, bags.freq) != (
-            self.settings.bagging_fraction,
-            self.settings.bagging_freq,
-        ):
+        if _bags_of(before) != _bags_of(self.settings):
             self._bags = self._make_bags()
 
     # ---- one round --------------------------------------------------------------------------
@@ -168,7 +170,7 @@ class LightgbmGrowth(TaskGrowth):
         """A tree for each output; None if it has no split."""
         left_out = self._rows_without_gradient()
         gradients[left_out] = 0.0
-        rows = self._rows(left_out)
+        rows = self._rows(left_out, gradients)
         trees: list[_Grown | None] = []
         for output in range(self._n_outputs):
             if not self._is_trained[output]:
@@ -187,9 +189,25 @@ class LightgbmGrowth(TaskGrowth):
             trees.append((tree, arrays, leaves) if len(arrays["left"]) > 1 else None)
         return trees
 
-    def _rows(self, left_out: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8] | None:
-        """Rows that may take part: those in the bag whose task has not quit."""
-        rows = self._bags.rows(self._iteration)
+    def _rows(
+        self, left_out: npt.NDArray[np.int64], gradients: Float32Array
+    ) -> npt.NDArray[np.uint8] | None:
+        """Rows that may take part: those in the bag whose task has not quit.
+
+        With goss `gradients` are OUT.
+        """
+        settings = self.settings
+        if not settings.is_goss:
+            rows = self._bags.rows(self._iteration)
+        elif self._iteration < int(np.float32(1.0) / np.float32(settings.grow.learning_rate)):
+            rows = None  # as in LightGBM
+        else:
+            rows = sample_by_gradient(
+                gradients,
+                top_rate=settings.top_rate,
+                other_rate=settings.other_rate,
+                seed=(settings.bagging_seed % 2**32, self._iteration),
+            )
         if len(left_out):
             rows = np.ones(len(self._labels), np.uint8) if rows is None else rows.copy()
             rows[left_out] = 0
@@ -333,8 +351,10 @@ class LightgbmGrowth(TaskGrowth):
         """Take over labels and weights of the training rows."""
         data = self.stock.train_set
         label = data.get_field("label")
-        self._labels = np.ascontiguousarray(label, np.float32).reshape(data.num_data(), -1)
+        labels = np.ascontiguousarray(label, np.float32).reshape(data.num_data(), -1)
+        self._labels = as_zero_one(self.settings.objective, labels)
         self._weights = data.get_field("weight")
+        self._query_begins = library.query_begins(data)
         self._version = data.version
         self._loss = None
 
@@ -349,6 +369,7 @@ class LightgbmGrowth(TaskGrowth):
             **self.settings.objective_options,
         )
         check_labels(loss, self._labels)
+        check_has_queries(loss, self._query_begins, self.tasks)
         self._loss = loss
         if self.settings.boosts_from_average and not self._has_start and not self._texts:
             self._start_scores = library.start_score(self.stock)
@@ -362,12 +383,28 @@ class LightgbmGrowth(TaskGrowth):
         return library.start_score(self.stock)
 
     def _make_bags(self) -> Bagging:
+        fraction: float | Float64Array
+        fraction, *of_classes = _bags_of(self.settings)[:3]
+        is_positive = self._labels[:, 0] > 0
+        is_balanced = self.settings.objective == "binary" and min(of_classes) < 1.0
+        if is_balanced and is_positive.any():
+            fraction = np.where(is_positive, *of_classes)
         return Bagging(
             len(self._labels),
-            self.settings.bagging_fraction,
+            fraction,
             self.settings.bagging_freq,
             self.settings.bagging_seed,
         )
+
+
+def _bags_of(settings: library.Settings) -> tuple[float, float, float, int]:
+    """Return the parameters of bags: a change of these begins new streams."""
+    return (
+        settings.bagging_fraction,
+        settings.pos_bagging_fraction,
+        settings.neg_bagging_fraction,
+        settings.bagging_freq,
+    )
 
 
 def _are_two_classes(

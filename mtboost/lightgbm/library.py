@@ -46,6 +46,7 @@ import scipy.sparse
 from mtboost import _core
 from mtboost.base.checks import check_pairs, is_integer, listed, refuse
 from mtboost.base.interrupts import restored, uninterrupted
+from mtboost.base.queries import queries_from
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskSet
 from mtboost.base.threads import default_n_threads
@@ -72,10 +73,12 @@ _LOSS_NUMBERS = (
     "sigmoid",
     "scale_pos_weight",
 )
-_LOSS_SWITCHES = ("is_unbalance", "reg_sqrt")
+_LOSS_SWITCHES = ("is_unbalance", "reg_sqrt", "lambdarank_norm")
+_LOSS_COUNTS = ("lambdarank_truncation_level",)
 #: Those of both kinds, and how they are read from a user's parameters.
 LOSS_OPTIONS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_LOSS_NUMBERS, float),  # once check_values() has seen them
+    **dict.fromkeys(_LOSS_COUNTS, int),
     **dict.fromkeys(_LOSS_SWITCHES, lambda value: str(value).lower() in ("true", "1", "+")),
 }
 # For boosters that are to be made quickly.
@@ -85,9 +88,6 @@ _ONLY = {
     "boosting": ("gbdt", "use boosting='gbdt'"),
     "tree_learner": ("serial", "train on one machine"),
     "device_type": ("cpu", "the finished booster predicts as any other"),
-    "data_sample_strategy": ("bagging", "use bagging_fraction"),
-    "pos_bagging_fraction": ("1", "use bagging_fraction"),
-    "neg_bagging_fraction": ("1", "use bagging_fraction"),
     "bagging_by_query": ("0", "use bagging_fraction"),
     "extra_trees": ("0", "leave it False"),
     "monotone_constraints_method": ("basic", "use 'basic'"),
@@ -153,8 +153,13 @@ class Settings:
     boosts_from_average: bool
     has_metrics: bool
     bagging_fraction: float
+    pos_bagging_fraction: float
+    neg_bagging_fraction: float
     bagging_freq: int
     bagging_seed: int
+    is_goss: bool
+    top_rate: float
+    other_rate: float
     feature_fraction: float
     feature_fraction_seed: int
 
@@ -174,6 +179,8 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
             )
 
     _check_numbers(params, booster.num_feature())
+    if params["objective"] == "lambdarank":
+        _check_ranking(params)
 
     def number(name: str) -> float:
         return _all_digits(name, params[name], booster.params)
@@ -209,14 +216,20 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
         objective=params["objective"],
         objective_options={
             **{name: number(name) for name in _LOSS_NUMBERS},
+            **{name: int(params[name]) for name in _LOSS_COUNTS},
             **{name: params[name] == "1" for name in _LOSS_SWITCHES},
         },
         n_outputs=booster.num_model_per_iteration(),
         boosts_from_average=params["boost_from_average"] == "1",
         has_metrics=params["metric"] != "custom",  # "custom": none of LightGBM's own
         bagging_fraction=number("bagging_fraction"),
+        pos_bagging_fraction=number("pos_bagging_fraction"),
+        neg_bagging_fraction=number("neg_bagging_fraction"),
         bagging_freq=int(params["bagging_freq"]),
         bagging_seed=int(params["bagging_seed"]),
+        is_goss=params["data_sample_strategy"] == "goss",
+        top_rate=number("top_rate"),
+        other_rate=number("other_rate"),
         feature_fraction=number("feature_fraction"),
         feature_fraction_seed=int(params["feature_fraction_seed"]),
     )
@@ -234,7 +247,7 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
     try:
         row = scipy.sparse.csr_matrix((1, table.n_features))
         with quiet():
-            data = lightgbm.Dataset(row, label=[1.0], params=own)
+            data = lightgbm.Dataset(row, label=[1.0], group=[1], params=own)
             booster = lightgbm.Booster(own, data)
     except (lightgbm.basic.LightGBMError, TypeError, ValueError) as error:
         check = re.search(r"Check failed: \((\w+)\) (\S+) \((\S+)\)", str(error))
@@ -264,6 +277,16 @@ def _check_numbers(params: Mapping[str, str], n_features: int) -> None:
     if any(float(value) < 0 for value in params["feature_contri"].split(",") if value):
         refuse("feature_contri", params["feature_contri"], "numbers >= 0")
     check_groups(_groups(params), n_features)
+
+
+def _check_ranking(params: Mapping[str, str]) -> None:
+    """Raise for gains of labels other than LightGBM's default."""
+    gains = [float(gain) for gain in params.get("label_gain", "").split(",") if gain]
+    if gains and not np.allclose(gains, np.exp2(np.arange(len(gains))) - 1.0, rtol=1e-4):
+        raise UnsupportedError(
+            "label_gain is not supported: the gain of a label l is 2**l - 1. Leave it out, or "
+            "recode the labels."
+        )
 
 
 def _check_monotone(params: Mapping[str, str], table: Table) -> None:
@@ -321,7 +344,7 @@ def _number(text: str) -> float:
 @cache
 def objective_lines(name: str, options: tuple[tuple[str, Any], ...]) -> tuple[str, dict[str, str]]:
     """Return the lines of a model text for an objective: of its header, and its parameters."""
-    row = lightgbm.Dataset(np.zeros((1, 1)), label=[1.0])
+    row = lightgbm.Dataset(np.zeros((1, 1)), label=[1.0], group=[1])
     with quiet():
         booster = lightgbm.Booster({**_ON_THE_SIDE, "objective": name, **dict(options)}, row)
     header = re.search(r"^objective=(.*)$", booster.model_to_string(), re.MULTILINE)
@@ -472,6 +495,22 @@ def labels_and_weights(data: lightgbm.Dataset) -> tuple[npt.NDArray[Any], npt.ND
     if labels is None:
         raise DataError("A validation set has no labels: give it label=.")
     return np.asarray(labels), None if weights is None else np.asarray(weights)
+
+
+def query_begins(data: lightgbm.Dataset) -> npt.NDArray[np.uint32] | None:
+    """Return the first row of each query of a data set, and last the number of rows."""
+    begins = data.get_field("group")
+    if data.get_field("position") is not None:
+        raise UnsupportedError(
+            "position is not supported: mtboost does not estimate position biases. Leave it out."
+        )
+    return None if begins is None else np.asarray(begins).astype(np.uint32)
+
+
+def queries_of(data: lightgbm.Dataset) -> npt.NDArray[np.int64] | None:
+    """Return the query of each row of a data set; None if there are no queries."""
+    begins = query_begins(data)
+    return None if begins is None else queries_from(begins)
 
 
 def scores_in_training(

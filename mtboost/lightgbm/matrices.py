@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from mtboost.base.queries import begins_of
 from mtboost.base.tables import Table
 from mtboost.errors import DataError, MissingDependencyError
 from mtboost.trees.backend import Rows, is_quick
@@ -80,6 +81,7 @@ def dataset(
         data,
         rows.label,
         weight=rows.weight,
+        group=None if rows.queries is None else np.diff(begins_of(rows.queries).astype(np.int32)),
         init_score=init_score,
         reference=ref,
         feature_name="auto" if names is None else list(names),

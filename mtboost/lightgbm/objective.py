@@ -8,10 +8,17 @@ from typing import Any
 
 import lightgbm
 import numpy as np
+import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.base.tasks import TaskSet
-from mtboost.lightgbm.library import arithmetic, check_one_machine, check_version, rows_of_subset
+from mtboost.lightgbm.library import (
+    arithmetic,
+    check_one_machine,
+    check_version,
+    query_begins,
+    rows_of_subset,
+)
 from mtboost.trees.losses import make_lightgbm_loss
 from mtboost.trees.task_objective import BaseTaskObjective, Pair
 
@@ -105,6 +112,10 @@ class TaskObjective(BaseTaskObjective):
         if rows is None:
             return super()._tasks_of(data, n_rows)
         return TaskSet(self.tasks.names, self.tasks.codes[rows])
+
+    @staticmethod
+    def _query_begins(data: lightgbm.Dataset) -> npt.NDArray[np.uint32] | None:
+        return query_begins(data)
 
     def _make_loss(self, objective: str, n_outputs: int) -> _core.LightgbmLoss:
         return make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic(), **self._options)

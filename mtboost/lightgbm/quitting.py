@@ -19,6 +19,7 @@ from mtboost.lightgbm.library import (
     Callback,
     check_one_machine,
     labels_and_weights,
+    queries_of,
     read_parameters,
     scores_in_training,
 )
@@ -163,6 +164,7 @@ class TaskQuitting(TaskWatch, Callback):
             self.metric = default_metric(
                 str(main_name(objective)),
                 tweedie_variance_power=float(parameters["tweedie_variance_power"]),
+                quantile_alpha=[float(parameters["alpha"])],
             )
         self._evaluate(n_rounds, self._link(_start_margins(model, self._data)))
 
@@ -176,6 +178,7 @@ class TaskQuitting(TaskWatch, Callback):
 
     def _evaluate(self, n_rounds: int, predictions: Float64Array) -> None:
         labels, weights = labels_and_weights(self._data)
+        self._queries = queries_of(self._data)
         self._record(n_rounds, labels, predictions, weights)
 
 

@@ -10,7 +10,12 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.lightgbm.library import check_one_machine, labels_and_weights, tasks_of_matrices
+from mtboost.lightgbm.library import (
+    check_one_machine,
+    labels_and_weights,
+    queries_of,
+    tasks_of_matrices,
+)
 from mtboost.lightgbm.objective import TaskObjective
 from mtboost.metrics import Metric, get_metric
 from mtboost.trees.task_metric import metric_of_tasks
@@ -73,7 +78,7 @@ def task_metric(
     metric = get_metric(metric)
     is_greater_better = metric.greater_is_better
     by_task = metric_of_tasks(
-        metric, tasks_of_matrices("tasks", tasks), objective, labels_and_weights
+        metric, tasks_of_matrices("tasks", tasks), objective, labels_and_weights, queries_of
     )
 
     def defined(predictions: npt.NDArray[np.float64], data: lightgbm.Dataset) -> Scores:

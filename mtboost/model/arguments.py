@@ -13,9 +13,11 @@ import numpy.typing as npt
 from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import (
     check_choice,
+    check_count,
     check_number,
     check_seed,
     check_switch,
+    check_verbose,
     is_number,
     listed,
     refuse,
@@ -24,19 +26,29 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
-from mtboost.metrics import Metric, check_outputs, get_metric
+from mtboost.metrics import Metric, check_outputs, get_metric, is_of_queries
 from mtboost.model.stages.mixed_objective import metrics_by_task
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
+from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption, read_importances
-from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.trees.losses import as_zero_one, is_classification, is_multiclass, is_ranking
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
+from mtboost.trees.task_quitting import OnRound, check_early_stopping_rounds, check_min_delta
 from mtboost.trees.tree_options import TreeOptions
 
 Strategy: TypeAlias = Literal["auto", "two-stage"]
 TaskSplits: TypeAlias = "bool | float | Literal['descriptors']"
+
+# Where the user says nothing: of both stages, and of strategy="auto" with few rows: small steps pay
+# where few rows and much noise make every step uncertain.
+LEARNING_RATE = 0.1
+AUTO_LEARNING_RATE = 0.02
+_MANY_ROWS = 100_000
+_AUTO_ROUNDS = 2000
+_ROUNDS = 500
 
 
 def strategy_of(
@@ -59,6 +71,27 @@ def strategy_of(
         or has_no_validation
     )
     return "two-stage" if is_ruled_out else "auto"
+
+
+def check_auto(early_stopping_rounds: object, min_delta: object) -> None:
+    """Refuse arguments that ``strategy="auto"`` has no use for."""
+    if early_stopping_rounds is None:
+        raise ParameterError(
+            "strategy='auto' finds numbers of rounds on the validation rows, and "
+            "early_stopping_rounds=None fixes them: pass a number, or strategy='two-stage'."
+        )
+    if min_delta:
+        raise ParameterError(
+            f"min_delta is {min_delta!r}, but strategy='auto' takes the rounds with the least mean "
+            "loss of many tasks, however small the difference: leave it out."
+        )
+
+
+def check_switches(refit: object, baselines: object) -> None:
+    """Raise unless these arguments of :func:`fit` are True or False, or `refit` is None."""
+    check_switch("baselines", baselines)
+    if refit is not None:
+        check_switch("refit", refit)
 
 
 def is_zero(value: object) -> bool:
@@ -88,6 +121,7 @@ def common_parameters(
     `is_ours` as of :meth:`Backend.check_values`.
     """
     objectives = names_of_objectives(objective)
+    check_has_queries(objective, data)
     for name in objectives:
         backend.check_objective(name)
     own = backend.parameters({} if params is None else params, elsewhere=backend.arguments)
@@ -120,6 +154,21 @@ def common_parameters(
     return settings
 
 
+def check_has_queries(objective: object, data: Dataset) -> None:
+    """Raise unless rows have queries exactly if the objective ranks them."""
+    if is_ranking(objective) and data.queries is None:
+        raise DataError(
+            f"objective={objective!r} ranks the rows of each query: pass qid, the query of each "
+            "row, to mtboost.fit or MultiTaskRanker. Changes of a fitted model, tune and Dask do "
+            "not support it."
+        )
+    if data.queries is not None and not is_ranking(objective):
+        raise ParameterError(
+            f"qid is given, but objective={objective!r} does not rank the rows of queries: leave "
+            "qid out, or pass objective='rank:ndcg' (LightGBM: 'lambdarank')."
+        )
+
+
 def names_of_objectives(objective: object) -> list[str]:
     """Objectives of the library, each once; none if a function gives the gradients."""
     if isinstance(objective, str):
@@ -150,11 +199,15 @@ def check_rows(
     settings: Mapping[str, Any],
     where: str = "",
 ) -> None:
-    """Demand tables the library reads, labels in the domain, one base margin per output."""
+    """Demand tables the library reads, labels in the domain, one base margin per output.
+
+    Labels -1 and 1 of LightGBM's ``binary`` become 0 and 1 in `data`.
+    """
+    check_has_queries(objective, data)
     for table in data.tables:
         backend.check_table(table)
-    n_outputs = int(settings.get("num_class", 1))
-    labels = data.labels()
+    n_outputs = backend.n_outputs(settings)
+    labels = data.y = as_zero_one(objective, data.labels())
     parts: list[tuple[str, FloatArray, str]] = []
     if isinstance(objective, str):
         parts = [(objective, labels, "")]
@@ -256,7 +309,15 @@ def metric_of(
     if eval_metric is None:
         return backend.default_metric(params)
     has_classes = is_multiclass(objective) or int(params.get("num_class", 1)) > 1
-    return check_outputs(get_metric(eval_metric), has_classes=has_classes)
+    levels = () if callable(objective) else backend.levels(params)
+    metric = check_outputs(get_metric(eval_metric), has_classes=has_classes, levels=levels)
+    if is_ranking(objective) != is_of_queries(metric) and type(metric) is not Metric:
+        allowed = "'ndcg', 'ndcg@k'" if is_ranking(objective) else "a metric of rows"
+        raise ParameterError(
+            f"eval_metric {metric.name!r} does not fit objective={objective!r}: choose {allowed}, "
+            "or pass a Metric."
+        )
+    return metric
 
 
 def make_objectives(
@@ -309,10 +370,12 @@ def tree_options(
     symmetric_trees: bool | None,
     random_strength: float | None,
     linear_effects: bool | None,
+    library_only: str | None = None,
 ) -> tuple[TreeOptions, set[str]]:
     """Return the options of the common model's trees, and names of those that the user has fixed.
 
-    With ``strategy="auto"`` (`is_auto`) they are where the search begins.
+    With ``strategy="auto"`` (`is_auto`) they are where the search begins. With a parameter that
+    only the library's own trees follow (`library_only`), the options of mtboost's are fixed too.
     """
     searched = {
         "pooling": pooling,
@@ -324,7 +387,8 @@ def tree_options(
     if linear_effects is not None:
         check_switch("linear_effects", linear_effects)
     fixed = {name for name, value in searched.items() if value is not None}
-    score = ("plain" if is_auto else "entropy") if split_score is None else split_score
+    is_plain_score = is_auto or library_only is not None
+    score = ("plain" if is_plain_score else "entropy") if split_score is None else split_score
     if symmetric_trees is None:  # the search tries them, with the user's noise
         is_plain = isinstance(score, str) and score == "plain"
         symmetric_trees = is_auto and random_strength is not None and is_plain
@@ -335,6 +399,9 @@ def tree_options(
     )
     if data.tasks.n_tasks == 1:
         options = replace(options, task_splits=None, n_descriptors=None)
+    if library_only is not None:
+        options.check_library_grown(library_only)
+        fixed |= {"task_splits", "symmetric_trees", "random_strength"}
     return options, fixed
 
 
@@ -352,5 +419,84 @@ def specific_parameters(
     )
     if own:
         both = {**params, **own}
+        if backend.levels(both) != backend.levels(params):
+            name = backend.quantile_level[0]
+            raise ParameterError(
+                f"specific_params has {name}={own[name]!r}, but specific models continue the "
+                f"common one, of {name}={params.get(name)!r}: leave it out."
+            )
         backend.check_values(both, data.common, "specific_params", is_ours=False)
     return own
+
+
+def make_settings(
+    data: Dataset,
+    library: Backend,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    *,
+    is_auto: bool,
+    split_score: Score | None,
+    beta: Beta,
+    pooling: PoolingOption,
+    task_splits: TaskSplits | None,
+    symmetric_trees: bool | None,
+    random_strength: float | None,
+    linear_effects: bool | None,
+    params: Mapping[str, Any] | None,
+    num_boost_round: int | None,
+    early_stopping_rounds: int | None,
+    min_delta: float,
+    eval_metric: str | Metric | Mapping[Any, str | Metric] | None,
+    specific_params: Mapping[str, Any] | None,
+    specific_rounds: int,
+    feature_prior: PriorOption,
+    on_round: OnRound | None,
+    verbose: bool | int,
+    n_threads: int | None,
+    seed: int,
+    n_rows: int | None = None,
+) -> Settings:
+    """Check and complete the arguments of :func:`fit` that do not belong to single rows.
+
+    Of `data` are read the columns, the tasks, the set of labels and, unless it is given, the number
+    of rows.
+    """
+    parameters = common_parameters(library, params, objective, data, n_threads, seed)
+    are_few = is_auto and (data.n_rows if n_rows is None else n_rows) <= _MANY_ROWS
+    parameters = {"learning_rate": AUTO_LEARNING_RATE if are_few else LEARNING_RATE, **parameters}
+    if not is_auto:
+        is_free = library.with_size(parameters, 1) is not None
+        parameters |= library.default_size if is_free else {}
+    own = specific_parameters(library, specific_params, parameters, data)
+    options, fixed = tree_options(
+        data,
+        objective,
+        is_auto,
+        split_score,
+        beta,
+        pooling,
+        task_splits,
+        symmetric_trees,
+        random_strength,
+        linear_effects,
+        library.library_only(parameters),
+    )
+    if num_boost_round is None:
+        num_boost_round = _AUTO_ROUNDS if is_auto else _ROUNDS
+    return Settings(
+        backend=library,
+        params=parameters,
+        objectives=make_objectives(library, objective, eval_metric, data.tasks, parameters),
+        options=options,
+        rounds=check_count("num_boost_round", num_boost_round, low=1),
+        early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
+        min_delta=check_min_delta(min_delta),
+        specific_params=own,
+        specific_rounds=check_count("specific_rounds", specific_rounds),
+        n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
+        verbose=check_verbose(verbose),
+        feature_prior=feature_prior_of(library, feature_prior, {**parameters, **own}, data),
+        on_round=on_round,
+        linear_effects=bool(linear_effects),
+        given=fixed | library.parameters(params or {}).keys(),
+    )

@@ -155,6 +155,7 @@ def _mean_report(reports: Sequence[TaskReport], n_rounds: int) -> TaskReport:
     """Return what the reports of a task have in common; scores are their means."""
     first = reports[0]
     names = [name for name in first.scores if all(name in own.scores for own in reports)]
+    names = [name for name in names if not name.endswith(" se")]  # of a mean of scores: unknown
     ways = dict.fromkeys(own.sharing for own in reports if own.sharing)
     return TaskReport(
         n_rows=first.n_rows,
@@ -185,6 +186,11 @@ def _check_are_alike(models: Sequence[MultiTaskModel]) -> None:
                     f"models[{number}] has other {name} than models[0]: only models of the same "
                     "library, objective, tasks and columns have a mean."
                 )
+        if model._levels != first._levels:
+            raise DataError(
+                f"models[{number}] predicts the levels {list(model._levels)}, and models[0] "
+                f"{list(first._levels)}: quantiles of different levels have no mean."
+            )
         if model.losses:
             raise UnsupportedError(
                 f"models[{number}] has an objective for each task, whose margins have different "

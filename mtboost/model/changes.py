@@ -19,6 +19,7 @@ from mtboost.model.arguments import (
     labels_are_classes,
     make_objectives,
 )
+from mtboost.model.new_rows import with_levels
 from mtboost.model.new_task import (
     NewTask,
     check_new_name,
@@ -66,6 +67,7 @@ def add_task(
     given = library.parameters({} if params is None else params)
     if is_multiclass(model.objective):  # the new task may lack a class
         given["num_class"] = stage.n_outputs
+    given = with_levels(model, given)
     own = objective_of_new_task(model.objective, objective, task, data, library)
     params = common_parameters(library, given, own, data, n_threads, seed, is_ours=False)
     check_rows(library, data, own, params)

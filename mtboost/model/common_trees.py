@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from mtboost.base.arrays import FloatArray
 from mtboost.base.tables import Table
 from mtboost.base.tasks import Label, TaskName, groups_of, nearest
 from mtboost.errors import UnsupportedError
+from mtboost.model.adding import Adding, by_task
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import Loss, leaf_refit
@@ -28,6 +29,10 @@ from mtboost.trees.task_descriptors import TaskDescriptors
 _LEAVES_PER_BLOCK = 8_000_000
 # Of a leaf value: its leaf and the value.
 _BYTES_OF_A_VALUE = 16
+# Memory for leaf values that are collected by task.
+_BYTES_OF_VALUES = 32 * 2**20
+# Nodes of a task's trees that are made in the time of one look-up of a row's leaf value.
+_LOOK_UPS_PER_NODE = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -345,6 +350,9 @@ class CommonTrees:
             first = document.first_rounds(n_rounds)
             margins = self.backend.predict_margin(first, table, base_margin, self._added(codes))
             return margins.reshape(table.n_rows, -1)
+        found = self._margins_by_task(document, table, codes, rounds, base_margin)
+        if found is not None:
+            return found
         per_block = max(1, _LEAVES_PER_BLOCK // max(1, n_rounds))
         parts = []
         for begin in range(0, max(1, table.n_rows), per_block):
@@ -361,6 +369,33 @@ class CommonTrees:
             )
             parts.append(last)
         return np.concatenate(parts)
+
+    def _margins_by_task(
+        self,
+        document: Document,
+        table: Table,
+        codes: npt.NDArray[np.int32],
+        rounds: npt.NDArray[np.integer[Any]],
+        base_margin: Margins | None,
+    ) -> Margins | None:
+        """Margins by the trees of each task; None where the library has to predict."""
+        cells, nodes = self.backend.cells(table), document.nodes(self.n_added)
+        if cells is None or nodes is None:
+            return None
+        own = NodesByTask(self, nodes)
+        if not len(codes):
+            return None
+        order, groups = by_task(codes)
+        of_groups = [int(rounds[order[group.begin]]) for group in groups]
+        n_rows = [group.end - group.begin for group in groups]
+        is_one_each = np.array_equal(rounds[order], np.repeat(of_groups, n_rows))
+        if not is_one_each or own.is_slower_than_look_ups(len(codes), len(groups)):
+            return None
+        margins = self._start(document, table, codes, base_margin)
+        adding, nodes_of = Adding(margins, cells, order, sum_first=False), own.one_after_another()
+        for group, n in zip(groups, of_groups, strict=True):
+            adding.add(group, nodes_of(group.code).trees(), n * document.n_outputs)
+        return margins if adding.end() else None
 
     def are_predicted_at_once(self, rounds: npt.NDArray[np.integer[Any]]) -> bool:
         """Whether one booster predicts rows that use these numbers of rounds."""
@@ -482,10 +517,30 @@ class NodesByTask:
         ends = np.searchsorted(place[order], np.arange(len(codes) + 1))
         return ValuesByTask(places, ends, leaf[order], value[order])
 
-    def tasks_at_once(self, n_bytes: int) -> int:
-        """Number of tasks whose leaf values take about this memory."""
+    def one_after_another(self) -> Callable[[int], Nodes]:
+        """Return :meth:`of` for ascending codes; it collects the leaf values of many at a time."""
+        n_at_once = self._tasks_at_once()
+        values: ValuesByTask | None = None
+
+        def of(code: int) -> Nodes:
+            nonlocal values
+            if code >= 0 and (values is None or code not in values):
+                first = code - code % n_at_once
+                values = self.values(first, first + n_at_once)
+            return self.of(code, values)
+
+        return of
+
+    def _tasks_at_once(self) -> int:
+        """Number of tasks whose leaf values are collected together."""
         n_values = sum(len(own.leaf) for own in self._trees.pooled.values)
-        return max(1, n_bytes * len(self._trees.tasks) // (_BYTES_OF_A_VALUE * max(1, n_values)))
+        n_bytes = _BYTES_OF_A_VALUE * max(1, n_values)
+        return max(1, _BYTES_OF_VALUES * len(self._trees.tasks) // n_bytes)
+
+    def is_slower_than_look_ups(self, n_rows: int, n_groups: int) -> bool:
+        """Whether looking up leaf values row by row is faster than making the trees of tasks."""
+        n_look_ups = _LOOK_UPS_PER_NODE * n_rows * len(self.nodes.roots)
+        return n_look_ups < n_groups * len(self.nodes.left)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import did_you_mean
-from mtboost.errors import ParameterError, ParameterTypeError
-from mtboost.metrics import Metric, evaluate_by_task, get_metric, is_mean_of_rows
-from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.base.tasks import TaskName
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
+from mtboost.metrics import Metric, evaluate_by_task, get_metric, is_mean_of_rows, is_of_queries
+from mtboost.trees.losses import is_classification, is_multiclass, is_quantile, is_ranking
 
 #: What users may pass as a metric: a name, a Metric, a scikit-learn scorer, or a function.
 AnyMetric = str | Metric | Callable[..., Any]
@@ -48,6 +49,8 @@ class Rows:
     prediction: Float64Array
     weight: Float64Array | None
     are_classes: bool = False
+    #: Query of each row, of metrics that rank.
+    queries: npt.NDArray[np.int64] | None = None
 
     @property
     def weights(self) -> Float64Array:
@@ -55,7 +58,9 @@ class Rows:
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Rows:
         weight = None if self.weight is None else self.weight[rows]
-        return replace(self, y=self.y[rows], prediction=self.prediction[rows], weight=weight)
+        queries = None if self.queries is None else self.queries[rows]
+        own = {"y": self.y[rows], "prediction": self.prediction[rows]}
+        return replace(self, **own, weight=weight, queries=queries)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,9 +128,40 @@ def make_score(metric: AnyMetric, n_bootstrap: int, seed: int) -> Score:
     return _of_metric(Metric(name, metric, not name.endswith(_LESS_IS_BETTER)), n_bootstrap, seed)
 
 
+def errors_by_task(
+    metric: Metric,
+    rows: Rows,
+    codes: npt.NDArray[np.integer[Any]],
+    tasks: Sequence[TaskName],
+) -> dict[TaskName, float]:
+    """Return the standard error of the score of each task that has rows with a weight.
+
+    Empty for metrics whose error only a bootstrap gives.
+
+    Parameters
+    ----------
+    metric : Metric
+    rows : Rows
+        Of all tasks.
+    codes : ndarray of int, shape (n_rows,)
+        Places of the tasks of the rows in `tasks`.
+    tasks : sequence of task names
+    """
+    estimate = _of_metric(metric, 2, 0).estimate
+    if isinstance(estimate, _Bootstrap):
+        return {}
+    counted = np.flatnonzero(rows.weights > 0)
+    order = counted[np.argsort(codes[counted], kind="stable")]
+    ends = np.cumsum(np.bincount(codes[counted], minlength=len(tasks)))[:-1]
+    by_task = zip(tasks, np.split(order, ends), strict=True)
+    return {task: estimate(rows.take(own)).error for task, own in by_task if len(own)}
+
+
 def _of_metric(metric: Metric, n_bootstrap: int, seed: int) -> Score:
     if metric.name == "auc" and type(metric) is not Metric:
         return _OWN["auc"]
+    if is_of_queries(metric):
+        return Score(metric.name, metric.greater_is_better, _MeanOfQueries(metric))
     if is_mean_of_rows(metric):
         return Score(metric.name, metric.greater_is_better, _Mean(metric))
 
@@ -154,6 +190,23 @@ class _Mean:
         square = _mean(np.square(losses), rows.weights)
         root = math.sqrt(square.value)
         return Estimate(root, square.effects / (2.0 * root) if root else square.effects)
+
+
+@dataclass(frozen=True, slots=True)
+class _MeanOfQueries:
+    """A mean over queries."""
+
+    metric: Metric
+
+    def __call__(self, rows: Rows) -> Estimate:
+        if rows.queries is None:
+            raise DataError(f"{self.metric.name} ranks the rows of each query: pass qid.")
+        _, firsts, queries = np.unique(rows.queries, return_index=True, return_inverse=True)
+        codes = queries.reshape(-1)
+        values = evaluate_by_task(
+            self.metric, rows.y, rows.prediction, codes, len(firsts), None, codes
+        )
+        return _mean(values, rows.weights[firsts])
 
 
 def _mean(values: Float64Array, weights: Float64Array) -> Estimate:
@@ -330,9 +383,13 @@ def _as_estimator(rows: Rows) -> Any:
 
 def default_metrics(objective: str, own: Sequence[str]) -> list[str]:
     """Return the metrics of an objective: `own`, and those that are usual for its labels."""
+    if is_ranking(objective):
+        return list(own) or ["ndcg"]
     usual = ["rmse", "mae"]
     if is_multiclass(objective):
         usual = ["mlogloss", "merror"]
     elif is_classification(objective):
         usual = ["logloss", "auc", "average_precision"]
+    elif is_quantile(objective):
+        usual = []
     return list(dict.fromkeys([*own, *usual]))

@@ -4,25 +4,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_seed
+from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_weights
+from mtboost.base.queries import Queries, as_queries, check_queries, queries_of_tables
 from mtboost.base.tables import Table, as_table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, get_metric
-from mtboost.model.estimates import AnyMetric, Rows, Score, default_metrics, make_score
+from mtboost.model.estimates import (
+    AnyMetric,
+    Rows,
+    Score,
+    default_metrics,
+    errors_by_task,
+    make_score,
+)
 from mtboost.model.intervals import predict_interval
 from mtboost.model.libraries import get_backend
 from mtboost.model.predictions import FittedTasks, UnknownTask
+from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins
-from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.trees.losses import as_zero_one, is_classification, is_multiclass
 
 #: Name of the row of all tasks together.
 ALL_TASKS = "all tasks"
@@ -40,6 +50,7 @@ class _Judged:
         One table, or one of each task.
     tasks : TaskSet
     y, weight : ndarray of float64, shape (n_rows,)
+    queries : ndarray of int64, shape (n_rows,), optional
     """
 
     X: Any
@@ -48,6 +59,7 @@ class _Judged:
     tasks: TaskSet
     y: Float64Array
     weight: Float64Array | None
+    queries: Queries | None = None
 
 
 def evaluate(
@@ -58,6 +70,7 @@ def evaluate(
     task: Any,
     weight: Any,
     base_margin: Any,
+    qid: Any,
     metrics: AnyMetric | Sequence[AnyMetric] | None,
     against: Mapping[str, Any] | None,
     unknown_task: UnknownTask,
@@ -72,6 +85,8 @@ def evaluate(
     check_count("n_bootstrap", n_bootstrap, low=2)
     check_seed(seed)
     rows = _read_rows(model, X, y, task, weight)
+    if qid is not None:
+        rows = replace(rows, queries=_read_queries(qid, rows))
     margins, codes = model._margins(X, task, base_margin, unknown_task)
     found = {"": _together(on_label_scale(model, margins, codes))}
     if against is not None and not isinstance(against, Mapping):
@@ -136,6 +151,7 @@ def _row(
                     prediction[own],
                     None if rows.weight is None else rows.weight[own],
                     is_classification(objective),
+                    None if rows.queries is None else rows.queries[own],
                 )
             )
             for name, prediction in found.items()
@@ -182,8 +198,23 @@ def _read_rows(model: FittedTasks, X: Any, y: Any, task: Any, weight: Any) -> _J
     if weight is not None:
         weight = np.asarray(weight, np.float64)
     return _Judged(
-        X, task, tables, TaskSet.from_labels(labels, n_rows), np.asarray(y, np.float64), weight
+        X,
+        task,
+        tables,
+        TaskSet.from_labels(labels, n_rows),
+        as_zero_one(model.objective, np.asarray(y, np.float64)),
+        weight,
     )
+
+
+def _read_queries(qid: Any, rows: _Judged) -> Queries:
+    if is_mapping(rows.X):
+        tables = dict(zip(rows.X, rows.tables, strict=True))
+        queries = queries_of_tables(qid, {name: table.n_rows for name, table in tables.items()})
+    else:
+        queries = as_queries(qid, rows.tasks.n_rows)
+    check_queries(queries, rows.tasks, rows.weight)
+    return queries
 
 
 def _objective_of(model: FittedTasks, task: TaskName | None) -> str:
@@ -198,6 +229,27 @@ def _metrics_of(model: FittedTasks, task: TaskName) -> list[str]:
     except ParameterError:
         return default_metrics(_objective_of(model, task), [])
     return default_metrics(_objective_of(model, task), [own])
+
+
+def validation_errors(
+    model: FittedTasks, valid: Dataset, settings: Settings
+) -> dict[TaskName, float]:
+    """Return the standard error of each task's metric on validation rows, as far as it is known."""
+    errors: dict[TaskName, float] = {}
+    for task in valid.tasks:
+        own = valid.tasks.rows(task)
+        weight, margin = (
+            None if given is None else given[own] for given in (valid.weight, valid.base_margin)
+        )
+        margins = model._task_margins(valid.task_table(task), task, margin)
+        rows = Rows(
+            valid.labels()[own].astype(np.float64),
+            np.asarray(on_label_scale(model, {task: margins}, None)[task], np.float64),
+            None if weight is None else weight.astype(np.float64),
+        )
+        metric = settings.of_task(task).metric
+        errors |= errors_by_task(metric, rows, np.zeros(len(own), np.int32), [task])
+    return errors
 
 
 # ---- predictions ---------------------------------------------------------------------------------

@@ -10,89 +10,58 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
-
-from mtboost.base.arrays import Float64Array
 from mtboost.base.atomic_file import PathName
-from mtboost.base.checks import (
-    check_choice,
-    check_count,
-    check_switch,
-    check_verbose,
-)
+from mtboost.base.checks import check_count, check_switch
 from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
-from mtboost.base.shared_rows import shared_rows
-from mtboost.base.tables import Columns, as_table
+from mtboost.base.tables import as_table
 from mtboost.base.task_tables import CommonFeatures, is_mapping
-from mtboost.base.task_weights import TaskWeight, weights_with_tasks
-from mtboost.base.tasks import TaskName
-from mtboost.base.threads import default_n_threads, openmp_threads
-from mtboost.base.times import Times, check_times, split_time
-from mtboost.base.validation import (
-    Folds,
-    cross_validation,
-    hold_out,
-    hold_out_last,
-    split_by,
-    validation_data,
-)
+from mtboost.base.task_weights import TaskWeight
+from mtboost.base.threads import openmp_threads
+from mtboost.base.times import check_times, split_time
+from mtboost.base.validation import Folds, validation_data
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import Metric, is_mean_of_rows
 from mtboost.model.arguments import (
     Strategy,
     TaskSplits,
+    check_auto,
     check_rows,
-    common_parameters,
-    feature_prior_of,
-    labels_are_classes,
-    make_objectives,
+    check_switches,
+    make_settings,
     objective_for,
-    specific_parameters,
     strategy_of,
-    tree_options,
-    weight_of_positives,
 )
 from mtboost.model.averaging import fit_ensemble
-from mtboost.model.boosters import Boosters
 from mtboost.model.continuing import continued
-from mtboost.model.intervals import check_is_of_numbers, score_dataset
+from mtboost.model.evaluation import validation_errors
+from mtboost.model.fitted import Fitted, fitted_by_plan, held_out_scores, model_of
+from mtboost.model.holding_out import (
+    Validation,
+    check_no_splitter,
+    check_training_rows,
+    split_rows,
+    with_positives,
+)
+from mtboost.model.intervals import check_is_of_numbers
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.reports import task_reports, validation_scores
-from mtboost.model.sharing.curves import mean_histories
+from mtboost.model.reports import validation_scores
 from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
 from mtboost.model.sharing.plan import SharingPlan, fit_plan, plan_sharing
-from mtboost.model.stages.baselines import baseline_scores
-from mtboost.model.stages.common import CommonModel, fit_common, refit_common
+from mtboost.model.stages.common import fit_common
 from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.mixed_objective import objectives_by_task
 from mtboost.model.stages.settings import Settings
-from mtboost.model.stages.specific import SpecificModel, fit_specific
-from mtboost.trees.backend import Backend
+from mtboost.model.stages.specific import fit_specific
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
-from mtboost.trees.task_quitting import OnRound, check_early_stopping_rounds, check_min_delta
-
-# Where the user says nothing: of both stages, and of strategy="auto" with few rows: small steps pay
-# where few rows and much noise make every step uncertain.
-LEARNING_RATE = 0.1
-AUTO_LEARNING_RATE = 0.02
-_MANY_ROWS = 100_000
-_AUTO_ROUNDS = 2000
-# With fewer distinct rows each is held out in turn, unless there are many rows in all.
-_FEW_ROWS = 2000
-_FEW_SHARED_ROWS = 10_000
-_N_FOLDS = 5
-_ROUNDS = 500
-
-#: How validation rows are held out: by name, or by a splitter of scikit-learn.
-Validation = Literal["random", "last"] | Any
+from mtboost.trees.task_quitting import OnRound
 
 
 @renamed(patience="early_stopping_rounds")
@@ -126,6 +95,7 @@ def fit(
     feature_prior: PriorOption = None,
     weight: Any = None,
     base_margin: Any = None,
+    qid: Any = None,
     task_weight: TaskWeight = None,
     feature_names: Any = None,
     common_features: CommonFeatures = None,
@@ -235,7 +205,7 @@ def fit(
         leave tasks out, needs an objective for each task. ``strategy="auto"`` chooses by it if it
         is a built-in mean over rows; otherwise, as for ``"auc"``, by the objective's default
         metric, and this one is reported.
-    eval_set : (X, y[, task[, weight[, base_margin]]]), optional
+    eval_set : (X, y[, task[, weight[, base_margin[, qid]]]]), optional
         Validation rows; tasks without any never quit and get no specific model. They need a base
         margin if the training rows have one. Rows of tasks without training rows decide nothing;
         a warning names them.
@@ -272,6 +242,10 @@ def fit(
         Row weights >= 0.
     base_margin : like `y`, optional
         Margin that each row starts from; one column per class for several classes.
+    qid : like `y`, optional
+        Query of each row, for objectives that rank the rows of a query (``"rank:ndcg"``,
+        ``"rank:pairwise"``; LightGBM: ``"lambdarank"``). The rows of a query belong to one task and
+        have one weight; whole queries are held out (docs/ranking.md).
     task_weight : mapping of task name to float, or "balanced", optional
         Multiplies the row weights of a task. ``"balanced"`` gives all tasks the same total.
     feature_names : sequence of str, or mapping of task name to sequence, optional
@@ -378,7 +352,9 @@ def fit(
         if common_features is None and _has_names(X, feature_names):
             common_features = "all"  # columns that a task lacks may help the others
     rows = {"weight": weight, "base_margin": base_margin, "feature_names": feature_names}
-    data = Dataset(X, y, task=task, common_features=common_features, **rows)
+    data = Dataset(X, y, task=task, qid=qid, common_features=common_features, **rows)
+    if times is not None and data.row_numbers is not None and len(times) == data.n_rows:
+        times = times[data.row_numbers]
     library = get_backend(backend)
     if objective is None:
         objective = objective_for(library, data.labels())
@@ -416,7 +392,7 @@ def fit(
     check_times(times, validation, data.n_rows)
     check_switches(refit, baselines)
     if check_switch("intervals", intervals):
-        check_is_of_numbers(objective)
+        check_is_of_numbers(objective, library.n_outputs(settings.params))
     valid = None
     if eval_set is not None:
         check_no_splitter(validation)
@@ -448,227 +424,10 @@ def fit(
     model = model_of({**fitted.to_parts(all_rows, folds), **place}, is_auto=is_auto)
     if intervals:
         may_draw = eval_set is None and validation == "random"
-        model.conformity_scores = _held_out_scores(
+        model.conformity_scores = held_out_scores(
             fitted, model, folds, all_rows, seed if may_draw else None
         )
     return model
-
-
-def make_settings(
-    data: Dataset,
-    library: Backend,
-    objective: str | Mapping[TaskName, str] | Callable[..., Any],
-    *,
-    is_auto: bool,
-    split_score: Score | None,
-    beta: Beta,
-    pooling: PoolingOption,
-    task_splits: TaskSplits | None,
-    symmetric_trees: bool | None,
-    random_strength: float | None,
-    linear_effects: bool | None,
-    params: Mapping[str, Any] | None,
-    num_boost_round: int | None,
-    early_stopping_rounds: int | None,
-    min_delta: float,
-    eval_metric: str | Metric | Mapping[Any, str | Metric] | None,
-    specific_params: Mapping[str, Any] | None,
-    specific_rounds: int,
-    feature_prior: PriorOption,
-    on_round: OnRound | None,
-    verbose: bool | int,
-    n_threads: int | None,
-    seed: int,
-    n_rows: int | None = None,
-) -> Settings:
-    """Check and complete the arguments of :func:`fit` that do not belong to single rows.
-
-    Of `data` are read the columns, the tasks, the set of labels and, unless it is given, the number
-    of rows.
-    """
-    parameters = common_parameters(library, params, objective, data, n_threads, seed)
-    are_few = is_auto and (data.n_rows if n_rows is None else n_rows) <= _MANY_ROWS
-    parameters = {"learning_rate": AUTO_LEARNING_RATE if are_few else LEARNING_RATE, **parameters}
-    if not is_auto:
-        is_free = library.with_size(parameters, 1) is not None
-        parameters |= library.default_size if is_free else {}
-    own = specific_parameters(library, specific_params, parameters, data)
-    options, fixed = tree_options(
-        data,
-        objective,
-        is_auto,
-        split_score,
-        beta,
-        pooling,
-        task_splits,
-        symmetric_trees,
-        random_strength,
-        linear_effects,
-    )
-    if num_boost_round is None:
-        num_boost_round = _AUTO_ROUNDS if is_auto else _ROUNDS
-    return Settings(
-        backend=library,
-        params=parameters,
-        objectives=make_objectives(library, objective, eval_metric, data.tasks, parameters),
-        options=options,
-        rounds=check_count("num_boost_round", num_boost_round, low=1),
-        early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
-        min_delta=check_min_delta(min_delta),
-        specific_params=own,
-        specific_rounds=check_count("specific_rounds", specific_rounds),
-        n_threads=default_n_threads(n_threads, data.n_rows * data.common.n_features),
-        verbose=check_verbose(verbose),
-        feature_prior=feature_prior_of(library, feature_prior, {**parameters, **own}, data),
-        on_round=on_round,
-        linear_effects=bool(linear_effects),
-        given=fixed | library.parameters(params or {}).keys(),
-    )
-
-
-def split_rows(
-    settings: Settings,
-    data: Dataset,
-    valid: Dataset | None,
-    *,
-    is_auto: bool,
-    validation: Validation,
-    times: Times | None,
-    validation_fraction: float | Literal["auto"],
-    task_weight: TaskWeight,
-    refit: bool | None,
-    seed: int,
-    balanced_totals: tuple[float, float] | None = None,
-) -> tuple[Dataset, Folds | None]:
-    """Return all rows, and pairs of rows to train on and to validate on, None for no hold-out.
-
-    `valid` are validation rows of the user, which are held out in place of some of `data`. The
-    weights of tasks become part of those of the rows. Where there are other tasks elsewhere,
-    `balanced_totals` are those of :func:`weights_with_tasks`, of `data` and with `valid`.
-    """
-    total, total_of_all = (None, None) if balanced_totals is None else balanced_totals
-    all_rows = data
-    if valid is not None:
-        objective = settings.objectives.function or settings.objectives.names
-        check_rows(settings.backend, valid, objective, settings.params, "eval_set: ")
-        if refit:
-            all_rows = data.with_rows(valid)
-            all_rows.weight = weights_with_tasks(
-                all_rows.tasks, all_rows.weight, task_weight, total_of_all
-            )
-    data.weight = weights_with_tasks(data.tasks, data.weight, task_weight, total)
-    if valid is not None:
-        return all_rows, Folds(((data, valid),))
-    return data, _hold_out(
-        data, validation, times, validation_fraction, settings, is_auto, refit, seed
-    )
-
-
-def model_of(parts: Mapping[str, Any], *, is_auto: bool) -> MultiTaskModel:
-    """Assemble the model from its attributes by name; the specific models are a mapping of trees.
-
-    See :meth:`Fitted.to_parts`. Common rounds that quitting has left to no task are dropped:
-    unknown tasks do not need them either.
-    """
-    own = {**parts, "specific": Boosters(parts["specific"])}
-    if not is_auto and not any(parts["quit_round"].values()):
-        own["common_trees"] = parts["common_trees"].without_rounds()
-    return MultiTaskModel(**own)
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """Result of training both stages.
-
-    Attributes
-    ----------
-    settings : Settings
-        Those of the models that are kept.
-    common : CommonModel
-    specific : dict of task name to SpecificModel
-        The models that are kept.
-    validated : dict of task name to SpecificModel
-        Those that validation rows have judged, which saw the training rows alone.
-    scores : dict of task name to dict of str to float
-        Validation metric of each task, by what predicts it.
-    rows : Dataset
-        Those that the models that are kept were trained on.
-    plan : SharingPlan, optional
-        What ``strategy="auto"`` has chosen.
-    common_losses : dict of str to float
-    common_choice : str or None
-    params : mapping
-    specific_params : mapping of task name to mapping
-        See :class:`MultiTaskModel`.
-    """
-
-    settings: Settings
-    common: CommonModel
-    specific: dict[TaskName, SpecificModel]
-    validated: dict[TaskName, SpecificModel]
-    scores: dict[TaskName, dict[str, float]]
-    rows: Dataset
-    plan: SharingPlan | None = None
-    common_losses: dict[str, float] = field(default_factory=dict)
-    common_choice: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    specific_params: Mapping[TaskName, Mapping[str, Any]] = field(default_factory=dict)
-
-    def on_rows(self, rows: Dataset) -> Fitted:
-        """Train the same on other rows of the tasks; nothing is chosen anew."""
-        settings = self.settings
-        if self.plan is not None:
-            common, specific = fit_plan(self.plan, rows)
-        else:
-            settings = settings.on_rows(rows)
-            common = refit_common(settings, rows, self.common)
-            rounds = {task: model.n_rounds for task, model in self.validated.items()}
-            specific = fit_specific(settings, rows, None, common, rounds)
-        return replace(self, settings=settings, common=common, specific=specific, rows=rows)
-
-    def add_baselines(self, folds: Folds) -> None:
-        """Add the scores of what users would try without mtboost."""
-        found = []
-        for train, valid in folds.pairs:
-            settings = self.settings.on_rows(train)
-            with openmp_threads(settings.n_threads):
-                found.append(baseline_scores(settings, train, valid))
-        n_rows = folds.valid_rows_by_task(folds.tasks)
-        for name in found[0]:
-            scores = [{task: np.array([own[name][task]]) for task in own[name]} for own in found]
-            mean = mean_histories(self.settings.metric, scores, folds.tasks.names, n_rows)
-            for task, (value,) in mean.items():
-                self.scores[task][name] = float(value)
-
-    def to_parts(self, data: Dataset, folds: Folds | None) -> dict[str, Any]:
-        """Return the attributes of the model by name, but for the place of the task column."""
-        common, objectives = self.common, self.settings.objectives
-        backend = self.settings.backend
-        return {
-            "common_trees": common.trees,
-            "specific": {task: own.trees for task, own in self.specific.items()},
-            "quit_round": common.quit_round,
-            "common_columns": Columns.of(data.common),
-            "task_columns": {task: Columns.of(data.task_columns(task)) for task in data.tasks},
-            "objective": objectives.names,
-            "metric": objectives.metric_names,
-            "reports": task_reports(
-                data,
-                folds,
-                common,
-                self.validated,
-                self.scores,
-                objectives.names,
-                None if self.plan is None else self.plan.sharing,
-            ),
-            "losses": dict(objectives.losses),
-            "common_losses": self.common_losses,
-            "common_choice": self.common_choice,
-            "params": backend.without_threads(self.params),
-            "specific_params": {
-                task: backend.without_threads(own) for task, own in self.specific_params.items()
-            },
-        }
 
 
 def fit_two_stages(
@@ -697,12 +456,23 @@ def fit_two_stages(
             params=settings.params,
             specific_params=dict.fromkeys(data.tasks, own),
         )
+        if valid is not None:
+            _add_errors(fitted, train, valid)
         if refit is not False and train is not data:
             # Only what they have found is needed from here on; of many tasks trees take much room.
             validated = {task: replace(model, trees=None) for task, model in specific.items()}
             del specific
             fitted = replace(fitted, specific={}, validated=validated).on_rows(data)
     return fitted
+
+
+def _add_errors(fitted: Fitted, train: Dataset, valid: Dataset) -> None:
+    """Add the standard errors of the validation scores."""
+    own = {**fitted.to_parts(train, None), "task_column": None, "task_position": None}
+    errors = validation_errors(model_of(own, is_auto=False), valid, fitted.settings)
+    for task, scores in fitted.scores.items():
+        if "final" in scores and task in errors:
+            scores["final se"] = errors[task]
 
 
 def _fit_auto(
@@ -725,13 +495,6 @@ def _fit_auto(
             trained, rows = None if callbacks else plan.common, folds.pairs[0][0]
         common, specific = fit_plan(plan, rows, callbacks, trained)
     return fitted_by_plan(settings, plan, common, specific, rows)
-
-
-def with_positives(settings: Settings, folds: Folds, data: Dataset) -> Folds:
-    """Return validation rows that count as the loss of `params` counts them."""
-    objective = settings.objectives.function or settings.objectives.names
-    weight = weight_of_positives(settings.backend, objective, settings.params, data)
-    return folds.with_positives(weight)
 
 
 def choose_plan(settings: Settings, folds: Folds, effort: Effort) -> SharingPlan:
@@ -763,117 +526,6 @@ def _judging(settings: Settings, folds: Folds, effort: Effort) -> tuple[Settings
     return judged, judges, effort.for_rows(judges.pairs[0][0].n_rows, folds.tasks.n_tasks)
 
 
-def fitted_by_plan(
-    settings: Settings,
-    plan: SharingPlan,
-    common: CommonModel,
-    specific: dict[TaskName, SpecificModel],
-    rows: Dataset,
-) -> Fitted:
-    """Return what has been trained on these rows as the plan says."""
-    continued = {**plan.settings.params, **plan.specific_params}
-    return Fitted(
-        settings,
-        common,
-        specific,
-        specific,
-        plan.scores,
-        rows,
-        plan,
-        plan.common_losses,
-        plan.common_choice,
-        plan.settings.params,
-        {
-            task: plan.independent.params if way in ("averaged", "independent") else continued
-            for task, way in plan.sharing.items()
-        },
-    )
-
-
-def _hold_out(
-    data: Dataset,
-    validation: Validation,
-    times: Times | None,
-    fraction: float | Literal["auto"],
-    settings: Settings,
-    is_auto: bool,
-    refit: bool | None,
-    seed: int,
-) -> Folds | None:
-    """Return rows to train on and to validate on, in turn where auto has few rows.
-
-    A row that several tasks have is held out in all of them, and counts once.
-    """
-    classes = labels_are_classes(settings.objectives.names, data.tasks)
-    if not isinstance(validation, str):
-        split = split_by(data, validation, classes)
-        if len(split.pairs) > 1 and not is_auto:
-            raise ParameterError(
-                f"validation gives {len(split.pairs)} splits, but strategy='two-stage' holds out "
-                "once: pass a splitter with n_splits=1, or strategy='auto'."
-            )
-        return split
-    check_choice("validation", validation, ("random", "last"), besides="a splitter of scikit-learn")
-    if validation == "last":
-        assert times is not None
-        if is_auto and fraction == "auto":
-            fraction = 1.0 / _N_FOLDS
-        train, valid = hold_out_last(data, fraction, times)
-        if valid is None and is_auto:
-            raise _no_validation_rows(fraction)
-        return None if valid is None else Folds(((train, valid),))
-    shared = shared_rows(data)
-    if is_auto and isinstance(fraction, str) and fraction == "auto":
-        n_distinct = data.n_rows if shared is None else len(np.unique(shared))
-        if n_distinct < _FEW_ROWS and data.n_rows < _FEW_SHARED_ROWS and refit is not False:
-            folds = cross_validation(data, _N_FOLDS, classes, seed, shared)
-            if folds is None:
-                raise _no_validation_rows(1.0 / _N_FOLDS)
-            return folds
-        fraction = 1.0 / _N_FOLDS  # for a single task too
-    train, valid = hold_out(data, fraction, classes, seed, shared)
-    if valid is None and is_auto:
-        raise _no_validation_rows(fraction)
-    return None if valid is None else Folds(((train, valid),))
-
-
-def _held_out_scores(
-    fitted: Fitted, model: MultiTaskModel, folds: Folds | None, data: Dataset, seed: int | None
-) -> dict[TaskName, Float64Array]:
-    """Return conformity scores of rows that the models predicting them were not trained on.
-
-    Parameters
-    ----------
-    fitted : Fitted
-    model : MultiTaskModel
-        The same as a model.
-    folds : Folds or None
-        Validation rows.
-    data : Dataset
-        All rows.
-    seed : int or None
-        Of drawing rows to hold out in turn; None where the user has said which to hold out.
-    """
-    if folds and fitted.rows is folds.pairs[0][0]:
-        return score_dataset(model, folds.pairs[0][1])
-    if seed is not None and (folds is None or len(folds.pairs) == 1):
-        folds = cross_validation(data, _N_FOLDS, False, seed, shared_rows(data))
-    if folds is None:
-        raise DataError(
-            "intervals=True needs rows to hold out, and one row of each task must stay to train "
-            "on: give more rows, or call conformalize(X, y) with other rows."
-        )
-    by_task: dict[TaskName, list[Float64Array]] = {}
-    for train, valid in folds.pairs:
-        with openmp_threads(fitted.settings.n_threads):
-            parts = fitted.on_rows(train).to_parts(train, None)
-        nowhere = {"task_column": None, "task_position": None}
-        own = model_of({**parts, **nowhere}, is_auto=fitted.plan is not None)
-        for task, scores in score_dataset(own, valid).items():
-            by_task.setdefault(task, []).append(scores)
-    return {task: np.concatenate(scores) for task, scores in by_task.items()}
-
-
 def _with_possible_effects(settings: Settings, data: Dataset) -> Settings:
     """Return the settings, without linear effects to search where these rows cannot have them."""
     reason = why_no_linear_effects(settings, data)
@@ -882,61 +534,8 @@ def _with_possible_effects(settings: Settings, data: Dataset) -> Settings:
     return replace(settings, given={*settings.given, "linear_effects"}) if reason else settings
 
 
-def check_switches(refit: object, baselines: object) -> None:
-    """Raise unless these arguments of :func:`fit` are True or False, or `refit` is None."""
-    check_switch("baselines", baselines)
-    if refit is not None:
-        check_switch("refit", refit)
-
-
-def check_no_splitter(validation: Validation) -> None:
-    """Raise if rows are to be held out although the user gives validation rows."""
-    if validation != "random":
-        raise ParameterError("validation and eval_set are both given: leave one of them out.")
-
-
-def check_training_rows(settings: Settings, train: Dataset) -> None:
-    """Raise DataError unless some training row counts, and the start score is finite."""
-    if train.weight is not None and not train.weight.any():
-        raise DataError(
-            "weight, times task_weight, is zero in every training row: at least one must count. "
-            "Rows held out for validation (validation_fraction) are no training rows."
-        )
-    objectives = settings.objectives
-    if objectives.function is None and isinstance(objectives.names, str):
-        settings.backend.check_start(settings.params, train)
-
-
 def _has_names(X: Any, feature_names: Any) -> bool:
     """Whether X is a mapping of tables whose columns have names."""
     if not is_mapping(X) or not X:
         return False
     return feature_names is not None or as_table(next(iter(X.values()))).feature_names is not None
-
-
-def check_auto(early_stopping_rounds: object, min_delta: object) -> None:
-    """Refuse arguments that ``strategy="auto"`` has no use for."""
-    if early_stopping_rounds is None:
-        raise ParameterError(
-            "strategy='auto' finds numbers of rounds on the validation rows, and "
-            "early_stopping_rounds=None fixes them: pass a number, or strategy='two-stage'."
-        )
-    if min_delta:
-        raise ParameterError(
-            f"min_delta is {min_delta!r}, but strategy='auto' takes the rounds with the least mean "
-            "loss of many tasks, however small the difference: leave it out."
-        )
-
-
-def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
-    """Return the error for a hold-out without rows, with its remedy."""
-    if not fraction:
-        return ParameterError(
-            "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "
-            "above 0."
-        )
-    return ParameterError(
-        "strategy='auto' chooses on validation rows, and one row of each task (for a classifier "
-        "also of each class) must stay to train on: no row is left to hold out. Give eval_set, or "
-        "more rows."
-    )

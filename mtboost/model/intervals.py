@@ -21,7 +21,7 @@ from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_weights
 from mtboost.base.tasks import TaskName
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.conformal import TaskQuantiles, task_quantiles
 from mtboost.model.new_rows import RowsOfTask
 from mtboost.model.predictions import FittedTasks, UnknownTask
@@ -29,6 +29,8 @@ from mtboost.trees.backend import Margins
 from mtboost.trees.losses import (
     has_identity_link,
     is_classification,
+    is_quantile,
+    is_ranking,
     label_range,
     standard_deviations,
 )
@@ -112,13 +114,30 @@ def score_dataset(model: FittedTasks, data: Dataset) -> dict[TaskName, Float64Ar
     return score_rows(model, rows)
 
 
-def check_is_of_numbers(objective: str | Mapping[TaskName, str] | Callable[..., Any]) -> None:
-    """Raise ParameterError if the labels of all tasks are classes."""
+def check_is_of_numbers(
+    objective: str | Mapping[TaskName, str] | Callable[..., Any], n_outputs: int
+) -> None:
+    """Raise ParameterError if the labels of all tasks are classes, or UnsupportedError."""
     objectives = objective.values() if isinstance(objective, Mapping) else [objective]
+    if any(map(is_ranking, objectives)):
+        raise ParameterError(
+            f"intervals=True is not possible with objective={objective!r}, whose predictions rank "
+            "rows and are not on the scale of the labels: leave it out."
+        )
     if all(map(is_classification, objectives)):
         raise ParameterError(
             "intervals=True is for labels that are numbers, but these are classes: leave it out, "
             "and use predict_proba(X)."
+        )
+    if is_quantile(objective):
+        _check_is_one_number(n_outputs)
+
+
+def _check_is_one_number(n_outputs: int) -> None:
+    if n_outputs > 1:
+        raise UnsupportedError(
+            f"Intervals are built around one prediction a row, and this model has {n_outputs} "
+            "quantiles: use two of them as bounds, or fit a model of one level."
         )
 
 
@@ -129,6 +148,13 @@ def _check_are_numbers(model: FittedTasks, tasks: Iterable[TaskName]) -> None:
             f"Intervals are for labels that are numbers, but those of {listed(classes, 'task')} "
             "are classes: use predict_proba(X)."
         )
+    if any(is_ranking(_objective(model, task)) for task in tasks):
+        raise DataError(
+            "Intervals are for predictions on the scale of the labels, but those of this model "
+            "rank rows: leave intervals out."
+        )
+    if is_quantile(model.objective):
+        _check_is_one_number(model._stage.n_outputs)
 
 
 def _quantiles(model: FittedTasks, alpha: float) -> TaskQuantiles:

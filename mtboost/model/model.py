@@ -402,7 +402,7 @@ class MultiTaskModel(FittedTasks):
         self, eval_set: Sequence[Any], known: Mapping[TaskName, Any]
     ) -> dict[TaskName, RowsOfTask]:
         """Return the validation rows of tasks that have new rows."""
-        X, y, task, weight, base_margin = parts_of_eval_set(eval_set)
+        X, y, task, weight, base_margin, _ = parts_of_eval_set(eval_set)
         try:
             rows = rows_by_task(self, X, y, task, weight, base_margin)
             check_known(self, rows, "Leave them out of eval_set.")
@@ -651,12 +651,14 @@ class MultiTaskModel(FittedTasks):
             Columns ``objective``, ``rows``, ``valid_rows``, ``positives`` and ``valid_positives``
             (classifiers), ``validation_note`` (why the scores say little, and what to do, where a
             task has few validation rows or few of a class), ``quit_round``, ``specific_rounds``,
-            ``why_no_specific``, and the validation metric of ``common`` and ``final``, and of each
-            baseline where ``fit(baselines=True)`` trained them. Where each task has its objective,
-            ``metric`` names the metric. ``strategy="auto"`` adds ``sharing``, and the metric of
-            each way. ``rows`` are those beside the validation rows; where each row is held out
-            once, both are all rows. ``attrs["left_out"]`` lists the common models that a limit of
-            time (`effort` of :func:`mtboost.fit`) left out.
+            ``why_no_specific``, and the validation metric of ``common`` and ``final``, the
+            standard error of the latter, ``final se`` (of metrics that are means over rows, and of
+            the area under the ROC curve), and the metric of each baseline where
+            ``fit(baselines=True)`` trained them. Where each task has its objective, ``metric``
+            names the metric. ``strategy="auto"`` adds ``sharing``, and the metric of each way.
+            ``rows`` are those beside the validation rows; where each row is held out once, both
+            are all rows. ``attrs["left_out"]`` lists the common models that a limit of time
+            (`effort` of :func:`mtboost.fit`) left out.
         """
         rows = report_rows(self.reports, self.objective, self.metric)
         table = _data_frame(rows, "report()")
@@ -685,6 +687,7 @@ class MultiTaskModel(FittedTasks):
         task: Any = None,
         weight: Any = None,
         base_margin: Any = None,
+        qid: Any = None,
         metrics: AnyMetric | Sequence[AnyMetric] | None = None,
         against: Mapping[str, Any] | None = None,
         unknown_task: UnknownTask = "error",
@@ -706,6 +709,9 @@ class MultiTaskModel(FittedTasks):
             Row weights >= 0; rows of weight 0 are left out.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
             Margin that each row starts from.
+        qid : like `y`, optional
+            Query of each row, for ``"ndcg"`` and ``"ndcg@k"``, whose standard errors treat queries
+            as independent draws.
         metrics : str, Metric, callable, or a sequence of them, optional
             Names of :func:`mtboost.metrics.get_metric`; ``"average_precision"``, ``"mape"``,
             ``"wape"`` (the sum of absolute errors over that of absolute labels); names of
@@ -778,6 +784,7 @@ class MultiTaskModel(FittedTasks):
             task=task,
             weight=weight,
             base_margin=base_margin,
+            qid=qid,
             metrics=metrics,
             against=against,
             unknown_task=unknown_task,

@@ -14,7 +14,7 @@ from mtboost.base.labels import as_base_margin, as_labels, as_weights
 from mtboost.base.tables import Table, as_table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.errors import DataError
+from mtboost.errors import DataError, ParameterError
 from mtboost.model.new_task import rows_of_new_task
 from mtboost.model.predictions import FittedTasks
 
@@ -77,6 +77,28 @@ def as_dataset(model: FittedTasks, rows: dict[TaskName, RowsOfTask]) -> Dataset:
         names = None if table.column_types else table.feature_names
         parts.append(rows_of_new_task(model._stage, name, (table.native, *own), names, None))
     return Dataset.stacked(parts)
+
+
+def with_levels(model: FittedTasks, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of new trees, with the levels of the model's quantiles, if it has any.
+
+    Raises
+    ------
+    ParameterError
+        They have other levels.
+    """
+    library, levels = model._library, model._levels
+    name = library.quantile_level[0]
+    if not levels:
+        return dict(params)
+    asked = library.levels({**model.params, **params, "objective": model.objective})
+    if asked != levels:
+        raise ParameterError(
+            f"params has {name}={params[name]!r}, but the model predicts the levels "
+            f"{list(levels)}: leave it out, or fit another model."
+        )
+    kept = {name: model.params[name]} if name in model.params else {}
+    return {**kept, **params}
 
 
 def weights_of(data: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:

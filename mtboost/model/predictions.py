@@ -6,19 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_choice, check_type, did_you_mean, listed
+from mtboost.base.checks import check_choice, check_switch, check_type, did_you_mean, listed
 from mtboost.base.dataset import (
     as_task_column,
     is_column,
     split_task_column,
     take_task_column,
 )
-from mtboost.base.frames import FrameLibrary, as_frame, unlike
+from mtboost.base.frames import FrameLibrary, Output, as_frame, predictions_as, unlike
 from mtboost.base.labels import as_base_margin
 from mtboost.base.tables import Columns, Table, TaskColumn, TaskPosition, as_table, has_names
 from mtboost.base.task_tables import check_task_keys, is_mapping
@@ -30,9 +30,10 @@ from mtboost.model.common_trees import CommonTrees
 from mtboost.model.reports import TaskReport
 from mtboost.model.task_trees import TaskTrees
 from mtboost.trees.backend import Backend, Margins
-from mtboost.trees.losses import TaskLoss, is_classification
+from mtboost.trees.losses import TaskLoss, is_classification, is_quantile
 
 UnknownTask = Literal["error", "common"]
+OUTPUTS = get_args(Output)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -304,6 +305,8 @@ class FittedTasks:
         task: Any = None,
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
+        output: Output = "numpy",
+        sort_levels: bool = False,
     ) -> Any:
         """Predict on the scale of the labels, as ``Booster.predict`` of the library does.
 
@@ -320,19 +323,38 @@ class FittedTasks:
             the longest part of the common model that any task uses; with nested leaf values those
             of a known group have its values. Where each task has an objective, nothing says what
             the common model means for others: they are refused.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            ``"pandas"`` and ``"polars"`` give a Series named ``"prediction"``, of several outputs a
+            DataFrame; ``"pandas"`` keeps the index of `X`, if it has one.
+        sort_levels : bool, default=False
+            Whether quantiles of several levels are sorted in each row, so that none is below that
+            of a lower level (docs/quantiles.md). Exported boosters predict them as they are.
 
         Returns
         -------
-        ndarray, shape (n_rows,) or (n_rows, n_classes); for a mapping, a dict of them
-            Probabilities for a classifier, else in the unit of the labels.
+        ndarray, shape (n_rows,) or (n_rows, n_outputs), Series or DataFrame; or a dict of them
+            Probabilities for a classifier, else in the unit of the labels. Several classes have a
+            column each, and so have several levels of quantiles, in the order of the parameter.
 
         Raises
         ------
         DataError
             Columns are missing, or a task is unknown (the known ones are listed).
+        MissingDependencyError
+            The library of `output` is not installed.
+        ParameterError
+            Levels of a model without several are to be sorted.
         """
+        check_choice("output", output, OUTPUTS)
+        response = self._response
+        if check_switch("sort_levels", sort_levels):
+            if not (is_quantile(self.objective) and self._stage.n_outputs > 1):
+                raise ParameterError(
+                    "sort_levels=True needs a model of quantiles of several levels: leave it out."
+                )
+            response = self._sorted_levels
         margins, codes = self._margins(X, task, base_margin, unknown_task)
-        return self._by_objective(self._response, margins, codes)
+        return predictions_as(output, self._by_objective(response, margins, codes), X)
 
     def predict_proba(
         self,
@@ -341,6 +363,7 @@ class FittedTasks:
         task: Any = None,
         base_margin: Any = None,
         unknown_task: UnknownTask = "error",
+        output: Output = "numpy",
     ) -> Any:
         """Compute the probability of each class.
 
@@ -357,10 +380,13 @@ class FittedTasks:
             the longest part of the common model that any task uses; with nested leaf values those
             of a known group have its values. Where each task has an objective, nothing says what
             the common model means for others: they are refused.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            ``"pandas"`` and ``"polars"`` give a DataFrame with a column for each class;
+            ``"pandas"`` keeps the index of `X`, if it has one.
 
         Returns
         -------
-        ndarray, shape (n_rows, n_classes); for a mapping, a dict of them
+        ndarray, shape (n_rows, n_classes), or DataFrame; for a mapping, a dict of them
             Also with two classes one column for each.
 
         Raises
@@ -368,7 +394,10 @@ class FittedTasks:
         DataError
             The objective is not that of a classifier, or not that of every task that has rows; or
             as :meth:`predict_margin`.
+        MissingDependencyError
+            The library of `output` is not installed.
         """
+        check_choice("output", output, OUTPUTS)
         if isinstance(self.objective, str) and not is_classification(self.objective):
             raise DataError(
                 f"predict_proba needs a classifier; the objective is {self.objective!r}."
@@ -378,7 +407,7 @@ class FittedTasks:
             self._check_are_classes(
                 margins if isinstance(margins, dict) else [self.tasks[c] for c in np.unique(codes)]
             )
-        return self._by_objective(self._probabilities, margins, codes)
+        return predictions_as(output, self._by_objective(self._probabilities, margins, codes), X)
 
     def _check_are_classes(self, tasks: Iterable[TaskName]) -> None:
         others = [name for name in tasks if not is_classification(self.losses[name].objective)]
@@ -471,8 +500,26 @@ class FittedTasks:
             return None
         return as_base_margin(base_margin, n_rows, self._stage.n_outputs)
 
+    @property
+    def _output_name(self) -> str:
+        """What the margins of a row belong to."""
+        return "levels" if is_quantile(self.objective) else "classes"
+
     def _response(self, margins: Margins, task: TaskName | None) -> Margins:
         return self._stage.response(task)(margins)
+
+    @property
+    def _levels(self) -> tuple[float, ...]:
+        """Levels of the quantiles that the model predicts; empty of other models."""
+        return self._library.levels({**self.params, "objective": self.objective})
+
+    def _sorted_levels(self, margins: Margins, task: TaskName | None) -> Margins:
+        """Quantiles of rows, ascending with their levels."""
+        found = np.empty_like(margins)
+        found[:, np.argsort(self._levels, kind="stable")] = np.sort(
+            self._response(margins, task), axis=1
+        )
+        return found
 
     def _probabilities(self, margins: Margins, task: TaskName | None) -> Margins:
         own = self.losses.get(task) if task is not None else None
@@ -508,8 +555,8 @@ class FittedTasks:
             The task is unknown, or one booster with the different trees of all tasks would be too
             large.
         UnsupportedError
-            A booster of all tasks that the library has not: of LightGBM, of several classes, or of
-            tasks with different objectives.
+            A booster of all tasks that the library has not: of LightGBM, of several classes or
+            levels, or of tasks with different objectives.
         """
         if task is None:
             return self._booster_of_all()
@@ -518,7 +565,7 @@ class FittedTasks:
 
     def _booster_of_all(self) -> Any:
         if self.losses or self._stage.n_outputs > 1:
-            what = "different objectives" if self.losses else "several classes"
+            what = "different objectives" if self.losses else f"several {self._output_name}"
             raise UnsupportedError(
                 f"One booster cannot hold all tasks of a model with {what}. Ask for that of one "
                 f"task, such as booster({self.tasks[0]!r})."
@@ -656,7 +703,7 @@ class FittedTasks:
         X: Any,
         *,
         task: Any = None,
-        output: Literal["numpy", "pandas", "polars"] = "numpy",
+        output: Output = "numpy",
     ) -> Any:
         """Contribution of each feature to each margin: exact SHAP values, and the bias last.
 
@@ -682,11 +729,11 @@ class FittedTasks:
         MissingDependencyError
             The library of `output` is not installed.
         """
-        check_choice("output", output, ("numpy", "pandas", "polars"))
+        check_choice("output", output, OUTPUTS)
         if output != "numpy" and self._stage.n_outputs > 1:
             raise ParameterError(
                 f"output={output!r} is for one margin a row, and the model has "
-                f"{self._stage.n_outputs} classes: pass output='numpy'."
+                f"{self._stage.n_outputs} {self._output_name}: pass output='numpy'."
             )
         if is_mapping(X):
             found = {}
@@ -712,7 +759,7 @@ class FittedTasks:
 
     def _contributions_as(
         self,
-        output: Literal["numpy", "pandas", "polars"],
+        output: Output,
         values: Margins,
         table: Table,
         task: TaskName,

@@ -13,31 +13,22 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float32Array
 from mtboost.base.latest import Latest
 from mtboost.base.tables import Columns, Table
-from mtboost.base.threads import default_n_threads
 from mtboost.errors import ModelFormatError, UnsupportedError
+from mtboost.model.adding import Adding, Group, Order, by_task, threads_for
 from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
-from mtboost.model.common_trees import NodesByTask, ValuesByTask
+from mtboost.model.common_trees import NodesByTask
 from mtboost.trees.backend import Margins
 from mtboost.trees.nodes import MarginTrees
 
 #: Memory for the trees of a model that are kept for later predictions.
 MOST_BYTES = 128 * 2**20
-# Memory for the trees of one call of the core.
-_BYTES_OF_A_CALL = MOST_BYTES // 2
 # Tasks of one call whose leaf values are collected one by one.
 _FEW_TASKS = 16
-# Memory for leaf values that are collected by task.
-_BYTES_OF_VALUES = 32 * 2**20
-# Nodes of a task's trees that are made in the time of one look-up of a row's leaf value.
-_LOOKUPS_PER_NODE = 2
-# Pairs of a row and a tree that one thread visits in about a millisecond.
-_SERIAL_VISITS = 100_000
 
 _Codes = npt.NDArray[np.int32]
 _Start = npt.NDArray[np.floating]
 _Cells = npt.NDArray[np.floating]
-_Order = npt.NDArray[np.int64]
 
 
 _Trees = TypeVar("_Trees", NodesByTask, MarginTrees)
@@ -63,15 +54,6 @@ class _Use:
     n_trees: int
     sum_first: bool
     own_columns: Columns | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Rows of one task: places `begin` to `end` - 1 in the order by task."""
-
-    code: int
-    begin: int
-    end: int
 
 
 class TaskTrees:
@@ -121,7 +103,7 @@ class TaskTrees:
             return None
         if len(codes) == 1 or (codes == codes[0]).all():
             return self._of_one_task(table, cells, int(codes[0]), start)
-        order, groups = _by_task(codes)
+        order, groups = by_task(codes)
         has_many = len(groups) > _FEW_TASKS and not (stage.losses or stage.trees.are_same_for_all)
         if has_many and self._is_faster_by_tree(codes, groups):
             margins = stage.margins(table, codes, start).reshape(table.n_rows, -1)
@@ -183,7 +165,7 @@ class TaskTrees:
         )
 
     def _starts(
-        self, order: _Order, groups: list[_Group], start: _Start | None, n_rows: int
+        self, order: Order, groups: list[Group], start: _Start | None, n_rows: int
     ) -> Margins | None:
         """Margins before the first tree, shape (n_rows, n_outputs)."""
         margins = np.empty((n_rows, self._stage.n_outputs), self._backend.margin_type)
@@ -204,13 +186,13 @@ class TaskTrees:
         margins: Margins,
         cells: _Cells,
         codes: _Codes,
-        order: _Order,
-        groups: list[_Group],
+        order: Order,
+        groups: list[Group],
     ) -> bool:
         """Add the common trees of each task; False if the library has to predict."""
         stage = self._stage
         rounds = self._rounds(groups)
-        adding = _Adding(margins, cells, order, self._sums_first(rounds))
+        adding = Adding(margins, cells, order, self._sums_first(rounds))
         for group, n_rounds in zip(groups, rounds.tolist(), strict=True):
             common = self._common(group.code)
             if common is None:
@@ -224,8 +206,8 @@ class TaskTrees:
         margins: Margins,
         cells: _Cells,
         codes: _Codes,
-        order: _Order,
-        groups: list[_Group],
+        order: Order,
+        groups: list[Group],
     ) -> bool:
         """The same for many tasks with different trees, of which no more is made than needed."""
         stage = self._stage
@@ -240,36 +222,30 @@ class TaskTrees:
             shared = self._kept.get(
                 "trees of all", lambda: _Common(nodes.nodes.trees(), found.start)
             )
-            adding = _Adding(margins, cells, order, self._sums_first(rounds))
+            adding = Adding(margins, cells, order, self._sums_first(rounds))
             for group, n in zip(groups, n_trees, strict=True):
                 adding.add(group, shared.trees, n)
             return adding.end()
-        adding = _Adding(margins, cells, order, self._sums_first(rounds))
+        adding = Adding(margins, cells, order, self._sums_first(rounds))
         own_codes = stage.codes_in_trees(np.array([group.code for group in groups], np.int32))
-        n_at_once = nodes.tasks_at_once(_BYTES_OF_VALUES)
-        values: ValuesByTask | None = None
+        nodes_of = nodes.one_after_another()
 
         def make(code: int) -> _Common[MarginTrees]:
-            nonlocal values
-            if code >= 0 and (values is None or code not in values):
-                first = code - code % n_at_once
-                values = nodes.values(first, first + n_at_once)
-            return _Common(nodes.of(code, values).trees(), found.start)
+            return _Common(nodes_of(code).trees(), found.start)
 
         for group, code, n in zip(groups, own_codes.tolist(), n_trees, strict=True):
             own = self._kept.get(("common", group.code), partial(make, code))
             adding.add(group, own.trees, n)
         return adding.end()
 
-    def _is_faster_by_tree(self, codes: _Codes, groups: list[_Group]) -> bool:
+    def _is_faster_by_tree(self, codes: _Codes, groups: list[Group]) -> bool:
         """Whether looking up leaf values by row is faster than making the trees of the tasks."""
         found = self._kept.get("nodes", self._read_common)
         if found is None or found.trees.differ_by_ranks_only or self._stage.trees.has_task_column:
             return False
-        nodes = found.trees.nodes
-        return _LOOKUPS_PER_NODE * len(codes) * len(nodes.roots) < len(groups) * len(nodes.left)
+        return found.trees.is_slower_than_look_ups(len(codes), len(groups))
 
-    def _rounds(self, groups: list[_Group]) -> npt.NDArray[np.int64]:
+    def _rounds(self, groups: list[Group]) -> npt.NDArray[np.int64]:
         return self._stage.rounds_of(np.array([group.code for group in groups], np.int32))
 
     def _sums_first(self, rounds: npt.NDArray[np.int64]) -> bool:
@@ -284,12 +260,12 @@ class TaskTrees:
         margins: Margins,
         table: Table,
         cells: _Cells,
-        order: _Order,
-        groups: list[_Group],
+        order: Order,
+        groups: list[Group],
     ) -> bool:
         """Add the specific trees of each task; False if the library has to predict."""
         stage = self._stage
-        adding: dict[Columns, _Adding] = {}
+        adding: dict[Columns, Adding] = {}
         for group in groups:
             name = stage.task_of(group.code)
             if name is None or not self._specific.has_rounds(name):
@@ -300,7 +276,7 @@ class TaskTrees:
                 own = cells if is_common else self._backend.cells(columns.align(table))
                 if own is None:
                     return False
-                adding[columns] = _Adding(margins, own, order, self._backend.adds_sums)
+                adding[columns] = Adding(margins, own, order, self._backend.adds_sums)
             trees = self._specific_trees(group.code)
             if trees is None:
                 return False
@@ -368,69 +344,6 @@ def _add(
             begins=[0],
             ends=[n_rows],
             sum_first=sum_first,
-            n_threads=_n_threads(n_rows * n_trees),
+            n_threads=threads_for(n_rows * n_trees),
         )
     )
-
-
-def _n_threads(n_visits: int) -> int:
-    return 1 if n_visits < _SERIAL_VISITS else default_n_threads(None)
-
-
-def _by_task(codes: _Codes) -> tuple[_Order, list[_Group]]:
-    """Order of the rows by task, and the rows of each task in it."""
-    # NumPy sorts short integers in linear time.
-    is_short = codes.max() <= np.iinfo(np.int16).max
-    order = np.argsort(codes.astype(np.int16) if is_short else codes, kind="stable")
-    counts = np.bincount(codes + 1)
-    present, ends = np.flatnonzero(counts), np.cumsum(counts)
-    return order, [
-        _Group(code - 1, end - n, end)
-        for code, end, n in zip(
-            present.tolist(), ends[present].tolist(), counts[present].tolist(), strict=True
-        )
-    ]
-
-
-class _Adding:
-    """Trees that are added to the margins of rows, as many at a time as memory allows."""
-
-    def __init__(self, margins: Margins, cells: _Cells, order: _Order, sum_first: bool) -> None:
-        self._margins, self._cells, self._order = margins, cells, order
-        self._sum_first = sum_first
-        self._is_finite = True
-        self._begin_call()
-
-    def _begin_call(self) -> None:
-        self._groups: list[_Group] = []
-        self._trees: list[Any] = []  # all of one type
-        self._n_trees: list[int] = []
-        self._n_bytes = self._n_visits = 0
-
-    def add(self, group: _Group, trees: MarginTrees, n_trees: int) -> None:
-        """Add the first trees to the rows of a group, now or later."""
-        if trees not in self._trees[-1:]:
-            self._n_bytes += trees.n_bytes
-        self._groups.append(group)
-        self._trees.append(trees)
-        self._n_trees.append(n_trees)
-        self._n_visits += (group.end - group.begin) * n_trees
-        if self._n_bytes > _BYTES_OF_A_CALL:
-            self.end()
-
-    def end(self) -> bool:
-        """Add what is left; False if a value was infinite, which XGBoost refuses."""
-        if self._groups:
-            self._is_finite &= type(self._trees[0]).add_to(
-                self._margins,
-                self._cells,
-                rows=self._order,
-                trees=self._trees,
-                n_trees=self._n_trees,
-                begins=[group.begin for group in self._groups],
-                ends=[group.end for group in self._groups],
-                sum_first=self._sum_first,
-                n_threads=_n_threads(self._n_visits),
-            )
-            self._begin_call()
-        return self._is_finite

@@ -20,7 +20,7 @@ from mtboost.metrics import Metric
 from mtboost.model.arguments import check_rows, common_parameters, labels_are_classes
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.estimates import Rows, make_score
-from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of
+from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of, with_levels
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.reports import TaskReport
 from mtboost.model.stages.common import fit_common, follow_common
@@ -118,7 +118,8 @@ def _settings(
 ) -> Settings:
     library, objective = model._library, _objective(model, data)
     kept = {name: value for name, value in model.params.items() if name not in library.arguments}
-    own = {**kept, **library.parameters(params or {}, elsewhere=library.arguments)}
+    given = with_levels(model, library.parameters(params or {}, elsewhere=library.arguments))
+    own = {**kept, **given}
     if is_multiclass(objective):
         own["num_class"] = model._stage.n_outputs
     known = library.names_of_parameters()[0]

@@ -26,7 +26,14 @@ from mtboost.errors import DataError, ParameterError, ParameterTypeError, Unsupp
 from mtboost.metrics import WITH_METRIC, Metric, default_metric
 from mtboost.trees.document import Document, Unloaded
 from mtboost.trees.feature_weights import FeaturePrior
-from mtboost.trees.losses import Loss, check_labels, has_log_link, inverse_link, is_multiclass
+from mtboost.trees.losses import (
+    Loss,
+    check_labels,
+    has_log_link,
+    inverse_link,
+    is_multiclass,
+    is_quantile,
+)
 from mtboost.trees.nodes import Nodes
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.refreshed_leaves import LeafRule
@@ -66,6 +73,8 @@ class Rows:
     added: AddedColumns | None = None
     #: Those of `feature_sampling`.
     feature_weights: npt.NDArray[np.float32] | None = None
+    #: Query of each row, whose rows follow each other.
+    queries: npt.NDArray[np.int64] | None = None
 
 
 def is_quick(n_rows: int, n_rounds: int) -> bool:
@@ -92,6 +101,7 @@ class Backend(abc.ABC):
     squared_error: ClassVar[str]
     binary: ClassVar[str]
     multiclass: ClassVar[str]
+    ranking: ClassVar[str]
     #: Objectives that tasks of one common model may have beside each other: their best constant is
     #: the mean label, and their leaves are Newton steps.
     mixable: ClassVar[tuple[str, ...]]
@@ -116,6 +126,8 @@ class Backend(abc.ABC):
     one_thread: ClassVar[Mapping[str, Any]]
     #: Its parameter for the slope of the Huber loss, and the default.
     huber_slope: ClassVar[tuple[str, float]]
+    #: Its parameter for the levels of quantiles, and the default.
+    quantile_level: ClassVar[tuple[str, float]]
     #: Its name of a column without one, to be filled in with the position.
     default_name: ClassVar[str]
     #: Its callbacks: ``TaskQuitting``, and one that lets tasks quit after given rounds.
@@ -185,6 +197,13 @@ class Backend(abc.ABC):
             Whether our trees are to be grown with them, not the library's.
         """
 
+    def library_only(self, params: Params) -> str | None:
+        """Return the parameter by which the library must grow the common trees itself, if any.
+
+        Raises UnsupportedError where they could not be continued.
+        """
+        return None
+
     @abc.abstractmethod
     def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
         """Parameters that the estimators name, as XGBoost does, beside `params` of the library."""
@@ -226,6 +245,20 @@ class Backend(abc.ABC):
         """Raise unless the objective is known and defined on the labels."""
         check_labels(self.loss(objective, {}, n_outputs), labels)
 
+    def levels(self, params: Params) -> tuple[float, ...]:
+        """Return the levels of a quantile objective, one for each output; empty for others."""
+        if not is_quantile(params.get("objective")):
+            return ()
+        name, default = self.quantile_level
+        given = params.get(name, default)
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            return tuple(map(float, given))
+        return (read_number(params, name, default),)
+
+    def n_outputs(self, params: Params) -> int:
+        """Return the number of margins of a row."""
+        return max(int(params.get("num_class", 1)), len(self.levels(params)))
+
     def check_start(self, params: Params, data: Dataset) -> None:
         """Raise DataError unless the training rows have a finite start score."""
         objective, labels = params.get("objective"), data.labels()
@@ -236,6 +269,14 @@ class Backend(abc.ABC):
                 f"y is 0 in every training row that has weight, and the start of {objective}, the "
                 f"logarithm of the mean label, would be infinite: give it rows with other labels."
             )
+
+    def ranking_options(self, params: Params) -> dict[str, Any]:
+        """Return the options of the default metric of a ranking objective."""
+        own = self.loss_options(params)
+        return {
+            "n_ranked": own.get("lambdarank_num_pair_per_sample", 32),
+            "exp_gain": own.get("ndcg_exp_gain", True),
+        }
 
     @abc.abstractmethod
     def loss_options(self, params: Params) -> dict[str, Any]:
@@ -250,6 +291,8 @@ class Backend(abc.ABC):
             params["objective"],
             tweedie_variance_power=read_number(params, "tweedie_variance_power", 1.5),
             huber_slope=read_number(params, *self.huber_slope),
+            quantile_alpha=self.levels(params),
+            **self.ranking_options(params),
         )
 
     def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:
@@ -380,8 +423,11 @@ class Backend(abc.ABC):
         """
         return None
 
-    def own_start(self, params: Params, rows: Rows) -> float:
-        """Return the margin that a model of some rows starts from, of what has a small trainer."""
+    def own_start(self, params: Params, rows: Rows) -> npt.NDArray[np.float32]:
+        """Return the margins that a model of some rows starts from, shape (n_outputs,).
+
+        Of what has a small trainer.
+        """
         raise NotImplementedError
 
     def have_no_splits(

@@ -31,8 +31,8 @@ class Unloaded(abc.ABC):
         """Return the booster taken apart."""
 
     @abc.abstractmethod
-    def with_first_round(self, value: float) -> Unloaded:
-        """Return the same trees after a round that is a constant."""
+    def with_first_round(self, values: npt.NDArray[np.float32]) -> Unloaded:
+        """Return the same trees after a round that is a constant for each output."""
 
     @abc.abstractmethod
     def dump(self) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.base.arrays import Float32Array
+from mtboost.base.arrays import Float32Array, on_host
 from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError
@@ -84,6 +84,8 @@ class TaskGrowth(abc.ABC):
         self._n_outputs = 1
         self._labels: Float32Array = np.empty((0, 1), np.float32)
         self._weights: Float32Array | None = None
+        # First row of each query, and the number of rows; None: there are no queries.
+        self._query_begins: npt.NDArray[np.uint32] | None = None
         self._loss: Loss | None = None
         self._objective: Objective | None = None
         # Number of trees, and the margins after them.
@@ -130,11 +132,16 @@ class TaskGrowth(abc.ABC):
     def _gradients_of_loss(self, margins: npt.NDArray[Any], iteration: int) -> Float32Array:
         """Return gradient pairs of the library's own objective, shape (n_rows, n_outputs, 2)."""
         loss: Any = self._loss  # margins of the libraries differ in type
+        if loss.needs_groups:  # none has rows of several tasks, but all weights are normalised
+            weights, groups = self._weights, self._query_begins
+        else:
+            weights, groups = self._weights_of_active_tasks(), None
         with naming_the_round(iteration):
             self._pairs = loss.gradients(
                 margins,
                 self._labels,
-                self._weights_of_active_tasks(),
+                weights,
+                groups=groups,
                 n_threads=self.settings.n_threads,
                 out=self._pairs,
             )
@@ -279,7 +286,7 @@ class TaskGrowth(abc.ABC):
         """Return the result of a user's objective as pairs of shape (n_rows, n_outputs, 2)."""
         gradients = np.empty((*margins.shape, 2), np.float32)
         shape = margins.shape[:1] if margins.shape[1] == 1 else margins.shape
-        for part, values in enumerate(map(np.asarray, gradient_and_hessian)):
+        for part, values in enumerate(map(on_host, gradient_and_hessian)):
             if values.size != margins.size:
                 raise DataError(
                     f"The objective returned an array of shape {values.shape}: gradient and "

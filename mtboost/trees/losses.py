@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +16,21 @@ import scipy.special
 
 from mtboost import _core
 from mtboost.base.arrays import FloatArray
+from mtboost.base.queries import check_queries, queries_from
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, UnsupportedError
 
 Loss = _core.Loss | _core.LightgbmLoss
+Label = TypeVar("Label", bound=np.floating[Any])
 LeafRefit = Callable[[npt.NDArray[np.float64], npt.NDArray[np.int32]], npt.NDArray[np.float64]]
 
 _LOGISTIC = ("binary:logistic", "reg:logistic", "binary:logitraw", "cross_entropy")
 _SIGMOID = ("binary", "multiclassova")
 _LOG_LINK = ("count:poisson", "reg:tweedie", "reg:gamma", "poisson", "tweedie", "gamma")
 _TWO_CLASSES = ("binary:logistic", "binary:logitraw", "binary")
+_RANKING = ("rank:ndcg", "rank:pairwise", "lambdarank")
 _SOFTMAX = ("multi:softprob", "multi:softmax", "multiclass")
+_QUANTILE = ("reg:quantileerror", "quantile")
 #: LightGBM's other names of its objectives, and its main ones.
 LIGHTGBM_ALIASES = {
     "regression_l2": "regression",
@@ -64,6 +69,16 @@ def is_classification(objective: object) -> bool:
 def is_multiclass(objective: object) -> bool:
     """Whether there is one margin per class."""
     return _is_one_of(objective, (*_SOFTMAX, "multiclassova"))
+
+
+def is_quantile(objective: object) -> bool:
+    """Whether margins are quantiles of the labels, one for each level."""
+    return _is_one_of(objective, _QUANTILE)
+
+
+def is_ranking(objective: object) -> bool:
+    """Whether rows are ranked within queries."""
+    return _is_one_of(objective, _RANKING)
 
 
 def has_log_link(objective: object) -> bool:
@@ -196,9 +211,14 @@ def start_scores(
 
 
 def make_loss(
-    objective: str, n_outputs: int = 1, *, arithmetic: str = "xgboost-3.0", **options: float
+    objective: str, n_outputs: int = 1, *, arithmetic: str = "xgboost-3.0", **options: Any
 ) -> _core.Loss:
-    """Loss of the core for an objective of XGBoost; UnsupportedError if there is none."""
+    """Loss of the core for an objective of XGBoost; UnsupportedError if there is none.
+
+    That of quantiles has as many outputs as ``quantile_alpha`` has levels.
+    """
+    if is_quantile(objective) and "quantile_alpha" in options:
+        n_outputs = len(options["quantile_alpha"])
     try:
         return _core.Loss(objective, n_outputs=n_outputs, arithmetic=arithmetic, **options)
     except ValueError as error:
@@ -277,6 +297,33 @@ def leaf_refit(
         return found.astype(np.float64)
 
     return refit
+
+
+def as_zero_one(objective: object, labels: npt.NDArray[Label]) -> npt.NDArray[Label]:
+    """Return labels with 0 for -1 if the objective is LightGBM's ``binary``, else as they are.
+
+    To LightGBM any label above 0 is positive, and labels -1 and 1 are usual; 2 would be a mistake.
+    """
+    if not _is_one_of(objective, ("binary",)) or not (labels == -1.0).any():
+        return labels
+    found = labels.copy()
+    found[labels == -1.0] = 0.0
+    return found
+
+
+def check_has_queries(
+    loss: Loss, query_begins: npt.NDArray[Any] | None, tasks: TaskSet | None
+) -> None:
+    """Raise DataError unless a loss that ranks has queries, each inside one task."""
+    if not loss.needs_groups:
+        return
+    if query_begins is None:
+        raise DataError(
+            f"objective={loss.name!r} ranks the rows of each query, and the training data has no "
+            "queries: give it group=, the number of rows of each."
+        )
+    if tasks is not None:
+        check_queries(queries_from(query_begins), tasks, None)
 
 
 def check_labels(loss: Loss, labels: FloatArray) -> None:

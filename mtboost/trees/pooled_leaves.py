@@ -243,11 +243,15 @@ def pool_leaves(
         n_tasks=n_tasks,
     )
     if total is not None:
-        table = np.zeros((2, len(pooled), n_tasks))
-        table[:, leaf, task] = gradient, hessian
+        has_rows = np.zeros(len(pooled))
+        has_rows[leaf] = 1.0
+        leaves_of_all = np.flatnonzero(total(has_rows)).astype(np.int32)  # half of the nodes
+        table = np.zeros((2, len(leaves_of_all), n_tasks))
+        table[:, np.searchsorted(leaves_of_all, leaf), task] = gradient, hessian
         table = total(table)
-        leaf, task = (found.astype(np.int32) for found in np.nonzero(table[1] > 0.0))
-        gradient, hessian = table[:, leaf, task]
+        place, task = (found.astype(np.int32) for found in np.nonzero(table[1] > 0.0))
+        gradient, hessian = table[:, place, task]
+        leaf = leaves_of_all[place]
     if refit is None:
         own = -learning_rate * gradient / hessian
     else:

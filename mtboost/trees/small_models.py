@@ -33,7 +33,8 @@ class RowsByModel:
         NaN is missing.
     first_rows : ndarray of uint32, shape (n_models + 1,)
         Row with which each model begins; the last entry is the number of rows.
-    labels, margins : ndarray of float32, shape (n_rows,)
+    labels : ndarray of float32, shape (n_rows,)
+    margins : ndarray of float32, shape (n_rows, n_outputs)
     weights : ndarray of float32, shape (n_rows,), optional
     """
 
@@ -124,7 +125,7 @@ class SmallTrainer(abc.ABC):
     @property
     @abc.abstractmethod
     def valid_margins(self) -> Float32Array:
-        """Margins of the validation rows."""
+        """Margins of the validation rows, shape (n_rows, n_outputs)."""
 
     @abc.abstractmethod
     def keep(self, model: int, n_rounds: int) -> None:
@@ -174,7 +175,7 @@ class SmallTrainer(abc.ABC):
 def _no_rows(rows: RowsByModel) -> RowsByModel:
     none = np.empty(0, np.float32)
     first_rows = np.zeros_like(rows.first_rows)
-    return RowsByModel(rows.cells[:0], first_rows, none, none, None)
+    return RowsByModel(rows.cells[:0], first_rows, none, rows.margins[:0], None)
 
 
 class _Watch:

@@ -16,6 +16,7 @@ from mtboost.metrics import Metric, scores_by_task
 from mtboost.trees.losses import inverse_link
 from mtboost.trees.task_objective import BaseTaskObjective
 
+Queries = npt.NDArray[np.int64]
 LabelsAndWeights = tuple[npt.NDArray[Any], npt.NDArray[Any] | None]
 
 
@@ -24,6 +25,7 @@ def metric_of_tasks(
     tasks: Iterable[tuple[Any, TaskSet]],
     objective: BaseTaskObjective | None,
     labels_and_weights: Callable[[Any], LabelsAndWeights],
+    queries_of: Callable[[Any], Queries | None],
 ) -> Callable[[npt.NDArray[np.floating], Any], list[tuple[str, float]]]:
     """Return a function of predictions and a matrix that gives the metric of each task by name.
 
@@ -45,6 +47,6 @@ def metric_of_tasks(
             sigmoid = objective.options.get("sigmoid", 1.0)
             found = inverse_link(objective.objective, predictions, sigmoid=sigmoid)
             predictions = np.asarray(found, predictions.dtype)
-        return scores_by_task(metric, own, labels, predictions, weights)
+        return scores_by_task(metric, own, labels, predictions, weights, queries_of(matrix))
 
     return by_task

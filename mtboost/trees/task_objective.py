@@ -18,7 +18,7 @@ from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, UnsupportedError
-from mtboost.trees.losses import Loss, check_labels, is_multiclass
+from mtboost.trees.losses import Loss, as_zero_one, check_has_queries, check_labels, is_multiclass
 
 Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -111,7 +111,12 @@ class BaseTaskObjective(ABC):
             loss = self._loss_of(self.objective, table.shape[1])
             rows = self._rows_of(data, len(margins))
             gradients = loss.gradients(
-                table, rows.labels, rows.weights, n_threads=self._n_threads, out=rows.pairs
+                table,
+                rows.labels,
+                rows.weights,
+                groups=rows.query_begins,
+                n_threads=self._n_threads,
+                out=rows.pairs,
             )
         else:
             rows = self._rows_of(data, len(margins))
@@ -132,7 +137,9 @@ class BaseTaskObjective(ABC):
             return self._read(self._tasks_of(None, n_rows), *data)
         if data not in self._rows:
             tasks = self._tasks_of(data, n_rows)
-            self._rows[data] = self._read(tasks, data.get_label(), data.get_weight())
+            self._rows[data] = self._read(
+                tasks, data.get_label(), data.get_weight(), self._query_begins(data)
+            )
         return self._rows[data]
 
     def _tasks_of(self, data: Matrix | None, n_rows: int) -> TaskSet:
@@ -144,18 +151,41 @@ class BaseTaskObjective(ABC):
             )
         return self.tasks
 
-    def _read(self, tasks: TaskSet, labels: Any, weights: Any) -> _MatrixRows:
+    @staticmethod
+    @abstractmethod
+    def _query_begins(data: Any) -> npt.NDArray[np.uint32] | None:
+        """Return the first row of each query of a matrix, and the number of rows."""
+
+    def _read(
+        self,
+        tasks: TaskSet,
+        labels: Any,
+        weights: Any,
+        query_begins: npt.NDArray[np.uint32] | None = None,
+    ) -> _MatrixRows:
         labels = np.ascontiguousarray(labels, np.float32).reshape(tasks.n_rows, -1)
+        labels = as_zero_one(self.objective, labels)
         if self._loss is not None:
             check_labels(self._loss, labels)
         weights = None if weights is None or not np.size(weights) else np.asarray(weights)
+        if self._loss is None or not self._loss.needs_groups:
+            query_begins = None
+        else:
+            check_has_queries(self._loss, query_begins, tasks)
+            assert query_begins is not None
+            if weights is not None and len(weights) != tasks.n_rows:  # those of queries
+                weights = np.repeat(weights, np.diff(query_begins))
         if callable(self.objective):
             weights = None  # the function's own affair
         weights = weights_with_tasks(tasks, weights, self._task_weight)
         weights = None if weights is None else weights.astype(np.float32)
         n_outputs = 1 if self._loss is None else self._loss.n_outputs
         return _MatrixRows(
-            tasks, labels, weights, np.empty((tasks.n_rows, n_outputs, 2), np.float32)
+            tasks,
+            labels,
+            weights,
+            np.empty((tasks.n_rows, n_outputs, 2), np.float32),
+            query_begins,
         )
 
     def _weighted(self, pair: Pair, rows: _MatrixRows) -> Float32Array:
@@ -172,3 +202,4 @@ class _MatrixRows:
     labels: Float32Array
     weights: Float32Array | None  # the rows' own times their tasks'
     pairs: Float32Array  # gradients of the last round: new memory each round would take longer
+    query_begins: npt.NDArray[np.uint32] | None  # of a loss that ranks

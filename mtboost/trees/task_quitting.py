@@ -94,6 +94,7 @@ class TaskWatch(abc.ABC):
         self._tasks: TaskSet | None = None
         self._values: npt.NDArray[np.float64] = np.empty((0, 0))
         self._n_recorded = 0
+        self._queries: npt.NDArray[np.int64] | None = None  # of the validation rows
         self._valid, self._valid_task = valid, task
         self._check_valid()
         self._release()
@@ -208,7 +209,13 @@ class TaskWatch(abc.ABC):
         assert self._tasks is not None
         value = self._of_all_workers(
             evaluate_by_task(
-                self.metric, label, prediction, self._codes, self._tasks.n_tasks, weight
+                self.metric,
+                label,
+                prediction,
+                self._codes,
+                self._tasks.n_tasks,
+                weight,
+                self._queries,
             )
         )
         self._best.record(n_rounds, value, self.metric, self.fewest_rounds)

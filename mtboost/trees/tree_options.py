@@ -8,7 +8,7 @@ from typing import Any
 
 from mtboost import _core
 from mtboost.base.checks import check_number, check_switch
-from mtboost.errors import ParameterError
+from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.trees.pooled_leaves import Pooling, PoolingOption, check_pooling
 from mtboost.trees.split_scores import Beta, Score, make_split_score
 
@@ -83,6 +83,32 @@ class TreeOptions:
     def may_split_tasks(self) -> bool:
         """Whether nodes may separate tasks, by a column of the tasks or by descriptors."""
         return self.task_splits is not None or self.n_descriptors is not None
+
+    def check_library_grown(self, reason: str, *, has_task_column: bool = False) -> None:
+        """Raise UnsupportedError for what the trees of a library's own growth do not have.
+
+        Parameters
+        ----------
+        reason : str
+            Why the library grows the trees: a parameter with its value.
+        has_task_column : bool
+            Whether a column of the training matrix holds the tasks.
+        """
+        refused = {
+            f"split_score={self.split_score!r}": self.split_score != "plain",
+            "symmetric_trees=True": self.symmetric_trees,
+            "task_column": has_task_column,
+            "task_splits": self.may_split_tasks,
+        }
+        for name, is_refused in refused.items():
+            if is_refused:
+                plain = name.startswith("split_score")
+                raise UnsupportedError(
+                    f"{name} needs trees that mtboost grows, but with {reason} the library grows "
+                    f"them: {'use split_score=' + repr('plain') if plain else 'leave it out'}, or "
+                    "grow trees by tree_method='hist' on device='cpu', one tree per output, from a "
+                    "matrix in memory."
+                )
 
     def of_one_task(self) -> TreeOptions:
         """Return the options of a model of a single task."""

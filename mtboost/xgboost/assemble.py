@@ -229,6 +229,46 @@ def _step_tree(steps: StepTree, n_features: int) -> Document:
     return tree_document({**_EMPTY_TREE, **tree}, n_features=n_features)
 
 
+def without_deleted_nodes(tree: Document) -> tuple[Document, npt.NDArray[np.int32]]:
+    """A tree of the nodes that can be reached, and their new numbers; -1 of the others.
+
+    ``tree_method="exact"`` prunes trees, and leaves the nodes that it has cut off in the arrays.
+    """
+    left, right = tree["left_children"], tree["right_children"]
+    n_nodes = len(left)
+    if tree["tree_param"]["num_deleted"] == "0":
+        return tree, np.arange(n_nodes, dtype=np.int32)
+    is_reached = np.zeros(n_nodes, bool)
+    level = np.zeros(1, np.int32)
+    while len(level):
+        is_reached[level] = True
+        inner = level[left[level] >= 0]
+        level = np.concatenate([left[inner], right[inner]])
+    numbers = np.where(is_reached, np.cumsum(is_reached) - 1, -1).astype(np.int32)
+    kept: Document = {
+        name: tree[name][is_reached]
+        for name in _TREE_ARRAYS
+        if name in tree and not name.startswith("categories")
+    }
+    for name in ("left_children", "right_children"):
+        kept[name] = np.where(kept["left_children"] < 0, -1, numbers[kept[name]]).astype(np.int32)
+    kept["parents"][1:] = numbers[kept["parents"][1:]]
+    is_kept = is_reached[tree["categories_nodes"]]
+    sizes = tree["categories_sizes"][is_kept]
+    kept |= {
+        "categories": tree["categories"][np.repeat(is_kept, tree["categories_sizes"])],
+        "categories_nodes": numbers[tree["categories_nodes"][is_kept]],
+        "categories_segments": np.cumsum(sizes) - sizes,
+        "categories_sizes": sizes,
+    }
+    parameters = {
+        **tree["tree_param"],
+        "num_deleted": "0",
+        "num_nodes": str(np.count_nonzero(is_reached)),
+    }
+    return {**tree, **kept, "tree_param": parameters}, numbers
+
+
 def with_leaf_numbers(tree: Document) -> Document:
     """The tree with each leaf's number for its value."""
     is_leaf = tree["left_children"] < 0

@@ -15,10 +15,11 @@ import xgboost
 
 from mtboost import _core
 from mtboost.base.checks import check_choice
+from mtboost.base.queries import begins_of
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import openmp_threads
-from mtboost.errors import ParameterError
+from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.trees.backend import (
     Backend,
     Margins,
@@ -35,7 +36,7 @@ from mtboost.trees.feature_weights import (
     sampled_fraction,
     sampling_weights,
 )
-from mtboost.trees.losses import has_identity_link, make_loss
+from mtboost.trees.losses import has_identity_link, is_quantile, make_loss
 from mtboost.trees.refreshed_leaves import LeafRule
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
@@ -56,6 +57,7 @@ class XgboostBackend(Backend):
     squared_error = "reg:squarederror"
     binary = "binary:logistic"
     multiclass = "multi:softprob"
+    ranking = "rank:ndcg"
     mixable = (
         "reg:squarederror",
         "binary:logistic",
@@ -82,6 +84,7 @@ class XgboostBackend(Backend):
     threads = "nthread"
     one_thread = {"nthread": 1}  # noqa: RUF012  # a constant
     huber_slope = ("huber_slope", 1.0)
+    quantile_level = ("quantile_alpha", 0.5)
     task_quitting = TaskQuitting
     quit_at = QuitAt
     arguments = {  # noqa: RUF012  # a constant
@@ -104,13 +107,32 @@ class XgboostBackend(Backend):
     def _in_own_form(self, params: dict[str, Any], argument: str) -> dict[str, Any]:
         if isinstance(params.get("monotone_constraints"), list):  # XGBoost knows tuples only
             params["monotone_constraints"] = tuple(params["monotone_constraints"])
+        if "quantile_alpha" in params:
+            params["quantile_alpha"] = library.read_levels(params["quantile_alpha"], argument)
         return params
 
     def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
         return {**named, **params}
 
     def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
+        if is_quantile(params.get("objective")) and "quantile_alpha" not in params:
+            raise ParameterError(
+                f"{argument} lacks 'quantile_alpha', which objective='reg:quantileerror' needs: "
+                "give a level, as in {'quantile_alpha': 0.9}, or several, as in [0.1, 0.5, 0.9]."
+            )
         library.check_values(params, table, argument, is_ours=is_ours)
+
+    def library_only(self, params: Params) -> str | None:
+        names = ("device", "tree_method", "updater", "multi_strategy")
+        own = {name: params[name] for name in names if name in params}
+        row = xgboost.DMatrix(np.zeros((1, 1)), label=[0], nthread=1)
+        settings = library.read_settings(xgboost.Booster({**own, "verbosity": 0}, cache=[row]))
+        if settings.has_vector_leaves:
+            raise UnsupportedError(
+                f"params: {settings.library_only} is for TaskSplit in xgboost.train: the trees of "
+                "fit() are continued by specific models, one tree per output. Leave it out."
+            )
+        return settings.library_only
 
     def settings(self, objective: str, n_threads: int, seed: int) -> dict[str, Any]:
         return {"objective": objective, "nthread": n_threads, "seed": seed}
@@ -124,9 +146,13 @@ class XgboostBackend(Backend):
         return Backend.leaf_rule(self, {**largest, **params})
 
     def loss_options(self, params: Params) -> dict[str, Any]:
-        return {
-            name: read_number(params, name, 0.0) for name in library.LOSS_OPTIONS if name in params
+        options: dict[str, Any] = {
+            name: read_number(params, name, 0.0) if read is float else read(params[name])
+            for name, read in library.LOSS_OPTIONS.items()
+            if name in params
         }
+        levels = self.levels(params)
+        return {**options, "quantile_alpha": levels} if levels else options
 
     def loss(self, objective: str, options: Params, n_outputs: int = 1) -> _core.Loss:
         return make_loss(objective, n_outputs, arithmetic=library.arithmetic(), **options)
@@ -191,22 +217,32 @@ class XgboostBackend(Backend):
             "base_margin": rows.margin,
             "n_threads": n_threads,
         }
+        if rows.queries is not None:
+            begins = begins_of(rows.queries)
+            options["group"] = np.diff(begins)
+            if rows.weight is not None:
+                options["weight"] = rows.weight[begins[:-1]]
         if ref is not None:
             return matrices.validation_matrix(rows.table, rows.added, **options)
-        options |= {"max_bin": params.get("max_bin"), "feature_weights": rows.feature_weights}
-        return matrices.quantile_matrix(rows.table, rows.added, **options)
+        options["feature_weights"] = rows.feature_weights
+        if library.trains_on_values(params):
+            return matrices.plain_matrix(rows.table, rows.added, **options)
+        return matrices.quantile_matrix(
+            rows.table, rows.added, max_bin=params.get("max_bin"), **options
+        )
 
     def small_trainer(
         self, params: Params, first: Rows, options: TreeOptions, n_threads: int
     ) -> XgboostSmallTrainer | None:
         return small_trainer(params, self.matrix(first, params, 1), options, n_threads)
 
-    def own_start(self, params: Params, rows: Rows) -> float:
-        own = {name: params[name] for name in library.OF_OBJECTIVES if name in params}
+    def own_start(self, params: Params, rows: Rows) -> npt.NDArray[np.float32]:
+        names = (*library.OF_OBJECTIVES, "num_class")
+        own = {name: params[name] for name in names if name in params}
         matrix = self.matrix(rows, own, 1)
         start = library.with_start({**own, **self.one_thread}, matrix)
         booster = xgboost.train(start, matrix, 1)
-        return float(self.start_score(booster)[0])
+        return self.start_score(booster)
 
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
         return TaskSplit(
@@ -247,7 +283,7 @@ class XgboostBackend(Backend):
         row = matrices.quantile_matrix(
             table.take(np.zeros(1, np.int64)), label=np.ones(1, np.float32)
         )
-        names = ("objective", "num_class", "nthread")
+        names = ("objective", "num_class", "quantile_alpha", "nthread")
         own = {name: params[name] for name in names if name in params}
         grown = xgboost.train({**own, "base_score": 0.5}, row, 1)
         return assemble.first_rounds(assemble.read_document(grown), 0)
@@ -294,7 +330,8 @@ class XgboostBackend(Backend):
 
     def response(self, no_rounds: xgboost.Booster) -> Response:
         learner = json.loads(no_rounds.save_config())["learner"]
-        if has_identity_link(learner["objective"]["name"]):
+        name = learner["objective"]["name"]
+        if has_identity_link(name) or is_quantile(name):
             return lambda margins: margins
         n_features = no_rounds.num_features()
 

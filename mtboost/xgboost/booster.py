@@ -28,7 +28,7 @@ from mtboost.base.arrays import Float32Array
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.growth import Objective, TaskGrowth
-from mtboost.trees.losses import check_labels, make_loss
+from mtboost.trees.losses import check_has_queries, check_labels, is_ranking, make_loss
 from mtboost.trees.pooled_leaves import TaskValues, task_attributes
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
@@ -40,10 +40,17 @@ from mtboost.xgboost.library import (
     call_objective,
     check_one_machine,
     labels_and_weights,
+    query_begins,
     read_settings,
+)
+from mtboost.xgboost.library_grown import (
+    LibraryGrower,
+    LibraryTree,
+    why_library_grows,
 )
 from mtboost.xgboost.matrices import ValidationMatrix, starting_from
 from mtboost.xgboost.ubjson import encode
+from mtboost.xgboost.vector_leaves import scalar_trees
 
 _SERIAL_ROWS = 20_000
 # Values of a validation matrix that are read back, at 12 bytes each, to be binned.
@@ -86,12 +93,15 @@ class XgboostGrowth(TaskGrowth):
                 "tasks in that field",
             )
         self._join_workers()
+        if self.settings.library_only is not None:
+            self._check_library_grown(self.settings.library_only)
         self._check_levels(self.settings.grow.max_depth, "")
         self._table = table
         self._frame: assemble.Document | None = None
         self._trees: list[assemble.Document] = []
-        self._grown: list[_core.Tree] = []  # those of them that are not taken over
-        self._grower: _core.TreeGrower | None = None
+        # Those of them that are not taken over.
+        self._grown: list[_core.Tree | LibraryTree] = []
+        self._grower: _core.TreeGrower | LibraryGrower | None = None
         self._train: weakref.ref[xgboost.DMatrix] | None = None
         self._cuts: Cuts | None = None
         # Rows in the bins of the training matrix; None: XGBoost is to find their leaves.
@@ -105,9 +115,23 @@ class XgboostGrowth(TaskGrowth):
     def n_rounds(self) -> int:
         return len(self._trees) // self._n_outputs
 
-    def read_settings(self) -> None:
-        """Take over parameters that have changed."""
+    def set_param(self, params: Any, value: Any) -> None:
+        """Change parameters during training."""
+        if isinstance(params, str):
+            params = {params: value}
+        self.stock.set_param(params)
         self.settings = read_settings(self.stock)
+        self.__dict__.pop("_parameters", None)
+        if isinstance(self._grower, LibraryGrower):
+            self._grower.set_param(dict(params), self.settings)
+        elif self._grower is not None and self.settings.library_only is not None:
+            raise UnsupportedError(
+                f"{self.settings.library_only} was set during training, whose trees mtboost grows: "
+                "set it in params before training."
+            )
+
+    def _check_library_grown(self, reason: str) -> None:
+        self._options.check_library_grown(reason, has_task_column=self._task_column is not None)
 
     # ---- one round --------------------------------------------------------------------------
 
@@ -118,7 +142,7 @@ class XgboostGrowth(TaskGrowth):
         assert self._grower is not None
         if self._workers is not None:
             self._workers.check_equal(
-                {"the parameters": self._parameters(), "the round": str(iteration)}
+                {"the parameters": self._parameters, "the round": str(iteration)}
             )
         if self._train is None or self._train() is not matrix:
             raise DataError("TaskSplit trains on one matrix; update() was given another one.")
@@ -126,8 +150,34 @@ class XgboostGrowth(TaskGrowth):
         gradients = self._gradients(matrix, margins, iteration, objective)
         left_out = self._rows_without_gradient()
         gradients[left_out] = 0.0
-        grown = [
-            self._grower.grow(
+        updated = margins.copy()
+        for output, (grown_tree, leaves) in enumerate(self._grow(matrix, gradients)):
+            tree = grown_tree.arrays()
+            without = leaves[left_out]
+            leaves[left_out] = np.minimum(without, ~without)  # negative: took no part
+            tree["value"], values = self._leaf_values(
+                tree, leaves, gradients, margins, self._weights, output
+            )
+            self._add_tree(tree["value"], values, leaves, matrix, updated, output=output)
+            self._trees.append(
+                grown_tree.with_values(tree["value"])
+                if isinstance(grown_tree, LibraryTree)
+                else assemble.tree_document(tree, n_features=matrix.num_col())
+            )
+            self._grown.append(grown_tree)
+            self.pooled.values.append(values)
+        self._margins[matrix] = (len(self._trees), updated)
+
+    def _grow(
+        self, matrix: xgboost.DMatrix, gradients: Float32Array
+    ) -> Sequence[tuple[_core.Tree | LibraryTree, npt.NDArray[np.int32]]]:
+        """Grow one tree per output; with the leaf of each row in it."""
+        grower = self._grower
+        assert grower is not None
+        if isinstance(grower, LibraryGrower):
+            return grower.grow(matrix, gradients, len(self._trees))
+        return [
+            grower.grow(
                 self.settings.grow,
                 np.ascontiguousarray(gradients[:, output]),
                 tasks=self._active_tasks(),
@@ -136,18 +186,6 @@ class XgboostGrowth(TaskGrowth):
             )
             for output in range(self._n_outputs)
         ]
-        updated = margins.copy()
-        for output, (grown_tree, leaves) in enumerate(grown):
-            tree = grown_tree.arrays()
-            leaves[left_out] = np.minimum(leaves, ~leaves)[left_out]  # negative: took no part
-            tree["value"], values = self._leaf_values(
-                tree, leaves, gradients, margins, self._weights, output
-            )
-            self._add_tree(tree["value"], values, leaves, matrix, updated, output=output)
-            self._trees.append(assemble.tree_document(tree, n_features=matrix.num_col()))
-            self._grown.append(grown_tree)
-            self.pooled.values.append(values)
-        self._margins[matrix] = (len(self._trees), updated)
 
     def _gradients(
         self,
@@ -208,6 +246,7 @@ class XgboostGrowth(TaskGrowth):
             is_ours = isinstance(matrix, ValidationMatrix)
             if (
                 self._cuts is not None
+                and isinstance(self._grower, _core.TreeGrower)
                 and matrix.num_nonmissing() <= _MOST_VALUES
                 and (
                     np.diff(self._cuts[0]).max(initial=0) <= MOST_INNER_BINS
@@ -231,6 +270,7 @@ class XgboostGrowth(TaskGrowth):
         n_taken_over = len(self._trees) - len(self._grown)
         if binned is not None and number >= n_taken_over:
             grown = self._grown[number - n_taken_over]
+            assert isinstance(grown, _core.Tree)
             return grown.leaves(binned, n_threads=self._threads_for(matrix))
         # A tree whose leaves hold their numbers tells the leaves of any kind of matrix.
         numbered = [assemble.with_leaf_numbers(self._trees[number])] * self._n_outputs
@@ -242,7 +282,7 @@ class XgboostGrowth(TaskGrowth):
         self, trees: list[assemble.Document], matrix: xgboost.DMatrix, margins: Float32Array
     ) -> Float32Array:
         new = assemble.load_document(self._document(trees))
-        new.set_param({"nthread": self._threads_for(matrix)})
+        new.set_param({"nthread": self._threads_for(matrix), "device": self.settings.device})
         # XGBoost adds trees to a base margin one after another, as it would to earlier trees.
         with starting_from(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
             found: Float32Array = new.predict(matrix, output_margin=True)
@@ -322,6 +362,9 @@ class XgboostGrowth(TaskGrowth):
         self._frame = assemble.read_document(self.stock)
         self._n_outputs = assemble.outputs_of(self._frame)
         self._trees = assemble.trees_of(self._frame)
+        if any(tree["tree_param"]["size_leaf_vector"] not in "01" for tree in self._trees):
+            self._trees = [own for tree in self._trees for own in scalar_trees(tree)]
+            self._n_outputs = len(self._trees) // self.stock.num_boosted_rounds()
         self.pooled.values.extend(TaskValues.none() for _ in self._trees)
         self.stock.load_model(encode(self._document([])))
         self.stock.load_config(config)
@@ -344,12 +387,20 @@ class XgboostGrowth(TaskGrowth):
             labels, self._weights = labels_and_weights(matrix)
             self._labels = labels.reshape(n_rows, self._n_labels(labels.size, n_rows))
             self._loss = self._make_loss()
+            self._query_begins = query_begins(matrix)
+            check_has_queries(self._loss, self._query_begins, self.tasks)
         self._objective = objective
         if self._workers is not None:
             self._check_same_columns(self._workers, matrix)
         self._initialise(matrix, objective)
         if self._workers is not None:
             _ = self._start_margin  # makes a matrix: on all workers, whatever their rows have
+        self._train = weakref.ref(matrix)
+        if (reason := why_library_grows(self.settings, matrix)) is not None:
+            self._check_library_grown(reason)
+            rank = 0 if self._workers is None else self._workers.rank
+            self._grower = LibraryGrower(self.stock, self.settings, rank)
+            return
         order, first_rows = self._order_by_task()
         feature_weights = matrix.get_float_info("feature_weights")
         self._grower = _core.TreeGrower(
@@ -367,7 +418,6 @@ class XgboostGrowth(TaskGrowth):
             **options,
         )
         self._table = None
-        self._train = weakref.ref(matrix)
         if isinstance(matrix, xgboost.QuantileDMatrix):
             self._cuts = matrix.get_quantile_cut()
 
@@ -377,20 +427,29 @@ class XgboostGrowth(TaskGrowth):
         self._workers = workers = Workers.of_this_thread()
         if workers is None:
             return
-        if self.settings.objective == "reg:absoluteerror":
+        if self.settings.objective in ("reg:absoluteerror", "reg:quantileerror"):
+            is_median = self.settings.objective == "reg:absoluteerror"
+            instead = "use 'reg:pseudohubererror', or train" if is_median else "train"
             raise UnsupportedError(
-                "objective='reg:absoluteerror' has medians as leaves, which workers cannot add up: "
-                "use 'reg:pseudohubererror', or train on one machine."
+                f"objective={self.settings.objective!r} has "
+                f"{'medians' if is_median else 'percentiles'} as leaves, which workers cannot add "
+                f"up: {instead} on one machine."
+            )
+        if is_ranking(self.settings.objective):
+            raise UnsupportedError(
+                f"objective={self.settings.objective!r} is not supported on several machines: "
+                "train on one machine."
             )
         self._total = lambda values: workers.sum(values, "task sums of the leaves")
         workers.check_equal(
             {
                 "the version of XGBoost": xgboost.__version__,
-                "the parameters": self._parameters(),
+                "the parameters": self._parameters,
                 "the options of TaskSplit": self._comparable_options(),
             }
         )
 
+    @cached_property
     def _parameters(self) -> str:
         """Parameters that all workers must share; the number of threads is not among them."""
         learner = json.loads(self.stock.save_config())["learner"]
@@ -510,6 +569,7 @@ class XgboostGrowth(TaskGrowth):
         """Let XGBoost make what it makes in its first round: cuts and the start score."""
         scratch = self.stock.copy()
         scratch.set_param({"max_depth": 1, "max_leaves": 0, "subsample": 1.0})
+        scratch.set_param({"multi_strategy": "one_output_per_tree"})
         if self.settings.n_classes:  # the start score of several classes differs by the threads
             scratch.set_param({"nthread": 1})
         if objective is None:
@@ -589,8 +649,7 @@ class GrowingBooster(xgboost.Booster):
 
     def set_param(self, params: Any, value: Any = None) -> None:
         self._trained = None
-        self.growth.stock.set_param(params, value)
-        self.growth.read_settings()
+        self.growth.set_param(params, value)
 
     def save_config(self) -> str:
         return self.growth.stock.save_config()

@@ -59,8 +59,9 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         Of `split_score`, `beta` or `task_splits`, or `task_column` or `symmetric_trees` with
         another score than "plain".
     UnsupportedError
-        Parameters ask for trees that only XGBoost grows, such as ``tree_method="exact"`` or
-        ``booster="dart"``.
+        Parameters ask for trees whose leaf values would change later, such as ``booster="dart"``,
+        or for trees that only XGBoost grows, such as ``tree_method="exact"``, with a split score
+        over tasks, `task_column` or `symmetric_trees` (docs/library_grown.md).
 
     Examples
     --------

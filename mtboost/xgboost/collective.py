@@ -3,11 +3,13 @@
 
 XGBoost sets up the collective, in ``xgboost.dask`` and others; here are sums over its workers. All
 workers make the same calls in the same order. XGBoost does not check that, and adds up arrays of
-different lengths or steps without an error, so each call here compares the workers first.
+different lengths or steps without an error, so each sum here compares the workers first: in a call
+of the collective whose length is always the same, and which has room for a short array beside.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
@@ -18,10 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xgboost
+from xgboost.core import _LIB, _check_call
 
 from mtboost import _core
 from mtboost.base.arrays import Float64Array
 from mtboost.errors import TrainingError
+
+# Numbers that are added up in the call that compares the workers.
+_ROOM = 1024
+# float64, in XGCommunicatorAllreduce.
+_DOUBLE = 2
 
 _of_thread = threading.local()
 
@@ -73,12 +81,32 @@ class Workers:
     @cached_property
     def communicator(self) -> _core.Communicator:
         """These workers for the core."""
-        return _core.Communicator(rank=self.rank, sum=self._sum_in_place)
+        return _core.Communicator(rank=self.rank, sum=self.sum_in_place)
+
+    @cached_property
+    def _first_call(self) -> Float64Array:
+        """Buffer: step and length of each worker, then the first numbers of the array."""
+        return np.empty(2 * self.n_workers + _ROOM)
 
     def sum(self, values: Float64Array, step: str) -> Float64Array:
         """Return the sums over all workers; `step` names the call in messages."""
-        self._check_step(step, values.size)
-        return self._add_up(values)
+        total = np.array(values, np.float64, order="C")
+        self.sum_in_place(total, step)
+        return total
+
+    def sum_in_place(self, values: Float64Array, step: str) -> None:
+        """Replace C-contiguous values by their sums over all workers."""
+        flat = values.reshape(-1)
+        n_tags, n_first = 2 * self.n_workers, min(flat.size, _ROOM)
+        call = self._first_call
+        call.fill(0.0)
+        call[2 * self.rank : 2 * self.rank + 2] = zlib.crc32(step.encode()), flat.size
+        call[n_tags : n_tags + n_first] = flat[:n_first]
+        self._add_up(call)
+        self._check_tags(call[:n_tags].reshape(-1, 2), step)
+        flat[:n_first] = call[n_tags : n_tags + n_first]
+        if n_first < flat.size:
+            self._add_up(flat[n_first:])
 
     def gather(self, values: npt.ArrayLike, step: str) -> Float64Array:
         """Return the numbers of each worker, as many on all: shape (n_workers, n_values)."""
@@ -112,15 +140,11 @@ class Workers:
                 "parameters, and make their matrices inside of the collective."
             )
 
-    def _sum_in_place(self, values: Float64Array, step: str) -> None:
-        values[...] = self.sum(values, step)
-
-    def _check_step(self, step: str, n_values: int) -> None:
-        tags = np.zeros((self.n_workers, 2))
-        tags[self.rank] = zlib.crc32(step.encode()), n_values
-        tags = self._add_up(tags)
+    def _check_tags(self, tags: Float64Array, step: str) -> None:
+        """Raise on all workers unless they are at the same step, with as many numbers."""
         if (tags == tags[self.rank]).all():
             return
+        n_values = int(tags[self.rank, 1])
         others = [
             f"worker {rank} has {n:.0f} numbers"
             if code == tags[self.rank, 0]
@@ -134,7 +158,8 @@ class Workers:
             "callbacks, parameters and number of evaluation sets."
         )
 
-    def _add_up(self, values: Float64Array) -> Float64Array:
+    def _add_up(self, values: Float64Array) -> None:
+        """Add up in place, as ``xgboost.collective.allreduce`` does in a copy."""
         if xgboost.collective.get_world_size() != self.n_workers:
             raise TrainingError(
                 f"The collective had {self.n_workers} workers when training began, and this thread "
@@ -142,10 +167,16 @@ class Workers:
                 "collective."
             )
         try:
-            total = xgboost.collective.allreduce(values, xgboost.collective.Op.SUM)
+            _check_call(
+                _LIB.XGCommunicatorAllreduce(
+                    ctypes.c_void_p(values.ctypes.data),
+                    ctypes.c_size_t(values.size),
+                    _DOUBLE,
+                    int(xgboost.collective.Op.SUM),
+                )
+            )
         except xgboost.core.XGBoostError as error:
             raise TrainingError(
                 f"Worker {self.rank} of {self.n_workers} lost the others in training: one of them "
                 "has ended. If it raised an error, its own message gives the reason."
             ) from error
-        return total.reshape(values.shape)  # flat before XGBoost 3.4

@@ -16,7 +16,7 @@ Every use of an undocumented behaviour (the JSON of a configuration or model, th
   1e-6, and not checked for their length; ``colsample_bynode`` times the number of features is
   rounded down (:func:`check_samples_features`, feature_weights.py). In ``xgboost.cv`` a callback
   finds the booster of each fold in ``model.cvfolds`` (prior_sampling.py).
-* Its C functions are called by ``xgboost.core._LIB`` (:func:`read_values`).
+* Its C functions are called by ``xgboost.core._LIB`` (:func:`read_values`, collective.py).
 * A model document may be assembled by hand (assemble.py).
 """
 
@@ -42,6 +42,7 @@ from xgboost.core import _LIB, _check_call
 from mtboost import _core
 from mtboost.base.checks import check_number, check_pairs, check_type, listed, refuse
 from mtboost.base.interrupts import uninterrupted
+from mtboost.base.queries import queries_from
 from mtboost.base.tables import Library, Table
 from mtboost.base.tasks import TaskSet
 from mtboost.base.threads import default_n_threads
@@ -64,8 +65,28 @@ _OBJECTIVE_PARAMETERS = (
 )
 #: Those on which the start score depends.
 OF_OBJECTIVES = ("objective", "base_score", *_OBJECTIVE_PARAMETERS[:-1])
-#: Those that a loss of the core takes.
-LOSS_OPTIONS = ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power")
+_RANKING_SWITCHES = (
+    "lambdarank_normalization",
+    "lambdarank_score_normalization",
+    "ndcg_exp_gain",
+)
+#: Parameters of ranking; the last three are supported at their defaults only.
+_RANKING_PARAMETERS = (
+    "lambdarank_num_pair_per_sample",
+    *_RANKING_SWITCHES,
+    "lambdarank_pair_method",
+    "lambdarank_unbiased",
+    "lambdarank_bias_norm",
+)
+_NO_NUMBER_OF_PAIRS = 2**32 - 1  # how a configuration says that none is given
+#: Those that a loss of the core takes, and how they are read.
+LOSS_OPTIONS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(
+        ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power"), float
+    ),
+    "lambdarank_num_pair_per_sample": lambda number: _n_pairs(int(number)),
+    **dict.fromkeys(_RANKING_SWITCHES, lambda value: str(value).lower() in ("true", "1")),
+}
 #: Other names of parameters. Where both are set XGBoost silently takes the second, in any order.
 ALIASES = {
     "eta": "learning_rate",
@@ -125,9 +146,24 @@ def tasks_of_matrices(name: str, pairs: Any) -> list[tuple[xgboost.DMatrix, Task
 def labels_and_weights(
     matrix: xgboost.DMatrix,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
-    """Labels of a matrix and weights, if any."""
+    """Labels of a matrix and weights of its rows, if any."""
     weights = matrix.get_weight()
+    begins = query_begins(matrix)
+    if begins is not None and weights.size:  # XGBoost's weights are those of the queries
+        weights = np.repeat(weights, np.diff(begins))
     return matrix.get_label(), weights if weights.size else None
+
+
+def query_begins(matrix: xgboost.DMatrix) -> npt.NDArray[np.uint32] | None:
+    """Return the first row of each query of a matrix, and last the number of rows."""
+    begins = matrix.get_uint_info("group_ptr")
+    return begins.astype(np.uint32) if begins.size else None
+
+
+def queries_of(matrix: xgboost.DMatrix) -> npt.NDArray[np.int64] | None:
+    """Return the query of each row of a matrix; None if there are no queries."""
+    begins = query_begins(matrix)
+    return None if begins is None else queries_from(begins)
 
 
 def read_values(matrix: xgboost.DMatrix) -> tuple[npt.NDArray[Any], ...]:
@@ -203,14 +239,20 @@ class Settings:
     n_threads: int
     max_bin: int
     objective: str
-    objective_options: dict[str, float]
+    objective_options: dict[str, Any]
     n_classes: int
+    device: str = "cpu"
+    #: The parameter that only trees of XGBoost's own growth follow (library_grown.py), if any.
+    library_only: str | None = None
+    has_vector_leaves: bool = False
+    #: Whether a GPU draws rows by the size of their gradients.
+    samples_by_gradient: bool = False
 
 
 def read_settings(booster: xgboost.Booster) -> Settings:
     """Read the parameters that XGBoost itself would train with.
 
-    Parameters that ask for trees only XGBoost can grow raise UnsupportedError.
+    Parameters whose trees cannot have leaf values per task raise UnsupportedError.
     """
     learner = json.loads(booster.save_config())["learner"]
     _refuse_unsupported(learner)
@@ -247,6 +289,10 @@ def read_settings(booster: xgboost.Booster) -> Settings:
         objective=name,
         objective_options=options,
         n_classes=int(learner["learner_model_param"]["num_class"]),
+        device=generic["device"],
+        library_only=_library_only(learner),
+        has_vector_leaves=learner["learner_train_param"]["multi_strategy"] == "multi_output_tree",
+        samples_by_gradient=tree["sampling_method"] != "uniform",
     )
 
 
@@ -279,9 +325,15 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
         check_groups(groups, table.n_features)
         if is_ours:
             read_settings(booster)
-        with uninterrupted():  # XGBoost would take Ctrl-C for a matrix without rows
-            binned = xgboost.QuantileDMatrix(row, max_bin=params.get("max_bin"), **columns)
-        xgboost.Booster(own, cache=[binned]).update(binned, 0, fobj=_no_gradient)
+        if not trains_on_values(params):
+            with uninterrupted():  # XGBoost would take Ctrl-C for a matrix without rows
+                matrix = xgboost.QuantileDMatrix(row, max_bin=params.get("max_bin"), **columns)
+        xgboost.Booster(own, cache=[matrix]).update(matrix, 0, fobj=_no_gradient)
+
+
+def trains_on_values(params: Mapping[str, Any]) -> bool:
+    """Whether XGBoost trains with these parameters on a ``DMatrix`` only."""
+    return params.get("tree_method") in ("approx", "exact") or "updater" in params
 
 
 @contextmanager
@@ -313,17 +365,12 @@ def _check_finite(learner: dict[str, Any]) -> None:
                 refuse(name, float(text), "a finite number")
 
 
-def objective_name(booster: xgboost.Booster) -> str:
-    """Name of the objective a booster is trained for."""
-    return _read_objective(json.loads(booster.save_config())["learner"])[0]
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectiveSettings:
     """Objective of a booster."""
 
     name: str
-    options: dict[str, float]
+    options: dict[str, Any]
     n_classes: int  # 0: labels are no classes
     estimates_start: bool  # the parameters have no base_score
 
@@ -338,15 +385,33 @@ def read_objective(booster: xgboost.Booster) -> ObjectiveSettings:
     )
 
 
-def _read_objective(learner: dict[str, Any]) -> tuple[str, dict[str, float]]:
+def _n_pairs(number: int) -> int:
+    """Positions of a query whose pairs count."""
+    return 32 if number == _NO_NUMBER_OF_PAIRS else number
+
+
+def _read_objective(learner: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     objective = dict(learner["objective"])
     name = objective.pop("name")
-    return name, {
-        key: float(value)
-        for group in objective.values()
-        for key, value in group.items()
-        if key in LOSS_OPTIONS
-    }
+    given = {key: value for group in objective.values() for key, value in group.items()}
+    options = {key: LOSS_OPTIONS[key](value) for key, value in given.items() if key in LOSS_OPTIONS}
+    if "quantile_alpha" in given:
+        options["quantile_alpha"] = tuple(json.loads(given["quantile_alpha"]))
+    return name, options
+
+
+def read_levels(given: Any, argument: str) -> float | list[float]:
+    """Return the levels in ``quantile_alpha``: a number, or a list or text of numbers."""
+    try:
+        found = json.loads(given) if isinstance(given, str) else given
+        levels = [*map(float, np.atleast_1d(np.asarray(found, np.float64)).ravel())]
+    except (TypeError, ValueError):
+        levels = []
+    if not levels or not all(0.0 < level < 1.0 for level in levels):
+        refuse(
+            f"{argument}['quantile_alpha']", given, "a number between 0 and 1, or a list of them"
+        )
+    return levels[0] if len(levels) == 1 else levels
 
 
 @cache
@@ -366,7 +431,7 @@ def known_parameters() -> frozenset[str]:
     booster = xgboost.Booster(cache=[matrix])
     config = json.loads(booster.save_config())
     names = {"num_class", "eval_metric", "base_score", *_OBJECTIVE_PARAMETERS, *_GENERAL_PARAMETERS}
-    names |= {*ALIASES, *ALIASES.values()}
+    names |= {*ALIASES, *ALIASES.values(), *_RANKING_PARAMETERS}
     pending: list[object] = [config["learner"]]
     while pending:
         part = pending.pop()
@@ -529,6 +594,17 @@ def check_vector_categories(matrix: xgboost.DMatrix, *, instead: str) -> None:
 
 
 def _refuse_unsupported(learner: dict[str, Any]) -> None:
+    ranking = learner["objective"].get("lambdarank_param", {})
+    if ranking.get("lambdarank_pair_method", "topk") != "topk":
+        raise UnsupportedError(
+            f"lambdarank_pair_method={ranking['lambdarank_pair_method']!r} draws pairs at random, "
+            "which mtboost does not: use 'topk'."
+        )
+    if ranking.get("lambdarank_unbiased", "0") != "0":
+        raise UnsupportedError(
+            "lambdarank_unbiased=True is not supported: mtboost does not estimate position biases. "
+            "Leave it out."
+        )
     train = learner["learner_train_param"]
     booster = learner["gradient_booster"]
     if train["booster"] != "gbtree":
@@ -542,31 +618,37 @@ def _refuse_unsupported(learner: dict[str, Any]) -> None:
             "booster='gbtree'."
         )
     gbtree = booster["gbtree_train_param"]
-    if gbtree["updater"] != "grow_quantile_histmaker" or gbtree["process_type"] != "default":
+    if gbtree["process_type"] != "default" or not gbtree["updater"].startswith("grow_"):
         raise UnsupportedError(
-            f"mtboost grows its trees as XGBoost's 'hist' does, but the parameters ask for "
-            f"tree_method={gbtree['tree_method']!r}, updater={gbtree['updater']!r}, "
-            f"process_type={gbtree['process_type']!r}: leave these at their defaults."
-        )
-    if learner["generic_param"]["device"] != "cpu":
-        raise UnsupportedError(
-            f"device={learner['generic_param']['device']!r}: mtboost grows trees on the CPU; "
-            "use device='cpu'. The finished booster predicts on any device."
+            f"mtboost computes leaf values of trees that are grown, but the parameters ask for "
+            f"updater={gbtree['updater']!r}, process_type={gbtree['process_type']!r}: leave these "
+            "at their defaults."
         )
     if int(booster["gbtree_model_param"]["num_parallel_tree"]) != 1:
         raise UnsupportedError("num_parallel_tree > 1 is not supported with TaskSplit: use 1.")
-    if train["multi_strategy"] != "one_output_per_tree":
-        raise UnsupportedError(
-            f"multi_strategy={train['multi_strategy']!r} is not supported with TaskSplit: "
-            "use 'one_output_per_tree'."
-        )
     tree = booster["tree_train_param"]
     if int(tree["max_depth"]) == 0 and int(tree["max_leaves"]) == 0:
         raise UnsupportedError(
             "max_depth=0 and max_leaves=0 leave the size of a tree without limit: set one of them."
         )
-    if tree["sampling_method"] != "uniform":
+    if tree["sampling_method"] != "uniform" and learner["generic_param"]["device"] == "cpu":
         raise UnsupportedError("sampling_method must be 'uniform' on the CPU.")
+
+
+def _library_only(learner: dict[str, Any]) -> str | None:
+    """Return the parameter by which XGBoost must grow the trees itself, with its value."""
+    gbtree = learner["gradient_booster"]["gbtree_train_param"]
+    device = learner["generic_param"]["device"]
+    strategy = learner["learner_train_param"]["multi_strategy"]
+    if device != "cpu":
+        return f"device={device!r}"
+    if strategy != "one_output_per_tree":
+        return f"multi_strategy={strategy!r}"
+    if gbtree["updater"] == "grow_quantile_histmaker":
+        return None
+    if gbtree["tree_method"] in ("approx", "exact"):
+        return f"tree_method={gbtree['tree_method']!r}"
+    return f"updater={gbtree['updater']!r}"
 
 
 def _parse_monotone(text: str) -> list[int]:

@@ -6,12 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
 from mtboost.trees.losses import make_loss
 from mtboost.trees.task_objective import BaseTaskObjective, Pair
-from mtboost.xgboost.library import arithmetic, check_one_machine, check_version
+from mtboost.xgboost.library import arithmetic, check_one_machine, check_version, query_begins
 
 
 class TaskObjective(BaseTaskObjective):
@@ -80,6 +81,10 @@ class TaskObjective(BaseTaskObjective):
             return self._pair(first, second, first, second)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self._pair(second, (first, sample_weight), first, second, **given)
+
+    @staticmethod
+    def _query_begins(data: xgboost.DMatrix) -> npt.NDArray[np.uint32] | None:
+        return query_begins(data)
 
     def _make_loss(self, objective: str, n_outputs: int) -> _core.Loss:
         return make_loss(objective, n_outputs, arithmetic=arithmetic(), **self._options)

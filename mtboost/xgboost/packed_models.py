@@ -48,11 +48,12 @@ def pack_models(models: Mapping[int, Unloaded]) -> dict[str, bytes]:
         groups.setdefault(own.shared, {})[number] = own
     members = {}
     for place, (shared, group) in enumerate(groups.items()):
-        frame = assemble.with_trees(shared.frame, [], n_outputs=1)
+        frame = assemble.with_trees(shared.frame, [], n_outputs=shared.n_outputs)
         members[f"packed/{place}/frame.ubj"] = bytes(encode(frame))
         arrays = _gathered(shared.arrays, [own.model for own in group.values()])
-        first = [np.nan if own.first is None else own.first for own in group.values()]
-        arrays |= {"tasks": np.array([*group]), "first_values": np.array(first)}
+        none = np.full(shared.n_outputs, np.nan)
+        first = [none if own.first is None else own.first for own in group.values()]
+        arrays |= {"tasks": np.array([*group]), "first_values": np.concatenate(first)}
         for name, dtype in _MEMBERS.items():
             members[f"packed/{place}/{name}.npy"] = array_to_bytes(arrays[name].astype(dtype))
     return members
@@ -90,25 +91,28 @@ def unpack_models(members: Mapping[str, bytes], n_tasks: int) -> dict[int, Unloa
             for name, dtype in _MEMBERS.items()
         }
         n_features = int(frame["learner"]["learner_model_param"]["num_feature"])
-        _check(arrays, n_features, n_tasks)
-        tasks, first = arrays.pop("tasks").tolist(), arrays.pop("first_values").tolist()
+        n_outputs = assemble.outputs_of(frame)
+        _check(arrays, n_features, n_outputs, n_tasks)
+        tasks = arrays.pop("tasks").tolist()
+        first = arrays.pop("first_values").astype(np.float32).reshape(-1, n_outputs)
         shared = SharedTrees(frame, arrays)
-        for model, (task, value) in enumerate(zip(tasks, first, strict=True)):
+        for model, (task, values) in enumerate(zip(tasks, first, strict=True)):
             require(task not in found, f"task {task} has two packed models")
-            found[task] = ModelTrees(shared, model, None if np.isnan(value) else value)
+            found[task] = ModelTrees(shared, model, None if np.isnan(values).any() else values)
         place += 1
     return found
 
 
-def _check(arrays: _Arrays, n_features: int, n_tasks: int) -> None:
+def _check(arrays: _Arrays, n_features: int, n_outputs: int, n_tasks: int) -> None:
     """Raise ModelFormatError unless the arrays are trees of tasks."""
     tasks, left = arrays["tasks"], arrays["left"]
     first_trees, first_nodes = arrays["first_trees"], arrays["first_nodes"]
     n_models = len(tasks)
     fit_together = (
-        len(arrays["first_values"]) == n_models
+        len(arrays["first_values"]) == n_models * n_outputs
         and _are_starts(first_trees, n_models, len(first_nodes) - 1, least=0)
         and _are_starts(first_nodes, len(first_nodes) - 1, len(left), least=1)
+        and not (np.diff(first_trees) % n_outputs).any()
         and all(len(arrays[name]) == len(left) for name in _OF_NODES)
     )
     require(fit_together, "the parts of packed models do not fit together")

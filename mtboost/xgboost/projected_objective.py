@@ -322,7 +322,8 @@ class _ProjectedGradients(TreeObjective):
         if loss.refits_leaves and self._function is None:
             raise UnsupportedError(
                 f"objective={settings.name!r} sets its leaves by another rule than the gradients: "
-                "use 'reg:pseudohubererror', or run pip install 'xgboost>=3.4'."
+                "use 'reg:pseudohubererror', or, for absolute error, run pip install "
+                "'xgboost>=3.4'."
             )
         return loss
 

@@ -19,7 +19,12 @@ from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.collective import Workers
-from mtboost.xgboost.library import check_one_machine, labels_and_weights, objective_name
+from mtboost.xgboost.library import (
+    check_one_machine,
+    labels_and_weights,
+    queries_of,
+    read_objective,
+)
 from mtboost.xgboost.objective import TaskObjective
 
 
@@ -103,10 +108,13 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         growth = growth_of(model)
         if self._tasks is None:
-            self._objective = self._begin(growth, self._valid_tasks, objective_name(model))
+            found = read_objective(model)
+            self._objective = self._begin(growth, self._valid_tasks, found.name)
             if self.metric is None:
-                self.metric = default_metric(str(self._objective))
+                levels = found.options.get("quantile_alpha", ())
+                self.metric = default_metric(str(self._objective), quantile_alpha=levels)
             self._labels, self._weights = labels_and_weights(self._valid)
+            self._queries = queries_of(self._valid)
             self._evaluate(0, _start_margins(model, self._valid))
         self._evaluate(model.num_boosted_rounds(), _margins(model, self._valid))
         return self._end_round(growth, epoch)

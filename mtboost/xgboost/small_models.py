@@ -78,12 +78,13 @@ class XgboostSmallTrainer(SmallTrainer):
             params=self._settings.grow,
             symmetric=self._options.symmetric_trees,
             random_strength=self._options.random_strength,
+            n_outputs=self._loss.n_outputs,
             n_threads=self._n_threads,
         )
 
     def grow(self, models: npt.NDArray[np.int64]) -> None:
         self._pairs = self._loss.gradients(
-            self._margins[:, None],
+            self._margins,
             self._rows.labels[:, None],
             self._rows.weights,
             n_threads=self._n_threads,
@@ -102,7 +103,7 @@ class XgboostSmallTrainer(SmallTrainer):
         return self._valid_margins
 
     def keep(self, model: int, n_rounds: int) -> None:
-        self._models.keep(model, n_rounds)
+        self._models.keep(model, n_rounds * self._loss.n_outputs)
 
     def trees(self) -> list[Unloaded]:
         shared = SharedTrees(self._frame, self._models.trees())
@@ -116,21 +117,25 @@ class SharedTrees:
     frame: assemble.Document
     arrays: _Arrays
 
+    @property
+    def n_outputs(self) -> int:
+        return assemble.outputs_of(self.frame)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelTrees(Unloaded):
-    """Trees of one of them; `first` is the value of a round before them, if there is one."""
+    """Trees of one of them; `first` are the values of a round before them, if there is one."""
 
     shared: SharedTrees
     model: int
-    first: float | None = None
+    first: Float32Array | None = None
 
     @property
     def group(self) -> SharedTrees:
         return self.shared
 
-    def with_first_round(self, value: float) -> ModelTrees:
-        return replace(self, first=value)
+    def with_first_round(self, values: Float32Array) -> ModelTrees:
+        return replace(self, first=values)
 
     def _trees(self) -> range:
         first, last = self.shared.arrays["first_trees"][self.model : self.model + 2].tolist()
@@ -139,8 +144,12 @@ class ModelTrees(Unloaded):
     def document(self) -> XgboostDocument:
         trees = [self._tree(number) for number in self._trees()]
         if self.first is not None:
-            trees.insert(0, assemble.constant_tree(self.first, n_features=self._n_features))
-        return XgboostDocument(assemble.with_trees(self.shared.frame, trees, n_outputs=1))
+            first = self.first.tolist()
+            trees[:0] = [
+                assemble.constant_tree(each, n_features=self._n_features) for each in first
+            ]
+        n_outputs = self.shared.n_outputs
+        return XgboostDocument(assemble.with_trees(self.shared.frame, trees, n_outputs=n_outputs))
 
     def dump(self) -> bytes:
         return bytes(encode(self.document().content))
@@ -165,11 +174,12 @@ class ModelTrees(Unloaded):
         roots = firsts[:-1] - begin
         left = own["left"] + np.repeat(roots, np.diff(firsts)).astype(np.int32)
         left[own["left"] < 0] = -1
-        if self.first is not None:  # a tree of one leaf before the others
-            own = {name: np.append(own[name].dtype.type(0), own[name]) for name in _OF_NODES}
-            own["condition"][0] = self.first
-            left = np.append(np.int32(-1), np.where(left < 0, left, left + 1)).astype(np.int32)
-            roots = np.append(0, roots + 1)
+        if self.first is not None:  # trees of one leaf before the others
+            n = len(self.first)
+            own = {name: np.append(np.zeros(n, own[name].dtype), own[name]) for name in _OF_NODES}
+            own["condition"][:n] = self.first
+            left = np.append(np.full(n, -1), np.where(left < 0, left, left + n)).astype(np.int32)
+            roots = np.append(np.arange(n), roots + n)
         return Nodes(
             roots=roots.astype(np.int32),
             first_leaves=roots,
@@ -181,7 +191,7 @@ class ModelTrees(Unloaded):
             default_left=own["default_left"],
             task_nodes=NO_TASK_NODES,
             n_features=self._n_features,
-            n_outputs=1,
+            n_outputs=self.shared.n_outputs,
         )
 
 
@@ -225,7 +235,7 @@ def small_trainer(
         )
     except UnsupportedError:
         return None
-    if loss.n_outputs > 1 or loss.refits_leaves:
+    if settings.library_only is not None or loss.refits_leaves or loss.needs_groups:
         return None
     if not options.symmetric_trees:
         if any(params.get(name, 1) != 1 for name in _FEATURE_FRACTIONS):
@@ -245,7 +255,7 @@ def _draws_rows_as_xgboost() -> bool:
     rng = np.random.default_rng(0)
     cells, labels = rng.normal(size=(2, 50, 1)).astype(np.float32)
     labels[::5] = 0.0  # rows without a gradient
-    margins = np.zeros(50, np.float32)
+    margins = np.zeros((50, 1), np.float32)
     params = {"max_depth": 2, "subsample": 0.6, "seed": 5, "nthread": 1}
     matrix = xgboost.QuantileDMatrix(cells, labels, base_margin=margins, nthread=1)
     booster = xgboost.train(params, matrix, 3)
@@ -256,7 +266,7 @@ def _draws_rows_as_xgboost() -> bool:
     ends = np.array([0, 50], np.uint32)
     trainer.begin(
         RowsByModel(cells, ends, labels[:, 0], margins, None),
-        RowsByModel(cells[:0], np.zeros_like(ends), none, none, None),
+        RowsByModel(cells[:0], np.zeros_like(ends), none, margins[:0], None),
     )
     for _ in range(3):
         trainer.grow(np.zeros(1, np.int64))

@@ -13,7 +13,12 @@ import xgboost
 
 from mtboost.metrics import Metric, get_metric
 from mtboost.trees.task_metric import metric_of_tasks
-from mtboost.xgboost.library import check_one_machine, labels_and_weights, tasks_of_matrices
+from mtboost.xgboost.library import (
+    check_one_machine,
+    labels_and_weights,
+    queries_of,
+    tasks_of_matrices,
+)
 from mtboost.xgboost.objective import TaskObjective
 
 Scores = list[tuple[str, float]]
@@ -72,7 +77,11 @@ def task_metric(
     ['mae-a', 'mae-b', 'rmse']
     """
     by_task = metric_of_tasks(
-        get_metric(metric), tasks_of_matrices("tasks", tasks), objective, labels_and_weights
+        get_metric(metric),
+        tasks_of_matrices("tasks", tasks),
+        objective,
+        labels_and_weights,
+        queries_of,
     )
 
     def named(predictions: npt.NDArray[np.float32], matrix: xgboost.DMatrix) -> Scores:

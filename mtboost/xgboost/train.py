@@ -107,7 +107,7 @@ def train(
 
     def matrix_of(part: Dataset, ref: xgboost.DMatrix | None = None) -> xgboost.DMatrix:
         table = part.common if ref is None else columns.align(part.common)
-        rows = Rows(table, part.labels(), part.weight, part.base_margin)
+        rows = Rows(table, part.labels(), part.weight, part.base_margin, queries=part.queries)
         return library.matrix(rows, params, n_threads, ref)
 
     matrix = matrix_of(data)

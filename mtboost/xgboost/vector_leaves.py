@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees whose leaves hold a number for each output, from ordinary trees.
+"""Trees whose leaves hold a number for each output, from ordinary trees and back.
 
 XGBoost 3.0 and 3.1 read the vectors from ``base_weights``; later versions from ``leaf_weights``,
 where a leaf's ``right_children`` is its row.
@@ -15,7 +15,13 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.errors import DataError
-from mtboost.xgboost.assemble import Document, load_document, over_same_features, with_trees
+from mtboost.xgboost.assemble import (
+    NO_PARENT,
+    Document,
+    load_document,
+    over_same_features,
+    with_trees,
+)
 from mtboost.xgboost.library import version
 
 _MOST_LEAF_VALUES = 2**29  # of all trees: two gigabytes, which later versions store twice
@@ -57,6 +63,32 @@ def with_vector_leaves(tree: Document, leaves: npt.NDArray[np.float32]) -> Docum
         "parents": parents,
         "tree_param": {**tree["tree_param"], "size_leaf_vector": str(n_outputs)},
     }
+
+
+def scalar_trees(tree: Document) -> list[Document]:
+    """One tree for each output of a tree whose leaves may hold vectors: the inverse."""
+    n_outputs = int(tree["tree_param"]["size_leaf_vector"])
+    if n_outputs <= 1:
+        return [tree]
+    left = tree["left_children"]
+    is_leaf = left < 0
+    weights = tree["base_weights"].reshape(len(left), n_outputs)
+    values = weights[is_leaf]
+    if "leaf_weights" in tree:
+        values = tree["leaf_weights"].reshape(-1, n_outputs)[tree["right_children"][is_leaf]]
+    parents = tree["parents"].copy()
+    parents[0] = NO_PARENT
+    own = {name: part for name, part in tree.items() if name != "leaf_weights"} | {
+        "parents": parents,
+        "right_children": np.where(is_leaf, -1, tree["right_children"]).astype(np.int32),
+        "tree_param": {**tree["tree_param"], "size_leaf_vector": "1"},
+    }
+    trees = []
+    for output in range(n_outputs):
+        conditions = tree["split_conditions"].copy()
+        conditions[is_leaf] = values[:, output]
+        trees.append({**own, "base_weights": weights[:, output], "split_conditions": conditions})
+    return trees
 
 
 def stacked(documents: Sequence[Document]) -> xgboost.Booster:

@@ -99,8 +99,8 @@ def test_an_ensemble_is_the_mean_of_fits_with_the_seeds_that_follow(library):
     models = [mtboost.fit(X, y, seed=seed, **options) for seed in (5, 6)]
     expected = mtboost.average_models(models)
     np.testing.assert_array_equal(found.predict(X, task=task), expected.predict(X, task=task))
-    scores = [model.report().loc["a"].filter(like=" final").item() for model in models]
-    assert found.report().loc["a"].filter(like=" final").item() == np.mean(scores)
+    scores = [model.report().loc["a"].filter(regex=" final$").item() for model in models]
+    assert found.report().loc["a"].filter(regex=" final$").item() == np.mean(scores)
     single = mtboost.fit(X, y, seed=5, n_ensemble=1, **options)
     np.testing.assert_array_equal(single.predict(X, task=task), models[0].predict(X, task=task))
 

@@ -111,3 +111,36 @@ def test_without_the_library_the_message_names_it():
     assert found.stderr.splitlines()[-1] == (
         "mtboost.errors.MissingDependencyError: output='polars' needs polars: pip install polars."
     )
+
+
+def test_predictions_are_a_series_in_the_library_that_is_asked_for(library):
+    model = fitted(library)
+    expected = model.predict(FRAME, task=SHOP)
+    assert type(expected) is np.ndarray
+    assert type(model.predict(pl.from_pandas(FRAME), task=SHOP)) is np.ndarray
+    found = model.predict(FRAME, task=SHOP, output="pandas")
+    pd.testing.assert_series_equal(found, pd.Series(expected, FRAME.index, name="prediction"))
+    table = pl.from_pandas(FRAME)
+    with_prediction = table.with_columns(model.predict(table, task=SHOP, output="polars"))
+    assert with_prediction.columns == [*table.columns, "prediction"]
+    np.testing.assert_array_equal(with_prediction["prediction"].to_numpy(), expected)
+    by_task = model.predict({"b": FRAME[SHOP == "b"]}, output="pandas")["b"]
+    pd.testing.assert_series_equal(by_task, found[SHOP == "b"], rtol=1e-6)
+    of_arrays = model.predict(FRAME.to_numpy()[:, :3], task=SHOP, output="polars")
+    np.testing.assert_array_equal(of_arrays.to_numpy(), expected)
+    with pytest.raises(ParameterError, match="output must be 'numpy', 'pandas' or 'polars'"):
+        model.predict(FRAME, task=SHOP, output="arrow")
+
+
+def test_probabilities_are_a_frame_with_a_column_for_each_class(library):
+    objective = {"xgboost": "multi:softprob", "lightgbm": "multiclass"}[library.name]
+    model = fitted(library, y=np.digitize(Y, [-0.5, 0.5]), objective=objective)
+    for predict in (model.predict, model.predict_proba):
+        expected = predict(FRAME, task=SHOP)
+        found = predict(FRAME, task=SHOP, output="pandas")
+        assert found.columns.tolist() == [0, 1, 2]
+        pd.testing.assert_index_equal(found.index, FRAME.index)
+        np.testing.assert_array_equal(found.to_numpy(), expected)
+        found = predict(FRAME, task=SHOP, output="polars")
+        assert found.columns == ["class_0", "class_1", "class_2"]
+        np.testing.assert_array_equal(found.to_numpy(), expected)

@@ -13,9 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 CORE_USERS = {"estimators", "lightgbm", "trees", "xgboost"}
-XGBOOST_USERS = {"estimators/boosting/base.py", "model/importances.py"}
+XGBOOST_USERS = {"estimators/boosting/base.py", "model/importances.py", "spark.py"}
 OPTIONAL = {
-    *("pandas", "polars", "pyarrow", "matplotlib", "lightgbm", "optuna", "dask", "distributed")
+    *("pandas", "polars", "pyarrow", "matplotlib", "lightgbm", "optuna", "dask", "distributed"),
+    "pyspark",
 }
 
 Graph = dict[str, set[str]]

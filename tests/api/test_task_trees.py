@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 import mtboost
 from mtboost.base.latest import Latest
 from mtboost.errors import DataError
-from mtboost.model import task_trees
+from mtboost.model import adding, common_trees, task_trees
 from mtboost.model.task_trees import TaskTrees
 from mtboost.trees.nodes import Nodes
 
@@ -107,8 +107,8 @@ def test_margins_have_the_bits_of_the_library(library, kind, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_margins_of_many_tasks_have_the_bits_of_the_library(library, kind, lookups, monkeypatch):
     monkeypatch.setattr(task_trees, "_FEW_TASKS", 1)
-    monkeypatch.setattr(task_trees, "_LOOKUPS_PER_NODE", lookups)
-    monkeypatch.setattr(task_trees, "_BYTES_OF_VALUES", 1)  # one task at a time
+    monkeypatch.setattr(common_trees, "_LOOK_UPS_PER_NODE", lookups)
+    monkeypatch.setattr(common_trees, "_BYTES_OF_VALUES", 1)  # one task at a time
     model = fit(library, **KINDS[kind])
     check_bits(model, monkeypatch, "predict_margin", NEW, task=TASK)
     check_bits(model, monkeypatch, "predict_margin", NEW, task=TASK, base_margin=RNG.normal(size=N))
@@ -232,7 +232,7 @@ def test_memory_is_bounded_and_predictions_do_not_depend_on_it(library, monkeypa
     expected = model.predict(NEW, task=TASK)
     everything = model._task_trees.n_bytes
     monkeypatch.setattr(task_trees, "MOST_BYTES", everything // 3)
-    monkeypatch.setattr(task_trees, "_BYTES_OF_A_CALL", 1)
+    monkeypatch.setattr(adding, "_BYTES_OF_A_CALL", 1)
     short = copy.deepcopy(model)
     assert_array_equal(short.predict(NEW, task=TASK), expected)
     assert 0 < short._task_trees.n_bytes <= everything // 3

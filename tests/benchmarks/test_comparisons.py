@@ -16,6 +16,7 @@ if not BENCHMARKS.is_dir():
     pytest.skip("a source distribution has no benchmarks", allow_module_level=True)
 sys.path.append(str(BENCHMARKS))  # last: tests/ has modules of the same names as some scripts
 
+import fetch_tables  # noqa: E402
 import nested_tasks  # noqa: E402
 import never_worse  # noqa: E402
 import out_of_the_box  # noqa: E402
@@ -283,3 +284,30 @@ def test_nested_tasks_are_those_of_the_rows() -> None:
     fitted = method(rows, 0, SMALL)
     assert fitted.predict(rows).shape == (len(rows.y),)
     assert fitted.chosen["pooling"] == "(1.0, 2.0)"
+
+
+def test_fetched_tables_are_read_as_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y, task = rng.normal(size=(60, 3)), rng.normal(size=60), np.arange(60) % 4
+    labels = np.column_stack([y > 0, y > 1])
+    found = type("Found", (), {"data": X, "target": np.where(labels, "TRUE", "FALSE")})
+    monkeypatch.setattr(fetch_tables, "fetch_mulan", lambda name, return_X_y: (X, labels * 2.0))
+    monkeypatch.setattr(fetch_tables, "fetch_openml", lambda name, **options: found)
+    monkeypatch.setitem(
+        fetch_tables.TABLES,
+        "school",
+        lambda: fetch_tables.of_tasks(lambda return_X_y_task: (X, y, task)),
+    )
+    fetch_tables.main([str(tmp_path), "school", "wq", "yeast"])
+    assert "school.npz: 60 rows, 3 columns" in capsys.readouterr().out
+    paths = names_in(tmp_path)
+    school, wq, yeast = (read_rows(paths[name], seed=0) for name in ("school", "wq", "yeast"))
+    np.testing.assert_array_equal(school.task, task)
+    np.testing.assert_allclose(school.X, X, rtol=1e-6)
+    np.testing.assert_array_equal(wq.y, 2.0 * labels.T.ravel())
+    assert yeast.is_binary
+    np.testing.assert_array_equal(yeast.y, labels.T.ravel())
+    with pytest.raises(SystemExit):
+        fetch_tables.main([str(tmp_path), "schools"])

@@ -34,12 +34,12 @@ def client():
         yield made
 
 
-def matrix_of_dask(client):
+def matrix_of_dask(client, kind="DaskQuantileDMatrix"):
     chunks = {
         name: dask_array.from_array(values, chunks=(500, *values.shape[1:]))
         for name, values in (("data", X), ("label", Y), ("label_lower_bound", TASK))
     }
-    return xgboost_dask.DaskQuantileDMatrix(client, **chunks)
+    return getattr(xgboost_dask, kind)(client, **chunks)
 
 
 def train_on_dask(client, callbacks, matrix=None):
@@ -95,6 +95,21 @@ def test_pooled_leaves_return_with_the_booster(client):
     np.testing.assert_allclose(
         split.booster(trained).predict(rows), alone.booster(expected).predict(rows), atol=1e-5
     )
+
+
+def test_pooled_leaves_of_xgboosts_own_trees_return_with_the_booster(client):
+    options = {"split_score": "plain", "pooling": 2.0}
+    split, alone = TaskSplit("label_lower_bound", **options), TaskSplit(TASK, **options)
+    params = {**PARAMS, "tree_method": "approx", "nthread": 1}
+    matrix = matrix_of_dask(client, "DaskDMatrix")
+    trained = xgboost_dask.train(client, params, matrix, N_ROUNDS, callbacks=[split])["booster"]
+    expected = xgboost.train(params, xgboost.DMatrix(X, Y), N_ROUNDS, callbacks=[alone])
+    rows = xgboost.DMatrix(X)
+    for task in range(4):
+        of_task = split.booster(trained, task).predict(rows)
+        expected_of_task = alone.booster(expected, task).predict(rows)
+        np.testing.assert_allclose(of_task, expected_of_task, rtol=0, atol=1e-6)
+        assert not np.allclose(of_task, trained.predict(rows), atol=1e-3)
 
 
 def test_tasks_of_a_frame_are_one_of_its_columns(client):

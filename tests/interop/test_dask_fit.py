@@ -369,6 +369,7 @@ def fit_rows(client, **changed):
         ({"strategy": "auto", "min_delta": 0.1}, ParameterError, "min_delta is 0.1"),
         ({"backend": "lightgbm"}, UnsupportedError, "backend='lightgbm' does not work"),
         ({"linear_effects": True}, UnsupportedError, "linear_effects=True does not work"),
+        ({"objective": "reg:quantileerror"}, UnsupportedError, "quantileerror' does not work"),
         ({"validation": "first"}, ParameterError, "validation must be"),
         ({"validation": "last"}, ParameterError, "pass time="),
         ({"weight": spread(np.zeros(N_ROWS))}, DataError, "weight is zero in every row"),

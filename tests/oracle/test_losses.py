@@ -84,11 +84,12 @@ DEFINITIONS = {
     "regression_l1": ({}, naive_absolute, (-3, 3), None),
     "quantile": ({"alpha": ALPHA}, naive_quantile, (-3, 3), None),
     "mape": ({}, naive_mape, (-3, 3), None),
+    "reg:quantileerror": ({"quantile_alpha": [ALPHA]}, naive_quantile, (-3, 3), None),
 }
 CLASSES = {  # n_outputs
     "multi:softprob": 3, "multi:softmax": 3, "binary": 1, "multiclass": 3, "multiclassova": 3,
 }  # fmt: skip
-REFITTED = ("reg:absoluteerror", "regression_l1", "quantile", "mape")
+REFITTED = ("reg:absoluteerror", "reg:quantileerror", "regression_l1", "quantile", "mape")
 ALL = {name: CLASSES.get(name, 1) for name in [*DEFINITIONS, "reg:absoluteerror", *CLASSES]}
 each_loss = pytest.mark.parametrize(("name", "n_outputs"), ALL.items())
 
@@ -292,7 +293,12 @@ def test_a_row_of_weight_zero_has_no_gradient(name, n_outputs):
     assert (pairs[..., 1] == smallest_hessian).all()
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if is_xgboost(name) and name not in CLASSES])
+ONE_LABEL = (*CLASSES, "reg:quantileerror")  # whatever the number of outputs
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in ALL if is_xgboost(name) and name not in ONE_LABEL]
+)
 def test_outputs_of_an_elementwise_loss_do_not_see_each_other(name):
     margins, labels = make_rows(name, 4, n_rows=60)
     weights = np.random.default_rng(2).uniform(size=60).astype(np.float32)
@@ -336,7 +342,7 @@ DOMAINS = {
     **dict.fromkeys(["count:poisson", "reg:tweedie"], COUNTS),
     "reg:gamma": POSITIVE,
     **dict.fromkeys(["multi:softprob", "multi:softmax"], THREE),
-    **dict.fromkeys(["regression", "quantile"], FINITE),
+    **dict.fromkeys(["reg:quantileerror", "regression", "quantile"], FINITE),
     **dict.fromkeys(["poisson", "gamma", "tweedie"], COUNTS),
     "cross_entropy": SHARES,
     "binary": ([0, 1], [np.nan, -1, 0.5, 2], "labels that are classes, 0 to 1"),
@@ -471,6 +477,52 @@ def test_no_other_leaf_value_has_a_smaller_absolute_error():
         for n_threads in (2, 7):
             again = loss.refit_leaf_values(*arguments, learning_rate=1, n_threads=n_threads)
             np.testing.assert_array_equal(again, values)
+
+
+LEVELS = [0.0, 0.1, 0.5, 0.8, 0.97, 1.0]
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 8, 9, 100])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_leaf_takes_the_percentile_of_each_level(n_rows, weighted):
+    # Eighths and sixteenths, whose sums are exact. Without weights XGBoost interpolates as Weibull
+    # does; with weights it takes the first residual that reaches the level.
+    rng = np.random.default_rng(n_rows)
+    labels = rng.integers(-40, 40, size=n_rows).astype(np.float32) / 8
+    margins = np.full((n_rows, len(LEVELS)), 0.5, np.float32)
+    weights = rng.integers(1, 30, size=n_rows).astype(np.float32) / 16 if weighted else None
+    loss = _core.Loss("reg:quantileerror", len(LEVELS), quantile_alpha=LEVELS)
+    for output, level in enumerate(LEVELS):
+        (value,) = loss.refit_leaf_values(
+            float32(7), np.zeros(n_rows, np.int32), margins, labels, weights,
+            output=output, learning_rate=0.5,
+        )  # fmt: skip
+        how = {"method": "inverted_cdf", "weights": weights} if weighted else {"method": "weibull"}
+        residuals = labels.astype(np.float64) - 0.5
+        expected = np.quantile(residuals, np.float64(np.float32(level)), **how)
+        assert value == pytest.approx(0.5 * expected, rel=1e-6)
+
+
+def test_levels_are_outputs_of_one_label():
+    margins, labels = np.zeros((2, 2), np.float32), float32(1, -1)
+    pairs = _core.Loss("reg:quantileerror", 2, quantile_alpha=[0.25, 0.75]).gradients(
+        margins, labels, float32(1, 2)
+    )
+    expected = [[[-0.25, 1], [-0.75, 1]], [[2 * 0.75, 2], [2 * 0.25, 2]]]
+    np.testing.assert_array_equal(pairs, expected)
+
+
+@pytest.mark.parametrize(
+    ("n_outputs", "levels", "message"),
+    [
+        (2, [0.5], "one level of quantile_alpha per output, found 1 for 2"),
+        (1, [1.5], "quantile_alpha must lie between 0 and 1"),
+        (1, [np.nan], "quantile_alpha must lie between 0 and 1"),
+    ],
+)
+def test_wrong_levels_are_refused(n_outputs, levels, message):
+    with pytest.raises(ValueError, match=message):
+        _core.Loss("reg:quantileerror", n_outputs, quantile_alpha=levels)
 
 
 def test_rows_that_took_no_part_do_not_move_a_leaf():
@@ -626,7 +678,7 @@ def test_two_ways_to_weigh_classes_exclude_each_other():
         _core.LightgbmLoss("binary", is_unbalance=True, scale_pos_weight=2)
 
 
-@pytest.mark.parametrize("objective", ["lambdarank", "cross_entropy_lambda", "no_such"])
+@pytest.mark.parametrize("objective", ["rank_xendcg", "cross_entropy_lambda", "no_such"])
 def test_an_objective_without_gradients_in_the_core_is_unsupported(objective):
     with pytest.raises(UnsupportedError, match=objective):
         make_lightgbm_loss(objective)

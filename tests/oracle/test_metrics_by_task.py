@@ -292,6 +292,44 @@ def test_default_metric_has_the_name_and_value_xgboost_reports(objective):
     assert found == pytest.approx(values[-1], rel=2e-6)  # rows in float32, as above
 
 
+@pytest.mark.parametrize("levels", [[0.9], [0.1, 0.5, 0.9]])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_pinball_loss_is_that_of_scikit_learn_and_of_xgboost(levels, is_weighted):
+    rng = np.random.default_rng(6)
+    X, codes = rng.normal(size=(90, 3)), np.arange(90) % 2
+    y = X[:, 0] + rng.normal(size=90)
+    weight = rng.uniform(size=90) if is_weighted else None
+    data = xgboost.DMatrix(X, y, weight=weight)
+    log = {}
+    params = {"objective": "reg:quantileerror", "quantile_alpha": levels, "nthread": 1}
+    booster = xgboost.train(
+        params, data, 3, evals=[(data, "train")], evals_result=log, verbose_eval=False
+    )
+    prediction = booster.predict(data)
+    metric = default_metric("reg:quantileerror", quantile_alpha=levels)
+    assert metric.name == "quantile@" + ",".join(map(str, levels))
+    found = evaluate_by_task(metric, y, prediction, codes, 2, weight)
+    for code in (0, 1):
+        own = codes == code
+        losses = [
+            sklearn.metrics.mean_pinball_loss(
+                y[own],
+                prediction.reshape(90, -1)[own, column],
+                alpha=level,
+                sample_weight=None if weight is None else weight[own],
+            )
+            for column, level in enumerate(levels)
+        ]
+        assert found[code] == pytest.approx(np.mean(losses), rel=1e-12)
+    (of_all,) = evaluate_by_task(metric, y, prediction, np.zeros(90, int), 1, weight)
+    assert of_all == pytest.approx(log["train"]["quantile"][-1], rel=2e-6)  # as above
+
+
+def test_several_levels_need_a_column_for_each():
+    with pytest.raises(DataError, match=r"needs predictions of shape \(n_rows, 2\)"):
+        evaluate_by_task("quantile@0.1,0.9", [1.0], [[1.0, 2.0, 3.0]], np.array([0]), 1)
+
+
 @pytest.mark.parametrize("objective", ["binary:logitraw", "multi:softmax"])
 def test_default_metric_has_xgboosts_name_where_predictions_are_no_probabilities(objective):
     # Values are not compared: XGBoost takes the margins of logitraw for probabilities, and its
@@ -307,7 +345,13 @@ def test_default_metric_has_xgboosts_name_where_predictions_are_no_probabilities
 
 def test_direction_is_known_for_every_name():
     names = ["rmse", "mae", "mphe", "logloss", "error", "error@0.2", "auc", "aucpr", "merror"]
-    names += ["mlogloss", "poisson-nloglik", "gamma-deviance", "tweedie-nloglik@1.5"]
+    names += [
+        "quantile@0.1,0.9",
+        "mlogloss",
+        "poisson-nloglik",
+        "gamma-deviance",
+        "tweedie-nloglik@1.5",
+    ]
     greater = {name for name in names if get_metric(name).greater_is_better}
     assert greater == {"auc", "aucpr"}
 
@@ -319,6 +363,8 @@ def test_direction_is_known_for_every_name():
         ("error@half", "'error@half' needs a number"),
         ("tweedie-nloglik", "'tweedie-nloglik' needs a number between 1 and 2"),
         ("tweedie-nloglik@2", "found '2'"),
+        ("quantile", "'quantile' needs a number between 0 and 1"),
+        ("quantile@0.1,1.5", "found '1.5'"),
     ],
 )
 def test_a_wrong_name_is_refused(name, message):

@@ -12,7 +12,7 @@ import mtboost
 from mtboost.base.tables import as_table
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import task_scorer
-from mtboost.model import task_trees
+from mtboost.model import common_trees, task_trees
 from mtboost.model.stages import linear_effects
 from mtboost.trees import pooled_leaves
 from mtboost.trees.nesting import Nesting, with_groups
@@ -235,9 +235,9 @@ def test_a_tasks_booster_gives_its_margins(library, options, tmp_path):
     ("places", "constants"),
     [
         (task_trees, {"_FEW_TASKS": 100}),  # the trees of each task, one by one
-        (task_trees, {"_LOOKUPS_PER_NODE": 100, "_BYTES_OF_VALUES": 1}),
-        (task_trees, {"_LOOKUPS_PER_NODE": 100}),  # of many tasks at once
-        (task_trees, {"_LOOKUPS_PER_NODE": 0}),  # leaf values by row
+        (common_trees, {"_LOOK_UPS_PER_NODE": 100, "_BYTES_OF_VALUES": 1}),
+        (common_trees, {"_LOOK_UPS_PER_NODE": 100}),  # of many tasks at once
+        (common_trees, {"_LOOK_UPS_PER_NODE": 0}),  # leaf values by row
         (pooled_leaves, {"_CELLS_PER_ROW": 0}),
     ],
     ids=["each", "blocks of a task", "blocks", "table of values", "search of values"],
@@ -252,7 +252,7 @@ def test_margins_do_not_depend_on_how_leaf_values_are_found(
     rows = [table[row : row + 1] for row in range(30)]
     single = np.concatenate([model.predict_margin(row, unknown_task="common") for row in rows])
     if places is pooled_leaves:
-        monkeypatch.setattr(task_trees, "_LOOKUPS_PER_NODE", 0)
+        monkeypatch.setattr(common_trees, "_LOOK_UPS_PER_NODE", 0)
     for name, value in constants.items():
         monkeypatch.setattr(places, name, value)
     found = model._copy().predict_margin(table, unknown_task="common")

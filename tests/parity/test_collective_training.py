@@ -30,7 +30,7 @@ PARAMS = {"max_depth": 4, "objective": "reg:squarederror"}
 
 @pytest.fixture(scope="module")
 def pool():
-    with worker_pool(3) as made:
+    with worker_pool(4) as made:
         yield made
 
 
@@ -85,9 +85,9 @@ def test_workers_train_the_model_of_one_machine(name, pool):
 
 
 @pytest.mark.parametrize("name", ["entropy", "pooling", "symmetric"])
-def test_three_workers_one_without_rows_train_the_model_of_one_machine(name, pool):
+def test_four_workers_one_without_rows_train_the_model_of_one_machine(name, pool):
     assert_same_training(
-        pool, params=PARAMS, split=SPLITS[name], n_workers=3, empty=True, valid=VALID
+        pool, params=PARAMS, split=SPLITS[name], n_workers=4, empty=True, valid=VALID
     )
 
 
@@ -148,4 +148,39 @@ def test_what_xgboost_offers_works_on_several_workers(name, pool):
     if name in ("early stopping", "DMatrix"):
         valid = VALID
     options = {"split": {}, "valid": valid, **OPTIONS[name]}
+    assert_same_training(pool, rows, n_workers=3, empty=True, **options)
+
+
+def test_pooled_leaves_send_no_numbers_for_inner_nodes(pool):
+    parts = [(part, {"split_score": "plain", "pooling": 3.0}) for part in parts_of(ROWS, 2)]
+    sent = run_together(pool, count_numbers, parts)[0]["task sums of the leaves"]
+    n_tasks, n_nodes, n_leaves, n_rounds = 5, 31, 16, 5
+    of_all_rows = 1  # the mean hessian of a task
+    assert 0 < sent <= of_all_rows + n_rounds * (n_nodes + 2 * n_tasks * n_leaves)
+
+
+GROWN_BY_XGBOOST = {
+    "approx": {"params": {**PARAMS, "tree_method": "approx"}, "kind": "DMatrix"},
+    "approx with categories": {
+        "params": {**PARAMS, "tree_method": "approx"},
+        "kind": "DMatrix,category",
+    },
+    "vector leaves": {
+        "params": {
+            "objective": "multi:softprob",
+            "num_class": 3,
+            "max_depth": 3,
+            "multi_strategy": "multi_output_tree",
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", GROWN_BY_XGBOOST)
+def test_pooled_leaves_of_xgboosts_own_trees_are_those_of_one_machine(name, pool):
+    rows = dict(ROWS)
+    if name == "vector leaves":
+        rows["y"] = np.digitize(rows["y"], [0.3, 0.8]).astype(np.float32)
+    split = {"split_score": "plain", "pooling": 3.0}
+    options = {"split": split, **GROWN_BY_XGBOOST[name]}
     assert_same_training(pool, rows, n_workers=3, empty=True, **options)

@@ -54,6 +54,14 @@ SETTINGS = {
     "categories": {"X": FRAME},
     "CSR": {"X": scipy.sparse.csr_matrix(np.nan_to_num(X))},
     "bags": {"params": {"bagging_fraction": 0.6, "bagging_freq": 2, "feature_fraction": 0.6}},
+    "balanced bags": {
+        "y": Y > 3,
+        "objective": "binary",
+        "params": {"pos_bagging_fraction": 0.4, "bagging_freq": 1},
+    },
+    "goss": {
+        "params": {"data_sample_strategy": "goss", "top_rate": 0.6, "other_rate": 0.4},
+    },
     "limits": {"params": {"num_leaves": 5, "min_data_in_leaf": 3, "lambda_l1": 1.0}},
     "zeros are missing": {"X": np.round(X), "params": {"zero_as_missing": True}},
 }

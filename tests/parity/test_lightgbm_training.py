@@ -27,6 +27,7 @@ from stock_training import LIGHTGBM, N_TRAIN, TASK, X, Y, make_labels, make_rows
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.lightgbm import TaskQuitting, TaskSplit, library
 from mtboost.lightgbm.library import version
+from mtboost.lightgbm.sampling import sample_by_gradient
 
 # LightGBM sums metrics with the threads of the newest data set or booster that it has made.
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
@@ -811,14 +812,20 @@ def test_a_subset_of_a_data_set():
         {**RATES, "force_row_wise": True},
         {**RATES, "force_col_wise": True},
         {**RATES, "objective": "quantile"},
+        {"objective": "binary", "pos_bagging_fraction": 0.4, "bagging_freq": 1},
+        {"objective": "binary", "neg_bagging_fraction": 0.3, "bagging_freq": 2},
+        # Rounds before the first sample, and a sample of all rows.
+        {"data_sample_strategy": "goss", "learning_rate": 0.05},
+        {"data_sample_strategy": "goss", "top_rate": 0.5, "other_rate": 0.5, "learning_rate": 0.9},
     ],
     ids=repr,
 )
 def test_the_same_rows_and_columns_are_drawn(params):
     def make_data():  # more rows than one of LightGBM's random streams serves
         big, y, _ = make_rows(3000, seed=5)
-        train_set = lgb.Dataset(big, y)
-        return train_set, lgb.Dataset(X, Y, reference=train_set)
+        is_binary = params.get("objective") == "binary"
+        train_set = lgb.Dataset(big, 1.0 * (y > 0) if is_binary else y)
+        return train_set, lgb.Dataset(X, 1.0 * (Y > 0) if is_binary else Y, reference=train_set)
 
     expected, expected_history = train(params=params, data=make_data())
     split = TaskSplit(np.arange(3000) % 3, split_score="plain")
@@ -831,6 +838,26 @@ def test_the_same_rows_and_columns_are_drawn(params):
                 # Metrics are sums of each thread's: a few of 3000 roundings.
                 rtol = 0.0 if n_threads == 1 else 1e-13
                 np.testing.assert_allclose(history[name][metric], values, rtol=rtol)
+
+
+def test_goss_keeps_large_gradients_and_a_weighted_sample_of_others():
+    rng = np.random.default_rng(0)
+    given = np.stack([rng.normal(size=(1000, 2)), np.ones((1000, 2))], axis=2).astype(np.float32)
+    sizes = np.abs(given[:, :, 0]).sum(axis=1)
+    is_large = sizes >= np.sort(sizes)[-200]
+    counts = np.zeros(1000)
+    for number in range(200):
+        pairs = given.copy()
+        rows = sample_by_gradient(pairs, top_rate=0.2, other_rate=0.1, seed=(3, number)) > 0
+        assert rows[is_large].all()
+        assert rows.sum() == 200 + 100
+        is_other = rows & ~is_large
+        np.testing.assert_array_equal(pairs[is_other], given[is_other] * np.float32(800 / 100))
+        np.testing.assert_array_equal(pairs[~is_other], given[~is_other])
+        counts += rows
+    # Each of the 800 others is drawn with probability 1/8: five standard deviations.
+    deviation = np.sqrt(200 * 1 / 8 * 7 / 8)
+    assert np.abs(counts[~is_large] - 25).max() < 5 * deviation
 
 
 def test_columns_of_nodes_are_drawn_by_the_same_law():

@@ -30,6 +30,7 @@ X[:, 4] = TASK  # a constant in each task
 WITH_MISSING = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
 Y = X[:, 0] + RNG.normal(size=N_TASKS)[TASK] * X[:, 2] + 0.3 * RNG.normal(size=N)
 POSITIVE = (Y > 0).astype(float)
+CLASSES = np.digitize(Y, [-1.0, 0.0, 1.5]).astype(float)
 WIDE = Y * 10.0 ** RNG.uniform(-12, 2, N)  # sums of such gradients round
 
 
@@ -70,6 +71,16 @@ def trees(booster):
         {"params": {"max_bin": 8}, "weight": 0.1 + np.abs(X[:, 3])},
         {"params": {"max_bin": 8}, "symmetric_trees": True, "split_score": "plain"},
         {"symmetric_trees": True, "split_score": "plain", "params": {"subsample": 0.8}},
+        {"y": CLASSES, "objective": "multi:softprob"},
+        {"y": CLASSES, "objective": "multi:softmax", "X": WITH_MISSING, "weight": 1.0 + TASK % 3},
+        {"y": CLASSES, "objective": "multi:softprob", "params": {"subsample": 0.6}, "seed": 3},
+        {
+            "y": CLASSES,
+            "objective": "multi:softprob",
+            "params": {"subsample": 0.7},
+            "symmetric_trees": True,
+            "split_score": "plain",
+        },
         {"early_stopping_rounds": None},
         {"eval_metric": "mae", "min_delta": 0.01},
     ],
@@ -98,8 +109,16 @@ def test_models_of_small_tasks_are_those_of_the_library(arguments, monkeypatch):
     assert_array_equal(side_by_side.predict(table, task=TASK), one_by_one.predict(table, task=TASK))
 
 
-@pytest.mark.parametrize("y", [10.0 * TASK * X[:, 0] + Y, POSITIVE], ids=["values", "classes"])
-def test_independent_models_of_small_tasks_are_those_of_the_library(y, monkeypatch):
+@pytest.mark.parametrize(
+    ("y", "objective"),
+    [
+        (10.0 * TASK * X[:, 0] + Y, None),
+        (POSITIVE, None),
+        ((CLASSES + TASK % 2) % 4, "multi:softprob"),
+    ],
+    ids=["values", "two classes", "classes"],
+)
+def test_independent_models_of_small_tasks_are_those_of_the_library(y, objective, monkeypatch):
     alone = []
 
     def watched(*args, are_alone):
@@ -108,6 +127,7 @@ def test_independent_models_of_small_tasks_are_those_of_the_library(y, monkeypat
         return found
 
     arguments = {"early_stopping_rounds": 20, "strategy": "auto", "effort": "fast"}
+    arguments["objective"] = objective
     monkeypatch.setattr(specific, "fit_small_models", watched)
     side_by_side = fit(y=y, **arguments)
     assert alone
@@ -219,10 +239,19 @@ def alone():
     )
 
 
-@pytest.mark.parametrize("strategy", ["auto", "two-stage"])
-def test_a_file_of_many_tasks_has_the_same_model(strategy, alone, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def of_classes():
+    """Independent models of four classes."""
+    y = (CLASSES + TASK) % 4
+    return fit(
+        y=y, objective="multi:softprob", strategy="auto", effort="fast", early_stopping_rounds=20
+    )
+
+
+@pytest.mark.parametrize("kind", ["alone", "of_classes", "two-stage"])
+def test_a_file_of_many_tasks_has_the_same_model(kind, request, tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "MANY_TASKS", 2)
-    model = alone if strategy == "auto" else fit()
+    model = fit() if kind == "two-stage" else request.getfixturevalue(kind)
     model.save(tmp_path / "model")
     names = unpacked((tmp_path / "model").read_bytes())
     assert not any(name.startswith("specific/") for name in names)

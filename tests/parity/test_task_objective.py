@@ -434,7 +434,7 @@ def test_labels_outside_the_domain_are_refused_whenever_a_matrix_is_read(library
 
 @pytest.mark.parametrize(
     ("library", "objective"),
-    [(XGBOOST, "rank:ndcg"), (LIGHTGBM, "lambdarank"), (XGBOOST, "no:such"), (LIGHTGBM, "no_such")],
+    [(XGBOOST, "rank:map"), (LIGHTGBM, "rank_xendcg"), (XGBOOST, "no:such"), (LIGHTGBM, "no_such")],
 )
 def test_an_objective_without_gradients_in_the_core_is_refused(library, objective):
     with pytest.raises(UnsupportedError, match=objective):

@@ -39,32 +39,15 @@ def test_one_callback_and_one_matrix_train_twice(training, score):
 REFUSED_WITH_XGBOOST = {
     "dart": ({"booster": "dart", "rate_drop": 0.1}, "dart.*use booster='gbtree'"),
     "gblinear": ({"booster": "gblinear"}, "booster='gblinear'.*use booster='gbtree'"),
-    "exact": ({"tree_method": "exact"}, "'hist'.*tree_method='exact'.*defaults"),
-    "approx": ({"tree_method": "approx"}, "'hist'.*tree_method='approx'.*defaults"),
-    "updater": ({"updater": "grow_colmaker,prune"}, "updater='grow_colmaker,prune'"),
     "update": ({"process_type": "update", "updater": "refresh"}, "updater='refresh'"),
     "forest": ({"num_parallel_tree": 3}, "num_parallel_tree.*use 1"),
     "no limit of size": ({"max_depth": 0}, "max_depth=0.*max_leaves=0.*set one"),
-    "vector leaves": (
-        {"multi_strategy": "multi_output_tree"},
-        "multi_strategy='multi_output_tree'.*use 'one_output_per_tree'",
-    ),
 }
 REFUSED_WITH_LIGHTGBM = {
     "dart": ({"boosting": "dart"}, "boosting=dart.*boosting='gbdt'"),
     "rf": (
         {"boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
         "boosting=rf.*boosting='gbdt'",
-    ),
-    "goss": ({"data_sample_strategy": "goss"}, "data_sample_strategy=goss.*bagging_fraction"),
-    "boosting goss": ({"boosting": "goss"}, "=goss.*bagging_fraction"),
-    "balanced": (
-        {"objective": "binary", "pos_bagging_fraction": 0.5, "bagging_freq": 1},
-        "pos_bagging_fraction=0.5.*bagging_fraction",
-    ),
-    "balanced the other way": (
-        {"objective": "binary", "neg_bagging_fraction": 0.5, "bagging_freq": 1},
-        "neg_bagging_fraction=0.5.*bagging_fraction",
     ),
     "by query": pytest.param(
         {"bagging_by_query": True},
@@ -121,6 +104,25 @@ def test_trees_only_xgboost_grows_are_refused_before_training(params, message):
     params = {"verbosity": 0, **params}
     split = XGBOOST.task_split()
     assert_refused_before_training(XGBOOST, UnsupportedError, message, [split], params)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"tree_method": "exact"},
+        {"tree_method": "approx"},
+        {"updater": "grow_colmaker,prune"},
+        {"multi_strategy": "multi_output_tree"},
+    ],
+    ids=lambda params: next(iter(params.values())),
+)
+def test_scores_over_tasks_are_refused_with_trees_only_xgboost_grows(params):
+    split = XGBOOST.task_split("entropy")
+    (name, value), *_ = params.items()
+    message = f"split_score='entropy' needs .*{name}='{value}' the library grows them"
+    assert_refused_before_training(
+        XGBOOST, UnsupportedError, message, [split], {"verbosity": 0, **params}
+    )
 
 
 @pytest.mark.parametrize(

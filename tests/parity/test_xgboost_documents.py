@@ -4,6 +4,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import ubjson_twin
 import xgboost
 from model_documents import document as json_document
 from numpy.testing import assert_array_equal
@@ -103,6 +104,35 @@ def test_all_that_json_has():
         else:
             assert found[name] == value
             assert type(found[name]) is type(value)
+
+
+def test_the_bytes_are_those_of_the_twin(model):
+    content = bytes(model[0].save_raw("ubj"))
+    document = decode(content)
+    assert with_lists(document) == with_lists(ubjson_twin.decode(content))
+    assert encode(document) == ubjson_twin.encode(document)
+    strided = {"every second": np.arange(9, dtype=np.float32)[::2]}
+    assert encode(strided) == ubjson_twin.encode(strided)
+
+
+def test_damaged_bytes_are_an_error_and_no_crash(model):
+    content = bytes(model[0].save_raw("ubj"))
+    content = content[: content.index(b"trees") + 3000]
+    for end in range(0, len(content), 7):
+        with pytest.raises(ModelFormatError, match="ends too early|lacks the mark"):
+            decode(content[:end])
+    for place in RNG.integers(0, len(content), 500):
+        changed = bytearray(content)
+        changed[place] ^= 1 << RNG.integers(8)
+        with pytest.raises(ModelFormatError):
+            decode(changed)
+    with pytest.raises(ModelFormatError, match="nested too deeply"):
+        decode(b"[#L" + bytes(7) + b"\x01" + b"".join([b"[#L" + bytes(7) + b"\x01"] * 200))
+    length = b"L" + bytes([127]) + bytes(7)
+    with pytest.raises(ModelFormatError, match="ends too early"):
+        decode(b"{" + length)
+    with pytest.raises(ModelFormatError, match="ends too early"):
+        decode(b"[$d#" + length)
 
 
 def test_short_integers_are_read():

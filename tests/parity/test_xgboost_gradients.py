@@ -48,6 +48,8 @@ CASES = (
     [(name, options, 1) for name, options in ELEMENTWISE]
     + [(name, options, N_OUTPUTS) for name, options in ELEMENTWISE if name not in SINGLE_OUTPUT]
     + [("multi:softprob", {}, N_OUTPUTS), ("multi:softmax", {}, N_OUTPUTS)]
+    + [("reg:quantileerror", {"quantile_alpha": [0.3]}, 1)]
+    + [("reg:quantileerror", {"quantile_alpha": [0.9, 0.1, 0.5]}, N_OUTPUTS)]
 )
 
 
@@ -67,6 +69,8 @@ def labels_for(rng, name, shape):
         return rng.poisson(2.0, size=shape).astype(np.float32)
     if name == "reg:gamma":
         return (0.5 + rng.poisson(2.0, size=shape) / 2).astype(np.float32)
+    if name == "reg:quantileerror":
+        shape = (shape[0], 1)
     return np.round(rng.normal(size=shape), 1).astype(np.float32)  # some labels are 1
 
 
@@ -97,9 +101,9 @@ def stock_gradients(name, options, margins, labels, weights):
         "reg_lambda": 0.0, "min_child_weight": 0.0, "max_delta_step": 0.0, "learning_rate": 1.0,
     }  # fmt: skip
     distinct = np.tile((rows - n_rows / 2)[:, None], n_outputs)
-    grower = xgboost_params(name, {}, n_outputs)
-    if not name.startswith("multi:"):
-        grower["objective"] = "reg:squarederror"
+    grower = xgboost_params(name, options, n_outputs)
+    if not name.startswith("multi:") and name != "reg:quantileerror":
+        grower = {"objective": "reg:squarederror", "nthread": 1}
     one_leaf_per_row = xgb.train(
         {**grower, **separate}, data, 1, obj=lambda predt, d: (distinct, np.ones_like(distinct))
     )

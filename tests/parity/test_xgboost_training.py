@@ -296,6 +296,7 @@ RESPONSES = {
     "reg:squarederror": {},
     "reg:absoluteerror": {},
     "count:poisson": {},
+    "reg:quantileerror": {"quantile_alpha": [0.2, 0.8]},
     "multi:softprob": {"num_class": 3},
     "multi:softmax": {"num_class": 3},
 }
@@ -373,7 +374,14 @@ CONTINUED = {
     "one output": {},
     "classes": {"objective": "multi:softprob", "num_class": 3, "eval_metric": "mlogloss"},
     "absolute error": {"objective": "reg:absoluteerror", "eval_metric": "mae"},
-}
+    "one level": {
+        "objective": "reg:quantileerror", "quantile_alpha": 0.8, "eval_metric": "quantile",
+    },
+    "three levels": {
+        "objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.5, 0.9],
+        "eval_metric": "quantile",
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("params", CONTINUED.values(), ids=CONTINUED)
@@ -513,8 +521,8 @@ def test_another_device_is_refused_by_its_name(monkeypatch):
         "save_config",
         lambda self: save_config(self).replace('"device":"cpu"', '"device":"cuda:0"'),
     )
-    with pytest.raises(UnsupportedError, match="device='cuda:0'.*use device='cpu'"):
-        train([task_split()])
+    with pytest.raises(UnsupportedError, match="device='cuda:0'.*on device='cpu'"):
+        train([task_split("entropy")])
 
 
 def test_several_machines_are_refused(monkeypatch):

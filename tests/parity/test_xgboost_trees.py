@@ -210,6 +210,8 @@ def as_counts(y):
 OBJECTIVES = {
     "reg:squarederror": ({}, lambda y: y),
     "reg:absoluteerror": ({}, lambda y: y),
+    "reg:quantileerror": ({"quantile_alpha": 0.8}, lambda y: y),
+    "reg:quantileerror, three levels": ({"quantile_alpha": [0.1, 0.5, 0.95]}, lambda y: y),
     "reg:pseudohubererror": ({"huber_slope": 0.5}, lambda y: y),
     "reg:logistic": ({}, lambda y: 1 / (1 + np.exp(-y))),
     "reg:gamma": ({}, lambda y: np.exp(y / 3)),
@@ -240,6 +242,7 @@ def test_gradients_and_start_score_of_every_objective_are_those_of_xgboost(
     rng = np.random.default_rng(3)
     X, labels = PROBLEMS["20 % missing"].X, make_labels(PROBLEMS["20 % missing"].y)
     n_outputs = params.get("num_class", 1 if labels.ndim == 1 else labels.shape[1])
+    n_outputs = max(n_outputs, np.size(params.get("quantile_alpha", 0.0)))
     weight = rng.random(len(X)) if weighted else None
     margins = rng.normal(size=(len(X), n_outputs)) if start == "base_margin" else None
     assert_parity(params, lambda: kind(X, labels, weight=weight, base_margin=margins, nthread=1))

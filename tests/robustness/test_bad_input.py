@@ -323,8 +323,6 @@ REFUSED_OF_SPECIFIC_MODELS = {
     **{
         name: (params, f"specific_params: XGBoost refuses a value: .*{word}")
         for name, params, word in (
-            ("exact", {"tree_method": "exact"}, "hist"),
-            ("approx", {"tree_method": "approx"}, "hist"),
             ("updates", {"process_type": "update"}, "Updater"),
             ("verbosity", {"verbosity": "much"}, "verbosity"),
         )
@@ -335,12 +333,11 @@ DROPOUT = {} if version() < (3, 3) else {"rate_drop": 0.1}
 UNSUPPORTED = {
     ("xgboost", "params"): [
         {"booster": "dart", "verbosity": 0, **DROPOUT},
-        {"tree_method": "approx"},
+        {"multi_strategy": "multi_output_tree"},
         {"num_parallel_tree": 4},
     ],
     ("lightgbm", "params"): [
         {"boosting": "dart"},
-        {"data_sample_strategy": "goss"},
         {"extra_trees": True},
         {"linear_tree": True},
         {"use_quantized_grad": True},
@@ -504,8 +501,8 @@ def test_a_misspelt_objective_is_refused_with_the_nearest(library):
 
 
 UNSUPPORTED_OBJECTIVES = {
-    "xgboost": ("rank:ndcg", "survival:cox", "reg:quantileerror", "abc"),
-    "lightgbm": ("lambdarank", "rank_xendcg", "abc"),
+    "xgboost": ("rank:map", "survival:cox", "abc"),
+    "lightgbm": ("rank_xendcg", "abc"),
 }
 
 
@@ -602,16 +599,15 @@ def test_train_refuses(error, changes, message):
 # ---- TaskSplit ------------------------------------------------------------------------------
 
 UNKNOWN_OBJECTIVES = {
-    "reg:quantileerror": {"quantile_alpha": 0.3},
     "reg:squaredlogerror": {},
     "binary:hinge": {},
-    "rank:ndcg": {},
+    "rank:map": {},
 }
 
 
 @pytest.mark.parametrize("objective", UNKNOWN_OBJECTIVES)
 def test_task_split_names_the_objectives_it_knows(objective):
-    options = {"qid": np.zeros(N)} if objective == "rank:ndcg" else {}
+    options = {"qid": np.zeros(N)} if objective == "rank:map" else {}
     matrix = xgboost.DMatrix(X, TASK, **options)
     params = {"objective": objective, **UNKNOWN_OBJECTIVES[objective]}
     rounds = []
@@ -652,26 +648,6 @@ def test_a_table_whose_missing_values_are_not_nan_is_not_used():
     matrix = xgboost.QuantileDMatrix(table, Y, missing=-999.0)
     split = TaskSplit(TASK, split_score="plain", table=table)
     assert_same_model(xgboost.train({}, matrix, 3, callbacks=[split]), xgboost.train({}, matrix, 3))
-
-
-def test_external_memory_is_refused(tmp_path):
-    class Iterator(xgboost.DataIter):
-        def __init__(self):
-            self.is_done = False
-            super().__init__(cache_prefix=str(tmp_path / "cache"))
-
-        def next(self, input_data):
-            if self.is_done:
-                return False
-            input_data(data=X, label=Y)
-            self.is_done = True
-            return True
-
-        def reset(self):
-            self.is_done = False
-
-    with pytest.raises(UnsupportedError, match="external memory.*QuantileDMatrix"):
-        xgboost.train({}, xgboost.DMatrix(Iterator()), 2, callbacks=[TaskSplit(TASK)])
 
 
 # ---- predict --------------------------------------------------------------------------------

@@ -107,6 +107,7 @@ def test_what_does_not_work_on_several_workers_is_refused_before_training(pool):
         assert "TaskSplit does not train on several machines" in said["labels of rows"]
         assert "give TaskSplit 'label_lower_bound'" in said["labels of rows"]
         assert "reg:pseudohubererror" in said["medians"]
+        assert "percentiles as leaves, which workers cannot add up" in said["percentiles"]
 
 
 # ---- tasks in the matrix, on one machine ---------------------------------------------------------

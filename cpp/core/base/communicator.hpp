@@ -4,8 +4,10 @@
 // call sum() at the same points in the same order.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "base/types.hpp"
 
@@ -23,19 +25,25 @@ class Communicator {
   virtual void sum(std::span<double> values /* IN-OUT */, const char* step) const = 0;
 };
 
-// The same for several arrays of sums at once.
+// The same for several arrays of sums at once: one of them where it lies, more of them in one copy.
 inline void sum_together(const Communicator& workers, std::span<const std::span<GradientSums>> arrays /* IN-OUT */,
                          const char* step) {
-  std::vector<double> values;
-  for (const auto& array : arrays)
-    for (const GradientSums& sums : array) values.insert(values.end(), {sums.gradient, sums.hessian});
-  workers.sum(values, step);
-  const double* next = values.data();
-  for (const auto& array : arrays)
-    for (GradientSums& sums : array) {
-      sums = {next[0], next[1]};
-      next += 2;
-    }
+  static_assert(sizeof(GradientSums) == 2 * sizeof(double));
+  const auto numbers = [](std::span<GradientSums> sums) {
+    return std::span(reinterpret_cast<double*>(sums.data()), 2 * sums.size());
+  };
+  if (arrays.size() == 1) return workers.sum(numbers(arrays.front()), step);
+  std::size_t n_sums = 0;
+  for (const auto& array : arrays) n_sums += array.size();
+  const auto values = std::make_unique_for_overwrite<GradientSums[]>(n_sums);
+  GradientSums* next = values.get();
+  for (const auto& array : arrays) next = std::ranges::copy(array, next).out;
+  workers.sum(numbers({values.get(), n_sums}), step);
+  const GradientSums* total = values.get();
+  for (const auto& array : arrays) {
+    std::copy_n(total, array.size(), array.begin());
+    total += array.size();
+  }
 }
 
 }  // namespace mtboost

@@ -146,7 +146,8 @@ void BinnedMatrixBuilder::find_bins(feature_t feature, std::span<const float> va
 }
 
 template <typename Bin>
-void BinnedMatrixBuilder::store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block) {
+void BinnedMatrixBuilder::store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block,
+                                     bool are_sorted) {
   const BinnedMatrix::Group& group = matrix_.groups_[feature / kGroupSize];
   std::uint8_t* rows = matrix_.data_.data() + group.offset + (feature - group.first_feature) * sizeof(Bin);
   std::uint8_t* column = matrix_.columns_.data() + matrix_.column_offsets_[feature];
@@ -156,7 +157,7 @@ void BinnedMatrixBuilder::store_bins(feature_t feature, std::span<const bin_t> b
   Bin narrow[kRowsPerBlock];
   std::copy(bins.begin(), bins.end(), narrow);
   const std::size_t first = n_added_ + first_row_in_block;
-  if (stored_rows_.empty()) {
+  if (stored_rows_.empty() || are_sorted) {
     std::memcpy(column + first * sizeof(Bin), narrow, bins.size() * sizeof(Bin));
     for (std::size_t i = 0; i < bins.size(); ++i) write_row(first + i, narrow[i]);
   } else {
@@ -168,20 +169,22 @@ void BinnedMatrixBuilder::store_bins(feature_t feature, std::span<const bin_t> b
   }
 }
 
-void BinnedMatrixBuilder::store(feature_t feature, std::span<const float> values, std::size_t first_row_in_block) {
+void BinnedMatrixBuilder::store(feature_t feature, std::span<const float> values, std::size_t first_row_in_block,
+                                bool are_sorted) {
   bin_t bins[kRowsPerBlock];
   find_bins(feature, values, bins);
-  store(feature, std::span<const bin_t>(bins).first(values.size()), first_row_in_block);
+  store(feature, std::span<const bin_t>(bins).first(values.size()), first_row_in_block, are_sorted);
 }
 
-void BinnedMatrixBuilder::store(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block) {
+void BinnedMatrixBuilder::store(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block,
+                                bool are_sorted) {
   const bin_t missing = matrix_.cuts_.n_bins(feature);
   require(matrix_.may_be_missing(feature) || std::find(bins.begin(), bins.end(), missing) == bins.end(),
           [&] { return "feature " + std::to_string(feature) + " holds a missing value"; });
   if (matrix_.column(feature).bytes_per_bin == 1)
-    store_bins<std::uint8_t>(feature, bins, first_row_in_block);
+    store_bins<std::uint8_t>(feature, bins, first_row_in_block, are_sorted);
   else
-    store_bins<std::uint16_t>(feature, bins, first_row_in_block);
+    store_bins<std::uint16_t>(feature, bins, first_row_in_block, are_sorted);
 }
 
 void BinnedMatrixBuilder::start_block(std::size_t n_rows, std::size_t n_columns) const {
@@ -272,11 +275,16 @@ void BinnedMatrixBuilder::add(const MatrixView<T>& block, int n_threads) {
     };
     return append_sparse(block.n_rows, for_each_value, n_threads);
   }
+  // Of a whole table the rows are read in the order in which they are stored: a row is read in one piece, but would be
+  // written byte by byte, in two places.
+  const std::vector<row_t>& caller_rows = matrix_.caller_rows_;
+  const bool are_sorted = !caller_rows.empty() && block.n_rows == matrix_.n_rows();
   for_row_blocks(block.n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
     float values[kRowsPerBlock];
     for (feature_t feature = 0; feature < matrix_.n_features(); ++feature) {
-      for (std::size_t i = 0; i < end - begin; ++i) values[i] = static_cast<float>(block(begin + i, feature));
-      store(feature, std::span(values).first(end - begin), begin);
+      for (std::size_t i = 0; i < end - begin; ++i)
+        values[i] = static_cast<float>(block(are_sorted ? caller_rows[begin + i] : begin + i, feature));
+      store(feature, std::span(values).first(end - begin), begin, are_sorted);
     }
   });
   n_added_ += block.n_rows;

@@ -25,6 +25,7 @@
 #include <span>
 #include <vector>
 
+#include "base/large_array.hpp"
 #include "base/types.hpp"
 #include "base/view.hpp"
 #include "binning/cuts.hpp"
@@ -113,13 +114,13 @@ class BinnedMatrix {
   std::vector<Group> groups_;
   std::vector<row_t> caller_rows_;
   std::size_t row_bytes_ = 0;
-  std::vector<std::uint8_t> data_;
+  LargeArray<std::uint8_t> data_;
   std::vector<std::size_t> column_offsets_;
-  std::vector<std::uint8_t> columns_;
+  LargeArray<std::uint8_t> columns_;
   std::vector<std::size_t> row_starts_, column_starts_;
-  std::vector<slot_t> slots_;
-  std::vector<row_t> column_rows_;
-  std::vector<std::uint16_t> column_bins_;
+  LargeArray<slot_t> slots_;
+  LargeArray<row_t> column_rows_;
+  LargeArray<std::uint16_t> column_bins_;
 };
 
 // Fills a matrix from consecutive blocks of the caller's rows, so that no second copy of X is ever alive.
@@ -150,10 +151,11 @@ class BinnedMatrixBuilder {
 
  private:
   // Stores values of one feature, at most a block of them, from a row of the block being added on.
-  void store(feature_t feature, std::span<const float> values, std::size_t first_row_in_block);
-  void store(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block);
+  // are_sorted: the values are in the order of storage, not the caller's.
+  void store(feature_t feature, std::span<const float> values, std::size_t first_row_in_block, bool are_sorted = false);
+  void store(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block, bool are_sorted = false);
   template <typename Bin>
-  void store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block);
+  void store_bins(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block, bool are_sorted);
   void find_bins(feature_t feature, std::span<const float> values, bin_t* bins /* OUT */) const noexcept;
   void start_block(std::size_t n_rows, std::size_t n_columns) const;
   // Appends rows; for_each_value(row, visit) calls visit(feature, value) for each value of a row of the block.

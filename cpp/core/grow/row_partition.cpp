@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "binning/sparse_column.hpp"
 
@@ -48,11 +49,16 @@ std::size_t divide(const BinnedMatrix::SparseColumn& column, std::span<const std
 
 }  // namespace
 
+void RowPartition::start(LargeArray<row_t> rows) {
+  rows_ = std::move(rows);
+  left_rows_.resize(rows_.size());
+  right_rows_.resize(rows_.size());
+  slices_.assign(1, {0, rows_.size()});
+}
+
 void RowPartition::start(std::span<const row_t> rows) {
   rows_.assign(rows.begin(), rows.end());
-  left_rows_.resize(rows.size());
-  right_rows_.resize(rows.size());
-  slices_.assign(1, {0, rows.size()});
+  start(take_rows());
 }
 
 void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> splits, ThreadPool& pool) {

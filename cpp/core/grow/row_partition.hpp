@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "base/large_array.hpp"
 #include "base/thread_pool.hpp"
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
@@ -15,8 +17,11 @@ namespace mtboost {
 
 class RowPartition {
  public:
-  // Starts a tree: these rows, ascending, belong to the root, node 0. Memory of the last tree is used again.
-  void start(std::span<const row_t> rows);
+  // Starts a tree: these rows, ascending, belong to the root, node 0.
+  void start(LargeArray<row_t> rows);
+  void start(std::span<const row_t> rows);  // of a copy of them
+  // The row list of the last tree, whose memory may be used for that of the next.
+  LargeArray<row_t> take_rows() noexcept { return std::move(rows_); }
 
   std::span<const row_t> rows(node_t node) const noexcept {
     const Slice& slice = slices_[static_cast<std::size_t>(node)];
@@ -40,8 +45,8 @@ class RowPartition {
     std::size_t n_left = 0, left_target = 0, right_target = 0;
   };
 
-  std::vector<row_t> rows_;
-  std::vector<row_t> left_rows_, right_rows_;  // where a block puts its sides before they are moved together
+  LargeArray<row_t> rows_;
+  LargeArray<row_t> left_rows_, right_rows_;  // where a block puts its sides before they are moved together
   std::vector<Slice> slices_;
 };
 

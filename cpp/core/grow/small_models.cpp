@@ -78,6 +78,7 @@ SmallModels::SmallModels(Rows rows, Rows valid, XgboostParams params, Options op
       is_plain_(!options.is_symmetric && !params_.loss_guided && params_.max_leaves <= 0 && params_.max_depth > 0 &&
                 params_.monotone_constraints.empty() && params_.interaction_constraints.empty()) {
   require(rows_.cells.n_columns > 0, "the table has no features");
+  require(options_.n_outputs > 0, "n_outputs is 0");
   require(!rows_.first_rows.empty(), "first_rows is empty");
   const std::size_t n_models = rows_.first_rows.size() - 1;
   check_rows(rows_, n_models, "first_rows");
@@ -103,31 +104,39 @@ void SmallModels::grow(std::span<const std::uint32_t> models, std::span<const Gr
   require(std::ranges::adjacent_find(models, std::ranges::greater_equal{}) == models.end() &&
               (models.empty() || models.back() < n_models()),
           "models must ascend, and be below the number of models");
-  require(gradients.size() == n_rows() && margins.size() == n_rows(), "gradients and margins need one entry per row");
-  require(valid_margins.size() == n_valid_rows(), "valid_margins needs one entry per row to validate on");
+  const std::size_t n_outputs = options_.n_outputs;
+  require(gradients.size() == n_rows() * n_outputs && margins.size() == n_rows() * n_outputs,
+          "gradients and margins need one entry per row and output");
+  require(valid_margins.size() == n_valid_rows() * n_outputs,
+          "valid_margins needs one entry per row to validate on and output");
   std::size_t n_own_rows = 0, most_trees = 0;
   for (const std::uint32_t model : models) {
     n_own_rows += columns_[model].n_rows();
     most_trees = std::max(most_trees, trees_[model].first_nodes.size());
   }
-  if (params_.subsample < 1.0 && !options_.is_symmetric) extend_row_seeds(row_seeds_, params_.seed, most_trees);
-  ThreadPool pool(threads_for(kStepsPerCell * n_own_rows * rows_.cells.n_columns, n_threads));
+  if (params_.subsample < 1.0 && !options_.is_symmetric)
+    extend_row_seeds(row_seeds_, params_.seed, most_trees + n_outputs);
+  ThreadPool pool(threads_for(kStepsPerCell * n_own_rows * rows_.cells.n_columns * n_outputs, n_threads));
   pool.parallel_for((models.size() + kModelsPerBlock - 1) / kModelsPerBlock, [&](std::size_t block) {
     SortedGrowth growth(params_);
     const std::size_t end = std::min((block + 1) * kModelsPerBlock, models.size());
     for (std::size_t i = block * kModelsPerBlock; i < end; ++i)
-      add_tree(models[i], gradients, margins, valid_margins, growth);
+      for (std::size_t output = 0; output < n_outputs; ++output)
+        add_tree(models[i], output, gradients, margins, valid_margins, growth);
   });
 }
 
-void SmallModels::add_tree(std::size_t model, std::span<const GradientPair> gradients, std::span<float> margins,
-                           std::span<float> valid_margins, SortedGrowth& growth) {
-  const row_t first = rows_.first_rows[model], first_valid = valid_.first_rows[model];
-  const std::size_t n_rows = columns_[model].n_rows();
-  auto own = gradients.subspan(first, n_rows);
-  if (params_.subsample < 1.0 && !options_.is_symmetric) {
-    growth.gradients.assign(own.begin(), own.end());
-    sample(model, growth.gradients);
+void SmallModels::add_tree(std::size_t model, std::size_t output, std::span<const GradientPair> gradients,
+                           std::span<float> margins, std::span<float> valid_margins, SortedGrowth& growth) {
+  const std::size_t n_outputs = options_.n_outputs, n_rows = columns_[model].n_rows();
+  const std::size_t first = n_outputs * rows_.first_rows[model] + output;
+  const std::size_t first_valid = n_outputs * valid_.first_rows[model] + output;
+  const bool is_sampled = params_.subsample < 1.0 && !options_.is_symmetric;
+  auto own = gradients.subspan(rows_.first_rows[model] * n_outputs, n_rows * n_outputs);
+  if (n_outputs > 1 || is_sampled) {
+    growth.gradients.resize(n_rows);
+    for (std::size_t row = 0; row < n_rows; ++row) growth.gradients[row] = own[row * n_outputs + output];
+    if (is_sampled) sample(model, growth.gradients);
     own = growth.gradients;
   }
   if (is_plain_ && are_sums_exact(own))
@@ -138,10 +147,10 @@ void SmallModels::add_tree(std::size_t model, std::span<const GradientPair> grad
   grown.nodes.insert(grown.nodes.end(), growth.nodes.begin(), growth.nodes.end());
   grown.first_nodes.push_back(static_cast<std::uint32_t>(grown.nodes.size()));
   for (std::size_t row = 0; row < n_rows; ++row)
-    margins[first + row] += growth.nodes[static_cast<std::size_t>(growth.leaves[row])].condition;
+    margins[first + row * n_outputs] += growth.nodes[static_cast<std::size_t>(growth.leaves[row])].condition;
   const auto valid = cells_of(valid_, model);
   for (std::size_t row = 0; row < valid.n_rows; ++row)
-    valid_margins[first_valid + row] += leaf_value(growth.nodes, valid, row);
+    valid_margins[first_valid + row * n_outputs] += leaf_value(growth.nodes, valid, row);
 }
 
 // As XGBoost does in one thread: rows that are not drawn stay, with gradients of 0.

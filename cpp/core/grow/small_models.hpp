@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of many tasks with few rows each, grown side by side: a round adds one tree to each of them, one model per
-// thread. A library that trains them one after another spends its time on matrices and calls, not on trees.
+// Models of many tasks with few rows each, grown side by side: a round adds one tree per output to each of them, one
+// model per thread. A library that trains them one after another spends its time on matrices and calls, not on trees.
 // The bins of XGBoost are then the different values of a feature, and the trees are XGBoost's (3.0 to 3.4) bit for bit:
 //   plain trees, exact sums    grow/sorted_growth: rows sorted by each feature; no histograms
 //   all others                 grow/tree_grower, on the bins of the model
@@ -39,6 +39,7 @@ class SmallModels {
   struct Options {
     bool is_symmetric = false;  // as in TreeGrower
     double random_strength = 0.0;
+    std::size_t n_outputs = 1;
   };
   // Cells of the rows of all models; NaN is missing. Model m has rows first_rows[m] to first_rows[m + 1] - 1.
   // The memory of the cells is the caller's and must outlive the models.
@@ -53,7 +54,8 @@ class SmallModels {
   std::size_t n_rows() const noexcept { return rows_.cells.n_rows; }
   std::size_t n_valid_rows() const noexcept { return valid_.cells.n_rows; }
 
-  // Grows one more tree of some models, ascending, and adds it to the margins of their rows.
+  // Grows one more round of some models, ascending, and adds it to the margins of their rows. Gradients and margins
+  // hold the outputs of a row side by side; tree i of a round belongs to output i.
   void grow(std::span<const std::uint32_t> models, std::span<const GradientPair> gradients,
             std::span<float> margins /* IN-OUT */, std::span<float> valid_margins /* IN-OUT */, int n_threads);
 
@@ -68,8 +70,8 @@ class SmallModels {
     std::vector<std::uint32_t> first_nodes;  // of each tree
   };
 
-  void add_tree(std::size_t model, std::span<const GradientPair> gradients, std::span<float> margins,
-                std::span<float> valid_margins, SortedGrowth& growth);
+  void add_tree(std::size_t model, std::size_t output, std::span<const GradientPair> gradients,
+                std::span<float> margins, std::span<float> valid_margins, SortedGrowth& growth);
   void sample(std::size_t model, std::span<GradientPair> gradients /* IN-OUT */) const;
   void grow_on_bins(std::size_t model, std::span<const GradientPair> gradients, SortedGrowth& growth);
 

@@ -8,9 +8,9 @@
 #include <queue>
 #include <utility>
 
-#include "base/random.hpp"
 #include "base/ranges.hpp"
 #include "base/require.hpp"
+#include "grow/row_sample.hpp"
 
 namespace mtboost {
 namespace {
@@ -47,7 +47,7 @@ class TreeGrower::Growth {
         workers_(grower.workers_.get()),
         dispersion_(needs_dispersion(grower) ? dispersion() : 0.0),
         make_scan_(make_scans(grower.task_column_)),
-        finder_(matrix_, make_scan_, score_, tasks_, workers_, grower.has_whole_tasks_),
+        finder_(matrix_, make_scan_, score_, tasks_, grower.task_gradients_, workers_, grower.has_whole_tasks_),
         level_search_(matrix_, make_scan_, noise(grower.random_strength_, sample.tree_number)) {
     tree_.listed_go_left = rules.lists_left_categories();
   }
@@ -477,8 +477,9 @@ void TreeGrower::check_task_column() const {
     require(matrix_->bin(row, feature) < n_bins, "the task column has missing values: every row needs a task");
 }
 
-std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, const Sample& sample) const {
-  std::vector<row_t> rows;
+void TreeGrower::list_participating_rows(const GrowParams& params, const Sample& sample,
+                                         LargeArray<row_t>& rows) const {
+  rows.clear();
   rows.reserve(matrix_->n_rows());
   const auto add = [&](row_t begin, row_t end) {
     const std::size_t n_before = rows.size();
@@ -498,18 +499,15 @@ std::vector<row_t> TreeGrower::participating_rows(const GrowParams& params, cons
     std::erase_if(rows, [&](row_t row) { return sample.rows[caller_rows.empty() ? row : caller_rows[row]] == 0; });
   }
   if (params.subsample < 1.0) {
-    // Each row on its own, as XGBoost does; keyed by row, so that a task that quits does not change the others' draws.
-    // Rows of different workers have the same numbers, but not the same draws.
-    const std::uint64_t worker = workers_ == nullptr ? 0 : static_cast<std::uint64_t>(workers_->rank()) << 32;
-    const RandomStream::OfTree streams(RandomStream::Purpose::rows, params.seed, sample.tree_number);
+    const RowSample sample_of_tree(params.subsample, params.seed, sample.tree_number,
+                                   workers_ == nullptr ? 0 : workers_->rank());
     std::size_t n_drawn = 0;
     for (const row_t row : rows) {  // without a branch, which would be unpredictable
       rows[n_drawn] = row;
-      n_drawn += streams[worker + row].uniform() < params.subsample ? 1 : 0;
+      n_drawn += sample_of_tree.contains(row) ? 1 : 0;
     }
     rows.resize(n_drawn);
   }
-  return rows;
 }
 
 std::span<const GradientPair> TreeGrower::in_stored_order(std::span<const GradientPair> gradients, ThreadPool& pool) {
@@ -524,17 +522,17 @@ std::span<const GradientPair> TreeGrower::in_stored_order(std::span<const Gradie
   return stored_gradients_;
 }
 
-std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::span<const row_t> participating,
+std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::size_t n_participating,
                                                    ThreadPool& pool) const {
   std::vector<node_t> leaves(matrix_->n_rows(), kNoNode);
   const auto caller_rows = matrix_->caller_rows();
   const auto caller_row = [&](row_t row) { return caller_rows.empty() ? row : caller_rows[row]; };
-  pool.parallel_for(static_cast<std::size_t>(tree.n_nodes()), participating.size(), [&](std::size_t node) {
+  pool.parallel_for(static_cast<std::size_t>(tree.n_nodes()), n_participating, [&](std::size_t node) {
     if (!tree.is_leaf(static_cast<node_t>(node))) return;
     for (const row_t row : partition_.rows(static_cast<node_t>(node)))
       leaves[caller_row(row)] = static_cast<node_t>(node);
   });
-  if (participating.size() == leaves.size()) return leaves;
+  if (n_participating == leaves.size()) return leaves;
   pool.parallel_for((leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
     const auto end = static_cast<row_t>(std::min((block + 1) * kRowsPerBlock, leaves.size()));
     std::vector<row_t> rows;
@@ -556,12 +554,14 @@ TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const Gradi
   require(std::ranges::adjacent_find(sample.features, std::ranges::greater_equal{}) == sample.features.end() &&
               (sample.features.empty() || sample.features.back() < matrix_->n_features()),
           "features must ascend, and be below the number of features");
-  const auto rows = participating_rows(params, sample);
+  LargeArray<row_t> rows = partition_.take_rows();
+  list_participating_rows(params, sample, rows);
+  const std::size_t n_rows = rows.size();
   const std::size_t steps_per_cell = score_ == nullptr ? 1 : 16;  // a score over tasks visits the rows again and again
-  ThreadPool pool(threads_for(rows.size() * matrix_->n_features() * steps_per_cell, n_threads));
-  partition_.start(rows);
+  ThreadPool pool(threads_for(n_rows * matrix_->n_features() * steps_per_cell, n_threads));
+  partition_.start(std::move(rows));
   Tree tree = Growth(*this, rules, in_stored_order(gradients, pool), sample, pool).run(check_interrupt);
-  auto leaves = leaves_of_all_rows(tree, rows, pool);
+  auto leaves = leaves_of_all_rows(tree, n_rows, pool);
   return {std::move(tree), std::move(leaves)};
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/communicator.hpp"
+#include "base/large_array.hpp"
 #include "base/thread_pool.hpp"
 #include "binning/binned_matrix.hpp"
 #include "grow/grow_rules.hpp"
@@ -68,10 +69,9 @@ class TreeGrower {
   class Growth;
 
   void check_task_column() const;
-  std::vector<row_t> participating_rows(const GrowParams& params, const Sample& sample) const;
+  void list_participating_rows(const GrowParams& params, const Sample& sample, LargeArray<row_t>& rows /* OUT */) const;
   std::span<const GradientPair> in_stored_order(std::span<const GradientPair> gradients, ThreadPool& pool);
-  std::vector<node_t> leaves_of_all_rows(const Tree& tree, std::span<const row_t> participating,
-                                         ThreadPool& pool) const;
+  std::vector<node_t> leaves_of_all_rows(const Tree& tree, std::size_t n_participating, ThreadPool& pool) const;
 
   std::shared_ptr<const BinnedMatrix> matrix_;
   std::shared_ptr<const SplitScore> score_;
@@ -84,7 +84,8 @@ class TreeGrower {
   bool has_whole_tasks_;
   RowPartition partition_;
   HistogramPool histograms_;
-  std::vector<GradientPair> stored_gradients_;
+  LargeArray<GradientPair> stored_gradients_;
+  LargeArray<GradientPair> task_gradients_;  // of the rows of a level, task by task
 };
 
 }  // namespace mtboost

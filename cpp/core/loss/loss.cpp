@@ -20,13 +20,6 @@ bool is_finite(const GradientPair& pair) noexcept {
   return std::isfinite(pair.gradient) && std::isfinite(pair.hessian);
 }
 
-// Without early exit, so that the compiler can check many pairs at once; a block has just been written to cache.
-bool all_finite(std::span<const GradientPair> pairs) noexcept {
-  bool all = true;
-  for (const GradientPair& pair : pairs) all &= is_finite(pair);
-  return all;
-}
-
 template <typename T>
 std::string exact(T value) {
   std::ostringstream text;
@@ -70,10 +63,17 @@ std::size_t Loss<Margin>::check_shapes(const LossRows<Margin>& rows) const {
   return n_rows;
 }
 
+// Without early exit, so that the compiler can check many pairs at once; a block has just been written to cache.
 template <typename Margin>
-void Loss<Margin>::gradients(const LossRows<Margin>& rows, ThreadPool& pool, std::span<GradientPair> pairs) const {
-  const std::size_t n_rows = check_shapes(rows);
-  require_size("pairs", pairs.size(), n_rows * n_outputs_);
+bool Loss<Margin>::all_finite(std::span<const GradientPair> pairs) noexcept {
+  bool all = true;
+  for (const GradientPair& pair : pairs) all &= is_finite(pair);
+  return all;
+}
+
+template <typename Margin>
+bool Loss<Margin>::compute(const LossRows<Margin>& rows, ThreadPool& pool, std::span<GradientPair> pairs) const {
+  const std::size_t n_rows = rows.margins.size() / n_outputs_;
   const std::vector<Margin> summary = summarise(rows, pool);
   std::atomic<bool> is_usable{true};
   pool.parallel_for((n_rows + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
@@ -82,7 +82,13 @@ void Loss<Margin>::gradients(const LossRows<Margin>& rows, ThreadPool& pool, std
     gradients_of_block(rows, summary, first_row, last_row, pairs.data());
     if (!all_finite(pairs.subspan(first_row * n_outputs_, (last_row - first_row) * n_outputs_))) is_usable = false;
   });
-  if (is_usable) return;
+  return is_usable;
+}
+
+template <typename Margin>
+void Loss<Margin>::gradients(const LossRows<Margin>& rows, ThreadPool& pool, std::span<GradientPair> pairs) const {
+  require_size("pairs", pairs.size(), check_shapes(rows) * n_outputs_);
+  if (compute(rows, pool, pairs)) return;
 
   const auto first = std::find_if_not(pairs.begin(), pairs.end(), is_finite);
   const auto index = static_cast<std::size_t>(first - pairs.begin());

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -27,6 +28,8 @@ struct LossRows {
   std::span<const Margin> margins;  // (n_rows, n_outputs)
   std::span<const float> labels;    // (n_rows, n_labels)
   std::span<const float> weights;   // (n_rows,), or empty: 1 each
+  // Of losses of groups: the first row of each group, and last n_rows; else empty.
+  std::span<const std::uint32_t> groups = {};
 
   float weight(std::size_t row) const noexcept { return weights.empty() ? 1.0f : weights[row]; }
 };
@@ -48,6 +51,9 @@ class Loss {
 
   virtual bool refits_leaves() const noexcept { return false; }
 
+  // Whether a row's gradient depends on the other rows of its group.
+  virtual bool needs_groups() const noexcept { return false; }
+
   // Leaf values, learning rate included, of a tree just grown for one output from the gradients at these margins.
   // leaves: node each row fell into; negative if the row took no part in growing (sampled out, its task has quit).
   // values: one per node of the tree; those of leaves without a row that counts stay as they are.
@@ -61,6 +67,8 @@ class Loss {
   Loss(std::string name, std::size_t n_outputs, std::size_t n_labels)
       : name_(std::move(name)), n_outputs_(n_outputs), n_labels_(n_labels) {}
 
+  static bool all_finite(std::span<const GradientPair> pairs) noexcept;
+
  private:
   virtual std::string label_domain() const = 0;  // completes "needs ..."
   virtual bool accepts(float label) const noexcept = 0;
@@ -68,6 +76,8 @@ class Loss {
   virtual std::vector<Margin> summarise(const LossRows<Margin>&, ThreadPool&) const { return {}; }
   virtual void gradients_of_block(const LossRows<Margin>& rows, std::span<const Margin> summary, std::size_t first_row,
                                   std::size_t last_row, GradientPair* pairs /* OUT */) const noexcept = 0;
+  // All pairs; false if some are not finite.
+  virtual bool compute(const LossRows<Margin>& rows, ThreadPool& pool, std::span<GradientPair> pairs /* OUT */) const;
   virtual void refit(std::span<const node_t> /* leaves */, const LossRows<Margin>&, std::size_t /* output */,
                      Margin /* learning_rate */, ThreadPool&, std::span<Margin> /* values, IN, OUT */) const {}
 

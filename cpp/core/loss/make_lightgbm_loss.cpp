@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/require.hpp"
+#include "loss/lightgbm_lambdarank_loss.hpp"
 #include "loss/lightgbm_log_link_loss.hpp"
 #include "loss/lightgbm_logistic_loss.hpp"
 #include "loss/lightgbm_percentile_loss.hpp"
@@ -26,6 +27,7 @@ void check(const LossParams& params) {
   const double power = params.tweedie_variance_power;
   require(power >= 1.0 && power < 2.0,
           "tweedie_variance_power must be at least 1 and below 2, found " + std::to_string(power));
+  require(params.lambdarank_truncation_level >= 1, "lambdarank_truncation_level must be at least 1");
   require(!params.is_unbalance || std::abs(params.scale_pos_weight - 1.0) <= 1e-6,
           "is_unbalance and scale_pos_weight cannot be set at the same time");
 }
@@ -81,9 +83,14 @@ std::unique_ptr<LightgbmLoss> make_loss(const std::string& name, std::size_t n_o
     if (name == "multiclassova") return one_versus_all();
     return std::make_unique<SoftmaxLoss>(name, n_outputs);
   }
+  if (name == "lambdarank") {
+    needs(n_outputs == 1, "1");
+    return std::make_unique<LambdarankLoss>(name, params.sigmoid, params.lambdarank_norm,
+                                            params.lambdarank_truncation_level);
+  }
   throw std::invalid_argument("no loss is called '" + name +
                               "'; known are regression, regression_l1, huber, fair, poisson, quantile, mape, gamma, "
-                              "tweedie, binary, cross_entropy, multiclass, multiclassova");
+                              "tweedie, binary, cross_entropy, multiclass, multiclassova, lambdarank");
 }
 
 }  // namespace mtboost::lightgbm

@@ -19,6 +19,8 @@ struct LossParams {
   bool is_unbalance = false;
   double scale_pos_weight = 1.0;
   std::string arithmetic = "lightgbm-4.7";  // or "lightgbm-4.5"
+  bool lambdarank_norm = true;
+  std::size_t lambdarank_truncation_level = 30;
 };
 
 // name: LightGBM's main one. n_outputs: the number of classes of multiclass and multiclassova, otherwise 1.

@@ -8,6 +8,7 @@
 #include "loss/log_link_loss.hpp"
 #include "loss/logistic_loss.hpp"
 #include "loss/pseudo_huber_loss.hpp"
+#include "loss/quantile_loss.hpp"
 #include "loss/smooth_absolute_error_loss.hpp"
 #include "loss/softmax_loss.hpp"
 #include "loss/squared_error_loss.hpp"
@@ -16,7 +17,7 @@ namespace mtboost {
 namespace {
 
 void check(const LossParams& params) {
-  const auto [scale, slope, step, power, arithmetic] = params;
+  const auto& [scale, slope, step, power, levels, arithmetic, lambdarank] = params;
   (void)arithmetic;
   const auto is_at_least_0 = [](float value) { return std::isfinite(value) && value >= 0.0f; };
   require(is_at_least_0(scale), "scale_pos_weight must be 0 or positive, found " + std::to_string(scale));
@@ -24,6 +25,9 @@ void check(const LossParams& params) {
   require(std::isfinite(slope) && slope > 0.0f, "huber_slope must be positive, found " + std::to_string(slope));
   require(power >= 1.0f && power <= 2.0f,
           "tweedie_variance_power must lie between 1 and 2, found " + std::to_string(power));
+  for (const float level : levels)
+    require(level >= 0.0f && level <= 1.0f, "quantile_alpha must lie between 0 and 1, found " + std::to_string(level));
+  require(lambdarank.n_pairs >= 1, "lambdarank_num_pair_per_sample must be at least 1");
 }
 
 }  // namespace
@@ -46,14 +50,25 @@ std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_ou
   if (name == "reg:gamma") return std::make_unique<GammaLoss>(name, n_outputs, Gamma{positive_factor});
   if (name == "reg:tweedie")
     return std::make_unique<TweedieLoss>(name, n_outputs, Tweedie{params.tweedie_variance_power});
+  if (name == "reg:quantileerror") {
+    const auto levels = params.quantile_alpha.empty() ? std::vector<float>(n_outputs, 0.5f) : params.quantile_alpha;
+    require(levels.size() == n_outputs, name + " needs one level of quantile_alpha per output, found " +
+                                            std::to_string(levels.size()) + " for " + std::to_string(n_outputs));
+    return std::make_unique<QuantileLoss>(name, levels);
+  }
   if (name == "multi:softprob" || name == "multi:softmax") {
     require(n_outputs >= 2, name + " needs n_outputs of at least 2, one per class");
     return std::make_unique<SoftmaxLoss>(name, n_outputs);
   }
+  if (name == "rank:ndcg" || name == "rank:pairwise") {
+    require(n_outputs == 1, name + " needs n_outputs 1");
+    return std::make_unique<LambdarankLoss>(name, name == "rank:ndcg", params.lambdarank);
+  }
   throw std::invalid_argument(
       "no loss is called '" + name +
       "'; known are reg:squarederror, reg:absoluteerror, reg:pseudohubererror, binary:logistic, reg:logistic, "
-      "binary:logitraw, count:poisson, reg:gamma, reg:tweedie, multi:softprob, multi:softmax");
+      "binary:logitraw, count:poisson, reg:gamma, reg:tweedie, reg:quantileerror, multi:softprob, multi:softmax, "
+      "rank:ndcg, rank:pairwise");
 }
 
 }  // namespace mtboost

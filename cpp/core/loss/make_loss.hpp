@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/arithmetic.hpp"
+#include "loss/lambdarank_loss.hpp"
 #include "loss/loss.hpp"
 
 namespace mtboost {
@@ -16,10 +18,13 @@ struct LossParams {
   float huber_slope = 1.0f;
   float max_delta_step = 0.7f;
   float tweedie_variance_power = 1.5f;
+  std::vector<float> quantile_alpha;  // a level for each output; empty: medians
   Arithmetic arithmetic = Arithmetic::xgboost_3_0;
+  LambdarankParams lambdarank = {};
 };
 
-// n_outputs: columns of the label matrix, or the number of classes of multi:softprob and multi:softmax.
+// n_outputs: columns of the label matrix, the number of classes of multi:softprob and multi:softmax, or the number of
+// levels of reg:quantileerror.
 std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_outputs, const LossParams& params);
 
 }  // namespace mtboost

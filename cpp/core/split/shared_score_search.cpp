@@ -11,8 +11,33 @@ namespace {
 constexpr std::size_t kMostSums = std::size_t{1} << 21;
 // Side A, side B, missing.
 constexpr std::size_t kSegmentsOfOneCut = 3;
-// Those of TaskGainSums.
-constexpr std::size_t kNumbersOfSums = 5;
+
+// How many numbers of TaskGainSums a score reads.
+std::size_t count_numbers(const SplitScore& score) {
+  return (score.needs_moments() ? 2U : 0U) + (score.needs_positive_sums() ? 3U : 0U);
+}
+
+void write_numbers(const TaskGainSums& sums, const SplitScore& score, double* out /* OUT */) {
+  if (score.needs_moments())
+    for (const double number : {sums.sum, sums.sum_of_squares}) *out++ = number;
+  if (score.needs_positive_sums())
+    for (const double number : {sums.positive_sum, sums.positive_log_sum, static_cast<double>(sums.n_positive)})
+      *out++ = number;
+}
+
+TaskGainSums read_numbers(const SplitScore& score, const double* numbers) {
+  TaskGainSums sums;
+  if (score.needs_moments()) {
+    sums.sum = *numbers++;
+    sums.sum_of_squares = *numbers++;
+  }
+  if (score.needs_positive_sums()) {
+    sums.positive_sum = *numbers++;
+    sums.positive_log_sum = *numbers++;
+    sums.n_positive = static_cast<std::int32_t>(*numbers);
+  }
+  return sums;
+}
 
 }  // namespace
 
@@ -65,7 +90,7 @@ std::vector<Split> SharedScoreSearch::find() {
       std::size_t n_sums = 0;
       for (end = begin; end < all.size() && (end == begin || n_sums < kMostSums); ++end) {
         all[end].first = n_sums;
-        n_sums += sends_gains_ ? all[end].cuts.size() * kNumbersOfSums / 2
+        n_sums += sends_gains_ ? all[end].cuts.size() * count_numbers(score_) / 2
                                : searches_[all[end].node].present.size() * all[end].n_segments;
       }
       const auto branches = all.subspan(begin, end - begin);
@@ -179,26 +204,24 @@ std::vector<TaskGainSums> SharedScoreSearch::sums_of_all_workers(std::span<const
                                                                  std::span<double> extra) {
   std::vector<std::size_t> firsts{0};
   for (const Branch& branch : branches) firsts.push_back(firsts.back() + branch.cuts.size());
-  std::vector<double> values(firsts.back() * kNumbersOfSums + extra.size());
+  const std::size_t n_numbers = count_numbers(score_);
+  std::vector<double> values(firsts.back() * n_numbers + extra.size());
   pool_.parallel_for(branches.size(), [&](std::size_t i) {
     const Branch& branch = branches[i];
     auto scratch = scratches_.take();
     const NodeTasks own{searches_[branch.node].own, nodes_[branch.node].histogram};
-    auto value = values.begin() + static_cast<std::ptrdiff_t>(firsts[i] * kNumbersOfSums);
-    for (const TaskGainSums& sums : scratch->task_gains.sums(own, branch.cuts, branch.category_order, score_))
-      for (const double number : {sums.sum, sums.sum_of_squares, sums.positive_sum, sums.positive_log_sum,
-                                  static_cast<double>(sums.n_positive)})
-        *value++ = number;
+    double* next = values.data() + firsts[i] * n_numbers;
+    for (const TaskGainSums& sums : scratch->task_gains.sums(own, branch.cuts, branch.category_order, score_)) {
+      write_numbers(sums, score_, next);
+      next += n_numbers;
+    }
     scratches_.give_back(std::move(scratch));
   });
   std::ranges::copy(extra, values.end() - static_cast<std::ptrdiff_t>(extra.size()));
   workers_.sum(values, "gains of candidate splits");
   std::copy(values.end() - static_cast<std::ptrdiff_t>(extra.size()), values.end(), extra.begin());
   std::vector<TaskGainSums> sums;
-  for (std::size_t i = 0; i < firsts.back(); ++i) {
-    const double* value = values.data() + i * kNumbersOfSums;
-    sums.push_back({value[0], value[1], value[2], value[3], static_cast<std::int32_t>(value[4])});
-  }
+  for (std::size_t i = 0; i < firsts.back(); ++i) sums.push_back(read_numbers(score_, values.data() + i * n_numbers));
   return sums;
 }
 

@@ -9,13 +9,14 @@
 namespace mtboost {
 
 SplitFinder::SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks,
-                         const Communicator* workers, bool has_whole_tasks)
+                         LargeArray<GradientPair>& own_gradients, const Communicator* workers, bool has_whole_tasks)
     : matrix_(matrix),
       score_(score),
       tasks_(tasks),
       workers_(workers),
       has_whole_tasks_(has_whole_tasks),
-      scratches_(std::make_shared<ScratchPool>(matrix, std::move(make_scan))) {}
+      scratches_(std::make_shared<ScratchPool>(matrix, std::move(make_scan))),
+      own_gradients_(own_gradients) {}
 
 std::vector<SplitFinder::Found> SplitFinder::find(std::span<const NodeToSplit> nodes,
                                                   std::span<const GradientPair> gradients, ThreadPool& pool) {

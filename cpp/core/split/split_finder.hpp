@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/communicator.hpp"
+#include "base/large_array.hpp"
 #include "base/thread_pool.hpp"
 #include "binning/binned_matrix.hpp"
 #include "split/score_search.hpp"
@@ -26,9 +27,11 @@ class SplitFinder {
   using MakeScan = std::function<std::unique_ptr<FeatureScan>()>;
 
   // score and tasks: both or neither. workers: null is a single machine; otherwise histograms are summed over all of
-  // them. has_whole_tasks: no task has rows on two workers. The references must outlive the finder.
+  // them. has_whole_tasks: no task has rows on two workers. own_gradients: memory for the gradients of a level's rows,
+  // which the next finder uses again. The references must outlive the finder.
   SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks,
-              const Communicator* workers = nullptr, bool has_whole_tasks = false);
+              LargeArray<GradientPair>& own_gradients, const Communicator* workers = nullptr,
+              bool has_whole_tasks = false);
 
   struct Found {
     Split best;
@@ -48,7 +51,7 @@ class SplitFinder {
   const Communicator* workers_;
   bool has_whole_tasks_;
   std::shared_ptr<ScratchPool> scratches_;
-  std::vector<GradientPair> own_gradients_;  // of the searches' rows, side by side
+  LargeArray<GradientPair>& own_gradients_;  // of the searches' rows, side by side
 };
 
 }  // namespace mtboost

@@ -17,6 +17,7 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.model.evaluation import on_label_scale
 from mtboost.model.new_rows import check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
+from mtboost.trees.losses import as_zero_one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,11 +59,11 @@ def encoded(model: Any, y: Any) -> Any:
 
 
 def check_one_output(model: FittedTasks, what: str) -> None:
-    """Raise UnsupportedError for models of several classes."""
+    """Raise UnsupportedError for models of several classes or levels."""
     if model._stage.n_outputs > 1:
         raise UnsupportedError(
             f"{what} draws one prediction a row, and the model has {model._stage.n_outputs} "
-            "classes."
+            f"{model._output_name}."
         )
 
 
@@ -91,6 +92,7 @@ def labelled_rows(
     for name, (table, labels, weights, margin) in by_task.items():
         n_rows = table.n_rows
         y_of_task = np.asarray(as_labels(labels, n_rows), np.float64)
+        y_of_task = as_zero_one(model.objective, y_of_task)
         own = np.ones(n_rows)
         if weights is not None:
             own = np.asarray(as_nonnegative(weights, n_rows, argument="weight"), np.float64)

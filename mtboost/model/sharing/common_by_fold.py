@@ -146,7 +146,7 @@ def fit_common_by_fold(
 
 
 def row_losses(settings: Settings, folds: Folds, margins: npt.NDArray[Any]) -> Float64Array:
-    """Loss of each validation row: the metric of the row alone."""
+    """Loss of each validation row: the metric of the row alone, or of its query."""
     return _losses_of(settings, folds, on_label_scale(settings, margins))
 
 
@@ -154,10 +154,7 @@ def _best_round(models: list[CommonModel], folds: Folds) -> int:
     """Return the round with the least mean loss of all folds."""
     curves = [np.array(_watch_of(model).curve) for model in models]
     length = max(map(len, curves))
-    weights = [
-        float(valid.n_rows if valid.weight is None else valid.weight.sum())
-        for _, valid in folds.pairs
-    ]
+    weights = [float(valid.loss_weights().sum()) for _, valid in folds.pairs]
     mean = np.average(extended_curves(curves, length), axis=0, weights=weights)
     return _watch_of(models[0]).first_round + int(np.argmin(mean))
 
@@ -177,7 +174,10 @@ def _losses_of(
 ) -> Float64Array:
     """Loss of each validation row that is predicted so, on the scale of the labels."""
     labels = np.concatenate([valid.labels() for _, valid in folds.pairs])
-    alone = np.arange(len(labels))
-    metric = settings.metric
-    values = evaluate_by_task(metric, labels, predictions, alone, len(labels))
-    return as_losses(metric, values)
+    metric, queries = settings.metric, folds.valid_queries()
+    if queries is None:
+        alone = np.arange(len(labels))
+        return as_losses(metric, evaluate_by_task(metric, labels, predictions, alone, len(labels)))
+    n_queries = int(queries[-1]) + 1
+    values = evaluate_by_task(metric, labels, predictions, queries, n_queries, None, queries)
+    return as_losses(metric, values)[queries]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.metrics import Metric, evaluate_by_task
+from mtboost.model.estimates import Rows, errors_by_task
 from mtboost.model.sharing.common_by_fold import CommonByFold, on_label_scale, row_losses
 from mtboost.model.sharing.curves import mean_curves, mean_histories
 from mtboost.model.stages.mean_watch import from_loss
@@ -221,15 +222,29 @@ class Evidence:
             for code, task in enumerate(self._tasks)
         }
 
+    def errors(self, metric: Metric, ways: Mapping[TaskName, Sharing]) -> dict[TaskName, float]:
+        """Return the standard error of a validation metric of each task under its way."""
+        own_way = np.array([ways.get(task, "common") for task in self._tasks])[self._codes]
+        margins = self._margins["common"].copy()
+        for way in self._found():
+            margins[own_way == way] = self._margins[way][own_way == way]
+        rows = Rows(
+            np.concatenate([valid.labels() for _, valid in self._folds.pairs]).astype(np.float64),
+            np.asarray(on_label_scale(self._settings, margins), np.float64),
+            self._weights,
+        )
+        return errors_by_task(metric, rows, self._codes, self._tasks)
+
     def _scores_of(self, way: Sharing, metric: Metric) -> Float64Array:
         if metric is self._settings.metric:
             return np.array([from_loss(metric, loss) for loss in self._means[way]])
         labels = np.concatenate([valid.labels() for _, valid in self._folds.pairs])
         predictions = on_label_scale(self._settings, self._margins[way])
-        has_weights = any(valid.weight is not None for _, valid in self._folds.pairs)
-        weights = self._weights if has_weights else None
-        n_tasks = len(self._tasks)
-        return evaluate_by_task(metric, labels, predictions, self._codes, n_tasks, weights)
+        weights = None
+        if any(valid.weight is not None for _, valid in self._folds.pairs):
+            weights = self._folds.row_weights()
+        n_tasks, queries = len(self._tasks), self._folds.valid_queries()
+        return evaluate_by_task(metric, labels, predictions, self._codes, n_tasks, weights, queries)
 
 
 def pays_for_all(

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.progress import Progress
+from mtboost.base.queries import ascending, begins_of
 from mtboost.base.tasks import TaskSet
 from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
@@ -343,9 +344,19 @@ def _every_row(data: Dataset, every: int) -> Dataset:
     """Every second, third, ... row of each task."""
     if every == 1:
         return data
-    order = np.argsort(data.tasks.codes, kind="stable")
-    rank = np.empty(data.n_rows, np.int64)
-    rank[order] = np.arange(data.n_rows) - np.repeat(
-        np.cumsum(data.tasks.counts) - data.tasks.counts, data.tasks.counts
+    if data.queries is not None:  # every second, third, ... query of each task
+        numbers = ascending(data.queries)
+        firsts = begins_of(data.queries)[:-1].astype(np.int64)
+        part = _ranks(data.tasks.codes[firsts], data.tasks.n_tasks) % every == 0
+        return data.take(np.flatnonzero(part[numbers]))
+    return data.take(np.flatnonzero(_ranks(data.tasks.codes, data.tasks.n_tasks) % every == 0))
+
+
+def _ranks(codes: npt.NDArray[np.integer[Any]], n_tasks: int) -> npt.NDArray[np.int64]:
+    """Number of each row or query among those of its task."""
+    counts = np.bincount(codes, minlength=n_tasks)
+    ranks = np.empty(len(codes), np.int64)
+    ranks[np.argsort(codes, kind="stable")] = np.arange(len(codes)) - np.repeat(
+        np.cumsum(counts) - counts, counts
     )
-    return data.take(np.flatnonzero(rank % every == 0))
+    return ranks

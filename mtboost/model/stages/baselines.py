@@ -101,5 +101,5 @@ def _matrix(
     ref: Any,
     settings: Settings,
 ) -> Any:
-    rows = Rows(table, data.labels(), data.weight, data.base_margin, codes)
+    rows = Rows(table, data.labels(), data.weight, data.base_margin, codes, queries=data.queries)
     return settings.backend.matrix(rows, settings.params, settings.n_threads, ref)

@@ -225,6 +225,7 @@ def _common_matrix(
         data.weight,
         settings.objectives.start_margins(data),
         added.of(data.tasks) if added else None,
+        queries=data.queries,
     )
     return settings.backend.matrix(rows, settings.params, settings.n_threads, ref)
 

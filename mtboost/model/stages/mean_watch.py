@@ -43,7 +43,7 @@ class MeanWatch:
         to_beat: float = np.inf,
     ) -> None:
         self._quitting = quitting
-        weights = np.bincount(valid.tasks.codes, valid.weight, valid.tasks.n_tasks)
+        weights = np.bincount(valid.tasks.codes, valid.loss_weights(), valid.tasks.n_tasks)
         self._codes = [data.tasks.code(name) for name in valid.tasks.names]
         self._weights = np.zeros(data.tasks.n_tasks)
         self._weights[self._codes] = weights

@@ -113,4 +113,5 @@ class Settings:
             valid.tasks.codes,
             valid.tasks.n_tasks,
             valid.weight,
+            valid.queries,
         )

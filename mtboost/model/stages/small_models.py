@@ -39,15 +39,15 @@ class SmallModel:
     history : ndarray of float64
         The metric after 0, 1, ... rounds; empty for a fixed number of rounds.
     trees : Unloaded
-    start : float
-        Margin that it starts from, if it continues none.
+    start : ndarray of float32, shape (n_outputs,)
+        Margins that it starts from, if it continues none.
     """
 
     n_rounds: int
     is_defined: bool
     history: Float64Array
     trees: Unloaded
-    start: float
+    start: Float32Array
 
 
 def fit_small_models(
@@ -65,7 +65,7 @@ def fit_small_models(
 
     Parameters
     ----------
-    margins : ndarray of shape (n_rows, 1)
+    margins : ndarray of shape (n_rows, n_outputs)
         What the models continue.
     n_rounds : ndarray of int64, shape (n_tasks,)
         Rounds of each model, or with `valid` the most.
@@ -81,7 +81,7 @@ def fit_small_models(
     valid_cells = None
     if valid is not None and valid.only_table is not None:
         valid_cells = backend.cells(Columns.of(table).align(valid.only_table))
-    if cells is None or margins.shape[1] > 1 or (valid is not None and valid_cells is None):
+    if cells is None or (valid is not None and valid_cells is None):
         return {}
     codes = np.array([data.tasks.code(task) for task in tasks], np.int64)
     is_small = backend.are_small(data.tasks.counts[codes], table.n_features)
@@ -101,7 +101,7 @@ def fit_small_models(
         settings.metric,
         settings.early_stopping_rounds,
         settings.min_delta,
-        settings.inverse_link,
+        partial(_predictions, settings),
     )
     own_starts = partial(_own_starts, settings, own) if are_alone else None
     found: dict[TaskName, SmallModel] = {}
@@ -134,12 +134,12 @@ def _train(
     n_models = len(n_rounds)
     if not n_models:
         return []
-    starts = np.zeros(n_models, np.float32)
+    starts = np.zeros((n_models, rows.margins.shape[1]), np.float32)
     if own_starts is not None:
         starts = own_starts(rows)
-        rows = replace(rows, margins=np.repeat(starts, rows.n_rows))
+        rows = replace(rows, margins=np.repeat(starts, rows.n_rows, axis=0))
         if valid_rows is not None:
-            valid_rows = replace(valid_rows, margins=np.repeat(starts, valid_rows.n_rows))
+            valid_rows = replace(valid_rows, margins=np.repeat(starts, valid_rows.n_rows, axis=0))
     try:
         trained = trainer.train(rows, valid_rows, n_rounds, stopping)
     except RuntimeError:  # a gradient is not finite: the library says of which task
@@ -151,10 +151,14 @@ def _train(
             trained.is_defined.tolist(),
             trained.histories,
             trained.trees,
-            starts.tolist(),
+            starts,
             strict=True,
         )
     ]
+
+
+def _predictions(settings: Settings, margins: Margins) -> npt.NDArray[np.floating]:
+    return settings.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
 
 
 def _trainer(
@@ -170,14 +174,17 @@ def _trainer(
 
 
 def _own_starts(settings: Settings, params: Mapping[str, Any], rows: RowsByModel) -> Float32Array:
-    """Margins that the library starts the models from; its columns do not matter."""
+    """Margins that the library starts the models from, shape (n_models, n_outputs).
+
+    Its columns do not matter.
+    """
     column = np.zeros((len(rows.labels), 1), np.float32)
     starts = []
     for begin, end in pairwise(rows.first_rows.tolist()):
         weights = None if rows.weights is None else rows.weights[begin:end]
         own = Rows(as_table(column[begin:end]), rows.labels[begin:end], weights)
         starts.append(settings.backend.own_start(params, own))
-    return np.array(starts, np.float32)
+    return np.stack(starts)
 
 
 def _parts(places: _Codes, n_cells: npt.NDArray[np.int64]) -> list[_Codes]:
@@ -196,6 +203,6 @@ def _rows_by_model(
         cells=own,
         first_rows=first_rows.astype(np.uint32),
         labels=np.asarray(data.labels()[rows], np.float32),
-        margins=np.asarray(margins[rows, 0], np.float32),
+        margins=np.ascontiguousarray(margins[rows], np.float32),
         weights=None if data.weight is None else np.asarray(data.weight[rows], np.float32),
     )

@@ -201,7 +201,7 @@ def _fit_small(
         for task, model in found.items():
             trees, left_start = model.trees, left_starts.get(task)
             if left_start is not None:
-                trees = trees.with_first_round(float(np.float32(model.start) - left_start[0]))
+                trees = trees.with_first_round(model.start - left_start)
             if is_fixed:
                 models[task] = SpecificModel(trees, model.n_rounds, model.history, "")
             else:
@@ -331,6 +331,7 @@ def _rows_of_task(
         data.labels()[rows],
         None if data.weight is None else data.weight[rows],
         None if margins is None else margins[rows],
+        queries=None if data.queries is None else data.queries[rows],
         **options,
     )
 

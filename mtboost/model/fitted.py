@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of training both stages, and the model made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mtboost.base.arrays import Float64Array
+from mtboost.base.dataset import Dataset
+from mtboost.base.shared_rows import shared_rows
+from mtboost.base.tables import Columns
+from mtboost.base.tasks import TaskName
+from mtboost.base.threads import openmp_threads
+from mtboost.base.validation import Folds, cross_validation
+from mtboost.errors import DataError
+from mtboost.model.boosters import Boosters
+from mtboost.model.holding_out import N_FOLDS
+from mtboost.model.intervals import score_dataset
+from mtboost.model.model import MultiTaskModel
+from mtboost.model.reports import task_reports
+from mtboost.model.sharing.curves import mean_histories
+from mtboost.model.sharing.plan import SharingPlan, fit_plan
+from mtboost.model.stages.baselines import baseline_scores
+from mtboost.model.stages.common import CommonModel, refit_common
+from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.specific import SpecificModel, fit_specific
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Result of training both stages.
+
+    Attributes
+    ----------
+    settings : Settings
+        Those of the models that are kept.
+    common : CommonModel
+    specific : dict of task name to SpecificModel
+        The models that are kept.
+    validated : dict of task name to SpecificModel
+        Those that validation rows have judged, which saw the training rows alone.
+    scores : dict of task name to dict of str to float
+        Validation metric of each task, by what predicts it.
+    rows : Dataset
+        Those that the models that are kept were trained on.
+    plan : SharingPlan, optional
+        What ``strategy="auto"`` has chosen.
+    common_losses : dict of str to float
+    common_choice : str or None
+    params : mapping
+    specific_params : mapping of task name to mapping
+        See :class:`MultiTaskModel`.
+    """
+
+    settings: Settings
+    common: CommonModel
+    specific: dict[TaskName, SpecificModel]
+    validated: dict[TaskName, SpecificModel]
+    scores: dict[TaskName, dict[str, float]]
+    rows: Dataset
+    plan: SharingPlan | None = None
+    common_losses: dict[str, float] = field(default_factory=dict)
+    common_choice: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    specific_params: Mapping[TaskName, Mapping[str, Any]] = field(default_factory=dict)
+
+    def on_rows(self, rows: Dataset) -> Fitted:
+        """Train the same on other rows of the tasks; nothing is chosen anew."""
+        settings = self.settings
+        if self.plan is not None:
+            common, specific = fit_plan(self.plan, rows)
+        else:
+            settings = settings.on_rows(rows)
+            common = refit_common(settings, rows, self.common)
+            rounds = {task: model.n_rounds for task, model in self.validated.items()}
+            specific = fit_specific(settings, rows, None, common, rounds)
+        return replace(self, settings=settings, common=common, specific=specific, rows=rows)
+
+    def add_baselines(self, folds: Folds) -> None:
+        """Add the scores of what users would try without mtboost."""
+        found = []
+        for train, valid in folds.pairs:
+            settings = self.settings.on_rows(train)
+            with openmp_threads(settings.n_threads):
+                found.append(baseline_scores(settings, train, valid))
+        n_rows = folds.valid_rows_by_task(folds.tasks)
+        for name in found[0]:
+            scores = [{task: np.array([own[name][task]]) for task in own[name]} for own in found]
+            mean = mean_histories(self.settings.metric, scores, folds.tasks.names, n_rows)
+            for task, (value,) in mean.items():
+                self.scores[task][name] = float(value)
+
+    def to_parts(self, data: Dataset, folds: Folds | None) -> dict[str, Any]:
+        """Return the attributes of the model by name, but for the place of the task column."""
+        common, objectives = self.common, self.settings.objectives
+        backend = self.settings.backend
+        return {
+            "common_trees": common.trees,
+            "specific": {task: own.trees for task, own in self.specific.items()},
+            "quit_round": common.quit_round,
+            "common_columns": Columns.of(data.common),
+            "task_columns": {task: Columns.of(data.task_columns(task)) for task in data.tasks},
+            "objective": objectives.names,
+            "metric": objectives.metric_names,
+            "reports": task_reports(
+                data,
+                folds,
+                common,
+                self.validated,
+                self.scores,
+                objectives.names,
+                None if self.plan is None else self.plan.sharing,
+            ),
+            "losses": dict(objectives.losses),
+            "common_losses": self.common_losses,
+            "common_choice": self.common_choice,
+            "params": backend.without_threads(self.params),
+            "specific_params": {
+                task: backend.without_threads(own) for task, own in self.specific_params.items()
+            },
+        }
+
+
+def fitted_by_plan(
+    settings: Settings,
+    plan: SharingPlan,
+    common: CommonModel,
+    specific: dict[TaskName, SpecificModel],
+    rows: Dataset,
+) -> Fitted:
+    """Return what has been trained on these rows as the plan says."""
+    continued = {**plan.settings.params, **plan.specific_params}
+    return Fitted(
+        settings,
+        common,
+        specific,
+        specific,
+        plan.scores,
+        rows,
+        plan,
+        plan.common_losses,
+        plan.common_choice,
+        plan.settings.params,
+        {
+            task: plan.independent.params if way in ("averaged", "independent") else continued
+            for task, way in plan.sharing.items()
+        },
+    )
+
+
+def model_of(parts: Mapping[str, Any], *, is_auto: bool) -> MultiTaskModel:
+    """Assemble the model from its attributes by name; the specific models are a mapping of trees.
+
+    See :meth:`Fitted.to_parts`. Common rounds that quitting has left to no task are dropped:
+    unknown tasks do not need them either.
+    """
+    own = {**parts, "specific": Boosters(parts["specific"])}
+    if not is_auto and not any(parts["quit_round"].values()):
+        own["common_trees"] = parts["common_trees"].without_rounds()
+    return MultiTaskModel(**own)
+
+
+def held_out_scores(
+    fitted: Fitted, model: MultiTaskModel, folds: Folds | None, data: Dataset, seed: int | None
+) -> dict[TaskName, Float64Array]:
+    """Return conformity scores of rows that the models predicting them were not trained on.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    model : MultiTaskModel
+        The same as a model.
+    folds : Folds or None
+        Validation rows.
+    data : Dataset
+        All rows.
+    seed : int or None
+        Of drawing rows to hold out in turn; None where the user has said which to hold out.
+    """
+    if folds and fitted.rows is folds.pairs[0][0]:
+        return score_dataset(model, folds.pairs[0][1])
+    if seed is not None and (folds is None or len(folds.pairs) == 1):
+        folds = cross_validation(data, N_FOLDS, False, seed, shared_rows(data))
+    if folds is None:
+        raise DataError(
+            "intervals=True needs rows to hold out, and one row of each task must stay to train "
+            "on: give more rows, or call conformalize(X, y) with other rows."
+        )
+    by_task: dict[TaskName, list[Float64Array]] = {}
+    for train, valid in folds.pairs:
+        with openmp_threads(fitted.settings.n_threads):
+            parts = fitted.on_rows(train).to_parts(train, None)
+        nowhere = {"task_column": None, "task_position": None}
+        own = model_of({**parts, **nowhere}, is_auto=fitted.plan is not None)
+        for task, scores in score_dataset(own, valid).items():
+            by_task.setdefault(task, []).append(scores)
+    return {task: np.concatenate(scores) for task, scores in by_task.items()}
