@@ -991,6 +991,8 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
 
     __init__ = without_parameters("class_weight", "scale_pos_weight")(_MultiTaskEstimator.__init__)
 
+    __metadata_request__predict: ClassVar = {**_UNROUTED, "sort_levels": UNUSED}
+
     def predict(
         self,
         X: Any,

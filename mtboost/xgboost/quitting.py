@@ -111,8 +111,12 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
             found = read_objective(model)
             self._objective = self._begin(growth, self._valid_tasks, found.name)
             if self.metric is None:
-                levels = found.options.get("quantile_alpha", ())
-                self.metric = default_metric(str(self._objective), quantile_alpha=levels)
+                self.metric = default_metric(
+                    str(self._objective),
+                    quantile_alpha=found.options.get("quantile_alpha", ()),
+                    n_ranked=found.options.get("lambdarank_num_pair_per_sample", 32),
+                    exp_gain=found.options.get("ndcg_exp_gain", True),
+                )
             self._labels, self._weights = labels_and_weights(self._valid)
             self._queries = queries_of(self._valid)
             self._evaluate(0, _start_margins(model, self._valid))

@@ -15,7 +15,7 @@ import mtboost
 from mtboost.base import threads
 from mtboost.base.threads import default_n_threads, map_in_threads, openmp_threads
 from mtboost.metrics import Metric
-from mtboost.model import task_trees
+from mtboost.model import adding
 
 _rng = np.random.default_rng(0)
 NUMBERS = _rng.normal(size=(300, 4))
@@ -82,7 +82,7 @@ def test_both_stages_of_fit_keep_to_their_threads(library, n_threads):
 
 def test_the_core_predicts_few_rows_by_one_thread_and_many_by_all(monkeypatch):
     asked = []
-    monkeypatch.setattr(task_trees, "default_n_threads", lambda given: asked.append(given) or 3)
+    monkeypatch.setattr(adding, "default_n_threads", lambda given: asked.append(given) or 3)
     model = mtboost.fit(NUMBERS, VALUES, num_boost_round=10, strategy="two-stage")
     few = model.predict_margin(NUMBERS)
     assert asked == []
