@@ -246,6 +246,7 @@ def validation_errors(
             valid.labels()[own].astype(np.float64),
             np.asarray(on_label_scale(model, {task: margins}, None)[task], np.float64),
             None if weight is None else weight.astype(np.float64),
+            queries=None if valid.queries is None else valid.queries[own],
         )
         metric = settings.of_task(task).metric
         errors |= errors_by_task(metric, rows, np.zeros(len(own), np.int32), [task])

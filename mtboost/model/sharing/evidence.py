@@ -232,6 +232,7 @@ class Evidence:
             np.concatenate([valid.labels() for _, valid in self._folds.pairs]).astype(np.float64),
             np.asarray(on_label_scale(self._settings, margins), np.float64),
             self._weights,
+            queries=self._folds.valid_queries(),
         )
         return errors_by_task(metric, rows, self._codes, self._tasks)
 
