@@ -66,7 +66,7 @@ from mtboost.model.reports import TaskReport
 from mtboost.model.sharing.effort import Effort, effort_of
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
 from mtboost.model.stages.settings import Settings
-from mtboost.trees.losses import is_quantile
+from mtboost.trees.losses import is_quantile, is_ranking
 
 _DEFAULTS = {
     name: argument.default
@@ -236,7 +236,10 @@ def _checked_arguments(options: Mapping[str, Any], *, has_eval_set: bool) -> dic
     refused = {
         "backend": arguments["backend"] != "xgboost",
         "objective": isinstance(arguments["objective"], Mapping)
-        or is_quantile(arguments["objective"]),
+        or arguments["objective"] == "reg:absoluteerror"  # workers cannot add up its medians
+        or is_quantile(arguments["objective"])
+        or is_ranking(arguments["objective"]),
+        "qid": arguments["qid"] is not None,
         "linear_effects": arguments["linear_effects"] is True,
         "task_splits": isinstance(arguments["task_splits"], str),
         "baselines": arguments["baselines"] is True,

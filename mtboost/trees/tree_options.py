@@ -62,7 +62,7 @@ class TreeOptions:
             raise ParameterError(
                 f"Task splits need split_score='plain', found {self.split_score!r}: a split "
                 "between tasks has all rows of a task on one side, so that gains of single tasks "
-                "are 0 and do not rank it. Pass 'plain', or leave out task_column."
+                "are 0 and do not rank it. Pass 'plain', or leave the task splits out."
             )
         check_switch("symmetric_trees", self.symmetric_trees)
         strength = check_number("random_strength", self.random_strength, low=0.0)

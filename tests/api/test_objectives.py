@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/objectives.md says of each objective is what the functions do."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mtboost
+from mtboost.errors import ParameterError
+
+PAGE = Path(__file__).parents[2] / "docs/objectives.md"
+ROWS = [
+    [cell.strip(" `") for cell in line.strip("|").split("|")]
+    for line in PAGE.read_text().splitlines()
+    if re.match(r"\| `\w+[:_]?\w*` \| (XGBoost|LightGBM) ", line)
+]
+
+_rng = np.random.default_rng(0)
+N_ROWS = 160
+X = _rng.normal(size=(N_ROWS, 3))
+TASK = np.repeat(["a", "b"], N_ROWS // 2)
+QUERY = np.repeat(np.arange(N_ROWS // 8), 8)
+SCORE = X[:, 0] + _rng.normal(size=N_ROWS)
+LABELS = {
+    "numbers": SCORE,
+    "amounts": np.exp(SCORE / 3),
+    "shares": 1 / (1 + np.exp(-SCORE)),
+    "classes 0, 1": (SCORE > 0).astype(int),
+    "classes 0, 1, 2, ...": np.digitize(SCORE, [-0.5, 0.5]),
+    "grades of rows of a query": np.digitize(SCORE, [-0.5, 0.5]),
+}
+
+
+def fit(objective, library, labels, **options):
+    params = {}
+    if objective == "reg:quantileerror":
+        params["quantile_alpha"] = 0.7
+    if labels == "classes 0, 1, 2, ...":
+        params["num_class"] = 3
+    if options.get("symmetric_trees") and library == "LightGBM":
+        params |= {"max_depth": 2, "num_leaves": 4}
+    if objective in ("huber", "fair", "mape"):
+        options["eval_metric"] = "mae"
+    if labels.startswith("grades"):
+        options["qid"] = QUERY
+    return mtboost.fit(
+        X,
+        LABELS[labels],
+        task=TASK,
+        objective=objective,
+        backend=library.lower(),
+        params=params,
+        num_boost_round=2,
+        specific_rounds=2,
+        n_threads=1,
+        **options,
+    )
+
+
+def test_the_table_is_read():
+    assert {row[1] for row in ROWS} == {"XGBoost", "LightGBM"}
+    assert len(ROWS) == 28
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"split_score": "plain"},
+        {"split_score": "entropy"},
+        {"split_score": "variance"},
+        {"pooling": 2.0},
+        {"split_score": "plain", "task_splits": True},
+        {"split_score": "plain", "symmetric_trees": True},
+        {"strategy": "auto", "effort": "fast"},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_each_objective_has_the_choices_of_all(row, options):
+    model = fit(*row[:3], **{"strategy": "two-stage", **options})
+    assert np.isfinite(model.predict_margin(X, task=TASK)).all()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+@pytest.mark.parametrize(("column", "option"), [(3, "linear_effects"), (4, "intervals")])
+def test_what_some_objectives_lack_is_refused(row, column, option):
+    options = {"strategy": "two-stage", option: True}
+    if row[column] == "yes":
+        assert np.isfinite(fit(*row[:3], **options).predict_margin(X, task=TASK)).all()
+    else:
+        with pytest.raises(ParameterError, match=f"{option}=True is"):
+            fit(*row[:3], **options)
