@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_seed
@@ -235,22 +236,37 @@ def validation_errors(
     model: FittedTasks, valid: Dataset, settings: Settings
 ) -> dict[TaskName, float]:
     """Return the standard error of each task's metric on validation rows, as far as it is known."""
+    names = valid.tasks.names
+    codes = np.array([model._task_set.code(task) for task in names], np.int32)[valid.tasks.codes]
+    margins = _margins_of_rows(model, valid, codes)
+    rows = Rows(
+        valid.labels().astype(np.float64),
+        np.asarray(on_label_scale(model, margins, codes), np.float64),
+        None if valid.weight is None else valid.weight.astype(np.float64),
+        queries=valid.queries,
+    )
+    if not isinstance(model.metric, Mapping):
+        return errors_by_task(settings.metric, rows, valid.tasks.codes, names)
     errors: dict[TaskName, float] = {}
-    for task in valid.tasks:
-        own = valid.tasks.rows(task)
-        weight, margin = (
-            None if given is None else given[own] for given in (valid.weight, valid.base_margin)
-        )
-        margins = model._task_margins(valid.task_table(task), task, margin)
-        rows = Rows(
-            valid.labels()[own].astype(np.float64),
-            np.asarray(on_label_scale(model, {task: margins}, None)[task], np.float64),
-            None if weight is None else weight.astype(np.float64),
-            queries=None if valid.queries is None else valid.queries[own],
-        )
+    for task in names:
+        own = rows.take(valid.tasks.rows(task))
         metric = settings.of_task(task).metric
-        errors |= errors_by_task(metric, rows, np.zeros(len(own), np.int32), [task])
+        errors |= errors_by_task(metric, own, np.zeros(len(own.y), np.int32), [task])
     return errors
+
+
+def _margins_of_rows(
+    model: FittedTasks, data: Dataset, codes: npt.NDArray[np.int32]
+) -> npt.NDArray[np.floating[Any]]:
+    if data.only_table is not None:
+        return model._row_margins(data.only_table, codes, data.base_margin)
+    parts, places = [], []
+    for task in data.tasks:
+        own = data.tasks.rows(task)
+        start = None if data.base_margin is None else data.base_margin[own]
+        parts.append(model._task_margins(data.task_table(task), task, start))
+        places.append(own)
+    return np.concatenate(parts)[np.argsort(np.concatenate(places))]
 
 
 # ---- predictions ---------------------------------------------------------------------------------

@@ -284,10 +284,14 @@ class FittedTasks:
                 f"The task label at row {int(codes.argmin())} is unknown. Known: "
                 f"{listed(self.tasks, 'task')}. Give the new task to add_task() first."
             )
+        return self._row_margins(table, codes, base_margin), codes
+
+    def _row_margins(self, table: Table, codes: npt.NDArray[np.int32], base_margin: Any) -> Margins:
+        """Return the margins of rows of several tasks, given the codes of their tasks."""
         start = self._start(base_margin, table.n_rows)
         found = self._task_trees.margins(table, codes, start)
         if found is not None:
-            return found, codes
+            return found
         margins = self._stage.margins(table, codes, start)
         for code in np.unique(codes[(codes >= 0) & (codes < len(self.tasks))]):
             name = self.tasks[code]
@@ -296,7 +300,7 @@ class FittedTasks:
                 rows = np.flatnonzero(codes == code)
                 own = self.task_columns[name].align(table.take(rows))
                 margins[rows] = self._library.predict_margin(booster, own, margins[rows])
-        return margins, codes
+        return margins
 
     def predict(
         self,
