@@ -236,6 +236,8 @@ def validation_errors(
     model: FittedTasks, valid: Dataset, settings: Settings
 ) -> dict[TaskName, float]:
     """Return the standard error of each task's metric on validation rows, as far as it is known."""
+    if valid.n_rows == 0:  # a worker of Dask may hold none
+        return {}
     names = valid.tasks.names
     codes = np.array([model._task_set.code(task) for task in names], np.int32)[valid.tasks.codes]
     margins = _margins_of_rows(model, valid, codes)

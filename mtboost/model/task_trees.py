@@ -93,10 +93,11 @@ class TaskTrees:
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs), or None
             None if the library has to predict: columns or trees have categories, the table is
-            sparse or of polars or pyarrow, tasks lack common columns, or a value is infinite.
+            sparse or of polars or pyarrow, tasks lack common columns, a value is infinite, or there
+            are no rows.
         """
         stage = self._stage
-        if stage.optional_columns:
+        if stage.optional_columns or len(codes) == 0:
             return None
         cells = self._backend.cells(stage.columns.align(table))
         if cells is None:
