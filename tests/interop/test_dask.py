@@ -79,7 +79,8 @@ def test_the_plain_score_on_dask_is_stock_training(client):
     found, history = train_on_dask(client, [plain])
     stock, history_of_stock = train_on_dask(client, None)
     assert trees_of(found) == trees_of(stock)
-    assert history == history_of_stock
+    # Which worker holds which rows differs between runs, and with it the order of the sums.
+    np.testing.assert_allclose(history, history_of_stock, rtol=1e-12)
 
 
 def test_pooled_leaves_return_with_the_booster(client):
