@@ -27,6 +27,7 @@ __all__ = ["Metric", "TaskScorer", "default_metric", "get_metric", "task_scorer"
 
 _TINY = 1e-16  # XGBoost's bound of a probability before its logarithm is taken
 _OF_TWO_CLASSES = ("logloss", "error", "auc", "aucpr")
+_LEAST_PREDICTION = -1.0 + 1e-6  # as in the loss of reg:squaredlogerror
 _GAMMA_SHIFT = 1e-6  # XGBoost adds it to label and prediction before it divides
 
 
@@ -366,6 +367,11 @@ def _rmse(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64
     return np.sqrt(rows.mean(np.square(prediction - y)))
 
 
+def _rmsle(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
+    gap = np.log1p(np.maximum(prediction, _LEAST_PREDICTION)) - np.log1p(y)
+    return np.sqrt(rows.mean(gap**2))
+
+
 def _mae(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     return rows.mean(np.abs(prediction - y))
 
@@ -531,6 +537,7 @@ _BUILT_IN = {
     metric.name: metric
     for metric in (
         _BuiltIn("rmse", _rmse, False),
+        _BuiltIn("rmsle", _rmsle, False),
         _BuiltIn("mae", _mae, False),
         _BuiltIn("mphe", _mphe, False),
         _BuiltIn("logloss", _logloss, False),
@@ -546,6 +553,7 @@ _BUILT_IN = {
 }
 _DEFAULT_METRIC = {
     "reg:squarederror": "rmse",
+    "reg:squaredlogerror": "rmsle",
     "reg:absoluteerror": "mae",
     "reg:pseudohubererror": "mphe",
     "reg:logistic": "rmse",
@@ -554,6 +562,7 @@ _DEFAULT_METRIC = {
     "reg:quantileerror": "quantile",
     "binary:logistic": "logloss",
     "binary:logitraw": "logloss",
+    "binary:hinge": "error",
     "count:poisson": "poisson-nloglik",
     "multi:softprob": "mlogloss",
     "multi:softmax": "mlogloss",
@@ -582,8 +591,8 @@ def get_metric(metric: str | Metric) -> Metric:
     Parameters
     ----------
     metric : str or Metric
-        ``rmse``, ``mae``, ``mphe``, ``logloss``, ``error``, ``error@t`` (another threshold than
-        0.5), ``auc``, ``aucpr``, ``merror``, ``mlogloss``, ``poisson-nloglik``,
+        ``rmse``, ``rmsle``, ``mae``, ``mphe``, ``logloss``, ``error``, ``error@t`` (another
+        threshold than 0.5), ``auc``, ``aucpr``, ``merror``, ``mlogloss``, ``poisson-nloglik``,
         ``gamma-deviance``, ``tweedie-nloglik@p`` (variance power), ``quantile@a`` (the pinball
         loss of a level; of several, as in ``quantile@0.1,0.5,0.9``, the mean of the losses of the
         columns of the predictions), ``ndcg`` or ``ndcg@k`` (of the first k positions;

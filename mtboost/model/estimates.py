@@ -386,7 +386,9 @@ def default_metrics(objective: str, own: Sequence[str]) -> list[str]:
     if is_ranking(objective):
         return list(own) or ["ndcg"]
     usual = ["rmse", "mae"]
-    if is_multiclass(objective):
+    if objective == "binary:hinge":  # it predicts classes only
+        usual = ["error"]
+    elif is_multiclass(objective):
         usual = ["mlogloss", "merror"]
     elif is_classification(objective):
         usual = ["logloss", "auc", "average_precision"]

@@ -27,7 +27,7 @@ LeafRefit = Callable[[npt.NDArray[np.float64], npt.NDArray[np.int32]], npt.NDArr
 _LOGISTIC = ("binary:logistic", "reg:logistic", "binary:logitraw", "cross_entropy")
 _SIGMOID = ("binary", "multiclassova")
 _LOG_LINK = ("count:poisson", "reg:tweedie", "reg:gamma", "poisson", "tweedie", "gamma")
-_TWO_CLASSES = ("binary:logistic", "binary:logitraw", "binary")
+_TWO_CLASSES = ("binary:logistic", "binary:logitraw", "binary:hinge", "binary")
 _RANKING = ("rank:ndcg", "rank:pairwise", "lambdarank")
 _SOFTMAX = ("multi:softprob", "multi:softmax", "multiclass")
 _QUANTILE = ("reg:quantileerror", "quantile")
@@ -118,8 +118,9 @@ def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0
     """Margins of shape (n_rows,) or (n_rows, n_outputs) on the scale of the labels.
 
     Probabilities for a classifier, also where XGBoost's predict gives margins (``logitraw``) or
-    classes (``softmax``); those of ``multiclassova`` do not add up to 1, as in LightGBM. An
-    objective of the user's own keeps its margins. ``sigmoid`` is LightGBM's parameter.
+    classes (``softmax``); 0 or 1 for ``hinge``, which has none; those of ``multiclassova`` do not
+    add up to 1, as in LightGBM. An objective of the user's own keeps its margins. ``sigmoid`` is
+    LightGBM's parameter.
     """
     objective = main_name(objective)
     if objective in _LOGISTIC:
@@ -130,6 +131,8 @@ def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0
         return np.asarray(np.exp(margins))
     if objective in _SOFTMAX:
         return np.asarray(scipy.special.softmax(margins, axis=1))
+    if objective == "binary:hinge":
+        return (margins > 0).astype(margins.dtype)
     return margins
 
 

@@ -941,6 +941,7 @@ def test_a_task_may_have_one_class_and_another_may_lack_one():
     [
         ("binary:logistic", THREE_CLASSES > 0),
         ("binary:logitraw", THREE_CLASSES > 0),
+        ("binary:hinge", THREE_CLASSES > 0),
         ("multi:softprob", THREE_CLASSES > 0),
         ("multi:softprob", THREE_CLASSES),
         ("multi:softmax", THREE_CLASSES),

@@ -61,7 +61,7 @@ def fit(objective, library, labels, **options):
 
 def test_the_table_is_read():
     assert {row[1] for row in ROWS} == {"XGBoost", "LightGBM"}
-    assert len(ROWS) == 28
+    assert len(ROWS) == 30
 
 
 @pytest.mark.parametrize(

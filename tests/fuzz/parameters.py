@@ -265,10 +265,12 @@ def _drawn(
 _OBJECTIVES = {
     "xgboost": {
         "reg:squarederror": "values",
+        "reg:squaredlogerror": "counts",
         "reg:absoluteerror": "values",
         "reg:pseudohubererror": "values",
         "binary:logistic": "binary",
         "binary:logitraw": "binary",
+        "binary:hinge": "binary",
         "reg:logistic": "shares",
         "count:poisson": "counts",
         "reg:gamma": "amounts",

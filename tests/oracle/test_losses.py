@@ -13,6 +13,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.trees.losses import is_classification, make_lightgbm_loss
 
 SLOPE, STEP, POWER = 0.3, 0.2, 1.23  # XGBoost's and LightGBM's
+LEAST = np.finfo(np.float32).tiny  # hessian of binary:hinge beyond the hinge
 ALPHA, FAIR_C, SIGMOID = 0.7, 0.6, 1.7  # LightGBM's
 
 
@@ -87,10 +88,12 @@ DEFINITIONS = {
     "reg:quantileerror": ({"quantile_alpha": [ALPHA]}, naive_quantile, (-3, 3), None),
 }
 CLASSES = {  # n_outputs
-    "multi:softprob": 3, "multi:softmax": 3, "binary": 1, "multiclass": 3, "multiclassova": 3,
+    "binary:hinge": 1, "multi:softprob": 3, "multi:softmax": 3,
+    "binary": 1, "multiclass": 3, "multiclassova": 3,
 }  # fmt: skip
 REFITTED = ("reg:absoluteerror", "reg:quantileerror", "regression_l1", "quantile", "mape")
-ALL = {name: CLASSES.get(name, 1) for name in [*DEFINITIONS, "reg:absoluteerror", *CLASSES]}
+UNUSUAL = ("reg:absoluteerror", "reg:squaredlogerror")
+ALL = {name: CLASSES.get(name, 1) for name in [*DEFINITIONS, *UNUSUAL, *CLASSES]}
 each_loss = pytest.mark.parametrize(("name", "n_outputs"), ALL.items())
 
 
@@ -114,7 +117,7 @@ def make_rows(name, n_outputs, n_rows, seed=0):
     margins = margins.astype(np.float32 if is_xgboost(name) else np.float64)
     if name in CLASSES:
         return margins, rng.integers(0, max(2, n_outputs), size=n_rows).astype(np.float32)
-    low, high = DEFINITIONS[name][2] if name in DEFINITIONS else (-3, 3)
+    low, high = DEFINITIONS[name][2] if name in DEFINITIONS else (-0.9, 3)
     return margins, rng.uniform(low, high, size=(n_rows, n_outputs)).astype(np.float32)
 
 
@@ -148,6 +151,35 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_loss(name):
         assert (hessian == 1).all()
     else:
         np.testing.assert_allclose(hessian, curvature * hessian_factor, rtol=1e-5, atol=5e-5)
+
+
+def test_squared_log_error_has_a_positive_hessian_and_a_least_margin():
+    margins, labels = (rows[:, 0] for rows in make_rows("reg:squaredlogerror", 1, n_rows=500))
+    loss = loss_of("reg:squaredlogerror")
+    is_inside = margins > -0.9
+    margins, labels = margins[is_inside], labels[is_inside]
+    slope, curvature = derivatives(
+        lambda m: (np.log1p(m) - np.log1p(labels.astype(np.float64))) ** 2 / 2,
+        margins.astype(np.float64),
+    )
+    gradient, hessian = loss.gradients(margins, labels)[:, 0].T
+    np.testing.assert_allclose(gradient, slope, rtol=2e-2, atol=2e-4)
+    assert 0.1 < (curvature < 0).mean() < 0.9
+    np.testing.assert_allclose(hessian, np.maximum(curvature, 1e-6), rtol=2e-2, atol=2e-3)
+
+    below = loss.gradients(float32(-1, -7, -np.inf), float32(2, 2, 2))
+    np.testing.assert_array_equal(
+        below, loss.gradients(float32(*3 * [-1 + 1e-6]), float32(2, 2, 2))
+    )
+
+
+def test_hinge_has_one_slope_up_to_the_hinge():
+    margins = float32(-2, 0, 0.5, 1, 3, -3, -1, -0.5, 0, 2)
+    labels = float32(1, 1, 1, 1, 1, 0, 0, 0, 0, 0)
+    weights = np.arange(1, 11, dtype=np.float32)
+    gradient, hessian = loss_of("binary:hinge").gradients(margins, labels, weights)[:, 0].T
+    np.testing.assert_array_equal(gradient, [-1, -2, -3, 0, 0, 0, 0, 8, 9, 10])
+    np.testing.assert_array_equal(hessian, [1, 2, 3, *4 * [LEAST], 8, 9, 10])
 
 
 @pytest.mark.parametrize(("name", "factor"), [("multi:softprob", 2), ("multiclass", 3 / 2)])
@@ -279,9 +311,12 @@ def test_pairs_are_proportional_to_the_weight(name, n_outputs):
     margins, labels = make_rows(name, n_outputs, n_rows=100)
     loss = loss_of(name, n_outputs)
     weights = np.full(100, 4, dtype=np.float32)  # a power of two: products are exact
-    np.testing.assert_array_equal(
-        loss.gradients(margins, labels, weights), 4 * loss.gradients(margins, labels)
+    weighted, expected = (
+        loss.gradients(margins, labels, weights),
+        4 * loss.gradients(margins, labels),
     )
+    # Beyond its hinge a row of any weight has the least hessian.
+    np.testing.assert_allclose(weighted, expected, rtol=0, atol=3 * LEAST if "hinge" in name else 0)
 
 
 @each_loss
@@ -289,8 +324,11 @@ def test_a_row_of_weight_zero_has_no_gradient(name, n_outputs):
     margins, labels = make_rows(name, n_outputs, n_rows=50)
     pairs = loss_of(name, n_outputs).gradients(margins, labels, np.zeros(50, dtype=np.float32))
     assert (pairs[..., 0] == 0).all()
-    smallest_hessian = np.float32(1e-16) if name.startswith("multi:") else 0  # as in XGBoost
-    assert (pairs[..., 1] == smallest_hessian).all()
+    least = np.float32(1e-16) if name.startswith("multi:") else 0  # as in XGBoost
+    if name == "binary:hinge":
+        assert set(pairs[..., 1].flat) == {0, LEAST}
+    else:
+        assert (pairs[..., 1] == least).all()
 
 
 ONE_LABEL = (*CLASSES, "reg:quantileerror")  # whatever the number of outputs
@@ -345,7 +383,11 @@ DOMAINS = {
     **dict.fromkeys(["reg:quantileerror", "regression", "quantile"], FINITE),
     **dict.fromkeys(["poisson", "gamma", "tweedie"], COUNTS),
     "cross_entropy": SHARES,
-    "binary": ([0, 1], [np.nan, -1, 0.5, 2], "labels that are classes, 0 to 1"),
+    "reg:squaredlogerror": ([-0.5, 7], [np.nan, np.inf, -1, -3], "labels above -1"),
+    **dict.fromkeys(
+        ["binary", "binary:hinge"],
+        ([0, 1], [np.nan, -1, 0.5, 2], "labels that are classes, 0 to 1"),
+    ),
     **dict.fromkeys(["multiclass", "multiclassova"], THREE),
 }
 
@@ -381,6 +423,8 @@ def test_the_message_names_the_output_where_there_are_several():
     [
         ("reg:squarederror", np.nan, 0, 1),
         ("reg:pseudohubererror", np.inf, 0, 1),
+        ("reg:squaredlogerror", np.nan, 0, 1),
+        ("binary:hinge", np.nan, 0, 1),
         ("binary:logistic", np.nan, 0, 1),
         ("binary:logistic", 0, 1, np.inf),
         ("count:poisson", 89, 1, 1),  # exp(88.73) is beyond float

@@ -118,6 +118,7 @@ POSITIVE = ("poisson-nloglik", "gamma-deviance", "tweedie-nloglik@1.3", "tweedie
     "name",
     [
         "rmse",
+        "rmsle",
         "mae",
         "mphe",
         "logloss",
@@ -261,12 +262,14 @@ def test_a_failing_function_is_told_with_its_task():
     "objective",
     [
         "reg:squarederror",
+        "reg:squaredlogerror",
         "reg:absoluteerror",
         "reg:pseudohubererror",
         "reg:logistic",
         "reg:gamma",
         "reg:tweedie",
         "binary:logistic",
+        "binary:hinge",
         "count:poisson",
         "multi:softprob",
     ],
@@ -344,9 +347,10 @@ def test_default_metric_has_xgboosts_name_where_predictions_are_no_probabilities
 
 
 def test_direction_is_known_for_every_name():
-    names = ["rmse", "mae", "mphe", "logloss", "error", "error@0.2", "auc", "aucpr", "merror"]
+    names = ["rmse", "rmsle", "mae", "mphe", "logloss", "error", "error@0.2", "auc", "aucpr"]
     names += [
         "quantile@0.1,0.9",
+        "merror",
         "mlogloss",
         "poisson-nloglik",
         "gamma-deviance",

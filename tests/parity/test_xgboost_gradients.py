@@ -25,6 +25,8 @@ pytestmark = pytest.mark.skipif(
 ELEMENTWISE = [
     ("reg:squarederror", {}),
     ("reg:squarederror", {"scale_pos_weight": 3.7}),
+    ("reg:squaredlogerror", {}),
+    ("reg:squaredlogerror", {"scale_pos_weight": 3.7}),
     ("reg:absoluteerror", {}),
     ("reg:pseudohubererror", {}),
     ("reg:pseudohubererror", {"huber_slope": 0.3}),
@@ -32,6 +34,7 @@ ELEMENTWISE = [
     ("binary:logistic", {"scale_pos_weight": 3.7}),
     ("reg:logistic", {}),
     ("binary:logitraw", {}),
+    ("binary:hinge", {}),
     ("count:poisson", {}),
     ("count:poisson", {"max_delta_step": 0.2}),
     ("reg:gamma", {}),
@@ -61,11 +64,11 @@ def labels_for(rng, name, shape):
     """Labels in the objective's domain, 1 among them where ``scale_pos_weight`` looks for it."""
     if name.startswith("multi:"):
         return rng.integers(0, shape[1], size=shape[0]).astype(np.float32)
-    if name in ("binary:logistic", "binary:logitraw"):
+    if name in ("binary:logistic", "binary:logitraw", "binary:hinge"):
         return rng.integers(0, 2, size=shape).astype(np.float32)
     if name == "reg:logistic":
         return rng.choice([0.0, 1.0, 0.3, 0.8], size=shape).astype(np.float32)
-    if name in ("count:poisson", "reg:tweedie"):
+    if name in ("count:poisson", "reg:tweedie", "reg:squaredlogerror"):
         return rng.poisson(2.0, size=shape).astype(np.float32)
     if name == "reg:gamma":
         return (0.5 + rng.poisson(2.0, size=shape) / 2).astype(np.float32)

@@ -293,6 +293,7 @@ def test_a_users_objective_and_metric(metric):
 RESPONSES = {
     "binary:logistic": {},
     "binary:logitraw": {},
+    "binary:hinge": {},
     "reg:squarederror": {},
     "reg:absoluteerror": {},
     "count:poisson": {},

@@ -209,6 +209,7 @@ def as_counts(y):
 
 OBJECTIVES = {
     "reg:squarederror": ({}, lambda y: y),
+    "reg:squaredlogerror": ({}, as_counts),
     "reg:absoluteerror": ({}, lambda y: y),
     "reg:quantileerror": ({"quantile_alpha": 0.8}, lambda y: y),
     "reg:quantileerror, three levels": ({"quantile_alpha": [0.1, 0.5, 0.95]}, lambda y: y),
@@ -220,6 +221,7 @@ OBJECTIVES = {
     "count:poisson, own max_delta_step": ({"max_delta_step": 0.2}, as_counts),
     "binary:logistic": ({"scale_pos_weight": 2.5}, as_binary),
     "binary:logitraw": ({}, as_binary),
+    "binary:hinge": ({}, as_binary),
     "multi:softprob": ({"num_class": 3}, as_classes),
     "multi:softmax": ({"num_class": 3}, as_classes),
     "reg:squarederror, two outputs": ({}, lambda y: np.column_stack([y, y**2])),

@@ -5,6 +5,7 @@
 
 #include "base/require.hpp"
 #include "loss/absolute_error_loss.hpp"
+#include "loss/hinge_loss.hpp"
 #include "loss/log_link_loss.hpp"
 #include "loss/logistic_loss.hpp"
 #include "loss/pseudo_huber_loss.hpp"
@@ -12,6 +13,7 @@
 #include "loss/smooth_absolute_error_loss.hpp"
 #include "loss/softmax_loss.hpp"
 #include "loss/squared_error_loss.hpp"
+#include "loss/squared_log_error_loss.hpp"
 
 namespace mtboost {
 namespace {
@@ -38,6 +40,7 @@ std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_ou
   const PositiveFactor positive_factor(params.scale_pos_weight);
   if (name == "reg:squarederror")
     return std::make_unique<SquaredErrorLoss>(name, n_outputs, SquaredError{positive_factor});
+  if (name == "reg:squaredlogerror") return std::make_unique<SquaredLogErrorLoss>(name, n_outputs, SquaredLogError{});
   if (name == "reg:absoluteerror") {
     if (params.arithmetic == Arithmetic::xgboost_3_4) return std::make_unique<SmoothAbsoluteErrorLoss>(name, n_outputs);
     return std::make_unique<AbsoluteErrorLoss>(name, n_outputs, AbsoluteError{});
@@ -46,6 +49,7 @@ std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_ou
     return std::make_unique<PseudoHuberLoss>(name, n_outputs, PseudoHuber{params.huber_slope});
   if (name == "binary:logistic" || name == "reg:logistic" || name == "binary:logitraw")
     return std::make_unique<LogisticLoss>(name, n_outputs, Logistic{positive_factor});
+  if (name == "binary:hinge") return std::make_unique<HingeLoss>(name, n_outputs, Hinge{});
   if (name == "count:poisson") return std::make_unique<PoissonLoss>(name, n_outputs, Poisson{params.max_delta_step});
   if (name == "reg:gamma") return std::make_unique<GammaLoss>(name, n_outputs, Gamma{positive_factor});
   if (name == "reg:tweedie")
@@ -66,9 +70,9 @@ std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_ou
   }
   throw std::invalid_argument(
       "no loss is called '" + name +
-      "'; known are reg:squarederror, reg:absoluteerror, reg:pseudohubererror, binary:logistic, reg:logistic, "
-      "binary:logitraw, count:poisson, reg:gamma, reg:tweedie, reg:quantileerror, multi:softprob, multi:softmax, "
-      "rank:ndcg, rank:pairwise");
+      "'; known are reg:squarederror, reg:squaredlogerror, reg:absoluteerror, reg:pseudohubererror, "
+      "binary:logistic, reg:logistic, binary:logitraw, binary:hinge, count:poisson, reg:gamma, reg:tweedie, "
+      "reg:quantileerror, multi:softprob, multi:softmax, rank:ndcg, rank:pairwise");
 }
 
 }  // namespace mtboost
