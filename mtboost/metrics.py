@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
+from scipy.special import gammaln, huber
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, did_you_mean
@@ -396,6 +396,21 @@ def _error(
     return rows.mean(np.where(prediction > threshold, 1.0 - y, y))
 
 
+def _huber(
+    y: Float64Array, prediction: Float64Array, rows: _TaskRows, slope: float
+) -> Float64Array:
+    return rows.mean(huber(slope, prediction - y))
+
+
+def _fair(y: Float64Array, prediction: Float64Array, rows: _TaskRows, scale: float) -> Float64Array:
+    z = np.abs(prediction - y) / scale
+    return rows.mean(scale**2 * (z - np.log1p(z)))
+
+
+def _mape(y: Float64Array, prediction: Float64Array, rows: _TaskRows, least: float) -> Float64Array:
+    return rows.mean(np.abs(prediction - y) / np.maximum(np.abs(y), least))
+
+
 def _logloss(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
     # Not np.clip(p, tiny, 1 - tiny): 1 - 1e-16 is the float64 below 1, off by a tenth of 1e-16.
     is_one = y == 1.0
@@ -571,6 +586,9 @@ _DEFAULT_METRIC = {
     # LightGBM's objectives:
     "regression": "rmse",
     "regression_l1": "mae",
+    "huber": "huber",
+    "fair": "fair",
+    "mape": "mape@1",
     "poisson": "poisson-nloglik",
     "gamma": "gamma-deviance",
     "tweedie": "tweedie-nloglik",
@@ -593,7 +611,9 @@ def get_metric(metric: str | Metric) -> Metric:
     metric : str or Metric
         ``rmse``, ``rmsle``, ``mae``, ``mphe``, ``logloss``, ``error``, ``error@t`` (another
         threshold than 0.5), ``auc``, ``aucpr``, ``merror``, ``mlogloss``, ``poisson-nloglik``,
-        ``gamma-deviance``, ``tweedie-nloglik@p`` (variance power), ``quantile@a`` (the pinball
+        ``gamma-deviance``, ``tweedie-nloglik@p`` (variance power), ``huber@a`` and ``fair@c``
+        (LightGBM's losses with ``alpha`` and ``fair_c``), ``mape@c`` (absolute error relative to
+        the label, or to c where that is larger; LightGBM's has 1), ``quantile@a`` (the pinball
         loss of a level; of several, as in ``quantile@0.1,0.5,0.9``, the mean of the losses of the
         columns of the predictions), ``ndcg`` or ``ndcg@k`` (of the first k positions;
         docs/ranking.md). A Metric is returned as it is.
@@ -635,6 +655,8 @@ def get_metric(metric: str | Metric) -> Metric:
         return _BuiltIn(metric, partial(_error, threshold=threshold), False)
     if name == "tweedie-nloglik":
         return _tweedie(metric, _number_in(metric, number, 1.0, 2.0))
+    if name in ("huber", "fair", "mape"):
+        return _of_error(name, _number_in(metric, number, 0.0))
     if name == "quantile":
         return _quantile([_number_in(metric, level, 0.0, 1.0) for level in number.split(",")])
     if name == "ndcg":
@@ -644,7 +666,8 @@ def get_metric(metric: str | Metric) -> Metric:
                 f"{number!r}."
             )
         return _BuiltIn(metric, partial(_ndcg, n_ranked=int(number)), True)
-    known = [*_BUILT_IN, "error@t", "tweedie-nloglik@p", "quantile@a", "ndcg@k"]
+    known = [*_BUILT_IN, "error@t", "tweedie-nloglik@p", "huber@a", "fair@c", "mape@c"]
+    known += ["quantile@a", "ndcg@k"]
     raise ParameterError(
         f"metric {metric!r} is unknown.{did_you_mean(metric, known)} Choose one of "
         f"{', '.join(known)}, or pass a Metric."
@@ -693,6 +716,7 @@ def default_metric(
     *,
     tweedie_variance_power: float = 1.5,
     huber_slope: float = 1.0,
+    fair_c: float = 1.0,
     quantile_alpha: Sequence[float] = (0.5,),
     n_ranked: int = 32,
     exp_gain: bool = True,
@@ -710,7 +734,9 @@ def default_metric(
     tweedie_variance_power : float, default=1.5
         Parameter of ``reg:tweedie``.
     huber_slope : float, default=1.0
-        Parameter of ``reg:pseudohubererror``.
+        Parameter of ``reg:pseudohubererror``, or ``alpha`` of LightGBM's ``huber``.
+    fair_c : float, default=1.0
+        Parameter of LightGBM's ``fair``.
     quantile_alpha : sequence of float, default=(0.5,)
         Levels of ``reg:quantileerror``, or that of LightGBM's ``quantile``.
     n_ranked : int, default=32
@@ -746,6 +772,10 @@ def default_metric(
     if name == "ndcg":
         function = partial(_ndcg, n_ranked=n_ranked, exp_gain=exp_gain)
         return _BuiltIn(f"ndcg@{n_ranked}", function, True)
+    if name in ("huber", "fair"):
+        return _of_error(name, huber_slope if name == "huber" else fair_c)
+    if name == "mape@1":
+        return _of_error("mape", 1.0)
     if name == "mphe":
         return _BuiltIn(name, partial(_mphe, slope=huber_slope), False)
     if name == "quantile":
@@ -755,6 +785,15 @@ def default_metric(
 
 def _tweedie(name: str, power: float) -> Metric:
     return _BuiltIn(name, partial(_tweedie_nloglik, power=power), False)
+
+
+def _of_error(name: str, number: float) -> Metric:
+    function = {
+        "huber": partial(_huber, slope=number),
+        "fair": partial(_fair, scale=number),
+        "mape": partial(_mape, least=number),
+    }[name]
+    return _BuiltIn(f"{name}@{number:g}", function, False)
 
 
 def _quantile(levels: Sequence[float]) -> Metric:

@@ -164,6 +164,8 @@ class TaskQuitting(TaskWatch, Callback):
             self.metric = default_metric(
                 str(main_name(objective)),
                 tweedie_variance_power=float(parameters["tweedie_variance_power"]),
+                huber_slope=float(parameters["alpha"]),
+                fair_c=float(parameters["fair_c"]),
                 quantile_alpha=[float(parameters["alpha"])],
             )
         self._evaluate(n_rounds, self._link(_start_margins(model, self._data)))

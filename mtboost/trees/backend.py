@@ -291,6 +291,7 @@ class Backend(abc.ABC):
             params["objective"],
             tweedie_variance_power=read_number(params, "tweedie_variance_power", 1.5),
             huber_slope=read_number(params, *self.huber_slope),
+            fair_c=read_number(params, "fair_c", 1.0),
             quantile_alpha=self.levels(params),
             **self.ranking_options(params),
         )

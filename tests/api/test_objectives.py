@@ -41,8 +41,6 @@ def fit(objective, library, labels, **options):
         params["num_class"] = 3
     if options.get("symmetric_trees") and library == "LightGBM":
         params |= {"max_depth": 2, "num_leaves": 4}
-    if objective in ("huber", "fair", "mape"):
-        options["eval_metric"] = "mae"
     if labels.startswith("grades"):
         options["qid"] = QUERY
     return mtboost.fit(

@@ -4,6 +4,7 @@
 import math
 import re
 
+import lightgbm
 import numpy as np
 import pytest
 import sklearn.metrics
@@ -295,6 +296,40 @@ def test_default_metric_has_the_name_and_value_xgboost_reports(objective):
     assert found == pytest.approx(values[-1], rel=2e-6)  # rows in float32, as above
 
 
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [
+        ({"objective": "huber", "alpha": 0.4}, "huber@0.4"),
+        ({"objective": "fair", "fair_c": 0.3}, "fair@0.3"),
+        ({"objective": "mape"}, "mape@1"),
+    ],
+)
+def test_losses_of_the_error_are_those_of_lightgbm(params, name, is_weighted):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(200, 3))
+    y = 3 * X[:, 0] + rng.normal(size=200)
+    weight = rng.uniform(size=200) if is_weighted else None
+    data = lightgbm.Dataset(X, y.astype(np.float32), weight=weight, free_raw_data=False)
+    log = {}
+    booster = lightgbm.train(
+        {**params, "num_threads": 1, "verbosity": -1},
+        data,
+        3,
+        valid_sets=[data],
+        callbacks=[lightgbm.record_evaluation(log)],
+    )
+    metric = default_metric(
+        params["objective"], huber_slope=params.get("alpha", 9.0), fair_c=params.get("fair_c", 9.0)
+    )
+    assert metric.name == get_metric(name).name == name
+    ((values,),) = (values.values() for values in log.values())
+    labels = y.astype(np.float32).astype(np.float64)
+    weight = None if weight is None else weight.astype(np.float32)
+    (found,) = evaluate_by_task(name, labels, booster.predict(X), np.zeros(200, int), 1, weight)
+    assert found == pytest.approx(values[-1], rel=1e-6)
+
+
 @pytest.mark.parametrize("levels", [[0.9], [0.1, 0.5, 0.9]])
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_pinball_loss_is_that_of_scikit_learn_and_of_xgboost(levels, is_weighted):
@@ -355,6 +390,9 @@ def test_direction_is_known_for_every_name():
         "poisson-nloglik",
         "gamma-deviance",
         "tweedie-nloglik@1.5",
+        "huber@0.9",
+        "fair@1",
+        "mape@1",
     ]
     greater = {name for name in names if get_metric(name).greater_is_better}
     assert greater == {"auc", "aucpr"}

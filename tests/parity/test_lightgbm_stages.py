@@ -381,12 +381,19 @@ def test_the_metric_of_a_task_objective_has_its_parameters():
     assert quitting.metric.name == "tweedie-nloglik@1.2"
 
 
-def test_an_objective_without_a_metric_needs_one_named():
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [
+        ({"objective": "huber", "alpha": 0.7}, "huber@0.7"),
+        ({"objective": "fair", "fair_c": 2.0}, "fair@2"),
+        ({"objective": "mape"}, "mape@1"),
+    ],
+)
+def test_the_default_metric_has_the_parameters_of_the_loss(params, name):
     dtrain, valid = datasets()
-    with pytest.raises(ParameterError, match="'huber' has no default metric"):
-        watched(TaskQuitting(valid), {**QUIET, "objective": "huber"}, dtrain, valid)
-    dtrain, valid = datasets()
-    watched(TaskQuitting(valid, metric="mae"), {**QUIET, "objective": "huber"}, dtrain, valid, 2)
+    quitting = TaskQuitting(valid)
+    watched(quitting, {**QUIET, **params}, dtrain, valid, 2)
+    assert quitting.metric.name == name
 
 
 @pytest.mark.parametrize(
