@@ -244,7 +244,7 @@ BAD_PARAMETERS = {
     "eval_metric": ({"eval_metric": "rmsee"}, "metric 'rmsee' is unknown. Did you mean 'rmse'"),
     "eval_metric of classes": (
         {"eval_metric": "mlogloss"},
-        "'mlogloss' does not fit the objective, which predicts one number.*rmse, mae",
+        "'mlogloss' does not fit the objective, which predicts one number.*rmse, rmsle, mae",
     ),
     "eval_metric of one number": (
         {"eval_metric": "auc", "y": CLASSES, "objective": "multi:softprob"},
@@ -599,8 +599,6 @@ def test_train_refuses(error, changes, message):
 # ---- TaskSplit ------------------------------------------------------------------------------
 
 UNKNOWN_OBJECTIVES = {
-    "reg:squaredlogerror": {},
-    "binary:hinge": {},
     "rank:map": {},
 }
 
