@@ -410,6 +410,7 @@ class Forest(metaclass=_Pybind11Type):
         X: NDArray[np.float32] | SparseRows,
         *,
         tasks: NDArray[np.uint32] | None = None,
+        weights: NDArray[np.float64] | None = None,
         n_threads: int = 1,
     ) -> NDArray[np.float64]: ...
     # Node that each row ends in, of shape (n_rows, n_trees).

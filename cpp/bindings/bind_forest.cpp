@@ -224,13 +224,18 @@ py::array_t<double> predict_rows(const Forest& forest, const Table& table, const
 }
 
 py::array_t<double> predict_oob(const Forest& forest, const Table& table, const Optional<task_t>& tasks,
-                                int n_threads) {
+                                const Optional<double>& weights, int n_threads) {
   require(forest.params.n_bootstrap > 0, "without bootstrap no row is out of bag");
   const Rows rows = rows_of(forest, table, tasks);
+  std::span<const double> row_weights;
+  if (weights) {
+    row_weights = as_span(*weights, "weights");
+    require(row_weights.size() == rows.view.table.n_rows, "weights must have shape (n_rows,)");
+  }
   {
     py::gil_scoped_release release;
     ThreadPool pool(n_threads);
-    predict_out_of_bag(forest.trees, forest.params, rows.view, pool, rows.span);
+    predict_out_of_bag(forest.trees, forest.params, rows.view, row_weights, pool, rows.span);
   }
   return rows.outputs;
 }
@@ -345,7 +350,8 @@ void bind_forest(py::module_& module) {
       .def("predict", &predict_rows, py::arg("X").noconvert(), py::kw_only(),
            py::arg("tasks").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
       .def("predict_out_of_bag", &predict_oob, py::arg("X").noconvert(), py::kw_only(),
-           py::arg("tasks").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
+           py::arg("tasks").noconvert().none(true) = py::none(), py::arg("weights").noconvert().none(true) = py::none(),
+           py::arg("n_threads") = 1)
       .def("leaves", &leaves, py::arg("X").noconvert(), py::kw_only(),
            py::arg("tasks").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
       .def("importances", [](const Forest& forest) { return to_array(importances(forest.trees, forest.n_features)); })

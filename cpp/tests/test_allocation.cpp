@@ -108,7 +108,7 @@ void check_forest(const ForestLabels& labels, const ForestProjection& projection
     const ForestData data{columns, labels, tasks, 3, {}, projection};
     const auto trees = grow_trees(data, few_trees(), 0, pool, [] {});
     predict(trees, rows, pool, outputs);
-    predict_out_of_bag(trees, few_trees(), rows, pool, out_of_bag);
+    predict_out_of_bag(trees, few_trees(), rows, {}, pool, out_of_bag);
     importances(trees, columns.n_features());
   };
   predict_into(expected, 1);

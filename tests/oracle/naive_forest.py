@@ -130,12 +130,14 @@ class RandomStream:
         return int(self.uniform() * n)
 
 
-def bootstrap_counts(params: Params, n_rows: int, tree: int) -> Ints:
-    """How often each row is drawn; without bootstrap once."""
+def bootstrap_counts(params: Params, weights: Doubles, tree: int) -> Ints:
+    """How often each row is drawn, of those of weight above 0; without bootstrap once."""
+    n_rows = len(weights)
     if params.n_bootstrap == 0:
         return np.ones(n_rows, np.int64)
+    rows = np.flatnonzero(weights > 0)
     random = RandomStream(ROWS, params.seed, tree)
-    draws = [random.below(n_rows) for _ in range(params.n_bootstrap)]
+    draws = [rows[random.below(len(rows))] for _ in range(params.n_bootstrap)]
     return np.bincount(draws, minlength=n_rows)
 
 
@@ -210,7 +212,7 @@ class TaskFeature:
 class TreeGrower:
     def __init__(self, data: Data, params: Params, number: int) -> None:
         self.data, self.params, self.number = data, params, number
-        counts = bootstrap_counts(params, len(data.X), number)
+        counts = bootstrap_counts(params, data.all_weights, number)
         self.is_in_bag = counts > 0
         self.weights = data.all_weights * counts
         self.seen = data.seen

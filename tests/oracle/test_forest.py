@@ -150,8 +150,8 @@ def problems(draw: st.DrawFn, kinds=KINDS, has_tasks: bool | None = None) -> Pro
         effect += rng.integers(0, 5, n_tasks)[tasks]
     has_bootstrap = rng.random() < 0.4
     weights = None
-    if rng.random() < 0.4:  # rows that count for nothing may be all that a tree draws
-        weights = rng.integers(1 if has_bootstrap else 0, 4, n_rows) * 1.0
+    if rng.random() < 0.4:
+        weights = rng.integers(0, 4, n_rows) * 1.0
         weights[-1] = 1
     kind = draw(st.sampled_from(kinds))
     Y = make_labels(rng, kind, np.ones(n_rows) if weights is None else weights, effect)
@@ -358,12 +358,13 @@ def test_rows_too_wide_to_be_copied_are_read_wherever_they_lie() -> None:
 @settings(max_examples=60, deadline=None)
 def test_out_of_bag_predictions_are_the_twins(problem: Problem, n_trees: int) -> None:
     n_rows = len(problem.data.X)
-    problem = replace(problem.replace_data(weights=None), n_trees=n_trees)
+    problem = replace(problem, n_trees=n_trees)
     problem = problem.replace_params(n_bootstrap=problem.params.n_bootstrap or n_rows)
     twins = problem.grow_twins()
     assume(not any(twin.is_doubtful for twin in twins))
     X, tasks = problem.data.X, problem.data.tasks
-    found = problem.grow().predict_out_of_bag(X, tasks=as_codes(tasks))
+    weights = problem.data.weights
+    found = problem.grow().predict_out_of_bag(X, tasks=as_codes(tasks), weights=weights)
     expected = naive.predict_out_of_bag(twins, X, tasks)
     assert_allclose(found, expected, rtol=EXACT, atol=EXACT)  # NaN where the twin has it
 
@@ -387,13 +388,13 @@ def test_the_twin_would_see_another_tree() -> None:
 def test_a_bag_has_the_rows_that_the_twin_draws() -> None:
     """Of a tree that is one leaf, out-of-bag predictions tell which rows it was not drawn from."""
     problem = large_problem("number", 50, 1, n_bootstrap=30, max_depth=0, seed=5)
-    X = problem.data.X
+    X, ones = problem.data.X, np.ones(50)
     for number in range(3):
         forest = problem.empty_forest()
         columns = _core.FeatureColumns(X)
         forest.grow(columns, n_trees=number + 1, **problem.arrays())
         seen = np.isfinite(forest.predict_out_of_bag(X)[:, 0])
-        counts = [naive.bootstrap_counts(problem.params, 50, tree) for tree in range(number + 1)]
+        counts = [naive.bootstrap_counts(problem.params, ones, tree) for tree in range(number + 1)]
         assert_array_equal(seen, np.min(counts, axis=0) == 0)
 
 
@@ -562,7 +563,8 @@ def test_projected_trees_are_cut_by_components_and_labelled_by_outputs(
         bag = np.flatnonzero(twin.is_in_bag & (data.all_weights > 0))
         tasks = np.full(len(data.X), -1) if data.tasks is None else data.tasks
         leaf = [naive.leaf_of(twin, data.X[row], int(tasks[row])) for row in bag]
-        weights = data.all_weights * naive.bootstrap_counts(problem.params, len(data.X), number)
+        counts = naive.bootstrap_counts(problem.params, data.all_weights, number)
+        weights = data.all_weights * counts
         for at, node in enumerate(twin.nodes):
             rows = bag[np.equal(leaf, at)]
             node.mean = weights[rows] @ data.Y[rows] / max(weights[rows].sum(), 1)
@@ -830,7 +832,7 @@ STARTS = np.arange(9, dtype=np.uint64)
             "labels of a row must ascend",
         ),
         ({"y": Y8, "weights": np.ones(7)}, "weights must have shape"),
-        ({"y": Y8, "weights": np.zeros(8)}, "no row with a weight above 0"),
+        ({"y": Y8, "weights": np.zeros(8)}, "no row has a weight above 0"),
         ({"y": Y8, "n_tasks": 2}, "tasks must be given"),
         ({"y": Y8, "n_tasks": 2, "tasks": CODES[:7]}, "tasks must have shape"),
         ({"y": Y8, "n_tasks": 2, "tasks": CODES + np.uint32(2)}, "a task is not below"),
@@ -843,14 +845,25 @@ def test_what_does_not_fit_is_refused(arrays: dict, message: str) -> None:
         grow8(**arrays)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_a_bag_of_rows_without_weight_is_an_error(n_threads: int) -> None:
-    """With any number of threads, some of whose other trees might have grown."""
-    weights = np.eye(8)[0]
+def test_no_bag_is_empty_where_few_rows_have_a_weight() -> None:
+    """Of 8 rows one counts: each of 50 trees has it, and all other rows are out of bag."""
+    weights = np.eye(8)[5]
     forest = _core.Forest(_core.ForestParams(n_bootstrap=2), n_features=2)
-    with pytest.raises(ValueError, match="no row with a weight above 0 was drawn"):
+    forest.grow(_core.FeatureColumns(X8), n_trees=50, y=Y8, weights=weights)
+    assert_array_equal(forest.predict(X8), np.full((8, 1), Y8[5]))
+    out_of_bag = forest.predict_out_of_bag(X8, weights=weights)
+    assert_array_equal(out_of_bag[:, 0], np.where(weights > 0, np.nan, Y8[5]))
+    with pytest.raises(ValueError, match="weights must have shape"):
+        forest.predict_out_of_bag(X8, weights=weights[:7])
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("n_bootstrap", [0, 2])
+def test_rows_without_any_weight_are_an_error(n_bootstrap: int, n_threads: int) -> None:
+    forest = _core.Forest(_core.ForestParams(n_bootstrap=n_bootstrap), n_features=2)
+    with pytest.raises(ValueError, match="no row has a weight above 0"):
         forest.grow(
-            _core.FeatureColumns(X8), n_trees=50, y=Y8, weights=weights, n_threads=n_threads
+            _core.FeatureColumns(X8), n_trees=9, y=Y8, weights=np.zeros(8), n_threads=n_threads
         )
     assert forest.n_trees == 0
 

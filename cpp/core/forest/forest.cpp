@@ -107,7 +107,7 @@ struct Bag {
 Bag make_bag(const ForestData& data, const ForestParams& params, std::uint64_t tree) {
   Bag bag;
   const row_t n_rows = data.columns.n_rows();
-  const auto counts = bootstrap_counts(params, n_rows, tree);
+  const auto counts = bootstrap_counts(params, n_rows, data.weights, tree);
   if (!counts.empty() || !data.weights.empty()) {
     bag.weights.resize(n_rows);
     for (row_t row = 0; row < n_rows; ++row)
@@ -115,8 +115,7 @@ Bag make_bag(const ForestData& data, const ForestParams& params, std::uint64_t t
   }
   for (row_t row = 0; row < n_rows; ++row)
     if (weight_of(bag.weights, row) > 0.0) bag.rows.push_back(row);
-  // Only rows of weight 0 were drawn: nothing can be learned, and a leaf needs a row.
-  require(!bag.rows.empty(), "no row with a weight above 0 was drawn for a tree");
+  require(!bag.rows.empty(), "no row has a weight above 0");  // a leaf needs a row
   return bag;
 }
 
@@ -293,12 +292,18 @@ Projection projection_of_tree(const ForestProjection& projection, std::size_t n_
           RandomStream(RandomStream::Purpose::projection_of_tree, seed, projection.is_shared ? 0 : tree)};
 }
 
-std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::uint64_t tree) {
+std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::span<const double> weights,
+                                            std::uint64_t tree) {
   std::vector<std::uint32_t> counts;
   if (params.n_bootstrap == 0 || n_rows == 0) return counts;
+  std::vector<row_t> candidates;
+  for (row_t row = 0; row < n_rows; ++row)
+    if (weight_of(weights, row) > 0.0) candidates.push_back(row);
   counts.resize(n_rows);
+  if (candidates.empty()) return counts;
+  const auto n_candidates = static_cast<row_t>(candidates.size());
   RandomStream random(RandomStream::Purpose::rows, params.seed, tree);
-  for (row_t draw = 0; draw < params.n_bootstrap; ++draw) ++counts[random.below(n_rows)];
+  for (row_t draw = 0; draw < params.n_bootstrap; ++draw) ++counts[candidates[random.below(n_candidates)]];
   return counts;
 }
 
@@ -319,13 +324,13 @@ void predict(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPo
 }
 
 void predict_out_of_bag(std::span<const DecisionTree> trees, const ForestParams& params, const RowsView& rows,
-                        ThreadPool& pool, std::span<double> outputs) {
+                        std::span<const double> weights, ThreadPool& pool, std::span<double> outputs) {
   const auto n_rows = static_cast<row_t>(rows.table.n_rows);
   if (n_rows == 0) return;
   const std::size_t n_outputs = trees.front().leaves.n_outputs;
   std::vector<std::vector<bool>> is_in_bag(trees.size());
   pool.parallel_for(trees.size(), [&](std::size_t tree) {
-    const auto counts = bootstrap_counts(params, n_rows, tree);
+    const auto counts = bootstrap_counts(params, n_rows, weights, tree);
     is_in_bag[tree].resize(n_rows);
     for (row_t row = 0; row < n_rows; ++row) is_in_bag[tree][row] = counts[row] > 0;
   });

@@ -46,8 +46,10 @@ std::vector<DecisionTree> grow_trees(const ForestData& data, const ForestParams&
 Projection projection_of_tree(const ForestProjection& projection, std::size_t n_outputs, std::uint64_t seed,
                               std::uint64_t tree);
 
-// How often each row was drawn for a tree; empty if there is no bootstrap, or no row.
-std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::uint64_t tree);
+// How often each row was drawn for a tree; empty if there is no bootstrap, or no row. Draws are among the rows of weight
+// above 0: a row of weight 0 is as good as absent, and no tree is without rows.
+std::vector<std::uint32_t> bootstrap_counts(const ForestParams& params, row_t n_rows, std::span<const double> weights,
+                                            std::uint64_t tree);
 
 // Rows to predict: of a table, or of a sparse one. tasks: kUnknownTask for one not seen in training; empty if the trees
 // have no task splits.
@@ -61,9 +63,9 @@ struct RowsView {
 void predict(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool,
              std::span<double> outputs /* OUT */);
 
-// The same over the trees that a row was not drawn for. A row drawn for all of them gets NaN.
+// The same over the trees that a row was not drawn for. A row drawn for all of them gets NaN. weights: those of training.
 void predict_out_of_bag(std::span<const DecisionTree> trees, const ForestParams& params, const RowsView& rows,
-                        ThreadPool& pool, std::span<double> outputs /* OUT */);
+                        std::span<const double> weights, ThreadPool& pool, std::span<double> outputs /* OUT */);
 
 // The node each row ends in, (row, tree).
 void find_leaves(std::span<const DecisionTree> trees, const RowsView& rows, ThreadPool& pool,

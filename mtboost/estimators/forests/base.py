@@ -91,7 +91,7 @@ class BaseForest(TableEstimator):
         )
         if self.oob_score:
             found = self.forest_.predict_out_of_bag(
-                core_table(table), tasks=codes, n_threads=n_threads
+                core_table(table), tasks=codes, weights=weights, n_threads=n_threads
             )
             self._score_out_of_bag(found, y)
         return self
