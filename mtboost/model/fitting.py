@@ -110,7 +110,7 @@ def fit(
     init_model: MultiTaskModel | PathName | None = None,
     n_ensemble: int = 1,
 ) -> MultiTaskModel:
-    """Fit a common model of all tasks and, on its residuals, a specific model of each.
+    """Fit a model per task: a common model of all tasks, continued or replaced where a task gains.
 
     Parameters
     ----------
@@ -122,10 +122,9 @@ def fit(
         Labels; class numbers 0, 1, ... for classification.
     task : array-like of shape (n_rows,), or str or int, or list of str, optional
         Task of each row, or the name (or position) of the column of `X` that contains it; that
-        column is not used as a feature. Predictions find it by its name, and by its position in an
-        array. Nested tasks have a column for each level, outermost first, as in
-        ``["region", "store"]``, or a tuple a row; their names are tuples. None is a single task.
-        Must be None for a mapping.
+        column is not used as a feature. ``predict`` reads it from the same column. Nested tasks
+        have one column per level, outermost first, as in ``["region", "store"]``, or one tuple per
+        row; their names are tuples. None means a single task. Must be None for a mapping.
     objective : str, mapping of task name to str, or callable, optional
         The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
@@ -135,71 +134,73 @@ def fit(
         mapping names one for each task: squared error, logistic, Poisson, gamma and Tweedie losses
         can be mixed (docs/mixed_tasks.md).
     strategy : {"auto", "two-stage"}, optional
-        ``"two-stage"`` is zhang2019 with the arguments below. ``"auto"``, the default, finds on
-        validation rows how much the tasks should share (docs/strategies.md): the values of the
-        common model's leaves wholly or partially, and for each task the common model alone, a
-        specific model on top of it, its average with an independent model, or that alone. It then
-        trains its choice on all rows of `X`; :meth:`MultiTaskModel.report` shows the choice and the
-        scores. The default is ``"two-stage"`` where ``"auto"`` is impossible: with an objective for
-        each task, `early_stopping_rounds` None, a `min_delta`, or no validation rows. It keeps what
-        other arguments fix and searches the rest: without `split_score` it splits by the plain
-        score, without `params` it finds the size of trees and the part of the rows that each sees,
-        and the learning rate is .02 (with more than 100,000 rows .1). Rounds are found for all
-        tasks together; `early_stopping_rounds` counts them at a rate of .1. Tables with different
-        columns have all of them in the common model.
+        ``"auto"``, the default, chooses on validation rows how much the tasks share
+        (docs/strategies.md): whether the leaf values of the common model are pooled or partially
+        pooled, and whether a task uses the common model alone, a specific model on top of it, its
+        average with an independent model, or an independent model alone. The choice is then trained
+        on all rows of `X`; :meth:`MultiTaskModel.report` shows it with the scores of the
+        alternatives. Arguments that are given are kept, and the others are searched: tree size and
+        fraction of the rows per tree unless `params` sets them. The default learning rate is .02
+        (.1 with more than 100,000 rows), the default `split_score` ``"plain"``. The number of
+        common rounds is the same for all tasks, and `early_stopping_rounds` refers to a learning
+        rate of .1. If tables have different columns, the common model uses all of them.
+        ``"two-stage"`` is zhang2019 with the arguments below; it is the default where ``"auto"`` is
+        impossible: with an objective per task, `early_stopping_rounds` None, a `min_delta`, or no
+        validation rows.
     effort : {"fast", "balanced", "thorough"} or float, default="balanced"
-        How many settings ``strategy="auto"`` compares, by how many rows and in how large steps
-        (docs/strategies.md). A number is a limit in seconds for the balanced search and the final
-        models: common models that are predicted to exceed it are left out, and are NaN in
-        ``common_losses``. The search always trains one and compares all ways to share it. The
-        two-stage strategy compares none.
+        How many settings ``strategy="auto"`` compares, on how many rows and at which learning rate
+        (docs/strategies.md). A number is a time limit in seconds for the balanced search and the
+        final models: common models that are predicted to exceed it are skipped, and are NaN in
+        ``common_losses``. At least one common model is trained, and all ways to share it are
+        compared. Ignored by the two-stage strategy, which compares none.
     split_score : {"entropy", "variance", "plain"} or callable, optional
         By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
     pooling : float, sequence of float or "auto", optional
         κ of partially pooled leaves, in units of the hessian (for squared error: rows). In each
-        leaf of the common model a task has its value, H_t/(H_t + κ) of the way from that
-        of all tasks to the one that its H_t rows alone would have: 0 shares the structure of the
-        trees only, ``"auto"`` goes by how much the tasks differ in the first tree, and infinity
-        shares the values too (docs/pooling.md). With a number for each level of nested tasks, they
-        are shrunk towards the values of their groups, and these towards those of all. By default
-        infinity, or ``strategy="auto"`` searches.
+        leaf of the common model, the value of task t is its unpooled value, shrunk towards the
+        pooled one by the factor H_t/(H_t + κ), where H_t is the hessian of its rows in the leaf.
+        With 0 the tasks share only the structure of the trees, with infinity also the leaf values;
+        ``"auto"`` estimates κ from the first tree (docs/pooling.md). For nested tasks a sequence
+        has one κ per level: values are shrunk towards those of their group, and these towards the
+        pooled one. Default: infinity; searched by ``strategy="auto"``.
     task_splits : bool, float or "descriptors", optional
-        Whether nodes of the common model may divide the tasks into two groups. A number is the
-        price c of such a cut in units of what it gains by chance, True is 1. With
-        ``"descriptors"`` tasks are divided by numbers that describe them: rows, means, and how
-        labels go with columns (docs/split_scores.md). Needs ``split_score="plain"`` and columns of
-        numbers. By default False, or ``strategy="auto"`` searches.
+        Whether nodes of the common model may separate the tasks into two groups. A number is the
+        penalty c of such a split, in units of its expected gain under pure noise; True means 1.
+        With ``"descriptors"`` tasks are separated by numbers that describe them: row counts, means,
+        and correlations of labels with features (docs/split_scores.md). Needs
+        ``split_score="plain"`` and numeric features. Default: False; searched by
+        ``strategy="auto"``.
     symmetric_trees : bool, optional
-        Whether all nodes of a level of a tree have the same cut, in both stages: more rigid trees,
-        often better on few and noisy rows (docs/symmetric_trees.md). Needs
-        ``split_score="plain"``. By default False, or ``strategy="auto"`` searches.
+        Whether trees are oblivious, with one split for all nodes of a level, in both stages: often
+        better on few and noisy rows (docs/symmetric_trees.md). Needs ``split_score="plain"``.
+        Default: False; searched by ``strategy="auto"``.
     random_strength : float, optional
-        Noise in the choice of the cuts of symmetric trees, which lets chance decide among those
-        that are about as good; often better at 1 or 2 (docs/symmetric_trees.md). By default 0, or
-        ``strategy="auto"`` searches.
+        Noise that is added to the gains of the splits of symmetric trees, so that nearly equal ones
+        are chosen at random; often better at 1 or 2 (docs/symmetric_trees.md). Default: 0; searched
+        by ``strategy="auto"``.
     linear_effects : bool, optional
-        Whether the common model begins with linear effects of the columns that differ from task to
-        task, as random slopes of a mixed model, in trees of one column each; boosted trees follow
-        (docs/linear_effects.md). By default False, or ``strategy="auto"`` searches.
+        Whether the common model begins with linear effects per task, like the random slopes of a
+        mixed model, stored as trees of one feature each; boosted trees follow
+        (docs/linear_effects.md). Default: False; searched by ``strategy="auto"``.
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
         The library's parameters for both stages, such as ``learning_rate``, by default .1,
         and ``max_depth``, by default 4 (LightGBM: ``num_leaves``, by default 16). With
-        ``scale_pos_weight`` ``strategy="auto"`` chooses and reports by validation rows that are
-        weighted by it, too.
+        ``scale_pos_weight``, validation rows are weighted by it, too.
     num_boost_round : int, optional
-        Most rounds of the common model, by default 500, or 2000 with ``strategy="auto"``.
+        Maximum number of rounds of the common model, by default 500, or 2000 with
+        ``strategy="auto"``.
     early_stopping_rounds : int or None, default=20
         Rounds without improvement of its validation metric after which a task quits the common
-        model, and a specific model ends. None leaves nothing to single tasks: all use
-        `num_boost_round` rounds of the common model and `specific_rounds` specific rounds, numbers
-        to be tuned for all tasks together. Better where a task has few validation rows, whose best
-        round is mostly chance. Not with ``strategy="auto"``.
+        model, and a specific model ends. With None all tasks use `num_boost_round` common rounds
+        and `specific_rounds` specific rounds, which you tune for all tasks together: better if
+        tasks have few validation rows, on which the best round is mostly noise. ``strategy="auto"``
+        does not accept None.
     min_delta : float, default=0.0
-        Smaller improvements do not count. Not with ``strategy="auto"``.
+        Minimum improvement of the metric that counts. Not with ``strategy="auto"``.
     eval_metric : str or Metric, or mapping of task name to either, optional
         By default the objective's; see :func:`mtboost.metrics.get_metric`. A mapping, which may
         leave tasks out, needs an objective for each task. ``strategy="auto"`` chooses by it if it
@@ -210,18 +211,18 @@ def fit(
         margin if the training rows have one. Rows of tasks without training rows decide nothing;
         a warning names them.
     validation_fraction : float in [0, 1) or "auto", default="auto"
-        Without `eval_set`, the part of each task's rows (of each class, for a classifier) that is
-        held out; for tasks with few rows it is rounded up or down at random, so that it also holds
-        for all of them together. ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"``
-        with fewer than 2000 rows holds out each row once, in five folds. With 0 every task uses all
-        rounds of the common model and none gets a specific one.
+        Without `eval_set`, the fraction of each task's rows (of each class, for a classifier) that
+        is held out. Numbers of rows are rounded up or down at random, so that the fraction also
+        holds over many small tasks. ``"auto"`` is 0.2, or 0 for a single task;
+        ``strategy="auto"`` with fewer than 2000 rows uses five-fold cross-validation. With 0 every
+        task uses all rounds of the common model and none gets a specific model.
     validation : {"random", "last"}, or splitter of scikit-learn, default="random"
-        Rows that are held out without `eval_set`: drawn at random, or with ``"last"`` those of each
-        task with the latest `time`, so that the model is chosen by how it predicts what comes
-        later. ``"last"`` holds out once also with few rows, since folds would train on rows that
-        come after those they are judged by. A splitter, such as ``TimeSeriesSplit()``, has a method
-        ``split(X, y, groups)``, whose groups are the tasks; in each split every task needs training
-        rows. The two-stage strategy takes one split only.
+        Which rows are held out without `eval_set`: random ones, or with ``"last"`` those of each
+        task with the latest `time`, so that the model is chosen by how well it predicts later rows.
+        ``"last"`` never uses folds, which would train on rows later than the validation rows. A
+        splitter, such as ``TimeSeriesSplit()``, has a method ``split(X, y, groups)``, where groups
+        are the tasks; in each split every task needs training rows. The two-stage strategy accepts
+        one split only.
     time : str, array-like of shape (n_rows,), or mapping of task name to array-like, optional
         For ``validation="last"``: the time of each row, as dates, numbers or text that sorts; or a
         column of the data frame `X`, which is then not used as a feature. Rows of equal time stay
@@ -230,14 +231,14 @@ def fit(
         Parameters of the specific models that differ from `params`. Without it
         ``strategy="auto"`` tries stumps too, unless `params` says how large trees are.
     specific_rounds : int, default=500
-        Most rounds of a specific model; 0 for none. The independent models of
-        ``strategy="auto"`` have up to `num_boost_round`, or with 0 none.
+        Maximum number of rounds of a specific model; 0 for none. The independent models of
+        ``strategy="auto"`` have at most `num_boost_round`, or none with 0.
     feature_prior : "auto", mapping of feature name to float, or array-like, optional
-        Importances by which the specific models draw their features (eruhimov2007), such as those
-        of :func:`feature_prior`; one number for each common column, if not by name. ``"auto"``
-        takes what the splits of the common model gain. In 5% of the draws all features are equal; a
-        column that the prior does not name has the share it would have without one. Each node looks
-        at ⌊√M⌋ of the task's M features, or as many as ``colsample_bynode`` says. XGBoost only.
+        Importances by which the specific models sample their features (eruhimov2007), such as those
+        of :func:`feature_prior`; one number per common column, if not by name. ``"auto"`` uses the
+        gains of the common model's splits. 5 % of the draws are uniform; a column that the prior
+        does not name keeps its uniform probability. Each node considers ⌊√M⌋ of the task's M
+        features, or the fraction ``colsample_bynode``. XGBoost only.
     weight : like `y`, optional
         Row weights >= 0.
     base_margin : like `y`, optional
@@ -255,44 +256,43 @@ def fit(
         of any task, missing in the rows of a task that lacks them. See :class:`Dataset`.
     refit : bool, optional
         Train both stages again on training and validation rows together, with the rounds found.
-        By default True if `fit` itself holds rows out, and False with `eval_set`;
-        ``strategy="auto"`` keeps the models of the training rows where there are more of them than
-        its search sees (`effort`).
+        By default True if `fit` itself holds rows out, and False with `eval_set`.
+        ``strategy="auto"`` does not refit by default if there are more training rows than its
+        search uses (`effort`).
     baselines : bool, default=False
-        Also train what one would do without mtboost (pooled, one model each, task as a category),
-        to be compared in :meth:`MultiTaskModel.report`. With an objective for each task only one
-        model each can be.
+        Also train the library's own alternatives (pooled, one model per task, task as a categorical
+        feature) and show them in :meth:`MultiTaskModel.report`. With an objective per task only the
+        models per task are possible.
     intervals : bool, default=False
-        Keep the errors of held-out rows, by which :meth:`MultiTaskModel.predict_interval` predicts
-        intervals (docs/intervals.md). Where the final model is trained on all rows, what was chosen
-        is trained five more times, without the rows that are held out in turn (`validation` and
-        `eval_set`: without theirs). Numbers only, not classes.
+        Store the errors of held-out rows, from which :meth:`MultiTaskModel.predict_interval`
+        computes intervals (docs/intervals.md). If the final model is trained on all rows, the
+        chosen settings are trained five more times, once without each fold (with `validation` or
+        `eval_set`: once without those rows). Not for classification.
     callbacks : sequence of callbacks
         Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``; with
         ``strategy="auto"`` for that of the final model only.
     on_round : callable, optional
-        Told of each round of the common model, if there are validation rows: the number of rounds
-        so far, and a dict of task name to the validation metric after them. What it raises ends
-        the training, as ``optuna.TrialPruned``. ``strategy="auto"`` tells of the common model that
-        it has chosen, on the training rows.
+        Called after each round of the common model, if there are validation rows, with the number
+        of rounds so far and a dict of task name to validation metric. An exception that it raises,
+        such as ``optuna.TrialPruned``, ends the training. With ``strategy="auto"`` it is called for
+        the chosen common model only.
     verbose : bool or int, default=False
-        Show progress: of ``strategy="auto"`` a bar, if tqdm is installed, or lines of the log
-        ``"mtboost"``; of the two stages the metric of each task every `verbose` rounds.
+        Show progress: with ``strategy="auto"`` a bar, if tqdm is installed, or else messages of the
+        logger ``"mtboost"``; with two stages the metric of each task every `verbose` rounds.
     n_threads : int, optional
         By default the cores this process may use, or one for a small table.
     seed : int, default=0
-        Of the validation split and all sampling.
+        Seed of the validation split and of all sampling.
     init_model : MultiTaskModel, or path of its file, optional
-        Model from whose predictions training goes on, as with ``xgb_model`` of XGBoost and
-        ``init_model`` of LightGBM: the result predicts with the old trees and at most
-        `num_boost_round` (by default 100) new rounds. This is :meth:`MultiTaskModel.update`, with
-        its rules: validation rows find the number of rounds, unless `validation_fraction` is 0 or
-        `early_stopping_rounds` None, and `params` need only name what differs from those of the
-        model. Arguments that new rounds cannot have are refused.
+        Model to continue, like ``xgb_model`` of XGBoost and ``init_model`` of LightGBM: the result
+        has the old trees and at most `num_boost_round` (by default 100) new rounds. Equivalent to
+        :meth:`MultiTaskModel.update`: the number of rounds is found on validation rows, unless
+        `validation_fraction` is 0 or `early_stopping_rounds` None, and `params` lists only what
+        differs from the model's. Arguments that do not apply to new rounds are refused.
     n_ensemble : int, default=1
-        Number of models that are fitted with the seeds `seed`, `seed` + 1, ..., each with other
-        validation rows, and averaged to one (:func:`mtboost.average_models`): better on few and
-        noisy rows, in as many times the time (docs/strategies.md).
+        Number of models with seeds `seed`, `seed` + 1, ..., and so different validation rows, that
+        are averaged into one (:func:`mtboost.average_models`): often better on few and noisy rows;
+        the time grows in proportion (docs/strategies.md).
 
     Returns
     -------
@@ -302,7 +302,7 @@ def fit(
     Raises
     ------
     DataError, ParameterError, TypeError
-        Before any training, if something does not fit together.
+        Invalid or incompatible arguments; raised before any training.
 
     Examples
     --------
