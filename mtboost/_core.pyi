@@ -99,6 +99,8 @@ class Loss(metaclass=_Pybind11Type):
     def refits_leaves(self) -> bool: ...
     @property
     def needs_groups(self) -> bool: ...
+    @property
+    def needs_risk_sets(self) -> bool: ...
     def check_labels(self, labels: NDArray[np.float32]) -> None: ...
     def gradients(
         self,
@@ -107,6 +109,7 @@ class Loss(metaclass=_Pybind11Type):
         weights: NDArray[np.float32] | None = None,
         *,
         groups: NDArray[np.uint32] | None = None,
+        order: NDArray[np.uint32] | None = None,
         n_threads: int = 1,
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]: ...
@@ -148,6 +151,8 @@ class LightgbmLoss(metaclass=_Pybind11Type):
     def refits_leaves(self) -> bool: ...
     @property
     def needs_groups(self) -> bool: ...
+    @property
+    def needs_risk_sets(self) -> bool: ...
     def check_labels(self, labels: NDArray[np.float32]) -> None: ...
     def gradients(
         self,
@@ -156,6 +161,7 @@ class LightgbmLoss(metaclass=_Pybind11Type):
         weights: NDArray[np.float32] | None = None,
         *,
         groups: NDArray[np.uint32] | None = None,
+        order: NDArray[np.uint32] | None = None,
         n_threads: int = 1,
         out: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]: ...

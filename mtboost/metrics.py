@@ -548,6 +548,127 @@ def _ndcg(
     return _TaskRows(rows.codes[rows_of], rows.n_tasks, weight).mean(values)
 
 
+def _at_risk(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
+    """Sum of the hazards of the rows of a row's task that are at risk at its time."""
+    order = np.lexsort((np.abs(y), rows.codes))
+    codes, time = rows.codes[order], np.abs(y)[order]
+    hazards = rows.weigh(prediction)[order]
+    sums = np.empty(len(y))
+    firsts = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1))
+    for first, last in zip(firsts, [*firsts[1:], len(y)], strict=True):
+        sums[first:last] = np.cumsum(hazards[first:last][::-1])[::-1]
+    is_new = np.ones(len(y), bool)
+    is_new[1:] = (codes[1:] != codes[:-1]) | (time[1:] != time[:-1])
+    found = np.empty(len(y))
+    found[order] = sums[np.maximum.accumulate(np.where(is_new, np.arange(len(y)), 0))]
+    return found
+
+
+def _cox_nloglik(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
+    """Negative partial log-likelihood of the hazards by events (Breslow's for equal times).
+
+    A weight counts as many rows; XGBoost's metric, the same without weights, leaves them out.
+    """
+    events = rows.weigh((y > 0.0).astype(np.float64))
+    losses = np.log(_at_risk(y, prediction, rows)) - np.log(prediction)
+    return rows.sum(np.where(events > 0.0, events * losses, 0.0)) / rows.sum(events)
+
+
+def evaluate_strata(
+    metric: Metric,
+    y: Float64Array,
+    prediction: Float64Array,
+    strata: npt.NDArray[np.integer[Any]],
+    weight: Float64Array | None,
+) -> float:
+    """Return a metric of survival of rows whose hazards are comparable within strata only.
+
+    The mean of the strata, by the weight of their events.
+    """
+    names, codes = np.unique(strata, return_inverse=True)
+    codes = codes.reshape(-1)
+    values = evaluate_by_task(metric, y, prediction, codes, len(names), weight)
+    is_event = (y > 0.0) if weight is None else weight * (y > 0.0)
+    events = np.where(np.isnan(values), 0.0, np.bincount(codes, is_event, len(names)))
+    return float(np.average(np.nan_to_num(values), weights=events)) if events.any() else math.nan
+
+
+def cox_losses(
+    y: npt.ArrayLike, prediction: npt.ArrayLike, strata: npt.NDArray[np.integer[Any]]
+) -> Float64Array:
+    """Return losses of rows whose mean over the rows of a stratum is its ``cox-nloglik``.
+
+    Those of censored rows, and of a stratum without events, are 0.
+    """
+    labels, hazards = np.asarray(y, np.float64), np.asarray(prediction, np.float64)
+    rows = _TaskRows(strata, int(strata.max(initial=-1)) + 1, None)
+    is_event = labels > 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        losses = np.log(_at_risk(labels, hazards, rows)) - np.log(hazards)
+        scale = rows.sum(np.ones(len(labels))) / rows.sum(is_event.astype(np.float64))
+    return np.where(is_event, losses * scale[strata], 0.0)
+
+
+def _concordance(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
+    """Share of pairs in which the row with the earlier event has the larger hazard (Harrell).
+
+    A row censored at the time of an event is later than it; two events at one time are no pair. A
+    tie of two hazards counts one half, a pair as much as the product of its weights.
+    """
+    is_event = y > 0.0
+    order = np.lexsort((~is_event, np.abs(y), rows.codes))
+    codes, time, weight = rows.codes[order], np.abs(y)[order], rows.weigh(np.ones(len(y)))[order]
+    counts = is_event[order]
+    is_new = np.ones(len(y), bool)
+    is_new[1:] = (codes[1:] != codes[:-1]) | (time[1:] != time[:-1]) | (counts[1:] != counts[:-1])
+    values = prediction[order]
+    below, later = _later_rows(values, weight, codes)
+    tied_below, tied = _later_rows(values, weight, np.cumsum(is_new))
+    weight = weight * counts
+    found = _TaskRows(codes, rows.n_tasks, None)
+    value = found.sum(weight * (below - tied_below)) / found.sum(weight * (later - tied))
+    is_undefined = found.sum(np.where(np.isnan(values), 1.0, 0.0)) > 0.0
+    return np.where(is_undefined, np.nan, value)
+
+
+def _later_rows(
+    values: Float64Array, weight: Float64Array, groups: npt.NDArray[np.integer[Any]]
+) -> tuple[Float64Array, Float64Array]:
+    """Weight of the later rows of a row's group: of smaller values (half that of equal), and all.
+
+    As merge sort does it: at each level, rows of the first half of a block meet those of its second
+    half, sorted by value.
+    """
+    n_rows = len(values)
+    places = np.arange(n_rows)
+    ranks = np.unique(values, return_inverse=True)[1].reshape(-1)
+    by_value = np.lexsort((ranks, groups))
+    below, later = np.zeros(n_rows), np.zeros(n_rows)
+    size = 1
+    while size < n_rows:
+        blocks = places // (2 * size)
+        order = by_value[np.argsort(blocks[by_value], kind="stable")]
+        is_second = (places[order] // size) % 2 == 1
+        is_new = np.ones((2, n_rows), bool)  # of blocks and groups, and of values in them
+        same = (blocks[order][1:] == blocks[order][:-1]) & (groups[order][1:] == groups[order][:-1])
+        is_new[0, 1:] = ~same
+        is_new[1, 1:] = ~same | (ranks[order][1:] != ranks[order][:-1])
+        numbers = np.cumsum(is_new, axis=1) - 1
+        second = np.where(is_second, weight[order], 0.0)
+        total = np.bincount(numbers[0], second)
+        at = np.bincount(numbers[1], second)
+        firsts = np.flatnonzero(is_new[1])
+        first_of = numbers[1][np.flatnonzero(is_new[0])]  # first value of each block and group
+        sums = np.append(0.0, np.cumsum(at))
+        start = sums[first_of][numbers[0][firsts]]
+        under = sums[:-1] - start + 0.5 * at
+        first = order[~is_second]
+        below[first] += under[numbers[1][~is_second]]
+        later[first] += total[numbers[0][~is_second]]
+        size *= 2
+    return below, later
+
+
 _BUILT_IN = {
     metric.name: metric
     for metric in (
@@ -564,6 +685,8 @@ _BUILT_IN = {
         _BuiltIn("poisson-nloglik", _poisson_nloglik, False),
         _BuiltIn("gamma-deviance", _gamma_deviance, False),
         _BuiltIn("ndcg", _ndcg, True),
+        _BuiltIn("cox-nloglik", _cox_nloglik, False),
+        _BuiltIn("concordance", _concordance, True),
     )
 }
 _DEFAULT_METRIC = {
@@ -583,6 +706,7 @@ _DEFAULT_METRIC = {
     "multi:softmax": "mlogloss",
     "rank:ndcg": "ndcg",
     "rank:pairwise": "ndcg",
+    "survival:cox": "cox-nloglik",
     # LightGBM's objectives:
     "regression": "rmse",
     "regression_l1": "mae",
@@ -616,7 +740,8 @@ def get_metric(metric: str | Metric) -> Metric:
         the label, or to c where that is larger; LightGBM's has 1), ``quantile@a`` (the pinball
         loss of a level; of several, as in ``quantile@0.1,0.5,0.9``, the mean of the losses of the
         columns of the predictions), ``ndcg`` or ``ndcg@k`` (of the first k positions;
-        docs/ranking.md). A Metric is returned as it is.
+        docs/ranking.md), ``cox-nloglik`` and ``concordance`` (of hazards; docs/survival.md). A
+        Metric is returned as it is.
 
     Returns
     -------
@@ -706,9 +831,14 @@ def is_of_queries(metric: Metric) -> bool:
     return isinstance(metric, _BuiltIn) and metric.name.partition("@")[0] == "ndcg"
 
 
+def is_of_survival(metric: Metric) -> bool:
+    """Whether a metric is a built-in one of hazards, whose labels are times."""
+    return isinstance(metric, _BuiltIn) and metric.name in ("cox-nloglik", "concordance")
+
+
 def is_mean_of_rows(metric: Metric) -> bool:
-    """Whether a metric of rows or queries, or its square, is surely the mean over them."""
-    return isinstance(metric, _BuiltIn) and metric.name not in ("auc", "aucpr")
+    """Whether a metric of rows, queries or events, or its square, is surely the mean over them."""
+    return isinstance(metric, _BuiltIn) and metric.name not in ("auc", "aucpr", "concordance")
 
 
 def default_metric(

@@ -13,7 +13,7 @@ namespace mtboost {
 namespace {
 
 using OptionalWeights = std::optional<Contiguous<float>>;
-using OptionalGroups = std::optional<Contiguous<std::uint32_t>>;
+using OptionalRows = std::optional<Contiguous<std::uint32_t>>;
 
 std::unique_ptr<XgboostLoss> make_xgboost(const std::string& name, std::size_t n_outputs, float scale_pos_weight,
                                           float huber_slope, float max_delta_step, float tweedie_variance_power,
@@ -65,10 +65,11 @@ LossRows<Margin> as_loss_rows(const Loss<Margin>& loss, const Contiguous<Margin>
 
 template <typename Margin>
 Contiguous<float> gradients(const Loss<Margin>& loss, const Contiguous<Margin>& margins,
-                            const Contiguous<float>& labels, const OptionalWeights& weights,
-                            const OptionalGroups& groups, int n_threads, std::optional<Contiguous<float>> out) {
+                            const Contiguous<float>& labels, const OptionalWeights& weights, const OptionalRows& groups,
+                            const OptionalRows& order, int n_threads, std::optional<Contiguous<float>> out) {
   LossRows<Margin> rows = as_loss_rows(loss, margins, labels, weights);
   if (groups) rows.groups = as_span(*groups, "groups");
+  if (order) rows.order = as_span(*order, "order");
   const std::vector<py::ssize_t> shape{margins.shape(0), static_cast<py::ssize_t>(loss.n_outputs()), 2};
   if (!out) out.emplace(shape);
   require(out->ndim() == 3 && std::equal(shape.begin(), shape.end(), out->shape()),
@@ -107,6 +108,7 @@ void bind_methods(py::class_<Loss<Margin>>& bound) {
       .def_property_readonly("n_outputs", &Bound::n_outputs)
       .def_property_readonly("refits_leaves", &Bound::refits_leaves)
       .def_property_readonly("needs_groups", &Bound::needs_groups)
+      .def_property_readonly("needs_risk_sets", &Bound::needs_risk_sets)
       .def(
           "check_labels",
           [](const Bound& loss, const Contiguous<float>& labels) {
@@ -115,8 +117,8 @@ void bind_methods(py::class_<Loss<Margin>>& bound) {
           py::arg("labels").noconvert())
       .def("gradients", &gradients<Margin>, py::arg("margins").noconvert(), py::arg("labels").noconvert(),
            py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(),
-           py::arg("groups").noconvert().none(true) = py::none(), py::arg("n_threads") = 1,
-           py::arg("out").noconvert().none(true) = py::none())
+           py::arg("groups").noconvert().none(true) = py::none(), py::arg("order").noconvert().none(true) = py::none(),
+           py::arg("n_threads") = 1, py::arg("out").noconvert().none(true) = py::none())
       .def("refit_leaf_values", &refit_leaf_values<Margin>, py::arg("leaf_values").noconvert(),
            py::arg("leaves").noconvert(), py::arg("margins").noconvert(), py::arg("labels").noconvert(),
            py::arg("weights").noconvert().none(true) = py::none(), py::kw_only(), py::arg("output") = 0,

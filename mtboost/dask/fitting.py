@@ -66,7 +66,7 @@ from mtboost.model.reports import TaskReport
 from mtboost.model.sharing.effort import Effort, effort_of
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
 from mtboost.model.stages.settings import Settings
-from mtboost.trees.losses import is_quantile, is_ranking
+from mtboost.trees.losses import is_quantile, is_ranking, is_survival
 
 _DEFAULTS = {
     name: argument.default
@@ -238,7 +238,8 @@ def _checked_arguments(options: Mapping[str, Any], *, has_eval_set: bool) -> dic
         "objective": isinstance(arguments["objective"], Mapping)
         or arguments["objective"] == "reg:absoluteerror"  # workers cannot add up its medians
         or is_quantile(arguments["objective"])
-        or is_ranking(arguments["objective"]),
+        or is_ranking(arguments["objective"])
+        or is_survival(arguments["objective"]),
         "qid": arguments["qid"] is not None,
         "linear_effects": arguments["linear_effects"] is True,
         "task_splits": isinstance(arguments["task_splits"], str),

@@ -49,7 +49,7 @@ from mtboost.model.predictions import UnknownTask
 from mtboost.model.sharing.effort import EffortOption
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption
-from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.trees.losses import is_classification, is_multiclass, is_survival
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 
@@ -1160,6 +1160,11 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         return r2(y, self.predict(X, task=task), sample_weight)
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
+        if is_survival(self.objective):
+            raise ParameterError(
+                f"objective={self.objective!r} predicts hazards, which R², the score of a "
+                "regressor, does not judge: train it by mtboost.fit."
+            )
         return library.squared_error if self.objective is None else self.objective
 
     def _encode(self, y: Any) -> Any:

@@ -30,10 +30,10 @@ from mtboost.lightgbm.sampling import Bagging, FeatureFraction, sample_by_gradie
 from mtboost.trees.growth import Objective, TaskGrowth, naming_the_round
 from mtboost.trees.losses import (
     as_zero_one,
-    check_has_queries,
     check_labels,
     is_multiclass,
     make_lightgbm_loss,
+    row_groups,
 )
 from mtboost.trees.pooled_leaves import TaskValues
 from mtboost.trees.tree_options import TreeOptions
@@ -369,7 +369,7 @@ class LightgbmGrowth(TaskGrowth):
             **self.settings.objective_options,
         )
         check_labels(loss, self._labels)
-        check_has_queries(loss, self._query_begins, self.tasks)
+        self._groups = row_groups(loss, self._labels, self.tasks, self._query_begins)
         self._loss = loss
         if self.settings.boosts_from_average and not self._has_start and not self._texts:
             self._start_scores = library.start_score(self.stock)

@@ -26,13 +26,19 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
-from mtboost.metrics import Metric, check_outputs, get_metric, is_of_queries
+from mtboost.metrics import Metric, check_outputs, get_metric, is_of_queries, is_of_survival
 from mtboost.model.stages.mixed_objective import metrics_by_task
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption, read_importances
-from mtboost.trees.losses import as_zero_one, is_classification, is_multiclass, is_ranking
+from mtboost.trees.losses import (
+    as_zero_one,
+    is_classification,
+    is_multiclass,
+    is_ranking,
+    is_survival,
+)
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
@@ -311,8 +317,14 @@ def metric_of(
     has_classes = is_multiclass(objective) or int(params.get("num_class", 1)) > 1
     levels = () if callable(objective) else backend.levels(params)
     metric = check_outputs(get_metric(eval_metric), has_classes=has_classes, levels=levels)
-    if is_ranking(objective) != is_of_queries(metric) and type(metric) is not Metric:
-        allowed = "'ndcg', 'ndcg@k'" if is_ranking(objective) else "a metric of rows"
+    fits = is_ranking(objective) == is_of_queries(metric)
+    fits &= is_survival(objective) == is_of_survival(metric)
+    if not fits and type(metric) is not Metric:
+        allowed = "a metric of rows"
+        if is_ranking(objective):
+            allowed = "'ndcg', 'ndcg@k'"
+        elif is_survival(objective):
+            allowed = "'cox-nloglik', 'concordance'"
         raise ParameterError(
             f"eval_metric {metric.name!r} does not fit objective={objective!r}: choose {allowed}, "
             "or pass a Metric."

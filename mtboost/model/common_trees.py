@@ -18,7 +18,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.model.adding import Adding, by_task
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
-from mtboost.trees.losses import Loss, leaf_refit
+from mtboost.trees.losses import Loss, leaf_refit, row_groups
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.nodes import Nodes
 from mtboost.trees.pooled_leaves import Kappa, PooledTrees, TaskValues, pool_leaves
@@ -176,6 +176,7 @@ class CommonTrees:
         n_outputs = document.n_outputs
         labels = np.asarray(labels, np.float32)[:, None]
         weight = None if weight is None else np.asarray(weight, np.float32)
+        groups = row_groups(loss, labels, None)
         new = np.full(table.n_rows, -1, np.int32)
         margins = self._start(document, table, new, base_margin)
         margins += [own.start for own in self.pooled.values[:n_outputs]]
@@ -193,7 +194,9 @@ class CommonTrees:
         ):
             output = number % n_outputs
             if output == 0:
-                pairs = loss.gradients(margins, labels, weight)
+                pairs = loss.gradients(
+                    margins, labels, weight, groups=groups.begins, order=groups.order
+                )
                 before = margins.copy()
             pooled = others.of_task(pooled, *known) - others.start
             bounds = None

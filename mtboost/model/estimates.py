@@ -22,8 +22,22 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import did_you_mean
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
-from mtboost.metrics import Metric, evaluate_by_task, get_metric, is_mean_of_rows, is_of_queries
-from mtboost.trees.losses import is_classification, is_multiclass, is_quantile, is_ranking
+from mtboost.metrics import (
+    Metric,
+    evaluate_by_task,
+    evaluate_strata,
+    get_metric,
+    is_mean_of_rows,
+    is_of_queries,
+    is_of_survival,
+)
+from mtboost.trees.losses import (
+    is_classification,
+    is_multiclass,
+    is_quantile,
+    is_ranking,
+    is_survival,
+)
 
 #: What users may pass as a metric: a name, a Metric, a scikit-learn scorer, or a function.
 AnyMetric = str | Metric | Callable[..., Any]
@@ -49,7 +63,7 @@ class Rows:
     prediction: Float64Array
     weight: Float64Array | None
     are_classes: bool = False
-    #: Query of each row, of metrics that rank.
+    #: Query of each row, of metrics that rank, or its task, of those of survival.
     queries: npt.NDArray[np.int64] | None = None
 
     @property
@@ -162,11 +176,14 @@ def _of_metric(metric: Metric, n_bootstrap: int, seed: int) -> Score:
         return _OWN["auc"]
     if is_of_queries(metric):
         return Score(metric.name, metric.greater_is_better, _MeanOfQueries(metric))
-    if is_mean_of_rows(metric):
+    if is_mean_of_rows(metric) and not is_of_survival(metric):
         return Score(metric.name, metric.greater_is_better, _Mean(metric))
 
     def function(rows: Rows) -> float:
         codes = np.zeros(len(rows.y), np.int32)
+        if is_of_survival(metric):
+            strata = codes if rows.queries is None else rows.queries
+            return evaluate_strata(metric, rows.y, rows.prediction, strata, rows.weight)
         return float(evaluate_by_task(metric, rows.y, rows.prediction, codes, 1, rows.weight)[0])
 
     return Score(metric.name, metric.greater_is_better, _Bootstrap(function, n_bootstrap, seed))
@@ -385,6 +402,8 @@ def default_metrics(objective: str, own: Sequence[str]) -> list[str]:
     """Return the metrics of an objective: `own`, and those that are usual for its labels."""
     if is_ranking(objective):
         return list(own) or ["ndcg"]
+    if is_survival(objective):
+        return list(dict.fromkeys([*own, "cox-nloglik", "concordance"]))
     usual = ["rmse", "mae"]
     if objective == "binary:hinge":  # it predicts classes only
         usual = ["error"]

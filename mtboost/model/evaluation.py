@@ -33,7 +33,7 @@ from mtboost.model.libraries import get_backend
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins
-from mtboost.trees.losses import as_zero_one, is_classification, is_multiclass
+from mtboost.trees.losses import as_zero_one, is_classification, is_multiclass, is_survival
 
 #: Name of the row of all tasks together.
 ALL_TASKS = "all tasks"
@@ -52,6 +52,7 @@ class _Judged:
     tasks : TaskSet
     y, weight : ndarray of float64, shape (n_rows,)
     queries : ndarray of int64, shape (n_rows,), optional
+        Also the tasks, of survival, whose hazards are comparable within a task only.
     """
 
     X: Any
@@ -88,6 +89,8 @@ def evaluate(
     rows = _read_rows(model, X, y, task, weight)
     if qid is not None:
         rows = replace(rows, queries=_read_queries(qid, rows))
+    elif is_survival(model.objective):
+        rows = replace(rows, queries=rows.tasks.codes.astype(np.int64))
     margins, codes = model._margins(X, task, base_margin, unknown_task)
     found = {"": _together(on_label_scale(model, margins, codes))}
     if against is not None and not isinstance(against, Mapping):

@@ -31,6 +31,7 @@ from mtboost.trees.losses import (
     is_classification,
     is_quantile,
     is_ranking,
+    is_survival,
     label_range,
     standard_deviations,
 )
@@ -119,10 +120,10 @@ def check_is_of_numbers(
 ) -> None:
     """Raise ParameterError if the labels of all tasks are classes, or UnsupportedError."""
     objectives = objective.values() if isinstance(objective, Mapping) else [objective]
-    if any(map(is_ranking, objectives)):
+    if any(is_ranking(name) or is_survival(name) for name in objectives):
         raise ParameterError(
-            f"intervals=True is not possible with objective={objective!r}, whose predictions rank "
-            "rows and are not on the scale of the labels: leave it out."
+            f"intervals=True is not possible with objective={objective!r}, whose predictions "
+            "are not on the scale of the labels: leave it out."
         )
     if all(map(is_classification, objectives)):
         raise ParameterError(
@@ -148,10 +149,11 @@ def _check_are_numbers(model: FittedTasks, tasks: Iterable[TaskName]) -> None:
             f"Intervals are for labels that are numbers, but those of {listed(classes, 'task')} "
             "are classes: use predict_proba(X)."
         )
-    if any(is_ranking(_objective(model, task)) for task in tasks):
+    names = [_objective(model, task) for task in tasks]
+    if any(is_ranking(name) or is_survival(name) for name in names):
         raise DataError(
-            "Intervals are for predictions on the scale of the labels, but those of this model "
-            "rank rows: leave intervals out."
+            "Intervals are for predictions on the scale of the labels, which those of this model "
+            "are not: leave intervals out."
         )
     if is_quantile(model.objective):
         _check_is_one_number(model._stage.n_outputs)

@@ -14,7 +14,7 @@ from mtboost.base.arrays import Int32Array
 from mtboost.base.checks import is_number
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Table
-from mtboost.base.tasks import TaskName
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.arguments import check_rows
@@ -23,7 +23,7 @@ from mtboost.model.predictions import FittedTasks
 from mtboost.model.stages.mixed_objective import gradient_function, start_margins
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
-from mtboost.trees.losses import Loss, leaf_refit
+from mtboost.trees.losses import Loss, leaf_refit, row_groups
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.refreshed_leaves import (
     Gradients,
@@ -229,7 +229,7 @@ class _Refreshing:
         """Gradients of all rows in the common margins."""
         model = self._model
         if not model.losses:
-            return self._gradients_of(self._loss(None), slice(None))
+            return self._gradients_of(self._loss(None), slice(None), self._data.tasks)
         mixed = gradient_function(model.losses, self._data, self._backend, self._n_threads)
 
         def gradients(margins: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -237,13 +237,20 @@ class _Refreshing:
 
         return gradients
 
-    def _gradients_of(self, loss: Any, rows: Any) -> Gradients:
+    def _gradients_of(self, loss: Any, rows: Any, tasks: TaskSet | None = None) -> Gradients:
+        """Gradients of rows; `tasks` are theirs, None if it is one."""
         labels = self._labels[rows]
+        groups = row_groups(loss, labels, tasks)
         weight = None if self._weight is None else self._weight[rows]
 
         def gradients(margins: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
             found: npt.NDArray[np.float32] = loss.gradients(
-                margins, labels, weight, n_threads=self._n_threads
+                margins,
+                labels,
+                weight,
+                groups=groups.begins,
+                order=groups.order,
+                n_threads=self._n_threads,
             )
             return found
 

@@ -17,7 +17,7 @@ from mtboost.base.arrays import Float32Array, on_host
 from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError
-from mtboost.trees.losses import Loss, leaf_refit
+from mtboost.trees.losses import Loss, RowGroups, leaf_refit
 from mtboost.trees.monotone import leaf_bounds
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import (
@@ -84,8 +84,7 @@ class TaskGrowth(abc.ABC):
         self._n_outputs = 1
         self._labels: Float32Array = np.empty((0, 1), np.float32)
         self._weights: Float32Array | None = None
-        # First row of each query, and the number of rows; None: there are no queries.
-        self._query_begins: npt.NDArray[np.uint32] | None = None
+        self._groups = RowGroups()
         self._loss: Loss | None = None
         self._objective: Objective | None = None
         # Number of trees, and the margins after them.
@@ -132,16 +131,15 @@ class TaskGrowth(abc.ABC):
     def _gradients_of_loss(self, margins: npt.NDArray[Any], iteration: int) -> Float32Array:
         """Return gradient pairs of the library's own objective, shape (n_rows, n_outputs, 2)."""
         loss: Any = self._loss  # margins of the libraries differ in type
-        if loss.needs_groups:  # none has rows of several tasks, but all weights are normalised
-            weights, groups = self._weights, self._query_begins
-        else:
-            weights, groups = self._weights_of_active_tasks(), None
+        # Of queries, none has rows of several tasks, but all weights are normalised.
+        weights = self._weights if loss.needs_groups else self._weights_of_active_tasks()
         with naming_the_round(iteration):
             self._pairs = loss.gradients(
                 margins,
                 self._labels,
                 weights,
-                groups=groups,
+                groups=self._groups.begins,
+                order=self._groups.order,
                 n_threads=self.settings.n_threads,
                 out=self._pairs,
             )

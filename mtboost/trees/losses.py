@@ -31,6 +31,7 @@ _TWO_CLASSES = ("binary:logistic", "binary:logitraw", "binary:hinge", "binary")
 _RANKING = ("rank:ndcg", "rank:pairwise", "lambdarank")
 _SOFTMAX = ("multi:softprob", "multi:softmax", "multiclass")
 _QUANTILE = ("reg:quantileerror", "quantile")
+_SURVIVAL = ("survival:cox",)
 #: LightGBM's other names of its objectives, and its main ones.
 LIGHTGBM_ALIASES = {
     "regression_l2": "regression",
@@ -81,6 +82,11 @@ def is_ranking(objective: object) -> bool:
     return _is_one_of(objective, _RANKING)
 
 
+def is_survival(objective: object) -> bool:
+    """Whether margins are logarithms of hazards, and labels times of events or of censoring."""
+    return _is_one_of(objective, _SURVIVAL)
+
+
 def has_log_link(objective: object) -> bool:
     """Whether a margin is the logarithm of a mean."""
     return _is_one_of(objective, _LOG_LINK)
@@ -109,7 +115,7 @@ def standard_deviations(
 
 def label_range(objective: object) -> tuple[float, float]:
     """Return the range of the means that an objective predicts."""
-    if _is_one_of(objective, _LOG_LINK):
+    if _is_one_of(objective, _LOG_LINK + _SURVIVAL):
         return 0.0, np.inf
     return (0.0, 1.0) if _is_one_of(objective, _LOGISTIC) else (-np.inf, np.inf)
 
@@ -127,7 +133,7 @@ def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0
         return np.asarray(scipy.special.expit(margins))
     if objective in _SIGMOID:
         return np.asarray(scipy.special.expit(sigmoid * margins))
-    if objective in _LOG_LINK:
+    if objective in _LOG_LINK + _SURVIVAL:
         return np.asarray(np.exp(margins))
     if objective in _SOFTMAX:
         return np.asarray(scipy.special.softmax(margins, axis=1))
@@ -146,7 +152,7 @@ def link(objective: object, means: FloatArray, *, sigmoid: float = 1.0) -> Float
         return np.asarray(scipy.special.logit(means))
     if objective in _SIGMOID:
         return np.asarray(scipy.special.logit(means) / sigmoid)
-    if objective in _LOG_LINK:
+    if objective in _LOG_LINK + _SURVIVAL:
         return np.asarray(np.log(means))
     return means
 
@@ -314,12 +320,41 @@ def as_zero_one(objective: object, labels: npt.NDArray[Label]) -> npt.NDArray[La
     return found
 
 
-def check_has_queries(
-    loss: Loss, query_begins: npt.NDArray[Any] | None, tasks: TaskSet | None
-) -> None:
-    """Raise DataError unless a loss that ranks has queries, each inside one task."""
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """Rows whose gradients depend on each other; none for most losses.
+
+    Attributes
+    ----------
+    begins : ndarray of uint32, shape (n_groups + 1,), optional
+        First row of each group, and the number of rows.
+    order : ndarray of uint32, shape (n_rows,), optional
+        The rows of group after group, by time; None if they are in this order.
+    """
+
+    begins: npt.NDArray[np.uint32] | None = None
+    order: npt.NDArray[np.uint32] | None = None
+
+
+def row_groups(
+    loss: Loss,
+    labels: FloatArray,
+    tasks: TaskSet | None,
+    query_begins: npt.NDArray[np.uint32] | None = None,
+) -> RowGroups:
+    """Return the groups of a loss: the queries of one that ranks, risk sets of one of survival.
+
+    Each task is a stratum with risk sets of its own. DataError unless a loss that ranks has
+    queries, each inside one task.
+    """
+    if loss.needs_risk_sets:
+        codes = np.zeros(len(labels), np.int32) if tasks is None else tasks.codes
+        order = np.lexsort((np.abs(labels.reshape(-1)), codes))
+        counts = np.bincount(codes, minlength=1)
+        begins = np.concatenate([[0], np.cumsum(counts)])
+        return RowGroups(begins.astype(np.uint32), order.astype(np.uint32))
     if not loss.needs_groups:
-        return
+        return RowGroups()
     if query_begins is None:
         raise DataError(
             f"objective={loss.name!r} ranks the rows of each query, and the training data has no "
@@ -327,6 +362,7 @@ def check_has_queries(
         )
     if tasks is not None:
         check_queries(queries_from(query_begins), tasks, None)
+    return RowGroups(query_begins)
 
 
 def check_labels(loss: Loss, labels: FloatArray) -> None:

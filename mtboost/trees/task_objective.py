@@ -18,7 +18,14 @@ from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, UnsupportedError
-from mtboost.trees.losses import Loss, as_zero_one, check_has_queries, check_labels, is_multiclass
+from mtboost.trees.losses import (
+    Loss,
+    RowGroups,
+    as_zero_one,
+    check_labels,
+    is_multiclass,
+    row_groups,
+)
 
 Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -114,7 +121,8 @@ class BaseTaskObjective(ABC):
                 table,
                 rows.labels,
                 rows.weights,
-                groups=rows.query_begins,
+                groups=rows.groups.begins,
+                order=rows.groups.order,
                 n_threads=self._n_threads,
                 out=rows.pairs,
             )
@@ -168,13 +176,11 @@ class BaseTaskObjective(ABC):
         if self._loss is not None:
             check_labels(self._loss, labels)
         weights = None if weights is None or not np.size(weights) else np.asarray(weights)
-        if self._loss is None or not self._loss.needs_groups:
-            query_begins = None
-        else:
-            check_has_queries(self._loss, query_begins, tasks)
-            assert query_begins is not None
-            if weights is not None and len(weights) != tasks.n_rows:  # those of queries
-                weights = np.repeat(weights, np.diff(query_begins))
+        groups = RowGroups()
+        if self._loss is not None:
+            groups = row_groups(self._loss, labels, tasks, query_begins)
+        if weights is not None and len(weights) != tasks.n_rows and groups.begins is not None:
+            weights = np.repeat(weights, np.diff(groups.begins))  # those of queries
         if callable(self.objective):
             weights = None  # the function's own affair
         weights = weights_with_tasks(tasks, weights, self._task_weight)
@@ -185,7 +191,7 @@ class BaseTaskObjective(ABC):
             labels,
             weights,
             np.empty((tasks.n_rows, n_outputs, 2), np.float32),
-            query_begins,
+            groups,
         )
 
     def _weighted(self, pair: Pair, rows: _MatrixRows) -> Float32Array:
@@ -202,4 +208,4 @@ class _MatrixRows:
     labels: Float32Array
     weights: Float32Array | None  # the rows' own times their tasks'
     pairs: Float32Array  # gradients of the last round: new memory each round would take longer
-    query_begins: npt.NDArray[np.uint32] | None  # of a loss that ranks
+    groups: RowGroups

@@ -28,7 +28,13 @@ from mtboost.base.arrays import Float32Array
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.growth import Objective, TaskGrowth
-from mtboost.trees.losses import check_has_queries, check_labels, is_ranking, make_loss
+from mtboost.trees.losses import (
+    check_labels,
+    is_ranking,
+    is_survival,
+    make_loss,
+    row_groups,
+)
 from mtboost.trees.pooled_leaves import TaskValues, task_attributes
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
@@ -387,8 +393,7 @@ class XgboostGrowth(TaskGrowth):
             labels, self._weights = labels_and_weights(matrix)
             self._labels = labels.reshape(n_rows, self._n_labels(labels.size, n_rows))
             self._loss = self._make_loss()
-            self._query_begins = query_begins(matrix)
-            check_has_queries(self._loss, self._query_begins, self.tasks)
+            self._groups = row_groups(self._loss, self._labels, self.tasks, query_begins(matrix))
         self._objective = objective
         if self._workers is not None:
             self._check_same_columns(self._workers, matrix)
@@ -435,7 +440,7 @@ class XgboostGrowth(TaskGrowth):
                 f"{'medians' if is_median else 'percentiles'} as leaves, which workers cannot add "
                 f"up: {instead} on one machine."
             )
-        if is_ranking(self.settings.objective):
+        if is_ranking(self.settings.objective) or is_survival(self.settings.objective):
             raise UnsupportedError(
                 f"objective={self.settings.objective!r} is not supported on several machines: "
                 "train on one machine."

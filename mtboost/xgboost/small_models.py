@@ -235,7 +235,9 @@ def small_trainer(
         )
     except UnsupportedError:
         return None
-    if settings.library_only is not None or loss.refits_leaves or loss.needs_groups:
+    if settings.library_only is not None or loss.refits_leaves:
+        return None
+    if loss.needs_groups or loss.needs_risk_sets:
         return None
     if not options.symmetric_trees:
         if any(params.get(name, 1) != 1 for name in _FEATURE_FRACTIONS):

@@ -273,6 +273,7 @@ def test_a_failing_function_is_told_with_its_task():
         "binary:hinge",
         "count:poisson",
         "multi:softprob",
+        "survival:cox",
     ],
 )
 def test_default_metric_has_the_name_and_value_xgboost_reports(objective):
@@ -393,9 +394,11 @@ def test_direction_is_known_for_every_name():
         "huber@0.9",
         "fair@1",
         "mape@1",
+        "cox-nloglik",
+        "concordance",
     ]
     greater = {name for name in names if get_metric(name).greater_is_better}
-    assert greater == {"auc", "aucpr"}
+    assert greater == {"auc", "aucpr", "concordance"}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 import xgboost as xgb
 
 from mtboost import _core
+from mtboost.trees.losses import row_groups
 from mtboost.xgboost.library import arithmetic, version
 
 pytestmark = pytest.mark.skipif(
@@ -146,6 +147,25 @@ def test_gradient_pairs_are_those_of_xgboost(name, options, n_outputs, has_weigh
     )
 
     stock = stock_gradients(name, options, margins, labels, weights)
+    np.testing.assert_array_equal(ours, stock)
+
+
+@pytest.mark.parametrize("has_weights", [False, True])
+@pytest.mark.parametrize("decimals", [0, 1, 9])
+def test_gradient_pairs_of_cox_are_those_of_xgboost(decimals, has_weights):
+    """With one group; `decimals` of times make ties, and some at time 0."""
+    rng = np.random.default_rng(12)
+    n_rows = 600
+    margins = rng.uniform(-2, 2, size=(n_rows, 1)).astype(np.float32)
+    times = rng.exponential(3.0, size=n_rows).round(decimals)
+    labels = np.where(rng.random(n_rows) < 0.6, times, -times).astype(np.float32)[:, None]
+    weights = rng.uniform(0.0, 3.0, size=n_rows).astype(np.float32) if has_weights else None
+
+    loss = _core.Loss("survival:cox")
+    groups = row_groups(loss, labels, None)
+    ours = loss.gradients(margins, labels, weights, groups=groups.begins, order=groups.order)
+
+    stock = stock_gradients("survival:cox", {}, margins, labels, weights)
     np.testing.assert_array_equal(ours, stock)
 
 

@@ -48,7 +48,9 @@ double LambdarankLoss::inverse_ideal_dcg(std::span<const float> labels, const Wo
 
 void LambdarankLoss::gradients_of_group(const LossRows<float>& group, const Workspace& workspace,
                                         std::span<GradientPair> pairs) const noexcept {
-  const auto [margins, labels, weights, groups] = group;
+  const auto margins = group.margins;
+  const auto labels = group.labels;
+  const auto weights = group.weights;
   const std::size_t n_rows = margins.size();
   std::fill(pairs.begin(), pairs.end(), GradientPair{0.0f, 0.0f});
   const double inverse_ideal = is_ndcg_ ? inverse_ideal_dcg(labels, workspace) : 0.0;

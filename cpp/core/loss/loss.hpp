@@ -30,6 +30,8 @@ struct LossRows {
   std::span<const float> weights;   // (n_rows,), or empty: 1 each
   // Of losses of groups: the first row of each group, and last n_rows; else empty.
   std::span<const std::uint32_t> groups = {};
+  // Of losses of risk sets: the rows of group after group, in each the earliest first; else empty.
+  std::span<const std::uint32_t> order = {};
 
   float weight(std::size_t row) const noexcept { return weights.empty() ? 1.0f : weights[row]; }
 };
@@ -53,6 +55,9 @@ class Loss {
 
   // Whether a row's gradient depends on the other rows of its group.
   virtual bool needs_groups() const noexcept { return false; }
+
+  // The same where groups are in LossRows::order, by time.
+  virtual bool needs_risk_sets() const noexcept { return false; }
 
   // Leaf values, learning rate included, of a tree just grown for one output from the gradients at these margins.
   // leaves: node each row fell into; negative if the row took no part in growing (sampled out, its task has quit).

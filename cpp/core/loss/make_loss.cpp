@@ -5,6 +5,7 @@
 
 #include "base/require.hpp"
 #include "loss/absolute_error_loss.hpp"
+#include "loss/cox_loss.hpp"
 #include "loss/hinge_loss.hpp"
 #include "loss/log_link_loss.hpp"
 #include "loss/logistic_loss.hpp"
@@ -68,11 +69,15 @@ std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_ou
     require(n_outputs == 1, name + " needs n_outputs 1");
     return std::make_unique<LambdarankLoss>(name, name == "rank:ndcg", params.lambdarank);
   }
+  if (name == "survival:cox") {
+    require(n_outputs == 1, name + " needs n_outputs 1");
+    return std::make_unique<CoxLoss>(name);
+  }
   throw std::invalid_argument(
       "no loss is called '" + name +
       "'; known are reg:squarederror, reg:squaredlogerror, reg:absoluteerror, reg:pseudohubererror, "
       "binary:logistic, reg:logistic, binary:logitraw, binary:hinge, count:poisson, reg:gamma, reg:tweedie, "
-      "reg:quantileerror, multi:softprob, multi:softmax, rank:ndcg, rank:pairwise");
+      "reg:quantileerror, multi:softprob, multi:softmax, rank:ndcg, rank:pairwise, survival:cox");
 }
 
 }  // namespace mtboost
