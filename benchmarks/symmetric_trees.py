@@ -4,7 +4,7 @@
 Data and scores are those of never_worse.py. The common model alone (no specific ones) is trained by
 XGBoost's loop with half of the rows for each tree; its depth (2, 4 or 6) and rounds are found on a
 fifth of the training rows at a learning rate of .1, then it is trained on all at .04. Leaves are
-pooled, or partially (κ half of a task's mean hessian), or nodes may divide tasks, without a price
+pooled, or partially (κ half of a task's mean hessian), or nodes may split tasks, without a price
 or by descriptors.
 CatBoost, whose trees are symmetric with noise in their cuts, has the task as a category.
 

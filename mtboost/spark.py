@@ -78,7 +78,7 @@ def train(
     Raises
     ------
     ParameterError
-        A column is not in `rows`, or `n_workers` is no positive number.
+        A column is not in `rows`, or `n_workers` is not a positive number.
     pyspark.errors.PythonException
         What a worker has raised.
 

@@ -176,7 +176,7 @@ def _read_archive(archive: zipfile.ZipFile, n_bytes: int) -> tuple[dict[str, Any
     metadata = json.loads(text, parse_constant=_refuse_constant)
     require(isinstance(metadata, dict), f"{_METADATA} is not an object")
     form = metadata["format"]
-    require(type(form) is int and form >= 1, f"{form!r} is no format")
+    require(type(form) is int and form >= 1, f"{form!r} is not a format")
     if form > FORMAT:
         return metadata, None
     listed = metadata.pop("members", None)

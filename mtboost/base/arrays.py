@@ -27,7 +27,7 @@ def as_array(values: Any) -> npt.NDArray[Any]:
     try:
         return np.asanyarray(values)
     except ValueError as error:
-        raise DataError(f"There is no rectangular array of values: {error}") from None
+        raise DataError(f"not a rectangular array of values: {error}") from None
 
 
 def on_host(values: Any) -> npt.NDArray[Any]:

@@ -46,7 +46,7 @@ def check_count(
     Raises
     ------
     ParameterTypeError
-        The value is no number, or no whole one.
+        The value is not a number, or not a whole one.
     ParameterError
         It is out of range.
     """
@@ -92,7 +92,7 @@ def check_number(
     Raises
     ------
     ParameterTypeError
-        The value is no number.
+        The value is not a number.
     ParameterError
         It is not finite, or out of range.
     """

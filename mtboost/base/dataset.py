@@ -143,7 +143,7 @@ class Dataset:
         Labels; class numbers 0, 1, ... for classification.
     task : array-like of shape (n_rows,), or str or int, or list of str, optional
         Task of each row, or the name (or position) of the column of `X` that holds it; that column
-        is no feature. Nested tasks have a column for each level, outermost first, as in
+        is not a feature. Nested tasks have a column for each level, outermost first, as in
         ``["region", "store"]``, or a tuple a row; their names are tuples. None is a single task.
         Must be None for a mapping.
     weight : like `y`, optional

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of what JSON holds, checked before it is used.
 
-A shape is a type (``int`` is no bool, ``float`` may be written as an int), None for null, a set of
-alternatives, ``[shape]`` for a list, ``{str: shape}`` for an object with any keys, or an object's
-shapes by key. A key that ends in ``?`` may be missing, and other keys than those are refused.
+A shape is a type (``int`` is not a bool, ``float`` may be written as an int), None for null, a set
+of alternatives, ``[shape]`` for a list, ``{str: shape}`` for an object with any keys, or an
+object's shapes by key. A key that ends in ``?`` may be missing; unknown keys are refused.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def _as_floats(values: Any, argument: str, *, may_be_missing: bool = False) -> F
     try:
         array = as_array(values)
     except ValueError as error:
-        raise DataError(f"{argument} is no rectangular array of numbers: {error}") from error
+        raise DataError(f"{argument} is not a rectangular array of numbers: {error}") from error
     if array.ndim == 0:
         raise DataError(f"{argument} is a {type(values).__name__}: it must hold one number a row.")
     if array.dtype.kind == "O":

@@ -319,7 +319,7 @@ def as_table(
         The table is empty or not two-dimensional, a column holds what trees cannot split (it is
         named), or column names are repeated or not allowed by XGBoost.
     TypeError
-        X is no table of a known kind.
+        X is not a table of a known kind.
     """
     native, library = _recognise(X, argument, may_hold_objects=task_column is not None)
     for length, what in zip(native.shape, ("rows", "columns"), strict=True):
@@ -551,7 +551,7 @@ def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tupl
         try:
             array = np.asarray(X)
         except ValueError as error:
-            raise DataError(f"{argument} is no rectangular table of numbers: {error}") from error
+            raise DataError(f"{argument} is not a rectangular table of numbers: {error}") from error
         _check_array(array, argument, may_hold_objects)
         return array, "numpy"
     raise TypeError(

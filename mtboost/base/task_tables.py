@@ -219,8 +219,8 @@ def _common_features(
             if table.n_features != first.n_features:
                 raise DataError(
                     f"X[{first_task!r}] has {first.n_features} columns, X[{task!r}] has "
-                    f"{table.n_features}, and no names tell which are the same: give DataFrames or "
-                    f"feature_names={{task: [...]}}."
+                    f"{table.n_features}, and without names the common ones are unknown: give "
+                    f"DataFrames or feature_names={{task: [...]}}."
                 )
         return None
     if is_union:

@@ -64,7 +64,7 @@ class TaskSet:
         Returns
         -------
         TaskSet
-            Only tasks that have a row; an unused category of a categorical column is no task.
+            Only tasks that have a row; an unused category of a categorical column is not a task.
 
         Raises
         ------
@@ -175,8 +175,8 @@ class TaskSet:
         n_rows : int
             Number of rows of X.
         unknown : {"error", "keep", "group"}
-            What to do with a label that is no name of this set: refuse it, or give it the code -1,
-            or that of its innermost group whose name is in this set.
+            What to do with a label that is not a name of this set: refuse it, or give it the code
+            -1, or that of its innermost group whose name is in this set.
 
         Returns
         -------
@@ -317,7 +317,8 @@ def _checked_labels(labels: Any, n_rows: int) -> list[Any]:
         for row, value in enumerate(values):
             if isinstance(value, float) and not value.is_integer():
                 raise DataError(
-                    f"task label {value!r} at row {row} is no whole number: use int or str labels."
+                    f"task label {value!r} at row {row} is not a whole number: use int or str "
+                    "labels."
                 )
         return [int(value) for value in values]
     found = " and ".join(

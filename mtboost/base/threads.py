@@ -37,7 +37,7 @@ def default_n_threads(n_threads: int | None, n_cells: int = _SERIAL_CELLS) -> in
     Raises
     ------
     ParameterError
-        `n_threads` is no integer, or so large that the system may not start as many.
+        `n_threads` is not an integer, or so large that the system may not start as many.
     """
     if n_threads is not None:
         n_threads = check_count("n_threads", n_threads, low=-1, high=_MOST, besides="None")

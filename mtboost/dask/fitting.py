@@ -525,7 +525,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a worker tells of its rows."""
+    """What a worker reports of its rows."""
 
     has_validation: bool
     problem: str | None

@@ -101,7 +101,7 @@ def draw_cosine_sum(
 
     The shape is that of the friedman1 problem: a product of two columns, a U and monotone effects.
     Here every term has the same part of the variance, and a random sign. The two columns of the
-    product also have main effects: trees cut one column at a time and would find the
+    product also have main effects: trees split on one column at a time and would find the
     product alone by chance only.
     """
     taken = set() if apart_from is None else set(apart_from.weights)

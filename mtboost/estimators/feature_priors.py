@@ -84,7 +84,7 @@ def feature_prior(
         Some problems have names and others not, lengths differ, a problem's rows cannot be used, or
         no problem says anything.
     ParameterError
-        `leave_out` is no problem, or a parameter has an unknown value.
+        `leave_out` is not a problem, or a parameter has an unknown value.
     UnsupportedError
         A model does not hold what `importance_type` needs.
     TypeError

@@ -53,7 +53,7 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
         """
         if not type(self).__module__.startswith("mtboost."):
             raise ModelFormatError(
-                f"{type(self).__name__} is no class of mtboost, so that load_model() cannot make "
+                f"{type(self).__name__} is not a class of mtboost, so load_model() cannot create "
                 f"one: pickle it."
             )
         write_model(path, self._to_parts)

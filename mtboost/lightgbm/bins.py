@@ -2,7 +2,7 @@
 """LightGBM's bins of a data set, as the table of bin numbers that the grower reads.
 
 ``Dataset.save_binary`` writes everything that LightGBM trains on, also where the raw data has been
-freed; docs/lightgbm_arithmetic.md, section 1, tells what is in it.
+freed; docs/lightgbm_arithmetic.md, section 1, describes its contents.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class Feature:
         return by_type.get(self.missing_type, self.n_bins)
 
 
-#: A column that LightGBM leaves out, because it has one value or no cut that could be taken.
+#: A column that LightGBM leaves out, because it has one value or no possible split.
 CONSTANT = Feature(np.array([np.inf]), np.empty(0, np.int64), _MISSING_NONE, 0, 0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Entries of the features that LightGBM stores together, as they lie in the file.
+    """Entries of the features that LightGBM stores together, as they are in the file.
 
     Entry 0 of a row stands for the frequent bins of them all.
     """
@@ -247,7 +247,7 @@ def _read_column(reader: _Reader, n_rows: int, n_entries: int, is_sparse: bool) 
 def threshold_of(
     features: Sequence[Feature], feature: int, position: int, default_left: bool
 ) -> float:
-    """Largest value that goes left at a cut of a numeric feature: see ``Cut`` in cpp/core/split."""
+    """Largest value that goes left at a split of a numeric feature (cpp/core/split)."""
     own = features[feature]
     if default_left:
         bin_above = position + (position >= own.missing_bin)

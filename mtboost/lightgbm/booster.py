@@ -90,7 +90,7 @@ class LightgbmGrowth(TaskGrowth):
         matrix, self._features = bin_matrix(
             data, storage_order=order, n_threads=self.settings.n_threads
         )
-        # Of a constant column LightGBM does not tell whether it is a category.
+        # LightGBM does not report whether a constant column is categorical.
         may_divide = [feature.is_categorical or feature.n_bins == 1 for feature in self._features]
         self._grower = _core.TreeGrower(
             matrix,

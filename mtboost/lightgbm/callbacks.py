@@ -34,9 +34,9 @@ class TaskSplit(BaseTaskSplit, Callback):
         are known without it.
     task_column : int or str, optional
         Position or name of a category column of the training data that holds the task of each row.
-        A node may then divide the tasks into two groups. Needs ``split_score="plain"``.
+        A node may then split the tasks into two groups. Needs ``split_score="plain"``.
     task_splits : float, default=1.0
-        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
+        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a split between T tasks: what the best of
         their divisions gains by chance is subtracted c times. ``cat_smooth``, ``cat_l2`` and
         ``min_data_per_group`` hold besides. 0 leaves the column a category like others, as in
         stock training.
@@ -91,7 +91,7 @@ class TaskSplit(BaseTaskSplit, Callback):
         Parameters
         ----------
         trained : Booster
-            What ``lightgbm.train`` has returned; it may have been cut after some round.
+            What ``lightgbm.train`` has returned; it may have been sliced after some round.
         task : int, str or bool
 
         Returns

@@ -63,7 +63,7 @@ class TaskObjective(BaseTaskObjective):
     *Rows of tasks that have quit* are still rows to ``min_data_in_leaf``, to bagging and to the
     counts in the model. Where tasks may quit, set ``min_data_in_leaf=1`` and bound leaves by
     ``min_sum_hessian_in_leaf``. Even then trees need not be quite those of the other rows alone:
-    LightGBM estimates the rows on each side of a cut from hessians, bin by bin, and may take the
+    LightGBM estimates the rows on each side of a split from hessians, bin by bin, and may take the
     last values of a column for too few. The fewer bins (``max_bin``), the rarer that is.
 
     *A class without rows*, or with all of them, is left out by LightGBM's own objectives. With this

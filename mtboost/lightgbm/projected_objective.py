@@ -373,7 +373,7 @@ class _ProjectedBooster(library.EvaluatedBooster):
             )
         if fobj is not None and not isinstance(fobj, ProjectedObjective):
             raise UnsupportedError(
-                "The objective is a function, which does not tell the loss that each output's "
+                "The objective is a function, which does not define the loss that each output's "
                 f"multiple of a tree is found by: name one of {', '.join(_LOSSES)}."
             )
         try:

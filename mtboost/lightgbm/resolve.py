@@ -23,7 +23,7 @@ def resolve_task(document: Document, code: int | None) -> Document:
     """
     infos = (document.header["feature_infos"] or "").split(" ")
     if infos[-1].startswith("["):  # a constant column is "none", whatever it holds
-        raise ModelFormatError("The last column of the booster is no category: it has no tasks.")
+        raise ModelFormatError("The last column of the booster is not a category: it has no tasks.")
 
     def goes_left(tree: Tree) -> npt.NDArray[np.bool_]:
         sets = np.split(tree.categories, tree.category_starts[1:-1])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LightGBM's random streams, so that sampled trees see the same rows and columns as its own.
 
-docs/lightgbm_arithmetic.md, section 7, tells the rules.
+docs/lightgbm_arithmetic.md, section 7, lists the rules.
 """
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ class CommonTrees:
     pooled : PooledTrees
         What the leaves hold of single tasks.
     has_task_column : bool
-        Whether the last column of the booster is the code of the task, by which nodes divide tasks.
+        Whether the last column of the booster is the code of the task, by which nodes split tasks.
     descriptors : TaskDescriptors, optional
-        Values of the tasks in the last columns of the booster, by which nodes divide tasks.
+        Values of the tasks in the last columns of the booster, by which nodes split tasks.
     shares : mapping of task name to float
         What the leaf values of a task are multiplied by, if not by 1: its model is an average of
         these trees and others.
@@ -104,14 +104,14 @@ class CommonTrees:
             own.check(len(leaves), n_tasks)
         require(0 <= self.n_linear <= self.n_rounds, "linear effects have more rounds than it")
         if self.descriptors is not None:
-            require(not self.has_task_column, "nodes divide tasks in two ways")
+            require(not self.has_task_column, "nodes split tasks in two ways")
             self.descriptors.check(n_tasks)
 
     def document_of(self, task: TaskName | None, document: Document) -> Document:
         """Document of an ordinary booster with the trees of a task, from that of all.
 
         A task that is not known has the values of its group, if that is known, or the pooled ones,
-        and goes where nodes that divide tasks send rows without a task, or a task that is like the
+        and goes where nodes that split tasks send rows without a task, or a task that is like the
         mean of all.
         """
         found = -1 if task is None else self.code_of(task)
@@ -143,7 +143,7 @@ class CommonTrees:
     ) -> CommonTrees:
         """These trees for one more task, as if its rows had not counted before.
 
-        Its rows describe it, if nodes divide tasks by descriptors. It has leaf values, if the
+        Its rows describe it, if nodes split tasks by descriptors. It has leaf values, if the
         others have: tree after tree, its rows have gradients at their margins so far, and its value
         in a leaf is shrunk towards the pooled one, or towards that of its group, with the κ of the
         others. Of a group that is new it is the only task.
@@ -474,7 +474,7 @@ class NodesByTask:
         return trees.descriptors is not None and not trees.pooled.has_values and not trees.shares
 
     def ranks(self, codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float32]:
-        """The added columns of rows of tasks, if nodes divide tasks by descriptors."""
+        """The added columns of rows of tasks, if nodes split tasks by descriptors."""
         assert self._ranks is not None
         return np.asarray(self._ranks[codes])
 

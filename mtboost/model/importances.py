@@ -34,7 +34,7 @@ def importances_of(
     UnsupportedError
         The model does not hold what is needed.
     TypeError
-        It is no fitted model of trees.
+        It is not a fitted model of trees.
     """
     if isinstance(model, xgboost.XGBModel):
         model = model.get_booster()
@@ -120,7 +120,7 @@ def _of_sklearn(
     members = np.ravel(getattr(model, "estimators_", model)).tolist()
     if not all(hasattr(member, "tree_") for member in members):
         raise UnsupportedError(
-            f"{argument} is a {type(model).__name__}, whose trees do not tell the impurity of "
+            f"{argument} is a {type(model).__name__}, whose trees do not store the impurity of "
             "their nodes: use importance_type='gain'."
         )
     importance = np.zeros(len(model.feature_importances_))
@@ -132,6 +132,6 @@ def _of_sklearn(
         drop = tree.impurity[is_split] - (
             n_rows[left] * tree.impurity[left] + n_rows[right] * tree.impurity[right]
         ) / (n_rows[left] + n_rows[right])
-        # A cut between equal labels may seem to gain less than nothing, by rounding.
+        # By rounding, a split between equal labels may have a slightly negative gain.
         np.add.at(importance, tree.feature[is_split], np.maximum(drop, 0.0))
     return own_names, importance

@@ -544,7 +544,7 @@ class FittedTasks:
         ----------
         task : task name, optional
             By default all: a booster with an output for each task, in the order of :attr:`tasks`,
-            which predicts every row as if it were of every task. Tasks that cut rows alike share
+            which predicts every row as if it were of every task. Tasks with the same splits share
             trees whose leaves hold a number for each of them. XGBoost has such trees, LightGBM has
             not.
 
@@ -594,7 +594,7 @@ class FittedTasks:
         Gains, splits and covers are those of the task's :meth:`booster`, as in
         ``xgboost.Booster.get_score``. Gains and covers of common trees are of the rows of all
         tasks: where all tasks have the same trees, they say what matters to all of them. Where a
-        task has its leaf values, by pooling or by nodes that divide the tasks, gains are
+        task has its leaf values, by pooling or by nodes that split the tasks, gains are
         computed from these: by how much its values differ on the two sides of a split. What the
         common rounds gain for all tasks can outweigh what specific rounds gain for one.
 

@@ -54,7 +54,7 @@ class TuningResult:
     model : MultiTaskModel
         Fitted with these settings, by default on all rows.
     fit_arguments : dict
-        What tells :func:`mtboost.fit` to do so, next to `X`, `y` and what belongs to their rows.
+        The arguments of :func:`mtboost.fit` for them, besides `X`, `y` and other values per row.
     metric : str
         Name of the metric.
     study : optuna.Study

@@ -31,8 +31,8 @@ def read_importances(
     Raises
     ------
     DataError
-        A number is negative, not finite or none at all; a name is no string, or there twice; or the
-        values have another shape than (n_features,).
+        A number is negative, not finite or not a number; a name is not a string, or given twice; or
+        the values have another shape than (n_features,).
     """
     names: tuple[str, ...] | None = None
     if isinstance(values, Mapping):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of the training matrix by which nodes may divide tasks."""
+"""Columns of the training matrix by which nodes may split tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mtboost.base.checks import did_you_mean
 from mtboost.errors import DataError
 
-#: Columns beside those of a table that tell the rows' tasks apart: codes of a category, shape
+#: Columns beside those of a table that identify the rows' tasks: codes of a category, shape
 #: (n_rows,), -1 if missing; or numbers, shape (n_rows, n_columns).
 AddedColumns: TypeAlias = "npt.NDArray[np.integer[Any]] | npt.NDArray[np.float32]"
 
@@ -31,7 +31,7 @@ def place_of_task_column(
     Raises
     ------
     DataError
-        The matrix has no such column, or the column is no category.
+        The matrix has no such column, or the column is not a category.
     """
     if column is None:
         return None

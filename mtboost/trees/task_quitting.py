@@ -21,7 +21,7 @@ from mtboost.trees.task_objective import BaseTaskObjective
 
 _N_SHOWN = 8
 
-#: Is told the number of rounds so far and each task's metric; what it raises ends the training.
+#: Called with the number of rounds so far and each task's metric; what it raises ends the training.
 OnRound = Callable[[int, Mapping[TaskName, float]], object]
 
 
@@ -89,7 +89,7 @@ class TaskWatch(abc.ABC):
         self._task_objective = objective
         #: Fewest rounds that quit_round may be.
         self.fewest_rounds = 0
-        #: Told of every round that is taken down.
+        #: Called after every recorded round.
         self.on_round: OnRound | None = None
         self._tasks: TaskSet | None = None
         self._values: npt.NDArray[np.float64] = np.empty((0, 0))

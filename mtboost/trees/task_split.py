@@ -35,18 +35,18 @@ class BaseTaskSplit(abc.ABC):
         pooled values. The booster of the training then holds the
         pooled values, and :meth:`booster` gives that of a task.
     task_splits : float, default=1.0
-        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a cut between T tasks: what the best of
+        c in S = s − c σ² (1 + (T − 2) 2/π), the score of a split between T tasks: what the best of
         their divisions gains by chance is subtracted c times. 0 leaves the column a category like
         others, as in stock training.
     symmetric_trees : bool, default=False
-        Whether all nodes of a level have the same cut, the one with the largest sum of gains; a
+        Whether all nodes of a level have the same split, the one with the largest sum of gains; a
         node that would gain nothing by it stays whole. With ``max_depth=d`` a tree asks at most d
         questions (docs/symmetric_trees.md). Needs ``split_score="plain"``.
     random_strength : float, default=0.0
-        ν, noise in the choice of the cuts of symmetric trees: the level takes the cut with the
+        ν, noise in the choice of the splits of symmetric trees: the level takes the split with the
         largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of
-        squared gradients over that of hessians, and z about normal, for each cut. Often better at 1
-        or 2 (docs/symmetric_trees.md). 0 takes the largest gain.
+        squared gradients over that of hessians, and z about normal, for each split. Often better at
+        1 or 2 (docs/symmetric_trees.md). 0 takes the largest gain.
     options : TreeOptions, optional
         Options that :func:`mtboost.fit` has checked, in place of those above.
 

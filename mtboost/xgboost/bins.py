@@ -15,7 +15,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.xgboost.bin_codes import bin_codes
 from mtboost.xgboost.library import read_values
 
-#: Where the cuts of each feature begin, and the cuts: XGBoost's ``get_quantile_cut()``.
+#: Where the bin edges of each feature begin, and the edges: XGBoost's ``get_quantile_cut()``.
 Cuts: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 #: Most bins of a feature that leave room for the outer bins and that of missing values.
@@ -36,7 +36,7 @@ def bin_matrix(
     trained: Cuts | None = None,
     totals: tuple[int, int] | None = None,
 ) -> _core.BinnedMatrix:
-    """Bin a matrix whose cuts XGBoost has already made: a DMatrix after one round of training.
+    """Bin a matrix with known bin edges: a DMatrix after one round of training.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _count_nan(table: npt.NDArray[np.floating[Any]]) -> int:
 
 
 def _cuts(quantile_cut: Cuts, feature_types: Sequence[str] | None) -> dict[str, npt.NDArray[Any]]:
-    """Split XGBoost's list (smallest value, then cuts; of a category only codes) into arrays."""
+    """Split XGBoost's list (smallest value, then edges; of a category only codes) into arrays."""
     pointers, values = quantile_cut
     starts = np.asarray(pointers).astype(np.int64)
     types = feature_types or ["float"] * (len(starts) - 1)
@@ -131,7 +131,7 @@ def _cuts(quantile_cut: Cuts, feature_types: Sequence[str] | None) -> dict[str, 
 def _edges(cuts: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[np.float32]]:
     """For each feature the smallest values of its bins but the first."""
     ends, starts = cuts["offsets"][1:], cuts["offsets"][:-1]
-    first = cuts["is_categorical"]  # the cut of a numeric bin is its end, of a category its value
+    first = cuts["is_categorical"]  # the edge of a numeric bin is its end, of a category its value
     return [
         cuts["values"][start + skip : max(end - 1 + skip, start)]
         for start, end, skip in zip(starts.tolist(), ends.tolist(), first.tolist(), strict=True)

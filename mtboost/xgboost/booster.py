@@ -278,7 +278,7 @@ class XgboostGrowth(TaskGrowth):
             grown = self._grown[number - n_taken_over]
             assert isinstance(grown, _core.Tree)
             return grown.leaves(binned, n_threads=self._threads_for(matrix))
-        # A tree whose leaves hold their numbers tells the leaves of any kind of matrix.
+        # A tree whose leaf values are leaf numbers finds the leaves of any kind of matrix.
         numbered = [assemble.with_leaf_numbers(self._trees[number])] * self._n_outputs
         none = np.zeros((matrix.num_row(), self._n_outputs), np.float32)
         found = self._with_trees(numbered, matrix, none)
@@ -571,7 +571,7 @@ class XgboostGrowth(TaskGrowth):
         return loss
 
     def _initialise(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
-        """Let XGBoost make what it makes in its first round: cuts and the start score."""
+        """Let XGBoost make what it makes in its first round: bin edges and the start score."""
         scratch = self.stock.copy()
         scratch.set_param({"max_depth": 1, "max_leaves": 0, "subsample": 1.0})
         scratch.set_param({"multi_strategy": "one_output_per_tree"})

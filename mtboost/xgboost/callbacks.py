@@ -51,7 +51,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         matrix takes. It is not used where `missing` of the matrix was another number than NaN.
     task_column : int or str, optional
         Position or name of a category column of the training matrix that holds the task of each
-        row. A node may then divide the tasks into two groups. Needs ``split_score="plain"``.
+        row. A node may then split the tasks into two groups. Needs ``split_score="plain"``.
 
     Raises
     ------
@@ -126,7 +126,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
             raise UnsupportedError(
-                "TaskSplit cannot be used in xgboost.cv, which does not tell a callback the rows "
+                "TaskSplit cannot be used in xgboost.cv, which does not give a callback the rows "
                 "of its folds: train each fold with xgboost.train."
             )
         if isinstance(model, GrowingBooster):
@@ -143,7 +143,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         return GrowingBooster(growth)
 
     def after_training(self, model: Any) -> Any:
-        # A callback before this one, such as EarlyStopping(save_best=True), may have cut out a
+        # A callback before this one, such as EarlyStopping(save_best=True), may have sliced a
         # genuine booster already.
         return model.trained() if isinstance(model, GrowingBooster) else model
 
@@ -153,7 +153,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         Parameters
         ----------
         trained : Booster
-            What ``xgboost.train`` has returned; it may have been cut after some round.
+            What ``xgboost.train`` has returned; it may have been sliced after some round.
         task : int, str or bool, optional
             By default all: a booster with an output for each, in the order of ``tasks.names``.
 

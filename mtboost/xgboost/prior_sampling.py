@@ -31,8 +31,8 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
     """Let XGBoost draw features that were important elsewhere more often than others.
 
     In each node XGBoost draws a few features without replacement, each with a probability that is
-    proportional to its weight among those left, and takes the best cut of these. Where rows are
-    few, a cut of an unimportant feature cannot win by chance if the feature is seldom considered.
+    proportional to its weight among those left, and takes the best split of these. Where rows are
+    few, a split of an unimportant feature cannot win by chance if the feature is seldom considered.
     Loop, objective, metrics and early stopping stay XGBoost's, and the booster is an ordinary one.
     It works in ``xgboost.cv`` and scikit-learn's wrappers too, and with :class:`TaskSplit` if it
     stands after it in `callbacks`::
@@ -193,7 +193,7 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
 
     def after_training(self, model: Any) -> Any:
         for booster in _boosters(model):
-            # A callback before this one may have cut out a genuine booster already.
+            # A callback before this one may have sliced the booster already.
             if isinstance(booster, _SamplingBooster):
                 del booster.sampling
                 booster.__class__ = _STOCK[type(booster)]  # type: ignore[assignment]

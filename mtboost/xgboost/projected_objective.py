@@ -37,10 +37,10 @@ _INSTEAD = "mtboost.ProjectedBoostingRegressor"
 class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallback):
     """Let XGBoost find the structure of its trees on few random components of many outputs.
 
-    Each round draws a projection Φ of shape (n_components, n_outputs). The tree's cuts are those of
-    squared error on the projected gradients, its leaves the Newton steps of all outputs:
+    Each round draws a projection Φ of shape (n_components, n_outputs). The tree's splits are those
+    of squared error on the projected gradients, its leaves the Newton steps of all outputs:
     ``gbrt-relabel-rpo`` of the source. With hundreds of outputs a round takes a part of the time of
-    XGBoost's own, whose histograms hold all of them, and cuts that suit many related outputs have
+    XGBoost's own, whose histograms hold all of them, and splits that suit many related outputs have
     less noise to follow. Labels may be unknown.
 
     It goes in ``callbacks=`` and takes the gradients of the objective in the parameters (or of the
@@ -94,8 +94,8 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
     labels, which minimises squared, logistic and Poisson loss; with a function in ``obj=`` from
     XGBoost's default.
 
-    *Cuts.* A row counts in a component by its weight, and where some of its labels are unknown by
-    the part of the component's squared entries that belongs to known ones. When cuts are found,
+    *Splits.* A row counts in a component by its weight, and where some of its labels are unknown by
+    the part of the component's squared entries that belongs to known ones. In the split search
     ``gamma``, ``lambda`` and ``min_child_weight`` refer to these sums, also of a logistic
     objective, whose hessians set the leaves only.
 
@@ -154,7 +154,7 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):
             raise UnsupportedError(
-                "ProjectedObjective cannot be used in xgboost.cv, which does not tell a callback "
+                "ProjectedObjective cannot be used in xgboost.cv, which does not give a callback "
                 "the rows of its folds: train each fold with xgboost.train."
             )
         if type(model) is not xgboost.Booster:
@@ -168,7 +168,7 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
         return model
 
     def after_training(self, model: Any) -> Any:
-        # A callback before this one, such as EarlyStopping(save_best=True), may have cut out a
+        # A callback before this one, such as EarlyStopping(save_best=True), may have sliced a
         # genuine booster already.
         if isinstance(model, _ProjectedBooster):
             del model.gradients

@@ -84,9 +84,9 @@ def spliced(tree: Document, goes_to: Ints) -> Document:
 
 
 def _numbered(left: Ints, right: Ints, stands_for: Ints) -> tuple[Ints, Ints]:
-    """Nodes that are cut, in the order in which they were, and all nodes in their new order.
+    """Return the inner nodes, in their old order, and all nodes in their new order.
 
-    Siblings stay neighbours: the root, then the two children of each node that is cut.
+    Siblings stay neighbours: the root, then the two children of each inner node.
     """
     inner, pending = [], [stands_for[0]]
     while pending:
@@ -94,9 +94,9 @@ def _numbered(left: Ints, right: Ints, stands_for: Ints) -> tuple[Ints, Ints]:
         if left[node] >= 0:
             inner.append(node)
             pending += [stands_for[left[node]], stands_for[right[node]]]
-    cut = np.array(sorted(inner, key=left.__getitem__), np.int64)
-    children = np.column_stack([stands_for[left[cut]], stands_for[right[cut]]]).ravel()
-    return cut, np.concatenate([stands_for[:1], children])
+    split = np.array(sorted(inner, key=left.__getitem__), np.int64)
+    children = np.column_stack([stands_for[left[split]], stands_for[right[split]]]).ravel()
+    return split, np.concatenate([stands_for[:1], children])
 
 
 def _categories_of(tree: Document, kept: Ints) -> Document:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A booster with task splits, as the booster of one task.
 
-Nodes that divide tasks send all rows of a task the same way. For one task each of them is replaced
+Nodes that split tasks send all rows of a task the same way. For one task each of them is replaced
 by the child it leads to, and the last columns, which hold the code of the task or its descriptors,
 are dropped: what is left gives the task's rows the same leaves in the same order, and so the same
 bits.
@@ -29,7 +29,7 @@ def resolve_task(document: Document, code: int | None) -> Document:
     """
     learner = document["learner"]
     if not learner["feature_types"] or learner["feature_types"][-1] != "c":
-        raise ModelFormatError("The last column of the booster is no category: it has no tasks.")
+        raise ModelFormatError("The last column of the booster is not a category: it has no tasks.")
 
     def goes_left(tree: Document, nodes: Nodes) -> npt.NDArray[np.bool_]:
         if code is None:

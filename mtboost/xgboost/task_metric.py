@@ -46,7 +46,7 @@ def task_metric(
     -------
     callable
         Gives ``[(f"{metric}-{task}", value), ...]``, tasks in their order; white space and colons
-        in a name, at which XGBoost would cut it, become underscores.
+        in a name, at which XGBoost would split it, become underscores.
 
     Raises
     ------

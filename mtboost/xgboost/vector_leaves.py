@@ -26,7 +26,7 @@ from mtboost.xgboost.library import version
 
 _MOST_LEAF_VALUES = 2**29  # of all trees: two gigabytes, which later versions store twice
 
-# What tells two trees of the same cuts from others, besides the thresholds of their inner nodes.
+# What trees of the same splits have in common, besides the thresholds of their inner nodes.
 _CUTS = (
     "left_children",
     "right_children",
@@ -94,7 +94,7 @@ def scalar_trees(tree: Document) -> list[Document]:
 def stacked(documents: Sequence[Document]) -> xgboost.Booster:
     """One booster with the margins of several, in their order: those of the first are its output 0.
 
-    One alone stays as it is. Trees of a round that make the same cuts become one, whose leaves hold
+    One alone stays as it is. Trees of a round with the same splits become one, whose leaves hold
     a vector; outputs that have other trees, or none any more, have zeros in it. So each output adds
     up the same numbers in the same order as its own booster, and ``iteration_range`` means the
     rounds of that. All have one objective and start score, and a number in each leaf. Features are
@@ -120,7 +120,7 @@ def stacked(documents: Sequence[Document]) -> xgboost.Booster:
 
 
 def _by_cuts(trees: Sequence[Document | None]) -> list[dict[int, Document]]:
-    """Trees of one round by output, those with the same cuts together; None has no more trees."""
+    """Trees of one round by output, those with the same splits together; None has no more trees."""
     groups: dict[bytes, dict[int, Document]] = {}
     for output, tree in enumerate(trees):
         if tree is not None:
@@ -129,7 +129,7 @@ def _by_cuts(trees: Sequence[Document | None]) -> list[dict[int, Document]]:
 
 
 def _stacked(trees: dict[int, Document], n_outputs: int) -> Document:
-    """One tree of several with the same cuts, by output; the other outputs have zeros."""
+    """One tree of several with the same splits, by output; the other outputs have zeros."""
     first, *_ = trees.values()
     leaves = np.zeros((_n_leaves(first), n_outputs), np.float32)
     for output, tree in trees.items():

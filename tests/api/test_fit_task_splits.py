@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fit(task_splits=...): nodes of the common model that divide tasks, and boosters without them."""
+"""fit(task_splits=...): nodes of the common model that split tasks, and boosters without them."""
 
 import numpy as np
 import pandas as pd

@@ -360,7 +360,7 @@ def test_classes_of_the_users_own_are_not_saved(tmp_path):
     class Own(MTExtraTreesRegressor):
         pass
 
-    with pytest.raises(ModelFormatError, match="Own is no class of mtboost.*pickle it"):
+    with pytest.raises(ModelFormatError, match="Own is not a class of mtboost.*pickle it"):
         Own(2).fit(X, VALUES).save(tmp_path / "forest.mtb")
 
 

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 f32 = np.float32
-TASKS = -1  # instead of a feature: the node divides tasks
+TASKS = -1  # instead of a feature: the node splits tasks
 UNKNOWN = -1  # a task that no node has seen
 ROWS, CUTS_OF_NODE = 1, 5  # what a stream of random numbers is for
 

@@ -1086,7 +1086,7 @@ def make_root(training: Training) -> Leaf:
     sums = root_sums(training.pairs[rows], training.params)
     root = Leaf(number=0, depth=0, rows=rows, sums=sums, output=0.0)
     # Of the root nothing is smoothed, and its sums carry no ε.
-    with np.errstate(all="ignore"):  # without any hessian it is no number, and stored as 0
+    with np.errstate(all="ignore"):  # without any hessian it is not a number, and stored as 0
         value = -soft_threshold(sums[0], training.params) / (sums[1] + training.params.lambda_l2)
     limit = training.params.max_delta_step
     if limit > 0 and abs(value) > limit:

@@ -24,7 +24,7 @@ from mtboost import _core
 
 f32 = np.float32
 UNKNOWN_TASK = 2**32 - 1
-TASKS = 2**31 - 1  # the feature of a node that divides tasks
+TASKS = 2**31 - 1  # the feature of a node that splits tasks
 EXACT = 1e-12
 KINDS = ("number", "zero-one", "numbers", "class", "labels", "values")
 

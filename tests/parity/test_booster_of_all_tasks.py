@@ -2,7 +2,7 @@
 """`booster()` without a task has an output for each, whose margins are those of the task's booster.
 
 Bit for bit, whatever sets the tasks apart: own leaf values, rounds, specific models, nodes that
-divide tasks, columns, no trees at all.
+split tasks, columns, no trees at all.
 """
 
 from functools import partial

@@ -151,5 +151,5 @@ def test_a_node_is_as_heavy_as_the_leaves_below_it(library, table):
 
 def test_a_booster_whose_last_column_is_a_number_has_no_tasks(library):
     booster = library.train(ARRAY[:, :2], Y, {}, categories=())
-    with pytest.raises(ModelFormatError, match="is no category"):
+    with pytest.raises(ModelFormatError, match="is not a category"):
         library.resolve(booster, 0)

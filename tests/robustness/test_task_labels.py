@@ -158,8 +158,8 @@ def test_labels_of_several_types_are_refused_with_a_row_of_each():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([1.0, 2.5], "2.5 at row 1 is no whole number"),
-        ([1.0, float("inf")], "inf at row 1 is no whole number"),
+        ([1.0, 2.5], "2.5 at row 1 is not a whole number"),
+        ([1.0, float("inf")], "inf at row 1 is not a whole number"),
         ([b"a", b"b"], "found bytes"),
         (np.array([b"a", b"b"]), r"dtype \|S1"),
         (np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]"), "datetime64"),

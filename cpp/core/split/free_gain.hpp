@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gain T(G)²/(H + λ) of a node's sums whose weight nothing limits (chen2016, eq. 6 without ½ and γ; T: soft
 // threshold at α): what a task's own sums s^t are made of. In XGBoost's roundings, for LightGBM's trees too: a score
-// over tasks is no number of either library.
+// over tasks is not a number of either library.
 #pragma once
 
 #include <algorithm>

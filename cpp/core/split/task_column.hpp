@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task splits: cuts that divide the tasks of a node into two groups (simm2014, by best cuts instead of random ones). The
+// Task splits: cuts that split the tasks of a node into two groups (simm2014, by best cuts instead of random ones). The
 // table has a column of task codes for them, a category. The library's own search of categories sorts the tasks by leaf
 // weight and tries every prefix; what is added here is the price.
 //

@@ -20,13 +20,13 @@ inline constexpr task_t kUnknownTask = ~task_t{0};
 // Twelve bytes: what a prediction reads, and nothing else.
 struct DecisionNode {
   float threshold = 0.0f;              // x < threshold goes left
-  std::uint32_t feature : 31 = 0;      // kTaskFeature: the node divides tasks; of a leaf: the number of its outputs
+  std::uint32_t feature : 31 = 0;      // kTaskFeature: the node splits tasks; of a leaf: the number of its outputs
   std::uint32_t default_left : 1 = 0;  // where missing values go, and tasks that are not listed
   node_t left = -1;                    // the right child is its neighbour; -1: a leaf
 
   bool is_leaf() const noexcept { return left < 0; }
   bool divides_tasks() const noexcept { return feature == kTaskFeature; }
-  // Of a node that divides tasks: which of DecisionTree's lists holds those that do not go the default way.
+  // Of a node that splits tasks: which of DecisionTree's lists holds those that do not go the default way.
   std::uint32_t task_list() const noexcept { return std::bit_cast<std::uint32_t>(threshold); }
 
   node_t child(float value) const noexcept {

@@ -55,7 +55,7 @@ class DynamicSampling(JointEngine):
         super().update(n_threads=n_threads)
 
     def _shares(self) -> Float64Array:
-        if not self._importances.any():  # no tree has a cut
+        if not self._importances.any():  # no tree has a split
             return self._prior
         own = self._n_trees / (PRIOR_TREES + self._n_trees)
         return (1.0 - own) * self._prior + own * as_shares(self._importances)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boosting of many outputs whose trees are cut by few components of them (joly2016, chapter 6)."""
+"""Boosting of many outputs with splits found on few projected components (joly2016, ch. 6)."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def tree_importances(
         The tree, as ``_core.BoostedModel.tree_arrays`` gives it.
     n_features : int
     kind : {"impurity", "gain"}
-        ``"impurity"``: of each node that a feature cuts, I(t) - p_L I(t_L) - p_R I(t_R), where I is
-        the variance of what the tree was fitted to, summed over outputs, and p_L, p_R are the
+        ``"impurity"``: of each node that a feature splits, I(t) - p_L I(t_L) - p_R I(t_R), where I
+        is the variance of what the tree was fitted to, summed over outputs, and p_L, p_R are the
         shares of the node's weight (eq. 1). ``"gain"``: the same times the weight of the node.
 
     Returns

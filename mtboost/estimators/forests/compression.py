@@ -61,7 +61,7 @@ def compress(
     forward stagewise regression finds a linear model on them: again and again it adds `epsilon`,
     with the right sign, to the coefficient of the node that is most correlated with the residual,
     of those for which the step lowers the training error. Most nodes never get a coefficient;
-    whatever has none below it is cut off. The path follows the monotone lasso.
+    nodes without any below them are removed. The path follows the monotone lasso.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ class _CompressedForest(TableEstimator):
         self.cv_curve_ = None if curve is None else CvCurve(**curve)
         if self.cv_curve_ is not None:
             shapes = self.cv_curve_.loss.shape, self.cv_curve_.standard_error.shape
-            require(shapes[0] == shapes[1] and len(shapes[0]) == 1, "the curve is no curve")
+            require(shapes[0] == shapes[1] and len(shapes[0]) == 1, "the curve is not a curve")
         require(
             isinstance(labels["is_flat"], bool) and isinstance(labels["is_matrix"], bool),
             "the labels are neither flat nor a matrix",

@@ -48,7 +48,7 @@ class DrawnTree:
         return cls(tree.arrays(), features, tasks, labels)
 
     def to_text(self) -> str:
-        """One line for each cut and each decision; what is deeper stands further right."""
+        """One line per split and decision, indented by depth."""
         lines: list[str] = []
         # Depth first, left before right, without recursion: a tree may be deep.
         waiting = [(0, "", 0)]
@@ -64,7 +64,7 @@ class DrawnTree:
         return "\n".join(lines) + "\n"
 
     def to_graphviz(self) -> str:
-        """A graph in the language of Graphviz: boxes that cut, and rounded ones that decide."""
+        """A graph in the language of Graphviz: boxes for splits, rounded ones for decisions."""
         lines = ["digraph tree {", "  node [shape=box, fontname=helvetica];"]
         for node, left in enumerate(self.arrays["left"].tolist()):
             decisions = [*map(_quoted, self._decisions(node))]
@@ -116,6 +116,6 @@ def feature_names(names: Sequence[Any] | None, n_features: int, task: int | None
 def importances(tree: _core.MTDecisionTree, n_features: int) -> npt.NDArray[np.float64]:
     """Share of each feature in the information gain of a tree; zeros without a split."""
     arrays = tree.arrays()
-    cuts = arrays["left"] >= 0
-    bits = np.bincount(arrays["feature"][cuts], arrays["gains"][cuts], minlength=n_features)
+    is_split = arrays["left"] >= 0
+    bits = np.bincount(arrays["feature"][is_split], arrays["gains"][is_split], minlength=n_features)
     return bits / (bits.sum() or 1.0)

@@ -438,7 +438,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
     def feature_importances_(self) -> Float64Array:
         """Share of each column of `X` in the information gain of all splits; they sum to 1.
 
-        Shape (n_features,). A cut counts with the weight of its rows; all 0 if there is none.
+        Shape (n_features,). A split counts with the weight of its rows; all 0 without splits.
         """
         check_is_fitted(self, "tree_")
         n_features = self.n_features_in_ - (self.task is not None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MT-ExtraTrees: extremely randomised trees that may also divide tasks (simm2014)."""
+"""MT-ExtraTrees: extremely randomised trees that may also split tasks (simm2014)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """The search for a common model: large steps, one choice after the other.
 
 How deep trees are, unless the user says; then leaves, pooled or partially pooled with much or
-little shrinkage; then whether nodes may divide tasks, and by what; whether trees are symmetric, and
+little shrinkage; then whether nodes may split tasks, and by what; whether trees are symmetric, and
 with how much noise; still deeper trees where the deepest are best; whether they follow linear
 effects; how many rows they see. A model that shares less than the pooled one must be better by more
 than one standard error of the difference, over all validation rows; of those that do, the best is
@@ -38,7 +38,7 @@ _Losses = npt.NDArray[np.float64]
 _MOST_DEPTH = 8
 #: Tasks with fewer rows on average are taken as a whole.
 _SMALL_TASK = 1000
-#: Ways to divide tasks: the number of descriptors of each kind, or at the price c of a category, 0
+#: Ways to split tasks: the number of descriptors of each kind, or at the price c of a category, 0
 #: as the library's own.
 _TASK_SPLITS: dict[str, dict[str, Any]] = {
     "few descriptors": {"n_descriptors": 0},
@@ -73,14 +73,14 @@ class Setting:
         if isinstance(self.pooling, RelativePooling):
             kind = "nested pooling" if self.pooling.group_share else "pooling"
             leaves = f"{kind} {self.pooling.factor:g}"
-        cuts = [self.task_splits] if self.task_splits else []
+        task_splits = [self.task_splits] if self.task_splits else []
         rows = [f"{self.subsample:g} of the rows"] * (self.subsample != _SUBSAMPLE)
         trees = []
         if self.random_strength is not None:
             trees = ["symmetric", f"random strength {self.random_strength:g}"]
         first = ["linear effects"] * self.linear
         size = "given size" if self.depth is None else f"depth {self.depth}"
-        return ", ".join([*first, size, leaves, *cuts, *rows, *trees])
+        return ", ".join([*first, size, leaves, *task_splits, *rows, *trees])
 
     def sized(self, settings: Settings) -> Settings:
         """Stages with trees of this size on this part of the rows."""
@@ -296,7 +296,7 @@ def _poolings(settings: Settings, effort: Effort, tasks: TaskSet) -> Sequence[Re
 
 
 def _strengths_of(settings: Settings, effort: Effort) -> Sequence[float | None]:
-    """Noise in the cuts of symmetric trees; None for ordinary trees, as a given size may want."""
+    """Noise in the splits of symmetric trees; None for ordinary trees, as a given size may want."""
     options = settings.options
     is_free = depths_of(settings, effort) != [None]
     if not options.symmetric_trees and (

@@ -234,7 +234,7 @@ def _common_matrix(
 
 
 def _added_columns(settings: Settings, data: Dataset) -> AddedToCommon | None:
-    """Return the columns that tell the tasks of training rows apart, if nodes may split them."""
+    """Return the columns that identify the tasks of training rows, if nodes may split them."""
     n_descriptors = settings.options.n_descriptors
     if n_descriptors is not None:
         has_classes = is_multiclass(settings.params.get("objective"))

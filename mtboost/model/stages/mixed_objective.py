@@ -158,7 +158,7 @@ def _measure(
 def _dispersion(pairs: Float64Array, weights: Float64Array) -> float:
     """Σ g² / Σ h of rows at the start.
 
-    With gradients and hessians divided by it, a cut that tells nothing gains 1 on each side on
+    With gradients and hessians divided by it, an uninformative split gains 1 on each side on
     average, whatever the loss. It is the variance of the labels for squared error, and Pearson's
     dispersion for counts and amounts. Of two classes it would be 1.
     """
