@@ -16,7 +16,9 @@ FrameLibrary: TypeAlias = Literal["pandas", "polars"]
 Output: TypeAlias = Literal["numpy", "pandas", "polars"]
 
 
-def predictions_as(output: Output, values: Any, X: Any) -> Any:
+def predictions_as(
+    output: Output, values: Any, X: Any, classes: Sequence[str] | None = None
+) -> Any:
     """Return predictions as arrays, or as columns of a library of tables.
 
     Parameters
@@ -25,23 +27,27 @@ def predictions_as(output: Output, values: Any, X: Any) -> Any:
     values : ndarray of shape (n_rows,) or (n_rows, n_classes), or mapping of task to ndarray
     X : table, or mapping of task to table
         The rows that are predicted; the index of a DataFrame of pandas is kept.
+    classes : sequence of str, optional
+        Names of the classes.
 
     Returns
     -------
     ndarray, Series or DataFrame, or a dict of them
-        A Series ``"prediction"``, or a DataFrame with a column for each class: its number in
-        pandas, ``"class_0"``, ... in polars, whose names are texts.
+        A Series ``"prediction"``, or a DataFrame with a column for each class: its name, or else
+        its number in pandas, ``"class_0"``, ... in polars, whose names are texts.
     """
     if output == "numpy":
         return values
     if isinstance(values, Mapping):
-        return {name: predictions_as(output, own, X[name]) for name, own in values.items()}
+        return {name: predictions_as(output, own, X[name], classes) for name, own in values.items()}
     is_of_pandas = type(X).__module__.partition(".")[0] == "pandas"
     index = X.index if output == "pandas" and is_of_pandas else None
     if values.ndim == 1:
         return as_frame({"prediction": values}, output, index=index)["prediction"]
-    classes = range(values.shape[1])
-    names = classes if output == "pandas" else [f"class_{number}" for number in classes]
+    numbers = range(values.shape[1])
+    names: Sequence[Any] = [f"class_{number}" for number in numbers]
+    if classes is not None or output == "pandas":
+        names = numbers if classes is None else classes
     return as_frame(dict(zip(names, values.T, strict=True)), output, index=index)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -103,6 +103,36 @@ def check_switches(refit: object, baselines: object) -> None:
 def is_zero(value: object) -> bool:
     """Whether a value is the number 0."""
     return is_number(value) and float(value) == 0.0
+
+
+def objective_for_classes(backend: Backend, objective: Any, names: Sequence[str]) -> str:
+    """Return the objective of classes with names: by default logistic for two, softmax for more.
+
+    Raises
+    ------
+    DataError
+        It is none of classes, or of two where there are more.
+    """
+    are_two = len(names) == 2
+    if objective is None:
+        return backend.binary if are_two else backend.multiclass
+    if not is_classification(objective) or not (are_two or is_multiclass(objective)):
+        raise DataError(
+            f"y has the {listed(names, 'class')}, and objective={objective!r} is not for them: "
+            f"leave it out, or choose {backend.multiclass!r}."
+        )
+    return str(objective)
+
+
+def check_n_classes(names: Sequence[str] | None, n_outputs: int) -> None:
+    """Raise unless a model of classes with names has an output for each, or one for two."""
+    if names is not None and n_outputs not in (
+        len(names),
+        len(names) - 1 if len(names) == 2 else 0,
+    ):
+        raise ParameterError(
+            f"params has 'num_class' = {n_outputs}, but y has {len(names)} classes: leave it out."
+        )
 
 
 def objective_for(backend: Backend, labels: npt.NDArray[Any]) -> str:

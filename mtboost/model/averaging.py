@@ -130,6 +130,7 @@ def average_models(models: Sequence[MultiTaskModel]) -> MultiTaskModel:
         },
         params=dict(first.params),
         specific_params=dict(first.specific_params),
+        classes=first.classes,
     )
 
 
@@ -180,7 +181,7 @@ def _check_are_alike(models: Sequence[MultiTaskModel]) -> None:
         check_type(f"models[{number}]", model, MultiTaskModel, "a MultiTaskModel")
     first = models[0]
     for number, model in enumerate(models):
-        for name in ("backend", "tasks", "objective", "common_columns", "task_columns"):
+        for name in ("backend", "tasks", "objective", "classes", "common_columns", "task_columns"):
             if getattr(model, name) != getattr(first, name):
                 raise DataError(
                     f"models[{number}] has other {name} than models[0]: only models of the same "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mtboost.base.checks import check_count
+from mtboost.base.classes import with_class_numbers
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads
@@ -63,6 +64,7 @@ def add_task(
         found = without_task_column(stage, column, X, feature_names)[2]
         task = task if found is None else found
     check_new_name(task, model.tasks)
+    y, eval_set = model._encode(y), with_class_numbers(eval_set, model.classes)
     data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names, column)
     given = library.parameters({} if params is None else params)
     if is_multiclass(model.objective):  # the new task may lack a class

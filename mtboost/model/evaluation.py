@@ -173,6 +173,7 @@ def _row(
 
 
 def _read_rows(model: FittedTasks, X: Any, y: Any, task: Any, weight: Any) -> _Judged:
+    y = model._encode(y)
     if is_mapping(X):
         if task is not None:
             raise DataError("X is a mapping whose keys are the tasks: leave out task.")

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import check_count, check_switch
+from mtboost.base.classes import class_names, class_numbers, with_class_numbers
 from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
@@ -30,10 +31,12 @@ from mtboost.model.arguments import (
     Strategy,
     TaskSplits,
     check_auto,
+    check_n_classes,
     check_rows,
     check_switches,
     make_settings,
     objective_for,
+    objective_for_classes,
     strategy_of,
 )
 from mtboost.model.averaging import fit_ensemble
@@ -119,7 +122,8 @@ def fit(
         and columns of text are categories. Tables of a mapping may have different columns; see
         `common_features`.
     y : array-like of shape (n_rows,), or mapping of task name to array-like
-        Labels; class numbers 0, 1, ... for classification.
+        Labels: numbers, or texts that name classes. ``classes`` of the model lists them in the
+        order of the columns of ``predict_proba``.
     task : array-like of shape (n_rows,), or str or int, or list of str, optional
         Task of each row, or the name (or position) of the column of `X` that contains it; that
         column is not used as a feature. ``predict`` reads it from the same column. Nested tasks
@@ -128,9 +132,11 @@ def fit(
     objective : str, mapping of task name to str, or callable, optional
         The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
-        logistic loss where all labels are 0 or 1 (False or True) and both occur, else squared
-        error; ``objective`` of the model and of its report names it. Class numbers 0, 1, 2, ...
-        need ``"multi:softprob"`` (LightGBM: ``"multiclass"``), or ``MultiTaskClassifier``. A
+        logistic loss where labels are two texts, or all 0 or 1 (False or True) and both occur;
+        softmax for more texts; else squared error. ``objective`` of the model and of its report
+        names it. Integers of more values are numbers, such as counts, marks or years: as class
+        numbers 0, 1, 2, ... they need ``"multi:softprob"`` (LightGBM: ``"multiclass"``), or
+        ``MultiTaskClassifier``. A
         mapping names one for each task: squared error, logistic, Poisson, gamma and Tweedie losses
         can be mixed (docs/mixed_tasks.md).
     strategy : {"auto", "two-stage"}, optional
@@ -352,10 +358,15 @@ def fit(
         if common_features is None and _has_names(X, feature_names):
             common_features = "all"  # columns that a task lacks may help the others
     rows = {"weight": weight, "base_margin": base_margin, "feature_names": feature_names}
+    classes = class_names(y)
+    eval_set = with_class_numbers(eval_set, classes)
+    y = class_numbers(y, classes)
     data = Dataset(X, y, task=task, qid=qid, common_features=common_features, **rows)
     if times is not None and data.row_numbers is not None and len(times) == data.n_rows:
         times = times[data.row_numbers]
     library = get_backend(backend)
+    if classes is not None:
+        objective = objective_for_classes(library, objective, classes)
     if objective is None:
         objective = objective_for(library, data.labels())
     if isinstance(objective, Mapping):
@@ -388,6 +399,7 @@ def fit(
         seed=seed,
     )
     check_rows(library, data, objective, settings.params)
+    check_n_classes(classes, library.n_outputs(settings.params))
     settings = _with_possible_effects(settings, data)
     check_times(times, validation, data.n_rows)
     check_switches(refit, baselines)
@@ -420,7 +432,7 @@ def fit(
     if baselines and folds:
         fitted.add_baselines(folds)
     column, position = place_of_task_column(X, data.task_column, feature_names)
-    place = {"task_column": column, "task_position": position}
+    place = {"task_column": column, "task_position": position, "classes": classes}
     model = model_of({**fitted.to_parts(all_rows, folds), **place}, is_auto=is_auto)
     if intervals:
         may_draw = eval_set is None and validation == "random"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from mtboost.base.archive import write_model
+from mtboost.base.archive import require, write_model
 from mtboost.base.atomic_file import PathName, replacing
 from mtboost.base.checks import check_type, listed
 from mtboost.base.renamed import renamed
@@ -94,6 +94,9 @@ class MultiTaskModel(FittedTasks):
     conformity_scores : dict of task name to ndarray of float64
         Scores of held-out rows, by which :meth:`predict_interval` works. Empty without
         ``fit(intervals=True)`` or :meth:`conformalize`.
+    classes : tuple of str, or None
+        Names of the classes 0, 1, ..., if labels were texts; methods that need labels accept
+        either. None for numbers.
     """
 
     # ---- changes ----------------------------------------------------------------------------
@@ -923,6 +926,11 @@ class MultiTaskModel(FittedTasks):
         """Raise ModelFormatError unless what a file holds fits together."""
         self._stage.check()
         self.specific.check_columns(self._library, self.task_columns)
+        if self.classes is not None:
+            n_outputs = self._stage.n_outputs
+            n_classes = 2 if n_outputs == 1 else n_outputs
+            are_names = len(set(self.classes)) == len(self.classes) == n_classes
+            require(are_names, "classes are not those of the outputs")
 
     def __getstate__(self) -> dict[str, Any]:
         names = [name for name in self.__dataclass_fields__ if name != "_cache"]

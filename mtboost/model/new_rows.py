@@ -26,6 +26,7 @@ def rows_by_task(
     model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
 ) -> dict[TaskName, RowsOfTask]:
     """Split new rows by their tasks, known or not; :func:`mtboost.fit` has the arguments."""
+    y = model._encode(y)
     if is_mapping(X):
         if task is not None:
             raise DataError("X is a mapping whose keys are the tasks: leave out task.")

@@ -76,6 +76,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         **({"common_losses": _scores_to_json(common_losses)} if common_losses else {}),
         **({"common_choice": model["common_choice"]} if model["common_choice"] else {}),
         **({_SCORES: list(model[_SCORES])} if model[_SCORES] else {}),
+        **({"classes": list(model["classes"])} if model["classes"] else {}),
         **({"params": _params_to_json(model["params"])} if model["params"] else {}),
         **_tasks_of_trees(trees),
         "tasks": [
@@ -190,12 +191,13 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
             for entry in entries
             if "params" in entry
         },
+        "classes": _of_levels(metadata.get("classes")),
         "conformity_scores": _read_scores(metadata.get(_SCORES, []), members),
     }
 
 
 def _of_levels(found: Any) -> Any:
-    """A column or position, or those of nested tasks, which are a list in JSON."""
+    """A column or position, or those of nested tasks or names of classes, lists in JSON."""
     return tuple(found) if isinstance(found, list) else found
 
 
@@ -299,6 +301,7 @@ _METADATA = {
     "common_losses?": {str: (None, float)},
     "common_choice?": str,
     f"{_SCORES}?": [_NAME],
+    "classes?": [str],
     "params?": str,
     "pooling?": (None, float, [(None, float)]),
     "pooled_tasks?": [_NAME],

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.checks import check_choice, check_switch, check_type, did_you_mean, listed
+from mtboost.base.classes import class_numbers
 from mtboost.base.dataset import (
     as_task_column,
     is_column,
@@ -56,6 +57,7 @@ class FittedTasks:
     specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
     task_position: TaskPosition | None = None
     conformity_scores: dict[TaskName, npt.NDArray[np.float64]] = field(default_factory=dict)
+    classes: tuple[str, ...] | None = None
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -358,7 +360,8 @@ class FittedTasks:
                 )
             response = self._sorted_levels
         margins, codes = self._margins(X, task, base_margin, unknown_task)
-        return predictions_as(output, self._by_objective(response, margins, codes), X)
+        found = self._by_objective(response, margins, codes)
+        return predictions_as(output, found, X, self.classes)
 
     def predict_proba(
         self,
@@ -385,13 +388,13 @@ class FittedTasks:
             of a known group have its values. Where each task has an objective, nothing says what
             the common model means for others: they are refused.
         output : {"numpy", "pandas", "polars"}, default="numpy"
-            ``"pandas"`` and ``"polars"`` give a DataFrame with a column for each class;
-            ``"pandas"`` keeps the index of `X`, if it has one.
+            ``"pandas"`` and ``"polars"`` give a DataFrame with a column for each class, named by
+            it if classes have names; ``"pandas"`` keeps the index of `X`, if it has one.
 
         Returns
         -------
         ndarray, shape (n_rows, n_classes), or DataFrame; for a mapping, a dict of them
-            Also with two classes one column for each.
+            Also with two classes one column for each, in the order of ``classes``.
 
         Raises
         ------
@@ -411,7 +414,8 @@ class FittedTasks:
             self._check_are_classes(
                 margins if isinstance(margins, dict) else [self.tasks[c] for c in np.unique(codes)]
             )
-        return predictions_as(output, self._by_objective(self._probabilities, margins, codes), X)
+        found = self._by_objective(self._probabilities, margins, codes)
+        return predictions_as(output, found, X, self.classes)
 
     def _check_are_classes(self, tasks: Iterable[TaskName]) -> None:
         others = [name for name in tasks if not is_classification(self.losses[name].objective)]
@@ -498,6 +502,10 @@ class FittedTasks:
             return margins
         own = self.task_columns[task].align(table)
         return self._library.predict_margin(booster, own, margins)
+
+    def _encode(self, y: Any) -> Any:
+        """Labels with the numbers of classes that have names."""
+        return class_numbers(y, self.classes)
 
     def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
         if base_margin is None:

@@ -14,11 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.checks import check_count, check_number, check_seed, check_type, check_verbose
+from mtboost.base.classes import class_names
 from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics import Metric
-from mtboost.model.arguments import metric_of, names_of_objectives, objective_for, strategy_of
+from mtboost.model.arguments import (
+    metric_of,
+    names_of_objectives,
+    objective_for,
+    objective_for_classes,
+    strategy_of,
+)
 from mtboost.model.fitting import fit
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
@@ -219,6 +226,9 @@ def tune(
             "objective is a mapping: metrics of different losses have no mean that trials could be "
             "compared by. Tune with one objective."
         )
+    classes = class_names(y)
+    if classes is not None:
+        objective = objective_for_classes(library, objective, classes)
     if objective is None:
         objective = objective_for(library, _labels_of(y))
     for name in names_of_objectives(objective):

@@ -55,7 +55,7 @@ def fitted(model: Any) -> FittedTasks:
 
 def encoded(model: Any, y: Any) -> Any:
     """Return labels as the model has them: an estimator's classes are numbers in its model."""
-    return y if isinstance(model, FittedTasks) else model._encode(y)
+    return model._encode(y)
 
 
 def check_one_output(model: FittedTasks, what: str) -> None:

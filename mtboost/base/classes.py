@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classes with names: labels that are texts, and their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.arrays import as_array
+from mtboost.base.checks import listed, shown
+from mtboost.errors import DataError
+
+
+def class_names(y: Any) -> tuple[str, ...] | None:
+    """Return the different labels, ascending, if they are texts; None for other labels.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,) or (n_rows, 1), or mapping of task name to array-like
+        Labels of any library; a column of texts may be categorical.
+
+    Raises
+    ------
+    DataError
+        Some labels are texts and others are not, or all are equal.
+    """
+    parts = {f"y[{name!r}]": part for name, part in y.items()} if isinstance(y, Mapping) else {}
+    read = [_texts(part, argument) for argument, part in (parts or {"y": y}).items()]
+    found = [part for part in read if part is not None]
+    if not found:
+        return None
+    if len(found) < len(read):
+        raise DataError("y has texts for some tasks and numbers for others: use one kind.")
+    names = tuple(np.unique(np.concatenate(found)).tolist())
+    if len(names) == 1:
+        raise DataError(f"y has one class only, {names[0]!r}: two are needed.")
+    return names
+
+
+def class_numbers(y: Any, names: Sequence[str] | None, argument: str = "y") -> Any:
+    """Return labels with the places in `names` of those that are texts; numbers stay.
+
+    Raises
+    ------
+    DataError
+        A label is not among `names`.
+    """
+    if names is None or y is None:
+        return y
+    if isinstance(y, Mapping):
+        return {task: class_numbers(own, names, f"{argument}[{task!r}]") for task, own in y.items()}
+    texts = _texts(y, argument)
+    if texts is None:
+        return y
+    known = np.asarray(names)
+    places = np.searchsorted(known, texts).clip(max=len(known) - 1)
+    is_unknown = known[places] != texts
+    if is_unknown.any():
+        row = int(is_unknown.argmax())
+        raise DataError(
+            f"{argument} is {shown(str(texts[row]))} at row {row}, which is no class of the "
+            f"training rows. Known: {listed(list(names), 'class')}."
+        )
+    return places.astype(np.float64)
+
+
+def with_class_numbers(
+    eval_set: Sequence[Any] | None, names: Sequence[str] | None
+) -> Sequence[Any] | None:
+    """Return validation rows, ``(X, y, ...)``, with the numbers of named classes as labels."""
+    if eval_set is None or names is None or len(eval_set) < 2:
+        return eval_set
+    return (eval_set[0], class_numbers(eval_set[1], names, "eval_set: y"), *eval_set[2:])
+
+
+def _texts(y: Any, argument: str) -> npt.NDArray[Any] | None:
+    """Return labels as an array of texts, one a row; None where they are no texts."""
+    if y is None:
+        return None
+    try:
+        array = as_array(y)
+    except ValueError:  # the message comes from where labels are read
+        return None
+    if array.ndim == 0 or array.size != len(array) or array.dtype.kind not in "OUT":
+        return None
+    array = array.reshape(len(array))
+    if array.dtype.kind == "O":
+        are_texts = np.fromiter((isinstance(each, str) for each in array), bool, len(array))
+        if not are_texts.any():
+            return None
+        if not are_texts.all():
+            row = int(are_texts.argmin())
+            raise DataError(
+                f"{argument} is {shown(array[row])} at row {row}, but others are texts: give each "
+                "row the name of its class, or leave it out."
+            )
+    return array.astype(np.str_)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classes with names: a model of texts is the model of their numbers, and knows the names."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow
+import pytest
+
+import mtboost
+from mtboost.errors import DataError, ParameterError
+
+NAMES = {2: ["no", "yes"], 3: ["fraud", "legal", "unsure"]}
+FORMS = {
+    "list": list,
+    "array": lambda y: y,
+    "object": lambda y: y.astype(object),
+    "category": lambda y: pd.Series(pd.Categorical(y, categories=sorted(set(y))[::-1])),
+    "polars": polars.Series,
+    "pyarrow": lambda y: pyarrow.array(y.tolist()).dictionary_encode(),
+}
+
+
+def rows(n_classes):
+    rng = np.random.default_rng(n_classes)
+    X = pd.DataFrame(rng.normal(size=(240, 2)), columns=["a", "b"])
+    numbers = np.digitize(X["a"] + 0.5 * rng.normal(size=240), [0.0, 0.8][: n_classes - 1])
+    return X, numbers, np.array(NAMES[n_classes])[numbers], np.repeat(["u", "v", "w"], 80)
+
+
+def options(library, task):
+    return {
+        "task": task,
+        "strategy": "two-stage",
+        "backend": library.name,
+        "num_boost_round": 5,
+        "specific_rounds": 3,
+    }
+
+
+@pytest.mark.parametrize(("form", "n_classes"), [*zip(FORMS, [2, 3, 3, 2, 3, 2], strict=True)])
+def test_a_model_of_texts_is_that_of_their_numbers(library, n_classes, form, tmp_path):
+    X, numbers, texts, task = rows(n_classes)
+    y = FORMS[form](texts)
+    own = options(library, task)
+    objective = None if n_classes == 2 else library.multiclass
+    expected = mtboost.fit(X, numbers, objective=objective, **own)
+    model = mtboost.fit(X, y, **own)
+    assert (model.objective, model.classes) == (expected.objective, tuple(NAMES[n_classes]))
+    model.save(tmp_path / "model")
+    for each in (model, mtboost.load_model(tmp_path / "model"), copy.deepcopy(model)):
+        found = each.predict_proba(X, task=task, output="pandas")
+        assert found.columns.tolist() == NAMES[n_classes]
+        np.testing.assert_array_equal(found, expected.predict_proba(X, task=task))
+        assert each.predict_proba(X, task=task, output="polars").columns == NAMES[n_classes]
+
+
+def test_later_labels_have_names_too(library):
+    X, numbers, texts, task = rows(2)
+    of_texts, of_numbers = (mtboost.fit(X, y, **options(library, task)) for y in (texts, numbers))
+    for name in ("evaluate", "refresh", "update"):
+        found, expected = (
+            getattr(model, name)(X, y, task=task)
+            for model, y in ((of_texts, texts), (of_numbers, numbers))
+        )
+        if name == "evaluate":
+            pd.testing.assert_frame_equal(found, expected)
+        else:
+            assert found.classes == of_texts.classes
+            np.testing.assert_array_equal(
+                found.predict(X, task=task), expected.predict(X, task=task)
+            )
+    few = {"validation_fraction": 0.2, "specific_rounds": 5}
+    of_texts.add_task("new", X[:80], texts[:80], **few)
+    of_numbers.add_task("new", X[:80], numbers[:80], **few)
+    np.testing.assert_array_equal(*(m.predict({"new": X})["new"] for m in (of_texts, of_numbers)))
+    with pytest.raises(DataError, match="y is 'maybe' at row 3, which is no class of the training"):
+        of_texts.evaluate(X, np.where(np.arange(240) == 3, "maybe", texts), task=task)
+
+
+def test_auto_and_tasks_that_lack_a_class():
+    X, _, texts, task = rows(3)
+    tables = {name: X[task == name] for name in ("u", "v", "w")}
+    y = {name: texts[task == name] for name in tables}
+    y["w"][:] = "legal"
+    valid = (tables, {**y, "u": y["u"].tolist()})
+    model = mtboost.fit(tables, y, effort="fast", num_boost_round=20, eval_set=valid, n_ensemble=2)
+    assert model.classes == ("fraud", "legal", "unsure")
+    found = model.predict(tables, output="pandas")["w"]
+    assert found.idxmax(axis=1).eq("legal").mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("y", "arguments", "message"),
+    [
+        (["a", "b", None] * 80, {}, "y is None at row 2, but others are texts"),
+        (["a"] * 240, {}, "y has one class only, 'a'"),
+        (["a", "b", "c"] * 80, {"objective": "binary:logistic"}, "y has the classes 'a', 'b', 'c'"),
+        (["a", "b"] * 120, {"objective": "reg:squarederror"}, "is not for them: leave it out"),
+        (["a", "b"] * 120, {"objective": lambda m, d: None}, "is not for them"),
+        (["a", "b", "c"] * 80, {"params": {"num_class": 5}}, "= 5, but y has 3 classes"),
+    ],
+)
+def test_labels_that_are_refused(y, arguments, message):
+    with pytest.raises((DataError, ParameterError), match=message):
+        mtboost.fit(rows(2)[0], y, task=rows(2)[3], **arguments)
+
+
+def test_integers_of_many_values_are_numbers():
+    X, numbers, _, task = rows(3)
+    model = mtboost.fit(X, numbers, task=task, strategy="two-stage", num_boost_round=2)
+    assert (model.objective, model.classes) == ("reg:squarederror", None)
+    of_bools = mtboost.fit(X, numbers > 0, task=task, strategy="two-stage", num_boost_round=2)
+    assert of_bools.objective == "binary:logistic"
