@@ -344,7 +344,7 @@ def row_groups(
 ) -> RowGroups:
     """Return the groups of a loss: the queries of one that ranks, risk sets of one of survival.
 
-    Each task is a stratum with risk sets of its own. DataError unless a loss that ranks has
+    Each task is a stratum with separate risk sets. DataError unless a loss that ranks has
     queries, each inside one task.
     """
     if loss.needs_risk_sets:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proportional hazards with a baseline of its own for each task: ``fit``, ``TaskSplit``, changes."""
+"""Proportional hazards with a separate baseline for each task: ``fit``, ``TaskSplit``, changes."""
 
 import json
 
