@@ -51,7 +51,9 @@ def trees_of(booster):
 def test_trees_of_one_task_are_those_of_xgboost(weight, base_score):
     data = xgboost.DMatrix(X, Y, weight=weight)
     params = {**PARAMS, **base_score}
-    ours = xgboost.train(params, data, 5, callbacks=[TaskSplit(np.zeros(N_ROWS), split_score="plain")])
+    ours = xgboost.train(
+        params, data, 5, callbacks=[TaskSplit(np.zeros(N_ROWS), split_score="plain")]
+    )
     stock = xgboost.train(params, data, 5)
     assert trees_of(ours) == trees_of(stock)
 
@@ -59,7 +61,9 @@ def test_trees_of_one_task_are_those_of_xgboost(weight, base_score):
 def test_trees_of_several_tasks_are_those_of_the_objective_by_task():
     start = {"base_score": 1.0}
     data = xgboost.DMatrix(X, Y)
-    split = xgboost.train({**PARAMS, **start}, data, 5, callbacks=[TaskSplit(TASK, split_score="plain")])
+    split = xgboost.train(
+        {**PARAMS, **start}, data, 5, callbacks=[TaskSplit(TASK, split_score="plain")]
+    )
     objective = TaskObjective("survival:cox", TASK)
     params = {**PARAMS, **start, "objective": "reg:squarederror", "base_score": 0.0}
     by_objective = xgboost.train(params, data, 5, obj=objective)
