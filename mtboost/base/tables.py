@@ -137,6 +137,13 @@ class Table:
             case "numpy":
                 return as_array(self.native[:, position])
 
+    def number_column(self, column: str | int) -> npt.NDArray[np.float64]:
+        """Return a column of numbers, NaN where it has a missing value of any kind."""
+        if self.library == "pandas":  # the cells of nullable types may be pandas.NA
+            own = self.native.iloc[:, self._positions([column])[0]]
+            return np.asarray(own.to_numpy(np.float64, na_value=np.nan))
+        return self.column(column).astype(np.float64)
+
     def task_labels(self, column: "TaskColumn | list[str]") -> Any:
         """Labels in the column of the tasks, a tuple for each row where there are several."""
         levels = [self.column(name) for name in columns_of(column)]

@@ -215,9 +215,15 @@ class CommonStage:
             return self._first_rounds(rounds)
         return self._document_of(task).first_rounds(rounds)
 
-    def continued_by(self, task: TaskName, specific: Any) -> Document:
-        """Document of what the task follows and of its specific model, if it has one."""
-        document, n_rounds = self._document_of(task), self.quit_round[task]
+    def continued_by(self, task: TaskName | None, specific: Any) -> Document:
+        """Document of what the task follows and of its specific model, if it has one.
+
+        None is an unknown task.
+        """
+        document = self._document_of(task)
+        if task is None:
+            return document.combined(None, self.most_rounds, self.columns)
+        n_rounds = self.quit_round[task]
         if self.losses:
             booster = self.followed_by(task)
             document, n_rounds = self.backend.document(booster), self.backend.n_rounds(booster)
@@ -264,7 +270,7 @@ class CommonStage:
             self._cache[key] = self._document_of(task).own_rounds(rounds, loss)
         return self._cache[key]
 
-    def _document_of(self, task: TaskName) -> Document:
+    def _document_of(self, task: TaskName | None) -> Document:
         return self.trees.document_of(task, self.document)
 
     @property

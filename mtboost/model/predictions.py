@@ -72,6 +72,7 @@ class FittedTasks:
         """The same with other parts; what a copy adds to its parts does not reach this one."""
         parts = {name: getattr(self, name) for name in self.__dataclass_fields__} | changes
         own = {name: dict(part) for name, part in parts.items() if type(part) is dict}
+        own["specific"] = parts["specific"].copy()
         return type(self)(**(parts | own | {"_cache": {}}))
 
     @property
@@ -552,9 +553,10 @@ class FittedTasks:
         ----------
         task : task name, optional
             By default all: a booster with an output for each task, in the order of :attr:`tasks`,
-            which predicts every row as if it were of every task. Tasks with the same splits share
+            and a last one for unknown tasks, which predicts as ``unknown_task="common"`` does.
+            Every row is predicted as if it were of every task. Tasks with the same splits share
             trees whose leaves hold a number for each of them. XGBoost has such trees, LightGBM has
-            not.
+            not. A model of one task has its output alone.
 
         Returns
         -------
@@ -582,8 +584,10 @@ class FittedTasks:
                 f"One booster cannot hold all tasks of a model with {what}. Ask for that of one "
                 f"task, such as booster({self.tasks[0]!r})."
             )
+        tasks = self.tasks if len(self.tasks) == 1 else (*self.tasks, None)
         return self._library.stacked(
-            self._stage.continued_by(task, self.specific[task]) for task in self.tasks
+            self._stage.continued_by(task, None if task is None else self.specific[task])
+            for task in tasks
         )
 
     def importance(

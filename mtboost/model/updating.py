@@ -285,6 +285,7 @@ def _reports(
     for task, old in model.reports.items():
         quit_round = parts["quit_round"][task]
         is_follower = quit_round != model.quit_round[task]
+        n_specific = old.specific_rounds + (0 if is_follower else new.n_rounds)
         n_rows, n_positives = _counts(train, task)
         n_valid_rows, n_valid_positives = _counts(valid, task)
         history = new.history.get(task)
@@ -298,7 +299,8 @@ def _reports(
             n_positives=None if old.n_positives is None else old.n_positives + n_positives,
             n_valid_positives=None if old.n_positives is None else n_valid_positives,
             quit_round=quit_round,
-            specific_rounds=old.specific_rounds + (0 if is_follower else new.n_rounds),
+            specific_rounds=n_specific,
+            why_no_specific="" if n_specific else old.why_no_specific,
             scores=scores,
             common_history=np.empty(0),
             specific_history=np.empty(0),

@@ -285,7 +285,7 @@ def _columns(table: Table) -> list[Column]:
 
 def _numbers(table: Table, position: int, missing: float = np.nan) -> Float64Array:
     name = table.feature_names[position] if table.feature_names else position
-    values = table.column(name).astype(np.float64)
+    values = table.number_column(name)
     return np.where(np.isfinite(values), values, missing)
 
 

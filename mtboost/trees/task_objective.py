@@ -113,6 +113,8 @@ class BaseTaskObjective(ABC):
         user's is called with.
         """
         margins = np.asarray(margins, self._margin_type)
+        if not len(margins):
+            raise DataError("The training matrix has no rows: pass one with at least one row.")
         if isinstance(self.objective, str):
             table = np.ascontiguousarray(margins.reshape(len(margins), -1))
             loss = self._loss_of(self.objective, table.shape[1])

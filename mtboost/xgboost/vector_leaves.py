@@ -109,7 +109,7 @@ def stacked(documents: Sequence[Document]) -> xgboost.Booster:
     n_values = n_outputs * sum(_n_leaves(next(iter(group.values()))) for group in groups)
     if n_values > _MOST_LEAF_VALUES:
         raise DataError(
-            f"A booster of all {n_outputs} tasks would hold {n_values:.2g} leaf values: make one "
+            f"A booster of {n_outputs} outputs would hold {n_values:.2g} leaf values: make one "
             "for each task."
         )
     trees = [_stacked(group, n_outputs) for group in groups]

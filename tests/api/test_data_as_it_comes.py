@@ -52,6 +52,9 @@ def test_nullable_columns_are_numbers_with_missing_values():
     assert nullable["x"].isna().sum() == 48
     expected = mtboost.fit(numbers, y, **TWO_STAGE).predict(numbers)
     np.testing.assert_array_equal(mtboost.fit(nullable, y, **TWO_STAGE).predict(nullable), expected)
+    searched = {"task": "shop", "effort": "fast", "num_boost_round": 20}  # linear effects, too
+    expected = mtboost.fit(numbers, y, **searched).predict(numbers)
+    np.testing.assert_array_equal(mtboost.fit(nullable, y, **searched).predict(nullable), expected)
 
 
 def test_a_star_import_does_not_rebind_the_libraries():

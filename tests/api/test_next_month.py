@@ -106,6 +106,7 @@ def test_an_updated_model_follows_new_rows_in_boosters_and_files_too(library, va
     np.testing.assert_array_equal(model.predict_margin(X, task=TASK), before)
     report = found.report()
     assert (report["rows"] + report["valid_rows"]).sum() == model.report()["rows"].sum() + 240
+    assert not report.loc[report["specific_rounds"] > 0, "why_no_specific"].any()
     again = found.update(NEW_X, NEW_Y, task=NEW_TASK, rounds=3, validation_fraction=0)
     check_boosters_and_files(again, library, tmp_path / "again")
     kept = found.refresh(NEW_X, NEW_Y, task=NEW_TASK, shrink=1e9)
@@ -132,8 +133,9 @@ def fitted_on_noise():
     return mtboost.fit(X, y, task=TASK, **{**FIXED, "num_boost_round": 1, "specific_rounds": 0})
 
 
-def test_a_new_task_follows_the_updated_common_model_with_corrections(library):
+def test_a_new_task_follows_the_updated_common_model_with_corrections(library, tmp_path):
     model = fitted(library)
+    before = set(model.specific)
     named = np.where(NEW_TASK == "c", "d", NEW_TASK)
     found = model.update(NEW_X, NEW_Y, task=named, rounds=30)
     assert found.tasks == ("a", "b", "c", "d")
@@ -146,6 +148,8 @@ def test_a_new_task_follows_the_updated_common_model_with_corrections(library):
     )
     only_new = model.update(NEW_X[~known], NEW_Y[~known], task=named[~known])
     np.testing.assert_array_equal(only_new.predict(X, task=TASK), model.predict(X, task=TASK))
+    assert set(model.specific) == before
+    check_boosters_and_files(model, library, tmp_path / "as it was")
 
 
 def test_tasks_with_objectives_are_updated_in_their_units(library, tmp_path):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`booster()` without a task has an output for each, whose margins are those of the task's booster.
+"""`booster()` without a task has an output for each, whose margins are those of the task's booster,
+and one for unknown tasks.
 
 Bit for bit, whatever sets the tasks apart: own leaf values, rounds, specific models, nodes that
 split tasks, columns, no trees at all.
@@ -45,9 +46,11 @@ def margins_of(booster, table, **options):
 def assert_outputs_are_those_of_the_tasks(model, table=X):
     booster = model.booster()
     found = margins_of(booster, table)
-    assert found.shape == (len(table), len(model.tasks))
+    assert found.shape == (len(table), len(model.tasks) + 1)
     for output, task in enumerate(model.tasks):
         assert_array_equal(found[:, output], margins_of(model.booster(task), table))
+    unknown = model.predict_margin(table, task=np.full(len(table), -7), unknown_task="common")
+    assert_array_equal(found[:, -1], unknown)
     return booster
 
 
@@ -131,7 +134,7 @@ def test_a_model_without_trees_and_a_model_of_one_task():
 
 def test_it_is_a_booster_like_those_that_xgboost_makes(tmp_path):
     booster = fit(pooling=5.0, **SHARED).booster()
-    labels = np.repeat(Y[:, None], N_TASKS, axis=1)
+    labels = np.repeat(Y[:, None], N_TASKS + 1, axis=1)
     stock = xgboost.train(
         {"multi_strategy": "multi_output_tree", "max_depth": 2}, xgboost.DMatrix(X, labels), 3
     )
@@ -193,5 +196,5 @@ def test_several_classes_and_several_objectives_are_refused():
 def test_too_many_values_are_refused(monkeypatch):
     model = fit(pooling=5.0, **SHARED)
     monkeypatch.setattr(vector_leaves, "_MOST_LEAF_VALUES", 100)
-    with pytest.raises(DataError, match="A booster of all 5 tasks would hold"):
+    with pytest.raises(DataError, match="A booster of 6 outputs would hold"):
         model.booster()

@@ -163,7 +163,7 @@ def _steps(table: Table) -> list[StepTree]:
     names = table.feature_names
     found = [
         steps_of(
-            np.asarray(table.column(place if names is None else names[place]), np.float64),
+            table.number_column(place if names is None else names[place]),
             place,
             _MOST_STEPS,
         )
