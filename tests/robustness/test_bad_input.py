@@ -633,8 +633,8 @@ def test_task_split_needs_labels():
 def test_a_training_matrix_without_rows_is_refused():
     with pytest.raises(DataError, match="training matrix has no rows"):
         xgboost.train({}, xgboost.DMatrix(X[:0], Y[:0]), 2, callbacks=[TaskSplit(TASK[:0])])
+    objective = mtboost.xgboost.TaskObjective("reg:squarederror", TASK[:0])
     with pytest.raises(DataError, match="training matrix has no rows"):
-        objective = mtboost.xgboost.TaskObjective("reg:squarederror", TASK[:0])
         xgboost.train({}, xgboost.DMatrix(X[:0], Y[:0]), 2, obj=objective)
     with pytest.raises(DataError, match="X has no rows"):
         mtboost.train({}, mtboost.Dataset(X[:0], Y[:0], task=TASK[:0]), 2)
