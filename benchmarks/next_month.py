@@ -11,21 +11,28 @@ end of month 6 and stays then, in one of four ways:
     common   the effects of some columns change in all channels alike
     channel  they change in two channels only
 
-Mean test log loss over the seeds with its standard error, the difference from the best possible log
-loss, the standard error of the paired difference from the kept model, and seconds.
+The results are appended to a file of JSON lines, and what it contains is not computed again. The
+table has the mean test log loss of the kept model over the best possible one, the gains of the
+others over it with the standard error of the paired differences, and processor seconds.
 
-    python benchmarks/next_month.py [--seeds 10] [--rows 2000] [--strategy two-stage] [--threads 2]
+    python benchmarks/next_month.py --out results.jsonl [--seeds 10] [--threads 1]
+    python benchmarks/next_month.py --out results.jsonl --table
+
+results/next_month.jsonl contains the results so far.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.special
 from sklearn.metrics import log_loss
 
@@ -34,6 +41,7 @@ import mtboost
 SHARES = np.array([0.70, 0.15, 0.08, 0.04, 0.02, 0.01])
 DRIFTS = ("none", "level", "common", "channel")
 N_COLUMNS = 10
+KEPT = "kept model"
 Rows = tuple[Any, Any, Any, Any]
 
 
@@ -69,8 +77,67 @@ def stacked(*months: Rows) -> Rows:
     return X, y, channel, p
 
 
+def ways(past: Rows, new: Rows, options: dict[str, Any]) -> dict[str, Callable[[Any], Any]]:
+    """What can be done with new labels, by name: functions of the model that there is."""
+    own = {"task": new[2], "n_threads": options["n_threads"]}
+
+    def fit(rows: Rows) -> mtboost.MultiTaskModel:
+        return mtboost.fit(rows[0], rows[1], task=rows[2], **options)
+
+    return {
+        KEPT: lambda model: fit(past) if model is None else model,
+        "refresh(shrink=1)": lambda model: model.refresh(*new[:2], **own),
+        "refresh(shrink=0.1)": lambda model: model.refresh(*new[:2], shrink=0.1, **own),
+        "refresh(shrink=0)": lambda model: model.refresh(*new[:2], shrink=0.0, **own),
+        "update": lambda model: model.update(*new[:2], **own),
+        "fit on all months": lambda _: fit(stacked(past, new)),
+        "fit on the new month": lambda _: fit(new),
+    }
+
+
+def run(drift: str, seed: int, n_rows: int, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the loss and the time of each way."""
+    world = World(drift, seed)
+    past = stacked(*(world.month(n_rows, is_late=False) for _ in range(6)))
+    new = world.month(n_rows, is_late=True)
+    # A test set that says more than one month would.
+    test = stacked(*(world.month(n_rows, is_late=True) for _ in range(10)))
+    kept = None
+    for way, make in ways(past, new, options).items():
+        begin = time.process_time()
+        model = make(kept)
+        seconds = time.process_time() - begin
+        kept = kept or model
+        p = np.asarray(model.predict(test[0], task=test[2], unknown_task="common"), float)
+        losses = {"loss": log_loss(test[1], p), "best": log_loss(test[1], test[3])}
+        yield {"drift": drift, "seed": seed, "way": way, **losses, "seconds": round(seconds, 2)}
+
+
+def table(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of docs/working_week.md: gains over the kept model, by drift."""
+    found = results.set_index(["drift", "way", "seed"])
+    kept = found.xs(KEPT, level="way")
+    cells: dict[str, dict[str, str]] = {}
+    for way in dict.fromkeys(results["way"]):
+        cells[way] = {}
+        for drift in dict.fromkeys(results["drift"]):
+            own = found.loc[drift, way]
+            gain = kept.loc[drift, "loss"] - own["loss"]
+            error = gain.std() / np.sqrt(len(gain))
+            cells[way][drift] = f"{gain.mean():+.4f} ± {error:.4f}"
+            if way == KEPT:
+                cells[way][drift] = f"{(own['loss'] - own['best']).mean():.4f} above the best"
+        own = results[results["way"] == way]
+        cells[way]["seconds"] = f"{own['seconds'].median():.1f}"
+    return pd.DataFrame(cells).T
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="file of results")
+    parser.add_argument("--table", action="store_true", help="only print what the file contains")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--rows", type=int, default=2000, help="of a month")
     parser.add_argument("--strategy", default="two-stage")
@@ -78,54 +145,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
     options = {"n_threads": asked.threads, "strategy": asked.strategy, "effort": asked.effort}
-
-    def fit(rows: Rows) -> mtboost.MultiTaskModel:
-        return mtboost.fit(rows[0], rows[1], task=rows[2], **options)
-
-    heads = ("log loss", "± se", "excess", "gain", "± se", "s")
-    print(f"{'drift':9}{'way':22}" + "".join(f"{head:>9}" for head in heads))
-    for drift in DRIFTS:
-        losses, seconds = defaultdict(list), defaultdict(list)
-        for seed in range(asked.seeds):
-            world = World(drift, seed)
-            past = stacked(*(world.month(asked.rows, is_late=False) for _ in range(6)))
-            new, test = (world.month(asked.rows, is_late=True) for _ in range(2))
-            # A test set that says more than one month would.
-            test = stacked(test, *(world.month(asked.rows, is_late=True) for _ in range(9)))
-            model = fit(past)
-            own = {"task": new[2], "n_threads": asked.threads}
-            ways: dict[str, Callable[[], mtboost.MultiTaskModel]] = {
-                "keep": lambda model=model: model,
-                "refresh(shrink=1)": lambda model=model, new=new, own=own: model.refresh(
-                    *new[:2], **own
-                ),
-                "refresh(shrink=0.1)": lambda model=model, new=new, own=own: model.refresh(
-                    *new[:2], shrink=0.1, **own
-                ),
-                "refresh(shrink=0)": lambda model=model, new=new, own=own: model.refresh(
-                    *new[:2], shrink=0.0, **own
-                ),
-                "update": lambda model=model, new=new, own=own: model.update(*new[:2], **own),
-                "fit on all months": lambda past=past, new=new: fit(stacked(past, new)),
-                "fit on the new month": lambda new=new: fit(new),
-            }
-            best = log_loss(test[1], test[3])
-            for way, make in ways.items():
-                begin = time.perf_counter()
-                found = make()
-                seconds[way].append(time.perf_counter() - begin)
-                p = np.asarray(found.predict(test[0], task=test[2], unknown_task="common"), float)
-                losses[way].append((log_loss(test[1], p), best))
-        kept = np.array(losses["keep"])[:, 0]
-        for way, pairs in losses.items():
-            loss, best = np.array(pairs).T
-            gain = kept - loss
-            errors = [np.std(each, ddof=1) / np.sqrt(len(loss)) for each in (loss, gain)]
-            print(
-                f"{drift:9}{way:22}{loss.mean():9.4f}{errors[0]:9.4f}{(loss - best).mean():9.4f}"
-                f"{gain.mean():9.4f}{errors[1]:9.4f}{np.median(seconds[way]):9.2f}",
-                flush=True,
-            )
+    lines = asked.out.read_text("utf-8").splitlines() if asked.out.exists() else []
+    results = [json.loads(line) for line in lines]
+    known = {(each["drift"], each["seed"]) for each in results}
+    for seed, drift in [] if asked.table else product(range(asked.seeds), DRIFTS):
+        if (drift, seed) not in known:
+            found = list(run(drift, seed, asked.rows, options))
+            results += found
+            with asked.out.open("a", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(each)}\n" for each in found)
+    print(table(pd.DataFrame(results)).to_string())
 
 
 if __name__ == "__main__":
