@@ -23,6 +23,7 @@ from mtboost.base.queries import (
     loss_weights,
     queries_of_tables,
 )
+from mtboost.base.several_labels import LabelNames, label_rows, names_of_labels
 from mtboost.base.tables import (
     Columns,
     Table,
@@ -139,8 +140,9 @@ class Dataset:
         NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table. Tables of a
         mapping may have different columns; the common model uses those that every task has, unless
         `common_features` says otherwise.
-    y : array-like of shape (n_rows,), or mapping of task name to array-like
-        Labels; class numbers 0, 1, ... for classification.
+    y : array-like of shape (n_rows,) or (n_rows, n_labels), or mapping of task name to array-like
+        Labels; class numbers 0, 1, ... for classification. Each of several labels a row is a task,
+        named by its column, NaN where it is unknown; see :func:`mtboost.fit`.
     task : array-like of shape (n_rows,), or str or int, or list of str, optional
         Task of each row, or the name (or position) of the column of `X` that holds it; that column
         is not a feature. Nested tasks have a column for each level, outermost first, as in
@@ -161,6 +163,8 @@ class Dataset:
         of any task, in the order in which they appear; they are missing in the rows of a task that
         lacks them (in a SciPy table not stored, which LightGBM takes for 0). Needs names of columns
         if `X` is a mapping.
+    label_names : tuple of str or int, optional
+        Names for the columns of an array `y`; by default their positions.
 
     Raises
     ------
@@ -182,6 +186,9 @@ class Dataset:
     ... )
     """
 
+    #: Names of the labels of a row, if there are several; each is a task, or a level of tasks.
+    label_names: LabelNames | None = None
+
     def __init__(
         self,
         X: Any,
@@ -193,12 +200,13 @@ class Dataset:
         qid: Any = None,
         feature_names: Any = None,
         common_features: CommonFeatures = None,
+        label_names: Any = None,
     ) -> None:
         #: The column of X that holds the tasks, or those of nested tasks, if the user names it.
         self.task_column: TaskColumn | None = None
         #: Query of each row, ascending; None if rows are not ranked.
         self.queries: Queries | None = None
-        #: The user's number of each row, where rows have been reordered.
+        #: The user's number of each row, where rows have been reordered or have several labels.
         self.row_numbers: npt.NDArray[np.int64] | None = None
         if is_mapping(X):
             if task is not None:
@@ -217,14 +225,24 @@ class Dataset:
             self.common = given.common_table()
             self._tables: dict[TaskName, Table] | None = given.tables
             self._table: Table | None = None
+            self.n_given_rows = self.n_rows
             if qid is not None:
                 counts = {name: each.n_rows for name, each in given.tables.items()}
                 self._set_queries(queries_of_tables(qid, counts))
             return
         table, labels = split_task_column(X, task, feature_names=feature_names)
-        n_rows = table.n_rows
+        n_rows = self.n_given_rows = table.n_rows
         self.task_column = task_column_of(X, task, feature_names)
         self.tasks = TaskSet.from_labels(labels, n_rows)
+        self.label_names = names_of_labels(y, label_names)
+        if self.label_names is not None:
+            if qid is not None:
+                raise DataError("y has several labels a row, but rows of queries have one.")
+            tasks = None if labels is None else self.tasks
+            known = label_rows(self.label_names, y, tasks, n_rows, weight, base_margin)
+            self.tasks, self.row_numbers, y = known.tasks, known.rows, known.y
+            weight, base_margin = known.weight, known.base_margin
+            table, n_rows = table.take(known.rows), len(known.rows)
         self.y = None if y is None else as_labels(y, n_rows)
         self.weight = None if weight is None else as_weights(weight, n_rows)
         self.base_margin = (
@@ -264,6 +282,12 @@ class Dataset:
         self.common = common.take(order)
         if table is not None:
             self._table = self.common if table is common else table.take(order)
+
+    def rows_of_given(self, rows: Any) -> npt.NDArray[np.int64]:
+        """Return the rows here that are some of the user's."""
+        if self.row_numbers is None:
+            return np.asarray(rows)
+        return np.flatnonzero(np.isin(self.row_numbers, rows))
 
     def loss_weights(self) -> npt.NDArray[np.float64]:
         """Return the weight of each row in a mean of losses: the loss of a query counts once."""

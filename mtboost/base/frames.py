@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy.typing as npt
+
 from mtboost.errors import MissingDependencyError
 
 #: Libraries of tables with named columns.
@@ -16,9 +18,7 @@ FrameLibrary: TypeAlias = Literal["pandas", "polars"]
 Output: TypeAlias = Literal["numpy", "pandas", "polars"]
 
 
-def predictions_as(
-    output: Output, values: Any, X: Any, classes: Sequence[str] | None = None
-) -> Any:
+def predictions_as(output: Output, values: Any, X: Any, names: Sequence[Any] | None = None) -> Any:
     """Return predictions as arrays, or as columns of a library of tables.
 
     Parameters
@@ -27,8 +27,8 @@ def predictions_as(
     values : ndarray of shape (n_rows,) or (n_rows, n_classes), or mapping of task to ndarray
     X : table, or mapping of task to table
         The rows that are predicted; the index of a DataFrame of pandas is kept.
-    classes : sequence of str, optional
-        Names of the classes.
+    names : sequence, optional
+        Names of the columns: of classes or labels.
 
     Returns
     -------
@@ -39,15 +39,16 @@ def predictions_as(
     if output == "numpy":
         return values
     if isinstance(values, Mapping):
-        return {name: predictions_as(output, own, X[name], classes) for name, own in values.items()}
+        return {name: predictions_as(output, own, X[name], names) for name, own in values.items()}
     is_of_pandas = type(X).__module__.partition(".")[0] == "pandas"
     index = X.index if output == "pandas" and is_of_pandas else None
     if values.ndim == 1:
         return as_frame({"prediction": values}, output, index=index)["prediction"]
-    numbers = range(values.shape[1])
-    names: Sequence[Any] = [f"class_{number}" for number in numbers]
-    if classes is not None or output == "pandas":
-        names = numbers if classes is None else classes
+    if names is None:
+        numbers = range(values.shape[1])
+        names = numbers if output == "pandas" else [f"class_{number}" for number in numbers]
+    elif output == "polars":
+        names = list(map(str, names))
     return as_frame(dict(zip(names, values.T, strict=True)), output, index=index)
 
 
@@ -93,6 +94,16 @@ def _without_tuples(values: Any) -> Any:
     """Return the column with tuples as texts: polars has no column of labels of several types."""
     is_list = isinstance(values, list)
     return [str(own) if isinstance(own, tuple) else own for own in values] if is_list else values
+
+
+def like(frame: Any, values: npt.NDArray[Any]) -> Any:
+    """Return an array, or if the frame has names of columns a DataFrame that has them."""
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    if names is None:
+        return values
+    is_of_polars = type(frame).__module__.startswith("polars")
+    columns = dict(zip(names, values.T, strict=True))
+    return as_frame(columns, "polars" if is_of_polars else "pandas")
 
 
 def unlike(name: str, others: Sequence[str]) -> str:

@@ -112,11 +112,16 @@ def as_stored(weights: FloatArray) -> FloatArray:
 
 
 def as_known_labels(labels: Any, *, argument: str = "labels") -> npt.NDArray[np.float32]:
+    """Labels as :func:`as_label_table` returns them, in float32."""
+    return as_label_table(labels, argument=argument).astype(np.float32)
+
+
+def as_label_table(labels: Any, *, argument: str = "y") -> FloatArray:
     """Labels of shape (n_rows, n_labels), NaN where unknown; DataError where infinite or no number.
 
-    A vector is one label a row.
+    A vector is one label a row. float32 is kept, anything else is float64.
     """
-    known = _as_floats(labels, argument, may_be_missing=True).astype(np.float32)
+    known = _as_floats(labels, argument, may_be_missing=True)
     if known.ndim > 2 or known.size == 0:
         raise DataError(
             f"{argument} has shape {known.shape}, but must have (n_rows,) or (n_rows, n_labels), "
@@ -170,6 +175,9 @@ def _as_floats(values: Any, argument: str, *, may_be_missing: bool = False) -> F
     if array.dtype.kind == "O":
         objects, array = array, np.empty(array.shape)
         for index, value in np.ndenumerate(objects):
+            if may_be_missing and (value is None or type(value).__name__ == "NAType"):
+                array[index] = np.nan
+                continue
             if not isinstance(value, numbers.Real | decimal.Decimal):
                 found = shown(value)
                 raise DataError(f"{argument} is {found} at {_place(index)}: it must be a number.")

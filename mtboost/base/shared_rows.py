@@ -31,12 +31,14 @@ def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
     Returns
     -------
     ndarray of int64, shape (n_rows,)
-        The same number for equal rows. None unless at least one row in 20 occurs in another task,
-        and at most one in 20 twice in its own; None also where tables differ in their number of
-        columns.
+        The same number for equal rows; where rows have several labels, their number. None unless at
+        least one row in 20 occurs in another task, and at most one in 20 twice in its own; None
+        also where tables differ in their number of columns.
     """
     if data.tasks.n_tasks == 1:
         return None
+    if data.label_names is not None:
+        return data.row_numbers
     tables = data.tables
     if len(tables) == 1:
         keys = _keys_of(tables[0])

@@ -45,7 +45,8 @@ def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) 
             "qid must be given for training and validation rows, or for neither: "
             "eval_set=(X, y, task, weight, base_margin, qid)."
         )
-    if own_task is None and not is_mapping(X) and data.tasks.n_tasks > 1:
+    are_named = is_mapping(X) or (data.label_names is not None and data.tasks.n_levels == 1)
+    if own_task is None and not are_named and data.tasks.n_tasks > 1:
         raise DataError("eval_set lacks the tasks of its rows: pass (X, y, task).")
     if is_mapping(X) and feature_names is not None:
         feature_names = {name: names for name, names in feature_names.items() if name in X}
@@ -59,6 +60,7 @@ def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) 
             qid=qid,
             feature_names=feature_names,
             common_features="all" if data.is_union else data.common.feature_names,
+            label_names=data.label_names,
         )
         unknown = [name for name in valid.tasks if name not in data.tasks]
         if len(unknown) == len(valid.tasks):
@@ -270,14 +272,18 @@ def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
     labels = data.labels()
     splits = splitter
     if hasattr(splitter, "split"):
-        y = labels.astype(np.int64) if np.all(classes) else labels
+        # Of several labels of a row the first known stands for all.
+        given = rows = np.arange(data.n_rows)
+        if data.label_names is not None and data.row_numbers is not None:
+            given, rows = np.unique(data.row_numbers, return_index=True)
+        y = (labels.astype(np.int64) if np.all(classes) else labels)[rows]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
             groups = data.tasks.codes if data.queries is None else data.queries
-            splits = list(splitter.split(np.zeros((data.n_rows, 1)), y, groups))
-    elif data.row_numbers is not None:
-        place = np.argsort(data.row_numbers)
-        splits = [[place[np.asarray(rows)] for rows in split] for split in splits]
+            splits = list(splitter.split(np.zeros((len(rows), 1)), y, groups[rows]))
+        splits = [[given[np.asarray(part)] for part in split] for split in splits]
+    if data.label_names is not None or not hasattr(splitter, "split"):
+        splits = [[data.rows_of_given(part) for part in split] for split in splits]
     pairs: list[tuple[Dataset, Dataset]] = []
     for train_rows, valid_rows in splits:
         if data.queries is not None:

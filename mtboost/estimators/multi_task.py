@@ -21,7 +21,9 @@ from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight, weights_of_classes, weights_with_classes
 from mtboost.base.docstrings import shares_docstring_of
+from mtboost.base.frames import like
 from mtboost.base.renamed import renamed, without_parameters
+from mtboost.base.several_labels import names_of_labels, values_and_known
 from mtboost.base.sklearn_input import (
     accuracy,
     check_classes,
@@ -253,15 +255,17 @@ class _MultiTaskEstimator(SavedEstimator):
             NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table; NaN means
             missing. Tables of a mapping may have different columns; `y`, `sample_weight` and
             `base_margin` are mappings then, too.
-        y : array-like of shape (n_rows,)
-            Labels: numbers, or classes of any type for a classifier.
+        y : array-like of shape (n_rows,) or (n_rows, n_labels)
+            Labels: numbers, or classes of any type for a classifier. Several labels a row, NaN
+            where they are unknown, are tasks (docs/several_labels.md).
         task : array-like of shape (n_rows,), optional
             Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
             Without both there is a single task.
-        sample_weight : array-like of shape (n_rows,), optional
+        sample_weight : array-like of shape (n_rows,) or (n_rows, n_labels), optional
             Row weights >= 0.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
-            Margins that each row starts from; ``predict`` needs them as well.
+            Margins that each row starts from; ``predict`` needs them as well. With several labels a
+            row the shape is (n_rows, n_labels).
         eval_set : (X, y[, task[, weight[, base_margin]]]), optional
             Validation rows, instead of a part of `X`.
 
@@ -302,11 +306,12 @@ class _MultiTaskEstimator(SavedEstimator):
             check_task_keys("y", y, X)
             y = {name: checked_labels(self, labels) for name, labels in y.items()}
         else:
-            y = checked_labels(self, y)
+            if names_of_labels(y) is None:
+                y = checked_labels(self, y)
             checked = self._check_table(X, reset=True)
             used = None if self.time is None else set(map(str, X.columns)) - {self.time}
             table = as_table(checked, task_column=self.task, used=used)
-            if sample_weight is not None:
+            if sample_weight is not None and np.ndim(sample_weight) < 2:
                 with reading_numbers("sample_weight"):
                     sample_weight = _check_sample_weight(sample_weight, table.native)
         objective = self._learn_labels(y, library)
@@ -822,7 +827,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Returns
         -------
         ndarray of float32, or float64 from LightGBM; for a mapping, a dict of them
-            Shape (n_rows, n_classes), in the order of ``classes_``.
+            Shape (n_rows, n_classes), in the order of ``classes_``, or (n_rows, n_labels,
+            n_classes).
 
         Raises
         ------
@@ -858,7 +864,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
 
         Returns
         -------
-        ndarray of shape (n_rows,); for a mapping, a dict of them
+        ndarray of shape (n_rows,) or (n_rows, n_labels); for a mapping, a dict of them
             Elements of ``classes_``.
 
         Raises
@@ -876,7 +882,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         ----------
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or (n_rows, n_labels)
             True classes.
         sample_weight : array-like of shape (n_rows,), optional
             Row weights >= 0.
@@ -886,12 +892,30 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Returns
         -------
         float
-            Fraction of the weight of the rows that is classified correctly.
+            Fraction of the weight of the rows, of several labels a row that of the known labels,
+            that is classified correctly.
         """
-        return accuracy(y, self.predict(X, task=task), sample_weight)
+        predicted = self.predict(X, task=task)
+        if names_of_labels(y) is None:
+            return accuracy(y, predicted, sample_weight)
+        values, is_known = values_and_known(y)
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight).reshape(len(values), -1)
+            sample_weight = np.broadcast_to(weights, values.shape)[is_known]
+        return accuracy(
+            self._codes(values[is_known]), self._codes(predicted[is_known]), sample_weight
+        )
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         labels = np.concatenate(list(y.values())) if isinstance(y, Mapping) else y
+        if names_of_labels(labels) is not None:
+            values, is_known = values_and_known(labels)
+            labels = values[is_known]
+            if self.class_weight is not None:
+                raise ParameterError(
+                    "class_weight is for one label a row: pass sample_weight of shape (n_rows, "
+                    "n_labels)."
+                )
         check_classes(labels)
         self.classes_ = LabelEncoder().fit(labels).classes_
         n_classes = len(self.classes_)
@@ -914,9 +938,17 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         return objective
 
     def _encode(self, y: Any) -> Any:
+        if isinstance(y, Mapping) or names_of_labels(y) is None:
+            return _each(self._codes, y)
+        values, is_known = values_and_known(y)
+        codes = np.full(values.shape, np.nan)
+        codes[is_known] = self._codes(values[is_known])
+        return like(y, codes)
+
+    def _codes(self, y: Any) -> Any:
         encoder = LabelEncoder()
         encoder.classes_ = self.classes_
-        return _each(encoder.transform, y)
+        return encoder.transform(y)
 
     def _weigh_classes(
         self, y: Any, sample_weight: Any, eval_set: Sequence[Any] | None
@@ -940,7 +972,7 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         return super()._library_parameters(library)
 
     def _most_probable(self, margins: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
-        number = margins > 0 if margins.ndim == 1 else margins.argmax(axis=1)
+        number = margins > 0 if self.model_._stage.n_outputs == 1 else margins.argmax(axis=-1)
         classes: npt.NDArray[Any] = self.classes_[number.astype(np.intp)]
         return classes
 
@@ -1021,8 +1053,8 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         Returns
         -------
         ndarray of float32, or float64 from LightGBM, shape (n_rows,); for a mapping, a dict of them
-            In the unit of the labels. Of quantiles of several levels the shape is (n_rows,
-            n_levels).
+            In the unit of the labels. Of several labels a row the shape is (n_rows, n_labels), of
+            quantiles of several levels (n_rows, n_levels).
 
         Raises
         ------
@@ -1134,7 +1166,7 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         ----------
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or (n_rows, n_labels)
             True numbers.
         sample_weight : array-like of shape (n_rows,), optional
             Row weights >= 0.
@@ -1144,7 +1176,8 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         Returns
         -------
         float
-            R²: 1 for perfect predictions, 0 for those of the mean.
+            R²: 1 for perfect predictions, 0 for those of the mean. Of several labels a row their
+            mean, each over the rows that know it.
 
         Raises
         ------
@@ -1157,7 +1190,14 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
                 "several levels: pass scoring=task_scorer('quantile@0.1,0.9', task=...) of "
                 "mtboost.metrics, with its levels."
             )
-        return r2(y, self.predict(X, task=task), sample_weight)
+        predicted = self.predict(X, task=task)
+        if names_of_labels(y) is None:
+            return r2(y, predicted, sample_weight)
+        values, is_known = values_and_known(y)
+        weights = np.ones(1) if sample_weight is None else np.asarray(sample_weight)
+        weights = np.broadcast_to(weights.reshape(len(weights), -1), values.shape)
+        columns = zip(values.T, predicted.T, weights.T, is_known.T, strict=True)
+        return float(np.mean([r2(own[k], found[k], w[k]) for own, found, w, k in columns]))
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         if is_survival(self.objective):

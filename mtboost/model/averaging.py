@@ -117,6 +117,7 @@ def average_models(models: Sequence[MultiTaskModel]) -> MultiTaskModel:
         metric=first.metric,
         task_column=first.task_column,
         task_position=first.task_position,
+        label_names=first.label_names,
         reports={
             task: _mean_report(
                 [model.reports[task] for model in models], library.n_rounds(specific[task])

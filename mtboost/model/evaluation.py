@@ -30,6 +30,7 @@ from mtboost.model.estimates import (
 )
 from mtboost.model.intervals import predict_interval
 from mtboost.model.libraries import get_backend
+from mtboost.model.new_rows import one_label_a_row
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins
@@ -86,6 +87,7 @@ def evaluate(
     """
     check_count("n_bootstrap", n_bootstrap, low=2)
     check_seed(seed)
+    X, y, task, weight, base_margin = one_label_a_row(model, X, y, task, weight, base_margin)
     rows = _read_rows(model, X, y, task, weight)
     if qid is not None:
         rows = replace(rows, queries=_read_queries(qid, rows))

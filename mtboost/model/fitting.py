@@ -19,6 +19,7 @@ from mtboost.base.classes import class_names, class_numbers, with_class_numbers
 from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
+from mtboost.base.several_labels import by_task
 from mtboost.base.tables import as_table
 from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight
@@ -121,9 +122,11 @@ def fit(
         NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table; NaN is missing,
         and columns of text are categories. Tables of a mapping may have different columns; see
         `common_features`.
-    y : array-like of shape (n_rows,), or mapping of task name to array-like
+    y : array-like of shape (n_rows,) or (n_rows, n_labels), or mapping of task name to array-like
         Labels: numbers, or texts that name classes. ``classes`` of the model lists them in the
-        order of the columns of ``predict_proba``.
+        order of the columns of ``predict_proba``. Each of several labels a row is a task, named by
+        the column of a DataFrame or the position in an array; with `task` the tasks are tuples
+        (label, task). Rows whose label is NaN are left out for that label (docs/several_labels.md).
     task : array-like of shape (n_rows,), or str or int, or list of str, optional
         Task of each row, or the name (or position) of the column of `X` that contains it; that
         column is not used as a feature. ``predict`` reads it from the same column. Nested tasks
@@ -138,7 +141,8 @@ def fit(
         numbers 0, 1, 2, ... they need ``"multi:softprob"`` (LightGBM: ``"multiclass"``), or
         ``MultiTaskClassifier``. A
         mapping names one for each task: squared error, logistic, Poisson, gamma and Tweedie losses
-        can be mixed (docs/mixed_tasks.md).
+        can be mixed (docs/mixed_tasks.md). With several labels a row it may name one for each
+        label, as may `eval_metric` and `task_weight`.
     strategy : {"auto", "two-stage"}, optional
         ``"auto"``, the default, chooses on validation rows how much the tasks share
         (docs/strategies.md): whether the leaf values of the common model are pooled or partially
@@ -245,7 +249,7 @@ def fit(
         gains of the common model's splits. 5 % of the draws are uniform; a column that the prior
         does not name keeps its uniform probability. Each node considers ⌊√M⌋ of the task's M
         features, or the fraction ``colsample_bynode``. XGBoost only.
-    weight : like `y`, optional
+    weight : array-like of shape (n_rows,), or like `y`, optional
         Row weights >= 0.
     base_margin : like `y`, optional
         Margin that each row starts from; one column per class for several classes.
@@ -334,6 +338,15 @@ def fit(
     >>> model.tasks
     ('a', 'b')
 
+    Rows may have several labels, some of them unknown:
+
+    >>> import pandas as pd
+    >>> Y = pd.DataFrame({"height": X[:, 0], "weight": X[:, 0] + X[:, 1]})
+    >>> Y.loc[:99, "weight"] = np.nan
+    >>> model = mtboost.fit(X, Y, strategy="two-stage", num_boost_round=10)
+    >>> model.predict(X, output="pandas").columns.tolist()
+    ['height', 'weight']
+
     References
     ----------
     zhang2019, section 3 (key in docs/papers.md).
@@ -362,8 +375,9 @@ def fit(
     eval_set = with_class_numbers(eval_set, classes)
     y = class_numbers(y, classes)
     data = Dataset(X, y, task=task, qid=qid, common_features=common_features, **rows)
-    if times is not None and data.row_numbers is not None and len(times) == data.n_rows:
-        times = times[data.row_numbers]
+    objective, eval_metric, task_weight = (
+        by_task(own, data.label_names, data.tasks) for own in (objective, eval_metric, task_weight)
+    )
     library = get_backend(backend)
     if classes is not None:
         objective = objective_for_classes(library, objective, classes)
@@ -401,7 +415,9 @@ def fit(
     check_rows(library, data, objective, settings.params)
     check_n_classes(classes, library.n_outputs(settings.params))
     settings = _with_possible_effects(settings, data)
-    check_times(times, validation, data.n_rows)
+    check_times(times, validation, data.n_given_rows)
+    if times is not None and data.row_numbers is not None:
+        times = times[data.row_numbers]
     check_switches(refit, baselines)
     if check_switch("intervals", intervals):
         check_is_of_numbers(objective, library.n_outputs(settings.params))
@@ -432,7 +448,8 @@ def fit(
     if baselines and folds:
         fitted.add_baselines(folds)
     column, position = place_of_task_column(X, data.task_column, feature_names)
-    place = {"task_column": column, "task_position": position, "classes": classes}
+    place = {"task_column": column, "task_position": position}
+    place |= {"classes": classes, "label_names": data.label_names}
     model = model_of({**fitted.to_parts(all_rows, folds), **place}, is_auto=is_auto)
     if intervals:
         may_draw = eval_set is None and validation == "random"

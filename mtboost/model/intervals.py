@@ -66,9 +66,11 @@ def predict_interval(
         }
         parts = list(found.values())
     else:
+        shape, codes = codes.shape, codes.ravel()
+        margins = margins.reshape(len(codes), *margins.shape[len(shape) :])
         codes = np.where(codes < len(model.tasks), codes, -1)  # groups of tasks have no scores
         _check_are_numbers(model, [model.tasks[code] for code in np.unique(codes) if code >= 0])
-        found = _bounds(model, quantiles, margins, codes)
+        found = _bounds(model, quantiles, margins, codes).reshape(*shape, 2)
         parts = [found]
     if any(np.isinf(own).any() for own in parts):
         n_scores = sum(map(len, model.conformity_scores.values()))

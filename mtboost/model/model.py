@@ -91,6 +91,9 @@ class MultiTaskModel(FittedTasks):
         versions of mtboost.
     specific_params : dict of task name to dict of str to object
         Those of each task's model.
+    label_names : tuple of str or int, or None
+        Names of the labels of a row, in the order of their columns, if the model was fitted with
+        several; each is a task, or the first level of tasks.
     conformity_scores : dict of task name to ndarray of float64
         Scores of held-out rows, by which :meth:`predict_interval` works. Empty without
         ``fit(intervals=True)`` or :meth:`conformalize`.

@@ -11,6 +11,7 @@ import numpy as np
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_base_margin, as_labels, as_weights
+from mtboost.base.several_labels import label_rows, names_of_labels
 from mtboost.base.tables import Table, as_table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
@@ -27,6 +28,7 @@ def rows_by_task(
 ) -> dict[TaskName, RowsOfTask]:
     """Split new rows by their tasks, known or not; :func:`mtboost.fit` has the arguments."""
     y = model._encode(y)
+    X, y, task, weight, base_margin = one_label_a_row(model, X, y, task, weight, base_margin)
     if is_mapping(X):
         if task is not None:
             raise DataError("X is a mapping whose keys are the tasks: leave out task.")
@@ -57,6 +59,26 @@ def rows_by_task(
         parts = (None if part is None else part[rows] for part in (y, weight, base_margin))
         by_task[task_name] = (table.take(rows), *parts)
     return by_task
+
+
+def one_label_a_row(
+    model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Return the same arguments, of a row for each label that is known, if a row has several."""
+    names = None if is_mapping(X) else names_of_labels(y, model.label_names)
+    if names is None:
+        return X, y, task, weight, base_margin
+    if model.label_names is None:
+        raise DataError(
+            f"y has {len(names)} labels a row, but the model was fitted with one: pass one, and "
+            "the task of each row."
+        )
+    table, labels = model._split(X, task)
+    tasks = None if labels is None else TaskSet.from_labels(labels, table.n_rows)
+    own = label_rows(names, y, tasks, table.n_rows, weight, base_margin)
+    of_codes = (own.tasks.names[code] for code in own.tasks.codes.tolist())
+    task = np.fromiter(of_codes, object, len(own.rows))
+    return table.take(own.rows).native, own.y, task, own.weight, own.base_margin
 
 
 def check_known(model: FittedTasks, rows: Mapping[TaskName, object], remedy: str) -> None:

@@ -77,6 +77,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         **({"common_choice": model["common_choice"]} if model["common_choice"] else {}),
         **({_SCORES: list(model[_SCORES])} if model[_SCORES] else {}),
         **({"classes": list(model["classes"])} if model["classes"] else {}),
+        **({"label_names": list(model["label_names"])} if model["label_names"] else {}),
         **({"params": _params_to_json(model["params"])} if model["params"] else {}),
         **_tasks_of_trees(trees),
         "tasks": [
@@ -193,6 +194,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         },
         "classes": _of_levels(metadata.get("classes")),
         "conformity_scores": _read_scores(metadata.get(_SCORES, []), members),
+        "label_names": tuple(metadata["label_names"]) if "label_names" in metadata else None,
     }
 
 
@@ -302,6 +304,7 @@ _METADATA = {
     "common_choice?": str,
     f"{_SCORES}?": [_NAME],
     "classes?": [str],
+    "label_names?": [(int, str)],
     "params?": str,
     "pooling?": (None, float, [(None, float)]),
     "pooled_tasks?": [_NAME],

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, Self, get_args
@@ -21,6 +21,7 @@ from mtboost.base.dataset import (
 )
 from mtboost.base.frames import FrameLibrary, Output, as_frame, predictions_as, unlike
 from mtboost.base.labels import as_base_margin
+from mtboost.base.several_labels import LabelNames, label_codes, labels_of
 from mtboost.base.tables import Columns, Table, TaskColumn, TaskPosition, as_table, has_names
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
@@ -58,6 +59,7 @@ class FittedTasks:
     task_position: TaskPosition | None = None
     conformity_scores: dict[TaskName, npt.NDArray[np.float64]] = field(default_factory=dict)
     classes: tuple[str, ...] | None = None
+    label_names: LabelNames | None = None
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -237,7 +239,7 @@ class FittedTasks:
         -------
         ndarray, shape (n_rows,) or (n_rows, n_classes); for a mapping, a dict of them
             Margin scale: log-odds for a logistic objective, units of the label for squared error,
-            each task's own where objectives differ.
+            each task's own where objectives differ. Of several labels a row as for :meth:`predict`.
 
         Raises
         ------
@@ -251,7 +253,8 @@ class FittedTasks:
     ) -> tuple[Any, npt.NDArray[np.int32]]:
         """Margins, and if `X` is one table the code of each row's task, or group if it is unknown.
 
-        Without a group the code is -1.
+        Without a group the code is -1. If `task` does not name labels of a model that has several a
+        row, there is a margin and a code for each: the second axis of both.
         """
         check_choice("unknown_task", unknown_task, ("error", "common"))
         if self.losses and unknown_task == "common":
@@ -280,6 +283,10 @@ class FittedTasks:
             return by_task, np.empty(0, np.int32)
         table, labels = self._split(X, task)
         may_keep = unknown_task == "common" or bool(self.losses)
+        if self.label_names is not None:
+            found = self._margins_of_labels(table, labels, base_margin, unknown_task)
+            if found is not None:
+                return found
         tasks = self._task_set if unknown_task == "error" else self._names
         codes = tasks.encode(labels, table.n_rows, unknown="group" if may_keep else "error")
         if self.losses and codes.min(initial=0) < 0:
@@ -288,6 +295,31 @@ class FittedTasks:
                 f"{listed(self.tasks, 'task')}. Give the new task to add_task() first."
             )
         return self._row_margins(table, codes, base_margin), codes
+
+    def _margins_of_labels(
+        self, table: Table, labels: Any, base_margin: Any, unknown_task: UnknownTask
+    ) -> tuple[Margins, npt.NDArray[np.int32]] | None:
+        """Return margins and codes of all labels of each row; None if `labels` name one a row."""
+        own = None if labels is None else TaskSet.from_labels(labels, table.n_rows)
+        n_levels = 0 if own is None else own.n_levels
+        if n_levels != self._task_set.n_levels - 1:
+            return None
+        may_lack = unknown_task == "common"
+        known = self._names if may_lack else self._task_set
+        codes = label_codes(self._labels, known, own, table.n_rows, may_lack=may_lack)
+        start: Any = [None] * codes.shape[1]
+        if base_margin is not None:
+            start = as_base_margin(base_margin, *codes.shape).reshape(codes.shape).T
+        parts = [
+            self._row_margins(table, each, begin)
+            for each, begin in zip(codes.T, start, strict=True)
+        ]
+        return np.stack(parts, axis=1), codes
+
+    @property
+    def _labels(self) -> LabelNames:
+        """Labels of a row, of a model that has several."""
+        return labels_of(self.label_names or (), self.tasks)
 
     def _row_margins(self, table: Table, codes: npt.NDArray[np.int32], base_margin: Any) -> Margins:
         """Return the margins of rows of several tasks, given the codes of their tasks."""
@@ -342,6 +374,9 @@ class FittedTasks:
         ndarray, shape (n_rows,) or (n_rows, n_outputs), Series or DataFrame; or a dict of them
             Probabilities for a classifier, else in the unit of the labels. Several classes have a
             column each, and so have several levels of quantiles, in the order of the parameter.
+            A model of several labels a row has a column for each label, named by it in a DataFrame
+            (the shape is (n_rows, n_labels, n_outputs) with several outputs), unless `task`
+            contains the label of each row.
 
         Raises
         ------
@@ -362,7 +397,7 @@ class FittedTasks:
             response = self._sorted_levels
         margins, codes = self._margins(X, task, base_margin, unknown_task)
         found = self._by_objective(response, margins, codes)
-        return predictions_as(output, found, X, self.classes)
+        return predictions_as(output, found, X, self._names_of_columns(output, codes, found))
 
     def predict_proba(
         self,
@@ -395,7 +430,8 @@ class FittedTasks:
         Returns
         -------
         ndarray, shape (n_rows, n_classes), or DataFrame; for a mapping, a dict of them
-            Also with two classes one column for each, in the order of ``classes``.
+            Also with two classes one column for each, in the order of ``classes``. Of several
+            labels a row the shape is (n_rows, n_labels, n_classes).
 
         Raises
         ------
@@ -416,7 +452,20 @@ class FittedTasks:
                 margins if isinstance(margins, dict) else [self.tasks[c] for c in np.unique(codes)]
             )
         found = self._by_objective(self._probabilities, margins, codes)
-        return predictions_as(output, found, X, self.classes)
+        return predictions_as(output, found, X, self._names_of_columns(output, codes, found))
+
+    def _names_of_columns(
+        self, output: Output, codes: Any, found: Any
+    ) -> Sequence[str | int] | None:
+        """Names of the columns of predictions: of classes, or of several labels."""
+        if output == "numpy" or codes.ndim == 1:
+            return self.classes
+        if found.ndim > 2:
+            raise ParameterError(
+                f"output={output!r} is for one number a label, and the model has "
+                f"{found.shape[2]}: pass output='numpy'."
+            )
+        return self._labels
 
     def _check_are_classes(self, tasks: Iterable[TaskName]) -> None:
         others = [name for name in tasks if not is_classification(self.losses[name].objective)]
@@ -474,6 +523,10 @@ class FittedTasks:
         """
         if isinstance(margins, dict):
             return {name: response(part, name) for name, part in margins.items()}
+        if codes.ndim == 2:
+            flat = margins.reshape(-1, *margins.shape[2:])
+            found = self._by_objective(response, flat, codes.ravel())
+            return found.reshape(*codes.shape, *found.shape[1:])
         if not self.losses:
             return response(margins, None)
         kinds = [repr((loss.objective, loss.options)) for loss in self.losses.values()]

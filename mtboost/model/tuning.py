@@ -274,7 +274,8 @@ def tune(
 def _labels_of(y: Any) -> npt.NDArray[Any]:
     """Labels of all tasks, as far as they are arrays; fit() refuses others."""
     parts = list(y.values()) if isinstance(y, Mapping) else [y]
-    return np.concatenate([np.asarray(part).ravel() for part in parts]) if parts else np.empty(0)
+    labels = np.concatenate([np.asarray(part).ravel() for part in parts]) if parts else np.empty(0)
+    return labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels
 
 
 def _check_validation(fit_arguments: dict[str, Any], refit: bool | None) -> dict[str, Any]:

@@ -68,7 +68,6 @@ BAD_DATA = {
     "names twice": ({"X": FRAME.set_axis(["p", "p", "r"], axis=1)}, "2 columns named 'p'"),
     "no labels": ({"y": None}, "y is missing"),
     "too few labels": ({"y": Y[:5]}, r"y has shape \(5,\).*200 rows"),
-    "two labels a row": ({"y": np.column_stack([Y, Y])}, r"y has shape \(200, 2\)"),
     "NaN label": ({"y": planted(Y, 3, np.nan)}, "y is nan at row 3.*finite"),
     "infinite label": ({"y": planted(Y, 4, -np.inf)}, "y is -inf at row 4.*finite"),
     "text label": ({"y": planted(Y, 5, "a")}, "y is 'a' at row 5.*number"),

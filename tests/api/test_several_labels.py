@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several labels a row: each label, in each task, is a task, whose unknown labels are left out."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.model_selection import KFold
+
+import mtboost
+from mtboost import MultiTaskClassifier, MultiTaskRegressor
+from mtboost.base.dataset import Dataset
+from mtboost.base.shared_rows import shared_rows
+from mtboost.errors import DataError, ParameterError
+
+RNG = np.random.default_rng(7)
+N = 240
+X = pd.DataFrame(RNG.normal(size=(N, 3)), columns=["p", "q", "r"])
+STORE = np.resize(["south", "north", "west"], N)
+Y = pd.DataFrame(
+    {
+        "late": X["p"] + 0.3 * RNG.normal(size=N),
+        "cost": X["p"] - X["q"] + (STORE == "west") + 0.3 * RNG.normal(size=N),
+        "hours": 2.0 * X["r"] + 0.3 * RNG.normal(size=N),
+    }
+)
+Y = Y.mask(RNG.random(Y.shape) < [[0.0, 0.4, 0.7]])
+FEW = {"num_boost_round": 8, "specific_rounds": 5, "n_threads": 1}
+
+
+def repeated(stores=None, start=0, end=N):
+    """Rows of X, known labels and tasks, label after label, put together by hand."""
+    rows, labels, names = [], [], []
+    for label in Y:
+        for row in range(start, end):
+            if not np.isnan(Y[label][row]):
+                rows.append(row)
+                labels.append(Y[label][row])
+                names.append(label if stores is None else (label, stores[row]))
+    return rows, np.array(labels), names
+
+
+@pytest.mark.parametrize("stores", [None, STORE], ids=["labels", "labels x stores"])
+def test_several_labels_are_rows_repeated_by_hand_without_unknown_ones(library, stores):
+    """Margins, the file, and what is evaluated are those of one label a row."""
+    options = {**FEW, "backend": library.name, "strategy": "two-stage"}
+    own = [None, None] if stores is None else [stores[:160], stores[160:]]
+    weight, start = RNG.uniform(1, 2, N), RNG.normal(size=(N, 3))
+    model = mtboost.fit(
+        X[:160],
+        Y[:160],
+        task=own[0],
+        weight=weight[:160],
+        base_margin=start[:160],
+        eval_set=(X[160:], Y[160:], own[1], weight[160:], start[160:]),
+        **options,
+    )
+    rows, y, task = repeated(stores, 0, 160)
+    new, new_y, new_task = repeated(stores, 160)
+    start_of = {name: start[:, place] for place, name in enumerate(Y)}
+
+    def starts(rows, tasks):
+        names = [task if stores is None else task[0] for task in tasks]
+        return np.array([start_of[name][row] for name, row in zip(names, rows, strict=True)])
+
+    by_hand = mtboost.fit(
+        X.iloc[rows],
+        y,
+        task=task,
+        weight=weight[rows],
+        base_margin=starts(rows, task),
+        eval_set=(X.iloc[new], new_y, new_task, weight[new], starts(new, new_task)),
+        **options,
+    )
+    assert model.tasks == by_hand.tasks
+    assert model.report().equals(by_hand.report())
+    found = model.predict(X, task=stores, base_margin=start)
+    assert found.shape == (N, 3)
+    for place, label in enumerate(Y):
+        names = [label] * N if stores is None else [(label, store) for store in stores]
+        own_start = start[:, place]
+        expected = by_hand.predict(X, task=np.fromiter(names, object, N), base_margin=own_start)
+        np.testing.assert_array_equal(found[:, place], expected)
+    pd.testing.assert_frame_equal(
+        model.evaluate(X, Y, task=stores, base_margin=start),
+        by_hand.evaluate(
+            X.iloc[rows + new],
+            np.concatenate([y, new_y]),
+            task=np.fromiter(task + new_task, object),
+            base_margin=starts(rows + new, task + new_task),
+        ),
+    )
+
+
+def test_auto_predicts_a_table_with_the_columns_of_the_labels(tmp_path):
+    """Also from a file, without a removed task, and with one label a row."""
+    table, two = X.assign(store=STORE), Y[["late", "cost"]]
+    fixed = {"params": {"max_depth": 2, "subsample": 1.0}, "symmetric_trees": False}
+    model = mtboost.fit(table, two, task="store", effort="fast", intervals=True, **fixed, **FEW)
+    frame = model.predict(table[:5], output="pandas")
+    assert frame.columns.tolist() == list(two)
+    assert model.predict(table[:5], output="polars").columns == list(two)
+    np.testing.assert_array_equal(frame, model.predict(table[:5]))
+    assert model.predict_interval(table).shape == (N, 2, 2)
+    new_store = table[:2].assign(store="east")
+    with pytest.raises(DataError, match=r"unknown tasks? \('late', 'east'\)"):
+        model.predict(new_store)
+    assert model.predict(new_store, unknown_task="common").shape == (2, 2)
+    one = model.predict(table[:1], task=np.fromiter([("cost", "south")], object, 1))
+    np.testing.assert_array_equal(one, frame["cost"][:1])
+    model.save(tmp_path / "model")
+    loaded = mtboost.load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+    small = mtboost.fit(X, two, strategy="two-stage", **FEW)
+    assert small.remove_task("late").predict(X, output="pandas").columns.tolist() == ["cost"]
+    assert small.update(X, two, rounds=2).predict(X).shape == (N, 2)
+
+
+def test_labels_of_a_row_are_held_out_together():
+    """Whether validation rows are drawn, the last ones, or those of a splitter."""
+    data = Dataset(X, Y)
+    np.testing.assert_array_equal(shared_rows(data), data.row_numbers)
+    held_out = []
+    day = np.arange(N)[::-1]
+
+    class LastFold(KFold):
+        def split(self, X, y, groups):
+            assert len(X) == len(y) == N
+            yield list(super().split(X, y, groups))[-1]
+
+    for options in (
+        {"validation": "last", "time": day},
+        {"validation": LastFold(4)},
+        {"validation": [(np.arange(60, N), np.arange(60))]},
+    ):
+        model = mtboost.fit(X, Y, **options, strategy="two-stage", **FEW)
+        held_out.append(model.report()["valid_rows"].to_dict())
+    assert held_out[0]["late"] == N // 5
+    assert held_out[1] == {label: int(Y[label][180:].notna().sum()) for label in sorted(Y)}
+    assert held_out[2] == {label: int(Y[label][:60].notna().sum()) for label in sorted(Y)}
+
+
+@pytest.mark.parametrize("kind", ["numpy", "list", "polars", "pyarrow", "masked", "nullable"])
+def test_labels_of_any_kind_of_table(kind):
+    """Arrays have no names of labels: positions stand for them."""
+    pair = Y[["late", "cost"]]
+    as_kind = {
+        "numpy": lambda: pair.to_numpy(),
+        "list": lambda: pair.to_numpy().tolist(),
+        "polars": lambda: pl.from_pandas(pair),
+        "pyarrow": lambda: pa.Table.from_pandas(pair, preserve_index=False),
+        "masked": lambda: np.ma.masked_invalid(pair.to_numpy()),
+        "nullable": lambda: pair.astype("Float64"),
+    }
+    expected = mtboost.fit(X, pair, strategy="two-stage", **FEW)
+    model = mtboost.fit(X, as_kind[kind](), strategy="two-stage", **FEW)
+    are_named = kind in ("polars", "pyarrow", "nullable")
+    assert model.label_names == (("late", "cost") if are_named else (0, 1))
+    if are_named:  # the draw of validation rows depends on the order of the tasks
+        np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+
+
+def test_objectives_metrics_and_weights_by_label():
+    """Of labels in stores each holds for all stores."""
+    labels = pd.DataFrame({"is_late": (Y["late"] > 0) * 1.0, "cost": Y["cost"]})
+    model = mtboost.fit(
+        X,
+        labels,
+        task=STORE,
+        objective={"is_late": "binary:logistic", "cost": "reg:squarederror"},
+        eval_metric={"is_late": "auc"},
+        task_weight={"is_late": 1.0, "cost": 2.0},
+        **FEW,
+    )
+    assert model.metric["is_late", "west"] == "auc"
+    assert model.objective["cost", "north"] == "reg:squarederror"
+    found = model.predict(X, task=STORE)
+    assert 0 < found[:, 0].min() < found[:, 0].max() < 1
+    # Where all labels are 0 or 1 the loss is logistic by default.
+    are_zero_one = mtboost.fit(X, labels.gt(0), strategy="two-stage", **FEW)
+    assert are_zero_one.objective == "binary:logistic"
+
+
+def test_estimators_fit_and_score_several_labels():
+    """A classifier has classes of any type; unknown labels count in no score."""
+    names = pd.DataFrame(
+        {"late": np.where(Y["late"] > 0, "yes", "no"), "cost": np.where(Y["cost"] > 0, "yes", "no")}
+    ).astype(object)
+    names["cost"] = names["cost"].mask(Y["cost"].isna())
+    few = {"n_estimators": 8, "strategy": "two-stage", "random_state": 0}
+    classifier = MultiTaskClassifier(**few).fit(X, names, eval_set=(X, names))
+    found = classifier.predict(X)
+    assert classifier.predict_proba(X).shape == (N, 2, 2)
+    is_known = names.notna().to_numpy()
+    right = (found == names.to_numpy())[is_known]
+    assert classifier.score(X, names) == pytest.approx(right.mean())
+    with pytest.raises(ParameterError, match="class_weight is for one label"):
+        MultiTaskClassifier(class_weight="balanced").fit(X, names)
+    regressor = MultiTaskRegressor(**few).fit(X, Y, sample_weight=np.ones(Y.shape))
+    residuals = (Y - regressor.predict(X)) ** 2
+    r2 = 1 - residuals.mean() / Y.var(ddof=0)
+    assert regressor.score(X, Y) == pytest.approx(r2.mean())
+    assert regressor.score(X, Y, sample_weight=np.ones(N)) == pytest.approx(r2.mean())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": Y.assign(cost=np.nan)}, r"y has the label 'cost' that no row knows"),
+        ({"y": Y.assign(cost=np.inf)}, r"y is inf at row 0, column 1"),
+        ({"y": Y.set_axis(["a", "b", "a"], axis=1)}, "y has two columns 'a'"),
+        ({"y": Y.set_axis(["a", 1, "b"], axis=1)}, "must be named by str, or all by int"),
+        ({"y": Y[:10]}, r"y has shape \(10, 3\)"),
+        ({"weight": np.ones((N, 2))}, r"weight has shape \(240, 2\)"),
+        ({"base_margin": np.ones(N)}, r"base_margin has shape \(240,\)"),
+        ({"qid": np.arange(N)}, "rows of queries have one"),
+        ({"task_weight": {"late": 1.0}}, "task_weight lacks"),
+        ({"time": np.arange(3), "validation": "last"}, "time has 3 values, but X has 240 rows"),
+        ({"eval_set": (X, Y.rename(columns={"late": "soon"})[["soon", "cost"]][:0])}, "eval_set"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused_before_training(change, message):
+    arguments = {"X": X, "y": Y, **change}
+    with pytest.raises(DataError, match=message):
+        mtboost.fit(**arguments, **FEW)
+
+
+def test_a_model_of_one_label_refuses_several():
+    model = mtboost.fit(X, Y["late"], task=STORE, strategy="two-stage", **FEW)
+    with pytest.raises(DataError, match="fitted with one"):
+        model.evaluate(X, Y, task=STORE)
