@@ -188,6 +188,8 @@ class Dataset:
 
     #: Names of the labels of a row, if there are several; each is a task, or a level of tasks.
     label_names: LabelNames | None = None
+    #: Equal numbers for rows that are not independent of each other; None if all are.
+    groups: npt.NDArray[np.int64] | None = None
 
     def __init__(
         self,
@@ -468,6 +470,7 @@ class Dataset:
         part.y = None if self.y is None else self.y[rows]
         part.weight = None if self.weight is None else self.weight[rows]
         part.queries = None if self.queries is None else self.queries[rows]
+        part.groups = None if self.groups is None else self.groups[rows]
         part.row_numbers = None
         part.base_margin = None if self.base_margin is None else self.base_margin[rows]
         part.common = self.common.take(rows)

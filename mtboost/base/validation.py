@@ -112,14 +112,28 @@ class Folds:
     def valid_weights(self) -> npt.NDArray[np.float64]:
         """Return the weight of each validation row, pair after pair, 1 on average.
 
-        Of rows that are ranked only the first of each query counts, which stands for the query.
+        Of rows that are ranked only the first of each query counts, which stands for the query. The
+        weights of a row that is held out several times add up to that of one.
         """
         weights = np.concatenate([valid.loss_weights() for _, valid in self.pairs])
         if not weights.any():
             return np.ones(len(weights))
-        queries = self.valid_queries()
+        queries, groups = self.valid_queries(), self.valid_groups()
         n_counted = len(weights) if queries is None else int(queries[-1]) + 1
+        if groups is not None:
+            n_counted = len(np.unique(groups * self.tasks.n_tasks + self.valid_codes(self.tasks)))
         return np.asarray(weights / (weights.sum() / n_counted))
+
+    def valid_groups(self) -> npt.NDArray[np.int64] | None:
+        """Return equal numbers for validation rows with the same features; None: all differ.
+
+        They are measurements of one object, or one row that several pairs hold out.
+        """
+        parts = [valid.groups for _, valid in self.pairs]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return np.unique(np.concatenate(known), return_inverse=True)[1].astype(np.int64)
 
     def valid_queries(self) -> Queries | None:
         """Return the query of each validation row, pair after pair, from 0 on."""

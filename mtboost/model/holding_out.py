@@ -58,6 +58,8 @@ def split_rows(
             )
     data.weight = weights_with_tasks(data.tasks, data.weight, task_weight, total)
     if valid is not None:
+        if is_auto and valid.queries is None:
+            valid.groups = shared_rows(valid)
         return all_rows, Folds(((data, valid),))
     return data, _hold_out(
         data, validation, times, validation_fraction, settings, is_auto, refit, seed
@@ -79,7 +81,12 @@ def _hold_out(
     A row that several tasks have is held out in all of them, and counts once.
     """
     classes = labels_are_classes(settings.objectives.names, data.tasks)
+    shared = shared_rows(data) if data.queries is None else data.queries
+    if data.queries is None and is_auto:
+        data.groups = shared
     if not isinstance(validation, str):
+        if data.queries is None and shared is None:
+            data.groups = np.arange(data.n_rows)  # the splitter may hold out a row several times
         split = split_by(data, validation, classes)
         if len(split.pairs) > 1 and not is_auto:
             raise ParameterError(
@@ -96,7 +103,6 @@ def _hold_out(
         if valid is None and is_auto:
             raise _no_validation_rows(fraction)
         return None if valid is None else Folds(((train, valid),))
-    shared = shared_rows(data) if data.queries is None else data.queries
     if is_auto and isinstance(fraction, str) and fraction == "auto":
         n_distinct = data.n_rows if shared is None else len(np.unique(shared))
         if n_distinct < _FEW_ROWS and data.n_rows < _FEW_SHARED_ROWS and refit is not False:

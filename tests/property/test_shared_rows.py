@@ -10,10 +10,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from sklearn.model_selection import RepeatedKFold
 
+import mtboost
 from mtboost import Dataset
 from mtboost.base.shared_rows import shared_rows
-from mtboost.base.validation import cross_validation, hold_out
+from mtboost.base.validation import Folds, cross_validation, hold_out
+from mtboost.model.sharing.evidence import _variance_of_means
+from mtboost.model.sharing.search import is_better
 
 N_ROWS, N_TASKS = 60, 3
 
@@ -111,3 +115,82 @@ def test_hold_out_of_shared_rows_takes_the_part_asked_for() -> None:
 
 def _cells(data: Dataset) -> npt.NDArray[np.float64]:
     return np.asarray(data.tables[0].native)
+
+
+# Standard errors of rows that are not independent -------------------------------------------------
+
+
+def measured(n_objects: int, n_times: int, n_tasks: int) -> Folds:
+    """Validation rows of objects that all tasks have, each held out several times."""
+    data = Dataset(
+        np.zeros((n_objects * n_tasks, 1)),
+        np.zeros(n_objects * n_tasks),
+        task=np.repeat(np.arange(n_tasks), n_objects),
+    )
+    data.groups = np.tile(np.arange(n_objects), n_tasks)
+    return Folds(((data, data),) * n_times)
+
+
+@pytest.mark.parametrize(("n_times", "n_tasks"), [(1, 5), (3, 1), (3, 5)])
+def test_objects_count_once_however_often_they_are_measured(n_times: int, n_tasks: int) -> None:
+    # Gains of mean 0 that only depend on the object: one standard error is exceeded with the
+    # probability .159. 1000 draws, four standard errors of .0116. If all 5 to 15 rows of an object
+    # counted, it would be above .3.
+    folds = measured(50, n_times, n_tasks)
+    rng = np.random.default_rng(0)
+    zeros = np.zeros(folds.n_valid_rows)
+    gains = [np.tile(rng.normal(size=50), n_times * n_tasks) for _ in range(1000)]
+    assert abs(np.mean([is_better(-each, zeros, folds) for each in gains]) - 0.159) < 0.047
+
+
+def test_rows_held_out_several_times_have_the_variance_of_one() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=4 * 30)
+    found = []
+    for n_times in (1, 3):
+        folds = measured(30, n_times, 4)
+        codes, weights = folds.valid_codes(folds.tasks), folds.valid_weights()
+        n_rows = np.bincount(codes, weights)
+        np.testing.assert_allclose(n_rows, 30.0)
+        of_rows = np.tile(values, n_times)
+        found.append(_variance_of_means(of_rows, weights, codes, n_rows, folds.valid_groups()))
+    np.testing.assert_allclose(found[0], found[1])
+
+
+def test_variances_of_tasks_add_up_to_that_of_their_sum() -> None:
+    rng = np.random.default_rng(0)
+    n_objects, n_tasks = 40, 3
+    folds = measured(n_objects, 1, n_tasks)
+    codes, n_rows = folds.valid_codes(folds.tasks), np.full(n_tasks, float(n_objects))
+    values = rng.normal(size=n_objects) + 0.3 * rng.normal(size=(n_tasks, n_objects))
+    variances = _variance_of_means(
+        values.ravel(), np.ones(values.size), codes, n_rows, folds.valid_groups()
+    )
+    sums = (values - values.mean(axis=1, keepdims=True)).sum(axis=0)
+    expected = (sums**2).sum() * n_objects / (n_objects - 1)
+    assert (n_rows**2 * variances).sum() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n_repeats", [None, 2])
+def test_a_fit_knows_which_rows_are_not_independent(
+    n_repeats: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def recorded(folds: Folds) -> Any:
+        groups = valid_groups(folds)
+        seen.append(None if groups is None else np.bincount(groups).tolist())
+        return groups
+
+    valid_groups = Folds.valid_groups
+    monkeypatch.setattr(Folds, "valid_groups", recorded)
+    data, _ = outputs_as_tasks()
+    if n_repeats is None:  # the same objects in all tasks
+        X, task, validation = np.asarray(data.tables[0].native), data.tasks.codes, "random"
+    else:
+        X, task = np.random.default_rng(1).normal(size=(N_TASKS * N_ROWS, 4)), data.tasks.codes
+        validation = RepeatedKFold(n_splits=3, n_repeats=n_repeats, random_state=0)
+    mtboost.fit(X, data.labels(), task=task, validation=validation, effort="fast", n_threads=1)
+    n_each, n_groups = (N_TASKS, N_ROWS) if n_repeats is None else (n_repeats, N_TASKS * N_ROWS)
+    assert [n_each] * n_groups in seen
+    assert None not in seen

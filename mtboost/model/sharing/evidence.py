@@ -53,7 +53,7 @@ class Evidence:
         self._folds = folds = common.folds
         self._codes = folds.valid_codes(tasks)
         n_tasks = len(self._tasks)
-        self._weights = folds.valid_weights()
+        self._weights, self._groups = folds.valid_weights(), folds.valid_groups()
         #: Validation rows of each task; weighted rows count by their weight.
         self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
         #: The same in each fold.
@@ -147,7 +147,9 @@ class Evidence:
         """Gain of each task by `way` on another, its sampling variance, and whether it is known."""
         gains = self._means[other] - self._means[way]
         differences = self._of_rows[other] - self._of_rows[way]
-        variances = _variance_of_means(differences, self._weights, self._codes, self._n_rows)
+        variances = _variance_of_means(
+            differences, self._weights, self._codes, self._n_rows, self._groups
+        )
         known = (self._n_rows > 0) & np.isfinite(gains) & np.isfinite(variances)
         return gains, variances, known
 
@@ -278,17 +280,40 @@ def _variance_of_means(
     weights: Float64Array,
     codes: npt.NDArray[np.integer[Any]],
     n_rows: Float64Array,
+    groups: npt.NDArray[np.int64] | None = None,
 ) -> Float64Array:
     """Variance of each task's mean, from the variance of rows within all tasks.
 
     Not from a task's own rows: where two models hardly differ the gain is small, its variance too,
-    and such tasks would outweigh the others.
+    and such tasks would outweigh the others. Where rows of one group are correlated it is
+    multiplied by the design effect of the groups (kish1965), so that sums over tasks have the
+    right variance too.
     """
     counts = np.where(n_rows > 0.0, n_rows, np.inf)
     means = np.bincount(codes, weights * values, len(n_rows)) / counts
-    squares = (weights * (values - means[codes]) ** 2).sum()
+    deviations = values - means[codes]
+    squares = (weights * deviations**2).sum()
     n_free = max(1.0, n_rows.sum() - np.count_nonzero(n_rows))
-    return np.asarray(squares / n_free / np.maximum(n_rows, 1e-9))
+    effect = 1.0 if groups is None else _design_effect(weights * deviations, squares, codes, groups)
+    return np.asarray(effect * squares / n_free / np.maximum(n_rows, 1e-9))
+
+
+def _design_effect(
+    deviations: Float64Array,
+    squares: float,
+    codes: npt.NDArray[np.integer[Any]],
+    groups: npt.NDArray[np.int64],
+) -> float:
+    """Return the variance of the sum of weighted deviations, by that of independent rows.
+
+    Within tasks it is estimated. Between tasks it is at least 1: a negative correlation is hardly
+    more than chance.
+    """
+    if squares == 0.0:
+        return 1.0
+    places = np.unique(groups * (int(codes.max()) + 1) + codes, return_inverse=True)[1]
+    within = (np.bincount(places, deviations) ** 2).sum()
+    return float(max(within, (np.bincount(groups, deviations) ** 2).sum()) / squares)
 
 
 def _shared_rounds(

@@ -214,7 +214,7 @@ def plan_sharing(
         linear = fit_common_by_fold(rival.chosen(steps), part)
         losses = (linear.losses_of_rows(), common.losses_of_rows())
         rival.losses = found.losses | rival.losses
-        if is_better(*losses, part.valid_weights()):
+        if is_better(*losses, part):
             found, best, common = rival, rival.chosen(small), linear
         found.losses = rival.losses
     history = common.history(reported)
@@ -394,7 +394,7 @@ def _without(
     before, after = (
         row_losses(common.settings, each.folds, each.followed_margins()) for each in (others, rest)
     )
-    if not is_better(after, before, others.folds.valid_weights()):
+    if not is_better(after, before, others.folds):
         return plan
     ways: dict[TaskName, Sharing] = dict.fromkeys(leavers, "independent")
     return replace(
@@ -457,7 +457,7 @@ def _add_best_independent(
 
     def are_near() -> bool:
         losses = evidence.losses_of_rows("independent")
-        return not is_better(of_common, losses, common.folds.valid_weights(), _MUCH_WORSE)
+        return not is_better(of_common, losses, common.folds, _MUCH_WORSE)
 
     scale = _steps_in(found.settings, small)
     best, *others = list(depths_of(found.settings, effort))[:2]

@@ -168,12 +168,13 @@ class Search:
             self._progress.begin(f"common model, {setting}", best)
             relative = setting.pooling if isinstance(setting.pooling, RelativePooling) else None
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
+            folds = self.folds
             with self._limit.measured():
-                common = fit_common_by_fold(own, self.folds, to_beat=self._least)
+                common = fit_common_by_fold(own, folds, to_beat=self._least)
             of_rows = common.losses_of_rows()
             self._least = list(map(min, self._least, common.least_losses()))
             if not known or is_better(
-                of_rows, self.of_rows, self._weights, float(self.best.is_pooled > setting.is_pooled)
+                of_rows, self.of_rows, folds, float(self.best.is_pooled > setting.is_pooled)
             ):
                 self.best, self.common, self.of_rows = setting, common, of_rows
             self.losses[setting] = float(np.average(of_rows, weights=self._weights))
@@ -199,12 +200,17 @@ class Search:
             self.try_settings(*(replace(self.best, **{name: each}) for each in others))
 
 
-def is_better(losses: _Losses, others: _Losses, weights: _Losses, n_errors: float = 1.0) -> bool:
-    """Return whether losses of the same rows are lower by more than `n_errors` standard errors."""
-    gains = others - losses
+def is_better(losses: _Losses, others: _Losses, folds: Folds, n_errors: float = 1.0) -> bool:
+    """Return whether losses of all validation rows are lower by more than `n_errors` errors.
+
+    The standard error of a weighted mean; rows of one group count as one observation.
+    """
+    gains, weights, groups = others - losses, folds.valid_weights(), folds.valid_groups()
     mean = np.average(gains, weights=weights)
-    error = np.sqrt((weights**2 * (gains - mean) ** 2).sum()) / weights.sum()
-    return bool(mean > n_errors * error)
+    deviations = weights * (gains - mean)
+    if groups is not None:
+        deviations = np.asarray(np.bincount(groups, deviations), np.float64)
+    return bool(mean > n_errors * np.sqrt((deviations**2).sum()) / weights.sum())
 
 
 def search(
