@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, huber
 
-from mtboost.base.arrays import Float64Array
+from mtboost.base.arrays import Float64Array, Total
 from mtboost.base.checks import check_choice, did_you_mean
 from mtboost.base.tables import TaskColumn, as_table
 from mtboost.base.tasks import TaskName, TaskSet
@@ -38,6 +38,7 @@ class _TaskRows(NamedTuple):
     n_tasks: int
     weight: Float64Array | None
     queries: npt.NDArray[np.integer[Any]] | None = None
+    total: Total | None = None  # None: all rows are here
 
     def weigh(self, values: Float64Array) -> Float64Array:
         return values if self.weight is None else values * self.weight
@@ -49,8 +50,15 @@ class _TaskRows(NamedTuple):
     def mean(self, values: Float64Array) -> Float64Array:
         """Weighted mean of each task; NaN for a task whose weights sum to zero."""
         if self.weight is None:
-            return self.sum(values) / np.bincount(self.codes, minlength=self.n_tasks)
-        return self.sum(values * self.weight) / self.sum(self.weight)
+            counts = np.bincount(self.codes, minlength=self.n_tasks)
+            return self._quotient(self.sum(values), counts)
+        return self._quotient(self.sum(values * self.weight), self.sum(self.weight))
+
+    def _quotient(self, sums: Float64Array, weights: npt.NDArray[Any]) -> Float64Array:
+        if self.total is not None:
+            sums, weights = self.total(np.stack([sums, weights]))
+        quotient: Float64Array = sums / weights
+        return quotient
 
 
 @dataclass(frozen=True)
@@ -182,7 +190,11 @@ class _BuiltIn(Metric):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             result: Float64Array = self.function(y, prediction, rows)
         is_nan = np.isnan(prediction)
-        result[rows.codes[is_nan if n_axes == 1 else is_nan.any(axis=1)]] = np.nan
+        has_nan = np.zeros(rows.n_tasks)
+        has_nan[rows.codes[is_nan if n_axes == 1 else is_nan.any(axis=1)]] = 1.0
+        if rows.total is not None:
+            has_nan = rows.total(has_nan)
+        result[has_nan > 0.0] = np.nan
         return result
 
 
@@ -194,6 +206,7 @@ def evaluate_by_task(
     n_tasks: int,
     weight: npt.ArrayLike | None = None,
     queries: npt.NDArray[np.integer[Any]] | None = None,
+    total: Total | None = None,
 ) -> Float64Array:
     """Value of a metric on the rows of each task.
 
@@ -214,6 +227,9 @@ def evaluate_by_task(
         Row weights.
     queries : ndarray of int, shape (n_rows,), optional
         Query of each row, for ``ndcg``.
+    total : callable, optional
+        Adds up arrays over several machines, each of which calls it as often as the others; for
+        metrics that are means over rows (:func:`is_mean_of_rows`).
 
     Returns
     -------
@@ -227,7 +243,7 @@ def evaluate_by_task(
         The predictions have the wrong number of axes for a built-in metric.
     """
     weights = None if weight is None else np.asarray(weight, np.float64)
-    rows = _TaskRows(codes, n_tasks, weights, queries)
+    rows = _TaskRows(codes, n_tasks, weights, queries, total)
     return get_metric(metric)._by_task(
         np.asarray(y, np.float64), np.asarray(prediction, np.float64), rows
     )
@@ -243,6 +259,11 @@ def scores_by_task(
 ) -> list[tuple[str, float]]:
     """Names ``f"{metric}-{task}"`` and values of :func:`evaluate_by_task`, tasks in their order."""
     values = evaluate_by_task(metric, y, prediction, tasks.codes, tasks.n_tasks, weight, queries)
+    return named_scores(metric, tasks, values)
+
+
+def named_scores(metric: Metric, tasks: TaskSet, values: Float64Array) -> list[tuple[str, float]]:
+    """Names ``f"{metric}-{task}"`` and the values of the tasks, in their order."""
     names = (f"{metric.name}-{task}" for task in tasks.names)
     return list(zip(names, values.tolist(), strict=True))
 
@@ -386,7 +407,7 @@ def _pinball(
     y: Float64Array, prediction: Float64Array, rows: _TaskRows, levels: Float64Array
 ) -> Float64Array:
     """Mean over rows and levels of α (y - q) above the quantile q, (1 - α) (q - y) below it."""
-    above = y[:, None] - prediction.reshape(len(y), -1)
+    above = y[:, None] - prediction.reshape(len(y), len(levels))
     return rows.mean(np.maximum(levels * above, (levels - 1.0) * above).mean(axis=1))
 
 

@@ -17,7 +17,13 @@ import xgboost
 from xgboost.tracker import RabitTracker
 
 from mtboost.errors import UnsupportedError
-from mtboost.xgboost import TaskSplit
+from mtboost.xgboost import (
+    PriorFeatureSampling,
+    TaskObjective,
+    TaskQuitting,
+    TaskSplit,
+    task_metric,
+)
 from mtboost.xgboost.collective import Workers
 
 TIMEOUT = 60  # seconds; a hang is one of the failures looked for
@@ -121,6 +127,50 @@ def _matrix(rows, kind, **options):
         nthread=1,
         **options,
     )
+
+
+def train_by_task(part, *, objective, metric, params, task_weight=None, split=None):
+    """Train with the callbacks of tasks: the booster, its history, and when each task quits.
+
+    Several workers read the tasks from the matrices, one machine is given them row by row.
+    """
+    rows, valid = part
+    matrix = _matrix(rows, "QuantileDMatrix")
+    evals = [(matrix, "train"), (_matrix(valid, "QuantileDMatrix", ref=matrix), "valid")]
+    of_train = of_valid = of_evals = "label_lower_bound"
+    if _n_workers() == 1:
+        of_train, of_valid = rows["task"].astype(int), valid["task"].astype(int)
+        of_evals = [(evals[0][0], of_train), (evals[1][0], of_valid)]
+    options = {"callbacks": []}
+    if split is None:
+        options["obj"] = TaskObjective(objective, of_train, task_weight=task_weight)
+    else:
+        options["callbacks"].append(TaskSplit(of_train, **split))
+    own = {"objective": options.get("obj")}
+    quitting = TaskQuitting("valid", of_valid, early_stopping_rounds=2, metric=metric, **own)
+    options["callbacks"].append(quitting)
+    history = {}
+    booster = xgboost.train(
+        {"nthread": 1, "max_depth": 3, "objective": objective, **params},
+        matrix,
+        25,
+        evals=evals,
+        evals_result=history,
+        verbose_eval=False,
+        custom_metric=task_metric(metric, of_evals, **own),
+        **options,
+    )
+    return bytes(booster.save_raw("ubj")), history, quitting.quit_round
+
+
+def train_with_prior(rows, *, dynamic, split=None):
+    """A booster whose features are drawn by a prior."""
+    matrix = _matrix(rows, "QuantileDMatrix")
+    callbacks = [PriorFeatureSampling([1, 2, 3, 4, 5], dynamic=dynamic)]
+    if split is not None:
+        callbacks.insert(0, TaskSplit("label_lower_bound", **split))
+    params = {"nthread": 1, "max_depth": 3, "colsample_bynode": 0.5, "seed": 1}
+    return bytes(xgboost.train(params, matrix, 8, callbacks=callbacks).save_raw("ubj"))
 
 
 def _rank():

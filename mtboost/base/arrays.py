@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,8 @@ Float32Array: TypeAlias = npt.NDArray[np.float32]
 Float64Array: TypeAlias = npt.NDArray[np.float64]
 FloatArray: TypeAlias = npt.NDArray[np.floating]
 Int32Array: TypeAlias = npt.NDArray[np.int32]
+#: Sums of each worker's numbers over all workers that train a model.
+Total: TypeAlias = Callable[[Float64Array], Float64Array]
 
 
 def as_array(values: Any) -> npt.NDArray[Any]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from mtboost.base.arrays import FloatArray
+from mtboost.base.arrays import FloatArray, Total
 from mtboost.base.checks import check_number, refuse
 from mtboost.base.labels import as_stored
 from mtboost.base.task_tables import check_task_keys
@@ -23,17 +23,21 @@ def weights_with_tasks(
     weight: FloatArray | None,
     task_weight: TaskWeight,
     balanced_total: float | None = None,
+    total: Total | None = None,
 ) -> FloatArray | None:
     """Row weights, shape (n_rows,), times the weight of the row's task.
 
     `balanced_total` is what each task has in all if they are balanced, by default the mean of these
-    tasks.
+    tasks. `total` adds up the weights of the tasks over several machines.
     """
     if task_weight is None:
         return weight
     own = np.ones(tasks.n_rows) if weight is None else np.asarray(weight, np.float64)
     if isinstance(task_weight, str) and task_weight == "balanced":
-        totals = np.bincount(tasks.codes, own, minlength=tasks.n_tasks)
+        totals = np.bincount(tasks.codes, own, minlength=tasks.n_tasks).astype(np.float64)
+        if total is not None:
+            totals = total(totals)
+            balanced_total = totals.sum() / tasks.n_tasks
         if balanced_total is None:
             factors = own.sum() / (tasks.n_tasks * np.where(totals > 0, totals, 1.0))
         else:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.base.arrays import Float32Array, on_host
+from mtboost.base.arrays import Float32Array, Total, on_host
 from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError
@@ -23,7 +23,6 @@ from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import (
     PooledTrees,
     TaskValues,
-    Total,
     check_pooling,
     pool_leaves,
 )

@@ -135,7 +135,7 @@ def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0
         return np.asarray(scipy.special.expit(sigmoid * margins))
     if objective in _LOG_LINK + _SURVIVAL:
         return np.asarray(np.exp(margins))
-    if objective in _SOFTMAX:
+    if objective in _SOFTMAX and len(margins):  # XGBoost's margins of no rows have one axis
         return np.asarray(scipy.special.softmax(margins, axis=1))
     if objective == "binary:hinge":
         return (margins > 0).astype(margins.dtype)

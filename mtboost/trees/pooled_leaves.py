@@ -31,14 +31,12 @@ import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.base.archive import array_to_bytes, read_vector, require
-from mtboost.base.arrays import Float64Array, Int32Array
+from mtboost.base.arrays import Float64Array, Int32Array, Total
 from mtboost.base.checks import as_float, check_number, is_number
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError
 from mtboost.trees.nesting import Nesting
 
-#: Sums of each worker's numbers over all workers that train a model.
-Total: TypeAlias = Callable[[Float64Array], Float64Array]
 #: κ of tasks, or of each level of nested ones, outermost first.
 Kappa: TypeAlias = "float | tuple[float, ...]"
 Pooling: TypeAlias = "Kappa | EstimatedPooling | RelativePooling | None"

@@ -12,31 +12,35 @@ import numpy.typing as npt
 
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError
-from mtboost.metrics import Metric, scores_by_task
+from mtboost.metrics import Metric, named_scores, scores_by_task
 from mtboost.trees.losses import inverse_link
 from mtboost.trees.task_objective import BaseTaskObjective
 
 Queries = npt.NDArray[np.int64]
 LabelsAndWeights = tuple[npt.NDArray[Any], npt.NDArray[Any] | None]
+TasksOf = Callable[[Any], TaskSet | None]
+Evaluate = Callable[[Any, npt.NDArray[np.floating]], npt.NDArray[np.float64]]
 
 
 def metric_of_tasks(
     metric: Metric,
-    tasks: Iterable[tuple[Any, TaskSet]],
+    tasks: Iterable[tuple[Any, TaskSet]] | TasksOf,
     objective: BaseTaskObjective | None,
     labels_and_weights: Callable[[Any], LabelsAndWeights],
     queries_of: Callable[[Any], Queries | None],
+    evaluate: Evaluate | None = None,
 ) -> Callable[[npt.NDArray[np.floating], Any], list[tuple[str, float]]]:
     """Return a function of predictions and a matrix that gives the metric of each task by name.
 
     A matrix whose tasks are not known has none. With an objective the predictions are margins.
+    `evaluate` computes the metric of each task in its own way.
     """
-    sets: weakref.WeakKeyDictionary[Any, TaskSet] = weakref.WeakKeyDictionary(dict(tasks))
+    tasks_of = tasks if callable(tasks) else weakref.WeakKeyDictionary(dict(tasks)).get
 
     def by_task(predictions: npt.NDArray[np.floating], matrix: Any) -> list[tuple[str, float]]:
-        if matrix not in sets:
+        own = tasks_of(matrix)
+        if own is None:
             return []
-        own = sets[matrix]
         labels, weights = labels_and_weights(matrix)
         if own.n_rows != len(labels):
             raise DataError(
@@ -47,6 +51,8 @@ def metric_of_tasks(
             sigmoid = objective.options.get("sigmoid", 1.0)
             found = inverse_link(objective.objective, predictions, sigmoid=sigmoid)
             predictions = np.asarray(found, predictions.dtype)
+        if evaluate is not None:
+            return named_scores(metric, own, evaluate(matrix, predictions))
         return scores_by_task(metric, own, labels, predictions, weights, queries_of(matrix))
 
     return by_task

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Float32Array
+from mtboost.base.arrays import Float32Array, Total
 from mtboost.base.checks import check_type
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
@@ -44,6 +44,7 @@ class BaseTaskObjective(ABC):
     """Common part of the objectives for XGBoost and LightGBM, whose docstrings have the rest."""
 
     _margin_type: ClassVar[type[np.floating[Any]]]
+    _is_in_field = False  # whether the matrices have the tasks, perhaps those of several workers
     _refusal: ClassVar[str]  # end of a message: what to use for a loss that refits leaves
 
     def __init__(
@@ -58,12 +59,14 @@ class BaseTaskObjective(ABC):
         self._check_library()
         if not callable(objective):
             check_type("objective", objective, str, "a name or a function")
-        self.tasks = as_tasks(task)
+        self.tasks = self._tasks_of_labels(task)
         self.objective = objective
         self._options: dict[str, Any] = options
         self._n_threads = default_n_threads(n_threads, self.tasks.n_rows)
         self._task_weight = task_weight
         self._is_active = np.ones(self.tasks.n_tasks, bool)
+        # Sums over all workers; None is a single machine.
+        self._total: Total | None = None
         self._loss: Loss | None = None
         self._rows: weakref.WeakKeyDictionary[Matrix, _MatrixRows] = weakref.WeakKeyDictionary()
         if isinstance(objective, str):
@@ -91,10 +94,13 @@ class BaseTaskObjective(ABC):
         return self  # libraries copy parameters; a copy would not learn which tasks have quit
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loss": None, "_rows": None}
+        return {**self.__dict__, "_loss": None, "_rows": None, "_total": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _rows=weakref.WeakKeyDictionary())
+
+    def _tasks_of_labels(self, task: Any) -> TaskSet:
+        return as_tasks(task)
 
     @staticmethod
     @abstractmethod
@@ -113,8 +119,13 @@ class BaseTaskObjective(ABC):
         user's is called with.
         """
         margins = np.asarray(margins, self._margin_type)
-        if not len(margins):
+        if not len(margins) and not self._is_in_field:
             raise DataError("The training matrix has no rows: pass one with at least one row.")
+        if not len(margins):  # a worker without rows takes part in the calls of all workers
+            self._rows_of(data, 0)
+            if callable(self.objective):
+                self.objective(*arguments, **keywords)
+            return np.zeros_like(margins), np.zeros_like(margins)
         if isinstance(self.objective, str):
             table = np.ascontiguousarray(margins.reshape(len(margins), -1))
             loss = self._loss_of(self.objective, table.shape[1])
@@ -173,7 +184,8 @@ class BaseTaskObjective(ABC):
         weights: Any,
         query_begins: npt.NDArray[np.uint32] | None = None,
     ) -> _MatrixRows:
-        labels = np.ascontiguousarray(labels, np.float32).reshape(tasks.n_rows, -1)
+        shape = (tasks.n_rows, -1 if tasks.n_rows else 1)
+        labels = np.ascontiguousarray(labels, np.float32).reshape(shape)
         labels = as_zero_one(self.objective, labels)
         if self._loss is not None:
             check_labels(self._loss, labels)
@@ -185,7 +197,7 @@ class BaseTaskObjective(ABC):
             weights = np.repeat(weights, np.diff(groups.begins))  # those of queries
         if callable(self.objective):
             weights = None  # the function's own affair
-        weights = weights_with_tasks(tasks, weights, self._task_weight)
+        weights = weights_with_tasks(tasks, weights, self._task_weight, total=self._total)
         weights = None if weights is None else weights.astype(np.float32)
         n_outputs = 1 if self._loss is None else self._loss.n_outputs
         return _MatrixRows(

@@ -207,17 +207,7 @@ class TaskWatch(abc.ABC):
         """Record the metric of each task after `n_rounds` rounds of the model."""
         assert self.metric is not None
         assert self._tasks is not None
-        value = self._of_all_workers(
-            evaluate_by_task(
-                self.metric,
-                label,
-                prediction,
-                self._codes,
-                self._tasks.n_tasks,
-                weight,
-                self._queries,
-            )
-        )
+        value = self._by_task(label, prediction, weight)
         self._best.record(n_rounds, value, self.metric, self.fewest_rounds)
         if self._n_recorded == len(self._values):  # no second copy in the end, of many tasks
             grown = np.empty((max(16, 2 * self._n_recorded), len(value)))
@@ -230,9 +220,18 @@ class TaskWatch(abc.ABC):
         if self.on_round is not None and n_rounds > 0:
             self.on_round(n_rounds, dict(zip(self._tasks.names, value.tolist(), strict=True)))
 
-    def _of_all_workers(self, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return the metric of each task, from that of the tasks with rows on this machine."""
-        return value
+    def _by_task(
+        self,
+        label: npt.NDArray[Any],
+        prediction: npt.NDArray[np.floating],
+        weight: npt.NDArray[Any] | None,
+    ) -> npt.NDArray[np.float64]:
+        """Return the metric of each task, NaN where it is undefined."""
+        assert self.metric is not None
+        assert self._tasks is not None
+        n_tasks = self._tasks.n_tasks
+        rows = label, prediction, self._codes, n_tasks, weight, self._queries
+        return evaluate_by_task(self.metric, *rows)
 
     def _leave(self) -> Iterator[int]:
         """Codes of the tasks that quit now."""

@@ -55,23 +55,22 @@ from mtboost.xgboost.library_grown import (
     why_library_grows,
 )
 from mtboost.xgboost.matrices import ValidationMatrix, starting_from
+from mtboost.xgboost.task_field import INSTEAD, task_numbers, tasks_in_field
 from mtboost.xgboost.ubjson import encode
 from mtboost.xgboost.vector_leaves import scalar_trees
 
 _SERIAL_ROWS = 20_000
 # Values of a validation matrix that are read back, at 12 bytes each, to be binned.
 _MOST_VALUES = 20_000_000
-# Tasks in a field of a matrix are float32, which holds whole numbers up to here.
-_LARGEST_TASK = 2**24
 
 
 class XgboostGrowth(TaskGrowth):
     """Growth beside a stock booster, which keeps parameters and metrics.
 
     Trees of the stock booster, if any, are continued and taken out of it. `table` is what the
-    training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`). With `task_field`
-    the matrices themselves have the tasks of their rows, in the field of this name, and may be
-    those of one of several workers.
+    training matrix was made from (see :func:`~mtboost.xgboost.bins.bin_matrix`). With `reads_tasks`
+    the matrices themselves have the tasks of their rows (task_field.py), and may be those of one of
+    several workers.
     """
 
     settings: Settings
@@ -84,20 +83,16 @@ class XgboostGrowth(TaskGrowth):
         options: TreeOptions,
         task_column: int | str | None = None,
         table: object = None,
-        task_field: str | None = None,
+        reads_tasks: bool = False,
     ) -> None:
         super().__init__(tasks, options, task_column)
         self.stock = stock
         self.settings = read_settings(stock)
-        self._task_field = task_field
+        self.reads_tasks = reads_tasks
         self._workers: Workers | None = None
         self._has_whole_tasks = False  # no task has rows on two workers
-        if task_field is None:
-            check_one_machine(
-                "TaskSplit",
-                ", or give TaskSplit 'label_lower_bound' as task, and each worker's matrix its "
-                "tasks in that field",
-            )
+        if not reads_tasks:
+            check_one_machine("TaskSplit", INSTEAD)
         self._join_workers()
         if self.settings.library_only is not None:
             self._check_library_grown(self.settings.library_only)
@@ -210,7 +205,7 @@ class XgboostGrowth(TaskGrowth):
     # ---- margins and metrics ----------------------------------------------------------------
 
     def margins(self, matrix: xgboost.DMatrix) -> Float32Array:
-        if self._task_field is not None and matrix not in self._codes:
+        if self.reads_tasks and matrix not in self._codes:
             self._read_codes(matrix)
         n_done, margins = self._margins.get(matrix) or (0, self.start_margins(matrix))
         if n_done < len(self._trees):
@@ -377,8 +372,8 @@ class XgboostGrowth(TaskGrowth):
 
     def _start(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         n_rows = matrix.num_row()
-        if self._task_field is not None:
-            self._read_tasks(matrix)
+        if self.reads_tasks:
+            self._set_tasks(tasks_in_field("TaskSplit", matrix, self._workers))
         elif not n_rows and self._workers is None:
             raise DataError("The training matrix has no rows: pass one with at least one row.")
         self._check_rows(n_rows)
@@ -470,21 +465,6 @@ class XgboostGrowth(TaskGrowth):
         name = score if isinstance(score, str) else type(score).__name__
         return f"{name} {replace(self._options, split_score='plain')!r}"
 
-    def _read_tasks(self, matrix: xgboost.DMatrix) -> None:
-        """Take the tasks of the training rows from the matrix; workers agree on their names."""
-        numbers = self._task_numbers(matrix)
-        if numbers is None:
-            raise DataError(
-                f"TaskSplit reads the tasks from the field {self._task_field!r} of the training "
-                f"matrix, which has none: make the matrix with {self._task_field}=, the number of "
-                "each row's task."
-            )
-        names = np.unique(numbers)
-        if self._workers is not None:
-            names = self._workers.union(names, "tasks")
-        codes = np.searchsorted(names, numbers).astype(np.int32)
-        self._set_tasks(TaskSet(tuple(names.tolist()), codes))
-
     def _compare_tasks(self, tasks: TaskSet) -> None:
         """Find out whether the rows of each task lie on one worker; all know the same names."""
         if self._workers is not None:
@@ -496,26 +476,11 @@ class XgboostGrowth(TaskGrowth):
     def _read_codes(self, matrix: xgboost.DMatrix) -> None:
         """Tasks of rows to be evaluated; those without training rows are not known."""
         assert self.tasks is not None
-        numbers = self._task_numbers(matrix)
+        numbers = task_numbers(matrix)
         if numbers is not None and self.tasks.names:
             names = np.array(self.tasks.names)
             places = np.searchsorted(names, numbers).clip(max=len(names) - 1)
             self._codes[matrix] = np.where(names[places] == numbers, places, -1).astype(np.int32)
-
-    def _task_numbers(self, matrix: xgboost.DMatrix) -> npt.NDArray[np.int64] | None:
-        """Tasks in the matrix; None if it has rows but no tasks."""
-        assert self._task_field is not None
-        found = matrix.get_float_info(self._task_field)
-        if found.size == 0 and matrix.num_row() > 0:
-            return None
-        is_number = (np.abs(found) <= _LARGEST_TASK) & (found == np.round(found))
-        if not is_number.all():
-            row = int(np.argmin(is_number))
-            raise DataError(
-                f"The field {self._task_field!r} is {found[row]!s} in row {row} of a matrix: tasks "
-                f"must be whole numbers between -{_LARGEST_TASK} and {_LARGEST_TASK}."
-            )
-        return found.astype(np.int64)
 
     def _n_labels(self, n_labels: int, n_rows: int) -> int:
         """Labels of a row, of which a worker without rows has none."""
@@ -551,7 +516,7 @@ class XgboostGrowth(TaskGrowth):
 
     def _task_attributes(self) -> dict[str, str]:
         """Leaf values of tasks as attributes of a booster that returns without the callback."""
-        if self._task_field is None or self.tasks is None or not self.pooled.values:
+        if not self.reads_tasks or self.tasks is None or not self.pooled.values:
             return {}
         if not any(len(values.leaf) for values in self.pooled.values):
             return {}

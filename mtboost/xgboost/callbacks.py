@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import xgboost
 
-from mtboost.base.checks import check_choice
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
@@ -21,9 +20,7 @@ from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost.booster import GrowingBooster, XgboostGrowth
 from mtboost.xgboost.document import XgboostDocument, stacked
 from mtboost.xgboost.library import check_version, tasks_of_matrices
-
-#: Field of a matrix that may have the tasks: Dask's matrices distribute it with the rows.
-_TASK_FIELD = "label_lower_bound"
+from mtboost.xgboost.task_field import TASK_FIELD, is_task_field
 
 
 @shares_docstring_of(BaseTaskSplit, sections=["References"])
@@ -79,7 +76,6 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     """
 
     _tasks_of_matrices = staticmethod(tasks_of_matrices)
-    _task_field: str | None = None  # of the matrices, which has the tasks
 
     @renamed(score="split_score", task_penalty="task_splits")
     def __init__(
@@ -111,16 +107,16 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
             options=options,
         )
         self._table = table
-        if self._task_field is not None and len(valid_tasks):
+        if self._is_in_field and len(valid_tasks):
             raise ParameterError(
-                f"valid_tasks are read from the matrices' field {self._task_field!r}, as the tasks "
+                f"valid_tasks are read from the matrices' field {TASK_FIELD!r}, as the tasks "
                 "of the training rows are: leave valid_tasks out."
             )
 
     def _tasks_of_rows(self, task: Any) -> TaskSet:
-        if not isinstance(task, str):
+        self._is_in_field = is_task_field("task", task)
+        if not self._is_in_field:
             return as_tasks(task)
-        self._task_field = check_choice("task", task, (_TASK_FIELD,), besides="labels of the rows")
         return TaskSet((), np.empty(0, np.int32))  # known when training begins
 
     def before_training(self, model: Any) -> Any:
@@ -137,7 +133,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
             options=self.options,
             task_column=self._task_column,
             table=self._table,
-            task_field=self._task_field,
+            reads_tasks=self._is_in_field,
         )
         self._start(growth)
         return GrowingBooster(growth)
@@ -167,7 +163,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         UnsupportedError
             Of all tasks, where each has several classes.
         """
-        if self._task_field is not None:
+        if self._is_in_field:
             self._take_over(trained)
         document = XgboostDocument.of(trained)
         if task is not None:

@@ -117,12 +117,17 @@ class Workers:
 
     def union(self, values: npt.NDArray[np.int64], step: str) -> npt.NDArray[np.int64]:
         """Return the numbers that any worker has, ascending; below 2^53."""
-        own = np.unique(values).astype(np.float64)
-        n_values = self.gather([own.size], f"number of {step}")[:, 0].astype(np.int64)
-        ends = np.cumsum(n_values)
-        all_values = np.zeros(int(ends[-1]))
-        all_values[ends[self.rank] - own.size : ends[self.rank]] = own
-        return np.unique(self.sum(all_values, step)).astype(np.int64)
+        own = np.unique(values).astype(np.float64)[:, np.newaxis]
+        return np.unique(self.rows_of_all(own, step)).astype(np.int64)
+
+    def rows_of_all(self, rows: Float64Array, step: str) -> Float64Array:
+        """Return the rows of all workers, shape (n_rows, n_columns), worker after worker."""
+        n_rows = self.gather([len(rows)], f"number of {step}")[:, 0].astype(np.int64)
+        ends = np.cumsum(n_rows)
+        found = np.zeros((int(ends[-1]), rows.shape[1]))
+        found[ends[self.rank] - len(rows) : ends[self.rank]] = rows
+        self.sum_in_place(found, step)
+        return found
 
     def check_equal(self, parts: Mapping[str, bytes | str]) -> None:
         """Raise TrainingError on all workers unless these are equal on all of them."""

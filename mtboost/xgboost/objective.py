@@ -10,9 +10,13 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.trees.losses import make_loss
+from mtboost.base.tasks import TaskSet, as_tasks
+from mtboost.errors import DataError, UnsupportedError
+from mtboost.trees.losses import is_ranking, is_survival, make_loss
 from mtboost.trees.task_objective import BaseTaskObjective, Pair
+from mtboost.xgboost.collective import Workers
 from mtboost.xgboost.library import arithmetic, check_one_machine, check_version, query_begins
+from mtboost.xgboost.task_field import INSTEAD, TASK_FIELD, is_task_field, tasks_in_field
 
 
 class TaskObjective(BaseTaskObjective):
@@ -28,8 +32,11 @@ class TaskObjective(BaseTaskObjective):
     objective : str or callable
         XGBoost's name of a loss, or a function ``(margins, matrix) -> (gradient, hessian)`` as
         ``xgboost.train`` takes it.
-    task : array-like of shape (n_rows,)
-        Task of each row of the training matrix: integers, strings or categories.
+    task : array-like of shape (n_rows,), or "label_lower_bound"
+        Task of each row of the training matrix: integers, strings or categories. Where rows lie on
+        several workers, as in ``xgboost.dask``, the matrix must have the tasks:
+        ``"label_lower_bound"`` reads them from this field, whole numbers up to 2^24
+        (docs/several_machines.md).
     task_weight : mapping of task name to float, or "balanced", optional
         The rows' weights are multiplied by their task's; "balanced" gives all tasks the same total.
     n_threads : int, optional
@@ -42,7 +49,8 @@ class TaskObjective(BaseTaskObjective):
     ------
     UnsupportedError
         The loss has no gradient in the core, or sets its leaves by another rule
-        (``"reg:absoluteerror"`` of XGBoost 3.0 to 3.3). In training: there are several machines.
+        (``"reg:absoluteerror"`` of XGBoost 3.0 to 3.3). In training on several machines: `task` are
+        labels of rows, or the loss ranks.
 
     Notes
     -----
@@ -76,11 +84,61 @@ class TaskObjective(BaseTaskObjective):
         Takes ``(margins, matrix)`` from ``xgboost.train``, and ``(labels, margins)`` and the rows'
         weights from scikit-learn's wrappers.
         """
-        check_one_machine("TaskObjective")
+        if not self._is_in_field:
+            check_one_machine("TaskObjective", INSTEAD)
         if isinstance(second, xgboost.DMatrix):
-            return self._pair(first, second, first, second)
+            margins = self._in_columns(first, second) if self._is_in_field else first
+            return self._pair(margins, second, margins, second)
+        if self._is_in_field:
+            raise UnsupportedError(
+                f"TaskObjective with task={TASK_FIELD!r} works in xgboost.train and "
+                "xgboost.dask.train: scikit-learn's wrappers of XGBoost have no such field."
+            )
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self._pair(second, (first, sample_weight), first, second, **given)
+
+    def _tasks_of_labels(self, task: Any) -> TaskSet:
+        self._is_in_field = is_task_field("task", task)
+        return TaskSet((), np.empty(0, np.int32)) if self._is_in_field else as_tasks(task)
+
+    def _tasks_of(self, data: Any, n_rows: int) -> TaskSet:
+        """Tasks of the rows of a matrix, which all workers read together if it has them."""
+        if not self._is_in_field or data is None:
+            return super()._tasks_of(data, n_rows)
+        workers = Workers.of_this_thread()
+        if workers is not None:
+            if is_ranking(self.objective) or is_survival(self.objective):
+                raise UnsupportedError(
+                    f"objective={self.objective!r} is not supported on several machines: train on "
+                    "one machine."
+                )
+            workers.check_equal({"the options of TaskObjective": self._comparable()})
+            self._total = lambda sums: workers.sum(sums, "weights of the tasks")
+            self._n_threads = max(1, xgboost.get_config().get("nthread", 1))
+        elif n_rows == 0:
+            raise DataError("The training matrix has no rows: pass one with at least one row.")
+        tasks = tasks_in_field("TaskObjective", data, workers)
+        if tasks.names != self.tasks.names:
+            self._is_active = np.ones(tasks.n_tasks, bool)
+        self.tasks = tasks
+        return tasks
+
+    def _in_columns(self, margins: Any, matrix: xgboost.DMatrix) -> Any:
+        """Return margins of the shape that those of other workers have."""
+        if matrix not in self._rows:  # the first round, on all workers
+            n_columns = margins.shape[1] if margins.ndim == 2 else 0
+            workers = Workers.of_this_thread()
+            if workers is not None:
+                n_columns = int(workers.gather([n_columns], "columns of the margins").max())
+            self._n_columns = n_columns
+        if len(margins) == 0 and self._n_columns:
+            return np.empty((0, self._n_columns), np.float32)
+        return margins
+
+    def _comparable(self) -> str:
+        """Options that all workers must share, as text; of a function its name."""
+        name = getattr(self.objective, "__name__", str(self.objective))
+        return repr((xgboost.__version__, name, dict(self._options), self._task_weight))
 
     @staticmethod
     def _query_begins(data: xgboost.DMatrix) -> npt.NDArray[np.uint32] | None:

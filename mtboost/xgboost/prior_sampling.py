@@ -24,7 +24,8 @@ from mtboost.trees.feature_weights import (
     sampling_weights,
 )
 from mtboost.xgboost.booster import GrowingBooster
-from mtboost.xgboost.library import check_one_machine, check_samples_features, check_version
+from mtboost.xgboost.collective import Workers
+from mtboost.xgboost.library import check_samples_features, check_version
 
 
 class PriorFeatureSampling(xgboost.callback.TrainingCallback):
@@ -34,8 +35,8 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
     proportional to its weight among those left, and takes the best split of these. Where rows are
     few, a split of an unimportant feature cannot win by chance if the feature is seldom considered.
     Loop, objective, metrics and early stopping stay XGBoost's, and the booster is an ordinary one.
-    It works in ``xgboost.cv`` and scikit-learn's wrappers too, and with :class:`TaskSplit` if it
-    stands after it in `callbacks`::
+    It works in ``xgboost.cv``, ``xgboost.dask`` and scikit-learn's wrappers too, and with
+    :class:`TaskSplit` if it stands after it in `callbacks`::
 
         prior = mtboost.feature_prior(problems)
         params = {"colsample_bynode": 0.1, ...}  # fraction of the features per node
@@ -162,7 +163,6 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
         return model
 
     def _start(self, booster: xgboost.Booster) -> None:
-        check_one_machine("PriorFeatureSampling")
         sampling_class = _SAMPLING.get(type(booster))
         if sampling_class is None:
             raise UnsupportedError(
@@ -208,7 +208,11 @@ class _SamplingBooster(xgboost.Booster):
     def update(
         self, dtrain: xgboost.DMatrix, iteration: int, fobj: Callable[..., Any] | None = None
     ) -> None:
-        with _weighted(dtrain, self.sampling.weights(dtrain, self)):
+        weights = self.sampling.weights(dtrain, self)
+        workers = Workers.of_this_thread()
+        if workers is not None:
+            workers.check_equal({"the weights of the features": weights.tobytes()})
+        with _weighted(dtrain, weights):
             super().update(dtrain, iteration, fobj)
 
     def __getstate__(self) -> dict[str, Any]:  # what XGBoost's copies are made from

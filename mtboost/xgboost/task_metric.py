@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.metrics import Metric, get_metric
+from mtboost.base.tasks import TaskSet
+from mtboost.metrics import Metric, evaluate_by_task, get_metric
 from mtboost.trees.task_metric import metric_of_tasks
+from mtboost.xgboost.collective import Workers
 from mtboost.xgboost.library import (
     check_one_machine,
     labels_and_weights,
@@ -20,13 +23,15 @@ from mtboost.xgboost.library import (
     tasks_of_matrices,
 )
 from mtboost.xgboost.objective import TaskObjective
+from mtboost.xgboost.task_field import INSTEAD, is_task_field, tasks_in_field
+from mtboost.xgboost.worker_metrics import WorkerMetric
 
 Scores = list[tuple[str, float]]
 
 
 def task_metric(
     metric: str | Metric,
-    tasks: Iterable[tuple[xgboost.DMatrix, Any]],
+    tasks: Iterable[tuple[xgboost.DMatrix, Any]] | str,
     *,
     objective: TaskObjective | None = None,
 ) -> Callable[[npt.NDArray[np.float32], xgboost.DMatrix], Scores]:
@@ -36,9 +41,12 @@ def task_metric(
     ----------
     metric : str or Metric
         See :func:`mtboost.metrics.get_metric`.
-    tasks : pairs of DMatrix and array-like of shape (n_rows,)
+    tasks : pairs of DMatrix and array-like of shape (n_rows,), or "label_lower_bound"
         The matrices of ``evals`` and the task of each of their rows. A matrix of ``evals`` that is
-        not among them gets no metric by task.
+        not among them gets no metric by task. Where rows lie on several workers, as in
+        ``xgboost.dask``, the matrices must have the tasks: ``"label_lower_bound"`` reads them from
+        this field of all matrices, and the metrics are those of the rows of all workers
+        (docs/several_machines.md).
     objective : TaskObjective, optional
         The one that is trained with: XGBoost then hands over margins, not predictions.
 
@@ -52,6 +60,8 @@ def task_metric(
     ------
     DataError
         There is not one task per row.
+    UnsupportedError
+        When it is called on several machines: `tasks` has labels of rows, or the metric ranks.
 
     Examples
     --------
@@ -76,17 +86,57 @@ def task_metric(
     >>> sorted(found["train"])
     ['mae-a', 'mae-b', 'rmse']
     """
+    metric = get_metric(metric)
+    in_field = _FieldTasks(metric) if is_task_field("tasks", tasks) else None
     by_task = metric_of_tasks(
-        get_metric(metric),
-        tasks_of_matrices("tasks", tasks),
+        metric,
+        tasks_of_matrices("tasks", tasks) if in_field is None else in_field.tasks_of,
         objective,
         labels_and_weights,
         queries_of,
+        None if in_field is None else in_field.evaluate,
     )
 
     def named(predictions: npt.NDArray[np.float32], matrix: xgboost.DMatrix) -> Scores:
-        check_one_machine("task_metric")
+        if in_field is None:
+            check_one_machine("task_metric", INSTEAD)
         scores = by_task(predictions, matrix)
         return [(re.sub(r"[\s:]+", "_", name), value) for name, value in scores]
 
     return named
+
+
+class _FieldTasks:
+    """Tasks that the matrices have, and the metric of their rows on all workers."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+        self._tasks: weakref.WeakKeyDictionary[xgboost.DMatrix, TaskSet] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._of_workers: weakref.WeakKeyDictionary[xgboost.DMatrix, WorkerMetric] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def __reduce__(self) -> Any:  # workers begin anew
+        return _FieldTasks, (self._metric,)
+
+    def tasks_of(self, matrix: xgboost.DMatrix) -> TaskSet:
+        if matrix not in self._tasks:
+            workers = Workers.of_this_thread()
+            self._tasks[matrix] = tasks = tasks_in_field("task_metric", matrix, workers)
+            if workers is not None:
+                labels, weights = labels_and_weights(matrix)
+                rows = labels, weights, tasks.codes, tasks.n_tasks
+                self._of_workers[matrix] = WorkerMetric(self._metric, *rows, workers)
+        return self._tasks[matrix]
+
+    def evaluate(
+        self, matrix: xgboost.DMatrix, prediction: npt.NDArray[np.floating]
+    ) -> npt.NDArray[np.float64]:
+        if matrix in self._of_workers:
+            return self._of_workers[matrix](prediction)
+        tasks = self._tasks[matrix]
+        labels, weights = labels_and_weights(matrix)
+        rows = labels, prediction, tasks.codes, tasks.n_tasks, weights, queries_of(matrix)
+        return evaluate_by_task(self._metric, *rows)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TaskSplit in ``xgboost.dask.train``; more of its options: parity/test_collective_training.py."""
+"""Tasks in ``xgboost.dask.train``; more of its options: parity/test_collective_training.py."""
 
+import functools
 import json
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import xgboost
 
 from mtboost.errors import UnsupportedError
-from mtboost.xgboost import TaskSplit
+from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit, task_metric
 
 dask_array = pytest.importorskip("dask.array")
 dask_frame = pytest.importorskip("dask.dataframe")
@@ -111,6 +112,33 @@ def test_pooled_leaves_of_xgboosts_own_trees_return_with_the_booster(client):
         expected_of_task = alone.booster(expected, task).predict(rows)
         np.testing.assert_allclose(of_task, expected_of_task, rtol=0, atol=1e-6)
         assert not np.allclose(of_task, trained.predict(rows), atol=1e-3)
+
+
+def test_tasks_weigh_and_quit_on_dask_as_on_one_machine(client):
+    def train(matrix, call, tasks, of_evals):
+        objective = TaskObjective("reg:squarederror", tasks, task_weight="balanced")
+        quitting = TaskQuitting("rows", tasks, objective=objective, early_stopping_rounds=1)
+        found = call(
+            {**PARAMS, "base_score": float(Y.mean()), "learning_rate": 0.9},
+            matrix,
+            20,
+            obj=objective,
+            evals=[(matrix, "rows")],
+            callbacks=[quitting],
+            custom_metric=task_metric("mae", of_evals, objective=objective),
+        )
+        return found, quitting
+
+    alone = xgboost.QuantileDMatrix(X, Y)
+    history = {}
+    call = functools.partial(xgboost.train, evals_result=history, verbose_eval=False)
+    booster, quitting = train(alone, call, TASK, [(alone, TASK)])
+    call = functools.partial(xgboost_dask.train, client)
+    found, _ = train(matrix_of_dask(client), call, "label_lower_bound", "label_lower_bound")
+    assert_same_trees(found["booster"], booster)
+    assert TaskQuitting.quit_round_of(found["booster"]) == quitting.quit_round
+    for metric, values in history["rows"].items():
+        np.testing.assert_allclose(found["history"]["rows"][metric], values, rtol=1e-5)
 
 
 def test_tasks_of_a_frame_are_one_of_its_columns(client):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TaskSplit on several machines trains the model of one machine."""
 
+import functools
 import json
 
 import numpy as np
@@ -17,11 +18,14 @@ from collective_workers import (
     squared_error,
     take,
     train,
+    train_by_task,
+    train_with_prior,
     worker_pool,
 )
 from xgboost.core import XGBoostError
 
 from mtboost.errors import TrainingError
+from mtboost.xgboost import TaskQuitting
 
 ROWS = make_rows()
 VALID = make_rows(300, seed=1)
@@ -184,3 +188,75 @@ def test_pooled_leaves_of_xgboosts_own_trees_are_those_of_one_machine(name, pool
     split = {"split_score": "plain", "pooling": 3.0}
     options = {"split": split, **GROWN_BY_XGBOOST[name]}
     assert_same_training(pool, rows, n_workers=3, empty=True, **options)
+
+
+BY_TASK = {
+    "balanced": {
+        "objective": "reg:squarederror",
+        "metric": "rmse",
+        "task_weight": "balanced",
+        "params": {"base_score": 0.3},
+    },
+    "ranked": {"objective": "binary:logistic", "metric": "auc", "params": {"base_score": 0.3}},
+    "classes": {
+        "objective": "multi:softprob",
+        "metric": "mlogloss",
+        "params": {"num_class": 3, "base_score": 0.5},
+    },
+    "entropy": {"objective": "binary:logistic", "metric": "auc", "params": {}, "split": {}},
+    "pooling": {
+        "objective": "reg:squarederror",
+        "metric": "mae",
+        "params": {},
+        "split": {"split_score": "plain", "pooling": 3.0},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "spread"),
+    [*((name, True) for name in BY_TASK), ("ranked", False)],
+    ids=lambda value: {True: "tasks on all", False: "tasks on one each"}.get(value, value),
+)
+def test_tasks_weigh_and_quit_on_several_workers_as_on_one_machine(name, spread, pool):
+    options = BY_TASK[name]
+    rows, valid = dict(ROWS), make_rows(600, seed=1)
+    for own in (rows, valid):
+        if options["objective"] != "reg:squarederror":
+            edges = [0.3, 0.8] if name == "classes" else [0.5]
+            own["y"] = np.digitize(own["y"], edges).astype(np.float32)
+    raw, history, quit_round = train_by_task((rows, valid), **options)
+    assert len(set(quit_round.values())) > 1  # or quitting is not tested
+    if spread:
+        parts = zip(*(parts_of(own, 3, empty=True) for own in (rows, valid)), strict=True)
+    else:
+        owned = ([take(own, own["task"] % 2 == rank) for rank in range(2)] for own in (rows, valid))
+        parts = zip(*owned, strict=True)
+    done = run_together(pool, functools.partial(train_by_task, **options), list(parts))
+    for each in done:
+        if isinstance(each, Exception):
+            raise each
+        trees = document_of(each[0])["gradient_booster"]["model"]["trees"]
+        expected = document_of(raw)["gradient_booster"]["model"]["trees"]
+        assert [tree["split_indices"] for tree in trees] == [
+            tree["split_indices"] for tree in expected
+        ]
+        for tree, other in zip(trees, expected, strict=True):
+            numbers = tree["split_conditions"], other["split_conditions"]
+            np.testing.assert_allclose(*numbers, rtol=1e-6, atol=1e-6)
+        assert each[2] == quit_round
+        returned = TaskQuitting.quit_round_of(xgboost.Booster(model_file=bytearray(each[0])))
+        assert returned == quit_round
+        for of_matrix, metrics in history.items():
+            for metric, values in metrics.items():
+                np.testing.assert_allclose(each[1][of_matrix][metric], values, rtol=1e-5)
+
+
+@pytest.mark.parametrize("split", [None, {}], ids=["XGBoost's trees", "entropy"])
+def test_features_are_drawn_alike_on_several_workers(split, pool):
+    job = functools.partial(train_with_prior, dynamic=split is None, split=split)
+    expected = job(ROWS)
+    for raw in run_together(pool, job, parts_of(ROWS, 3, empty=True)):
+        if isinstance(raw, Exception):
+            raise raw
+        assert_same_model(raw, expected)

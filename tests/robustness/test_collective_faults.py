@@ -19,6 +19,7 @@ from collective_workers import (
     sum_at_different_steps,
     sum_from_another_thread,
     sum_of_unequal_lengths,
+    train_by_task,
     train_on_separate_bins,
     train_with_own,
     worker_pool,
@@ -31,6 +32,14 @@ from mtboost.xgboost import TaskSplit
 ROWS = make_rows(400)
 PARTS = parts_of(ROWS, 2)
 USUAL = {"params": {"max_depth": 3}, "split": {}}
+
+
+def differing_weights(part):
+    """Train with other task weights on each worker."""
+    own = {"base_score": 0.5}
+    weights = {task: 1.0 + xgboost.collective.get_rank() for task in (0, 3, 6, 9, 12)}
+    options = {"objective": "reg:squarederror", "metric": "rmse", "params": own}
+    return train_by_task((part, part), task_weight=weights, **options)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +59,10 @@ def assert_all_raise(done, error, *words):
         assert isinstance(each, error), each
         for word in words:
             assert word in str(each)
+
+
+def test_workers_with_other_task_weights_are_refused(pool):
+    assert_all_raise(run_together(pool, differing_weights, PARTS), TrainingError, "TaskObjective")
 
 
 @pytest.mark.parametrize(

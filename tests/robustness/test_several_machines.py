@@ -37,7 +37,7 @@ def xgboost_cases():
     ours = mtboost.xgboost
     objective = ours.TaskObjective("reg:squarederror", task)
     wrapped = ours.TaskObjective("reg:squarederror", task)
-    split, sampling = ours.TaskSplit(task), ours.PriorFeatureSampling([1, 2, 3])
+    split = ours.TaskSplit(task)
     metrics = {}
 
     def train(label=y, params=params, **options):
@@ -60,9 +60,6 @@ def xgboost_cases():
         ).fit(X, y),
         "TaskQuitting": watch,
         "task_metric": evaluate,
-        "PriorFeatureSampling": lambda: train(
-            params={**params, "colsample_bynode": 0.5}, callbacks=[sampling]
-        ),
         "mtboost.fit": lambda: mtboost.fit(X, y, task=task, strategy="two-stage"),
         "mtboost.fit, auto": lambda: mtboost.fit(X, y, task=task, strategy="auto"),
         "mtboost.train": lambda: mtboost.train({}, mtboost.Dataset(X, y, task=task), 1),
