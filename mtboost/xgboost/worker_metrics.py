@@ -10,7 +10,13 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.errors import UnsupportedError
-from mtboost.metrics import Metric, evaluate_by_task, is_mean_of_rows, is_of_queries
+from mtboost.metrics import (
+    Metric,
+    evaluate_by_task,
+    is_mean_of_rows,
+    is_of_queries,
+    is_of_survival,
+)
 from mtboost.xgboost.collective import Workers
 
 
@@ -59,7 +65,8 @@ class WorkerMetric:
         has_weights = workers.gather([weights is not None and len(labels) > 0], "weights").any()
         if has_weights and weights is None:
             weights = np.ones(len(labels))
-        self._is_summed = bool(is_spread.any()) and is_mean_of_rows(metric)
+        is_sum = is_mean_of_rows(metric) and not is_of_survival(metric)  # of risk sets
+        self._is_summed = bool(is_spread.any()) and is_sum
         if self._is_summed:
             is_spread[:] = False
         self._sent = np.flatnonzero(is_spread[codes])
