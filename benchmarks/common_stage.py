@@ -8,7 +8,7 @@ turns, and ratios are of runs of the same turn. Where others use the processors 
 processor time vary less than those of elapsed time. --rows-fraction 0.2 takes a fifth of the rows.
 
     python benchmarks/common_stage.py [--rounds 100] [--turns 5] [--threads 2]
-        [--shape few many wide tall] [--rows-fraction 1]
+        [--shape few many wide tall] [--rows-fraction 1] [--out common_stage.jsonl]
 
 TaskSplit inside lightgbm.train, against LightGBM:
 
@@ -133,6 +133,7 @@ def main() -> None:
     parser.add_argument("--rows-fraction", type=float, default=1.0, help="part of the rows")
     parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS)[:6])
     parser.add_argument("--base", choices=METHODS, default="xgboost", help="what ratios are to")
+    parser.add_argument("--out", type=Path, help="file of results, a line per run; appended to")
     parser.add_argument("--child", nargs=2, metavar=("METHOD", "FOLDER"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -142,16 +143,22 @@ def main() -> None:
     machine = platform.processor() or platform.machine()
     print(f"{machine}, {args.threads} threads, {args.rounds} rounds")
     for shape in args.shape:
+        n_rows, n_features, n_tasks = size(shape, args.rows_fraction)
         with tempfile.TemporaryDirectory() as folder:
-            make_data(*size(shape, args.rows_fraction), Path(folder))
+            make_data(n_rows, n_features, n_tasks, Path(folder))
             results: dict[str, list[dict[str, float]]] = {method: [] for method in args.method}
-            for _ in range(args.turns):
+            for turn in range(args.turns):
                 for method in args.method:
                     command = [sys.executable, __file__, "--child", method, folder]
                     command += ["--rounds", str(args.rounds), "--threads", str(args.threads)]
                     output = subprocess.run(command, check=True, capture_output=True, text=True)
                     results[method].append(json.loads(output.stdout.splitlines()[-1]))
-        n_rows, n_features, n_tasks = size(shape, args.rows_fraction)
+                    if args.out:
+                        line = {"shape": shape, "rows": n_rows, "threads": args.threads}
+                        line |= {"rounds": args.rounds, "turn": turn, "base": args.base}
+                        line |= {"method": method, **results[method][-1]}
+                        with args.out.open("a") as file:
+                            file.write(json.dumps(line) + "\n")
         print(
             f"\n{n_rows} rows, {n_features} features, {n_tasks} tasks; {args.turns} turns; "
             f"ratios to {args.base}"

@@ -2,9 +2,11 @@
 """The published tables, sentences and chart of committed results: nobody types their figures.
 
 A block of a page between the lines ``<!-- results: NAME -->`` and ``<!-- end -->`` is what the
-function NAME of this module makes of ``results/*.jsonl``. This command writes all blocks of
-README.md and docs/ and the chart docs/results.svg again; tests/benchmarks/test_published.py
-compares them. It needs pandas.
+function NAME of this module or of method_tables.py makes of ``results/*.jsonl``. This command
+writes all blocks of README.md and docs/, the chart docs/results.svg and the badges
+docs/badges.svg again; tests/benchmarks/test_published.py compares them. It needs pandas.
+
+A table whose runs were not kept follows the line ``<!-- figures: COMMAND -->``, or ``no script``.
 
     python benchmarks/published.py
 """
@@ -12,14 +14,16 @@ compares them. It needs pandas.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 import numpy as np
 import pandas as pd
+from markdown_tables import plain, results, seconds, table
+from method_tables import TABLES
 from out_of_the_box import ROWS
 from task_comparison import Score, scores_of, verdict
 from task_data import FAMILIES
@@ -27,6 +31,8 @@ from task_methods import DEFAULTS
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "docs" / "results.svg"
+BADGES = ROOT / "docs" / "badges.svg"
+FIGURES = re.compile(r"^<!-- figures: (.+) -->\n(?=\|)", re.M)
 BLOCK = re.compile(r"(?<=<!-- results: )(\w+)( -->\n)(.*?)(?=^<!-- end -->)", re.M | re.S)
 
 OTHERS = (  # without mtboost's search; tuned on the same held-out rows
@@ -44,13 +50,7 @@ OTHERS = (  # without mtboost's search; tuned on the same held-out rows
 LIBRARIES = ("XGBoost", "LightGBM", "CatBoost", "HistGradientBoosting")
 
 
-# ---- results -------------------------------------------------------------------------------------
-
-
-@cache
-def results(file: str) -> pd.DataFrame:
-    """Read a file of results."""
-    return pd.read_json(Path(__file__).parent / "results" / f"{file}.jsonl", lines=True)
+# ---- comparisons ---------------------------------------------------------------------------------
 
 
 def by_data(file: str, methods: Sequence[str]) -> dict[str, list[Score]]:
@@ -83,28 +83,6 @@ def best_other(score: Score, reference: str, others: Sequence[str]) -> Rival:
     best = str((score.sign * means[list(others)]).idxmax())
     gain, error = score.difference(reference)
     return Rival(best, means[best], score.sign * gain[best], error[best])
-
-
-# ---- text ----------------------------------------------------------------------------------------
-
-
-def plain(value: float) -> str:
-    """Format a score: .912, 9.80."""
-    return f"{value:.2f}" if abs(value) >= 1 else re.sub("^(-?)0", r"\1", f"{value:.3f}")
-
-
-def seconds(value: float) -> str:
-    """Format seconds with two digits or more."""
-    return f"{value:.{0 if value >= 10 else 1 if value >= 1 else 2}f}"
-
-
-def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [
-        "|" + "|".join(f" {cell} " if cell else " " for cell in line) for line in (head, *rows)
-    ]
-    lines.insert(1, "|---" * len(head))
-    return "".join(f"{line}|\n" for line in lines)
 
 
 # ---- without any setting -------------------------------------------------------------------------
@@ -297,10 +275,61 @@ def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="#333">{escape(text)}</text>'
 
 
+# ---- badges --------------------------------------------------------------------------------------
+
+
+def badges() -> str:
+    """Draw what pyproject.toml says of the package: version, Python, host libraries, licence."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    pythons = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    libraries = {"XGBoost": project["dependencies"], "LightGBM": extras["lightgbm"]}
+    shown = {"mtboost": project["version"], "Python": f"{pythons[0]} to {pythons[-1]}"}
+    for title, needed in libraries.items():
+        found = re.search(rf"{title.lower()}>=([\d.]+)", " ".join(needed))
+        assert found is not None
+        shown[title] = f"{found[1]} or later"
+    shown["licence"] = project["license"]
+    parts, left = [], 0.0
+    for title, value in shown.items():
+        widths = [7.2 * len(text) + 14 for text in (title, value)]
+        for place, (text, width) in enumerate(zip((title, value), widths, strict=True)):
+            color = BLUE if place else "#444"
+            parts += [
+                f'<rect x="{left:g}" width="{width:g}" height="22" fill="{color}"/>',
+                f'<text x="{left + width / 2:g}" y="15" text-anchor="middle">{escape(text)}</text>',
+            ]
+            left += width
+        left += 8
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left - 8:g}" height="22" fill="white" '
+        'font-family="Helvetica, Arial, sans-serif" font-size="12">'
+    )
+    return "\n".join([head, *parts]) + "\n</svg>\n"
+
+
+# ---- tables without results ----------------------------------------------------------------------
+
+
+def without_results() -> str:
+    """The sections of all pages whose tables were typed, and what printed their figures."""
+
+    def rows() -> Iterator[list[str]]:
+        for path in sorted((ROOT / "docs").glob("*.md")):
+            text = path.read_text("utf-8")
+            for found in FIGURES.finditer(text):
+                title = re.findall(r"^#+ (.+)$", text[: found.start()], re.M)[-1]
+                is_script = found[1] != "no script"
+                yield [f"[{path.stem}]({path.name})", title, f"`{found[1]}`" if is_script else ""]
+
+    return table(["page", "section", "command"], rows())
+
+
 # ---- pages ---------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    make.__name__: make for make in (defaults, default_ranks, tuned, tuned_summary, summary)
+    make.__name__: make
+    for make in (defaults, default_ranks, tuned, tuned_summary, summary, without_results, *TABLES)
 }
 
 
@@ -317,10 +346,11 @@ def written(text: str) -> str:
 
 
 def main() -> None:
-    """Write all pages and the chart."""
+    """Write all pages, the chart and the badges."""
     for path in pages():
         path.write_text(written(path.read_text("utf-8")), "utf-8")
     CHART.write_text(chart(), "utf-8")
+    BADGES.write_text(badges(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ Both stages by hand, as a user with a training script would: a common model thro
 of the routes, from which tasks quit, then stock training for each task from the margins it left
 with. Differences are paired over seeds: mean and standard error.
 
-    python benchmarks/routes.py [--seeds 8] [--scale 0.15] [--train 0.15]
+    python benchmarks/routes.py [--seeds 8] [--scale 0.15] [--train 0.15] [--out routes.jsonl]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -200,6 +201,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.15)
     parser.add_argument("--train", type=float, default=0.15)
     parser.add_argument("--relatedness", type=float, default=0.7)
+    parser.add_argument("--out", type=Path, help="file of results, which is appended to")
     args = parser.parse_args()
     results = []
     for seed in range(args.seeds):
@@ -213,6 +215,9 @@ def main() -> None:
                 for stage, margin in stages.items():
                     aucs = auc_by_task(test, margin)
                     results.append({"seed": seed, "route": route, "stage": stage, **aucs})
+                    if args.out:
+                        with args.out.open("a") as file:
+                            file.write(json.dumps(results[-1]) + "\n")
         print(f"seed {seed} done", flush=True)
     tasks = sorted(scenes.y)
     table = pd.DataFrame(results)

@@ -5,11 +5,13 @@ The models are those of examples/plot_fraud_scenes.py, on new data for every see
 paired over seeds: mean, standard error, Wilcoxon signed-rank p.
 
     python benchmarks/scenes.py [--seeds 10] [--scene scene2] [--scale 0.15] [--train 0.15]
+        [--out scenes.jsonl]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -30,6 +32,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.15)
     parser.add_argument("--train", type=float, default=0.15)
     parser.add_argument("--relatedness", type=float, default=0.7)
+    parser.add_argument("--out", type=Path, help="file of results, which is appended to")
     args = parser.parse_args()
     results = []
     for seed in range(args.seeds):
@@ -55,6 +58,9 @@ def main() -> None:
             margins[f"mtboost {score}"] = model.predict_margin(test.X, task=test.task)
         for method, margin in margins.items():
             results.append({"seed": seed, "method": method, **auc_by_task(test, margin)})
+            if args.out:
+                with args.out.open("a") as file:
+                    file.write(json.dumps(results[-1]) + "\n")
         print(pd.DataFrame(results[-len(margins) :]).round(4).to_string(index=False), flush=True)
     table = pd.DataFrame(results)
     print(table.groupby("method", sort=False)[tasks].agg(["mean", "sem"]).round(4))

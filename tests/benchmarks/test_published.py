@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published figures are those of the committed results."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ sys.path.append(str(BENCHMARKS))  # last: tests/ has modules of the same names a
 
 import published  # noqa: E402
 
+DOCS = published.ROOT / "docs"
 PAGES = list(published.pages())
 
 
@@ -23,8 +25,10 @@ def test_the_blocks_of_a_page_are_made_of_the_committed_results(page):
     assert published.written(text) == text, "run: python benchmarks/published.py"
 
 
-def test_the_chart_is_made_of_the_committed_results():
-    assert published.CHART.read_text("utf-8") == published.chart(), (
+@pytest.mark.parametrize("name", ["CHART", "BADGES"])
+def test_pictures_are_those_of_the_committed_results_and_settings(name):
+    made = getattr(published, name.lower())()
+    assert getattr(published, name).read_text("utf-8") == made, (
         "run: python benchmarks/published.py"
     )
 
@@ -34,6 +38,25 @@ def test_every_block_is_on_a_page_and_ends():
     names = [found[1] for text in pages for found in published.BLOCK.finditer(text)]
     assert sorted(names) == sorted(published.BLOCKS)
     assert sum(text.count("<!-- results: ") for text in pages) == len(names)
+
+
+TABLE = re.compile(r"(?:^\|.*\n)+", re.M)
+FIGURE = re.compile(r"\| \**[+−-]?\d*\.\d[^|a-z:]*(?=\|)")
+
+
+@pytest.mark.parametrize(
+    "page", [published.ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name
+)
+def test_tables_of_figures_have_results_or_say_what_printed_them(page):
+    text = published.BLOCK.sub("", page.read_text("utf-8"))
+    for found in TABLE.finditer(text):
+        if len(FIGURE.findall(found[0])) < 12:
+            continue
+        assert page.name not in ("README.md", "results.md"), found[0]
+        above = text[: found.start()].splitlines()[-1]
+        command = re.fullmatch(r"<!-- figures: (?:no script|python (\S+).*) -->", above)
+        assert command is not None, f"{page.name}: {found[0]}"
+        assert command[1] is None or (published.ROOT / command[1]).is_file(), command[1]
 
 
 def test_a_figure_that_somebody_typed_is_replaced():

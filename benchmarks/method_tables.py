@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of single methods for published.py: each function makes one of ``results/*.jsonl``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from intervals import row_of as interval_cells
+from markdown_tables import gain, plain, results, table
+from task_comparison import scores_of
+
+# ---- docs/results.md -----------------------------------------------------------------------------
+
+
+def school_landmine() -> str:
+    """Two public data sets: each tuned method, and the gain of fit over it."""
+    methods = ["pooled", "independent", "one-hot", "category", "LightGBM category"]
+    methods += ["CatBoost category", "MT extra trees", "two-stage rounds", "auto", "auto thorough"]
+    found = results("never_worse")
+    scores = {
+        (data, score.metric): score
+        for data in ("school", "landmine")
+        for score in scores_of(found[found["data"] == data], methods)
+    }
+    chosen = [scores["school", "rmse"], scores["school", "explained"], scores["landmine", "auc"]]
+
+    def rows() -> Iterator[list[str]]:
+        for method in methods:
+            cells = [method]
+            for score in chosen:
+                by_seed = score.by_seed
+                difference = score.sign * (by_seed["auto"] - by_seed[method])
+                cells.append(plain(by_seed[method].mean()))
+                if score is not chosen[1]:
+                    cells.append(gain(difference) if method != "auto" else "")
+            yield cells
+
+    head = ["", "School, RMSE", "gain of auto", "School, explained", "Landmine, AUC"]
+    return table([*head, "gain of auto"], rows())
+
+
+def scenes() -> str:
+    """Area under the curve of two tasks, and gains over two alternatives."""
+    found = results("scenes")
+    tasks = {"task1": "task1 (small)", "task2": "task2"}
+    wide = found.pivot(index="seed", columns="method", values=[*tasks])
+
+    def rows() -> Iterator[list[str]]:
+        for method in found["method"].unique():
+            cells = [method]
+            for task in tasks:
+                own = wide[task]
+                cells.append(plain(own[method].mean()))
+                for base in ("pooled", "independent"):
+                    is_gain = method.startswith("mtboost")
+                    cells.append(gain(own[method] - own[base]) if is_gain else "")
+            yield cells
+
+    head = [cell for title in tasks.values() for cell in (title, "over pooled", "over independent")]
+    return table([f"{len(wide)} seeds", *head], rows())
+
+
+# ---- pages of the methods ------------------------------------------------------------------------
+
+
+def intervals_auto() -> str:
+    """Coverage, spread and width of intervals by rows of a task, of the default strategy."""
+    return _intervals("auto")
+
+
+def intervals_two_stage() -> str:
+    """The same of two stages."""
+    return _intervals("two-stage")
+
+
+def _intervals(strategy: str) -> str:
+    methods = ("mtboost", "mtboost, own rows", "MAPIE pooled", "MAPIE per task")
+    found = results("intervals")
+    found = found[found["strategy"] == strategy]
+    columns = ["seed", "rows", "test_rows", "inside", "width"]
+
+    def rows() -> Iterator[list[str]]:
+        for data in ("heavy tails", "panel", "school", "wq"):
+            tasks = found[found["data"] == data].explode(columns[1:])
+            parts = {
+                method: tasks.loc[tasks["method"] == method, columns].to_numpy(np.float64)
+                for method in methods
+            }
+            for low, high in ((0, 50), (50, 200), (200, np.inf)):
+                cells = []
+                for part in parts.values():
+                    is_of_size = (low < part[:, 1]) & (part[:, 1] <= high) & (part[:, 2] > 0)
+                    if is_of_size.any():
+                        ours = parts["mtboost"][is_of_size, 4]
+                        size, mean, error, spread, width = interval_cells(part[is_of_size], ours)
+                        error = "" if error == "nan" else f" ± {error}"
+                        cells.append(f"{mean}{error}; {spread}; {width}".replace("0.", "."))
+                if cells:
+                    yield [data, " to ".join(dict.fromkeys(size.split(" to "))), *cells]
+
+    titles = ["`fit(intervals=True)`", "`conformalize`", "MAPIE, pooled", "MAPIE, per task"]
+    return table(["data", "rows of a task", *titles], rows())
+
+
+def nested_tasks() -> str:
+    """RMSE of nested and flat leaf values and of random intercepts."""
+    methods = ("nested leaves", "flat leaves", "GPBoost nested")
+    found = results("nested_tasks")
+    found = found[found["method"].isin(methods)]
+
+    def rows() -> Iterator[list[str]]:
+        for data, own in found.groupby("data", sort=False):
+            rmse = own["scores"].map(lambda scores: scores["rmse"])
+            by_seed = rmse.groupby([own["seed"], own["method"]]).first().unstack()
+            gains = [gain(by_seed[other] - by_seed[methods[0]], 3) for other in methods[1:]]
+            means = [f"{by_seed[method].mean():.3f}" for method in methods]
+            yield [data, str(len(by_seed)), *means, *gains]
+
+    head = ["data", "seeds", "nested leaves", "flat leaves", "GPBoost, nested intercepts"]
+    return table([*head, "gain over flat", "gain over GPBoost"], rows())
+
+
+def quantiles() -> str:
+    """Pinball losses relative to mtboost, for the smallest and the largest tasks."""
+    found = results("quantiles")
+
+    def rows() -> Iterator[list[str]]:
+        for data, of_data in found.groupby("data", sort=False):
+            tasks = of_data.explode(["rows", "loss", "below"])
+            edges = tasks["rows"].astype(int).quantile([0.25, 0.75])
+            for own in (tasks[tasks["rows"] <= edges[0.25]], tasks[tasks["rows"] > edges[0.75]]):
+                part = own if len(own) else tasks[tasks["rows"] == edges[0.75]]
+                ends = f"{part['rows'].min()} to {part['rows'].max()}"
+                size = " to ".join(dict.fromkeys(ends.split(" to ")))
+                means = {
+                    method: [np.mean(values[name].tolist(), axis=0) for name in ("loss", "below")]
+                    for method, values in part.groupby("method", sort=False)
+                }
+                base = means["mtboost two-stage"][0]
+                for method, (loss, below) in means.items():
+                    cells = [f"{value:.2f}" for value in loss / base]
+                    yield [str(data), size, method, *cells, plain(below[-1])]
+
+    head = ["data", "rows of a task", "", "loss .1", "loss .5", "loss .9", "below .9"]
+    return table(head, rows())
+
+
+def ranking() -> str:
+    """NDCG of markets that differ, and of markets that are alike; small ones in brackets."""
+    found = results("ranking")
+    means = found.groupby(["method", "data"], sort=False)[["all tasks", "small tasks"]].mean()
+
+    def rows() -> Iterator[list[str]]:
+        for method in found["method"].unique():
+            pairs = [means.loc[(method, data)] for data in ("markets", "alike")]
+            yield [method, *(f"{plain(first)} ({plain(second)})" for first, second in pairs)]
+
+    return table(["method", "markets that differ", "markets that are alike"], rows())
+
+
+def machines_megabytes() -> str:
+    """What a worker sends for each tree."""
+    found = _machines()
+    found["sent"] = found["megabytes"].map(lambda parts: sum(parts.values()))
+    return _of_machines(found, "sent", "{:.3g}")
+
+
+def machines_time() -> str:
+    """Processor time of a round, as a multiple of stock XGBoost's."""
+    found = _machines()
+    found["ratio"] = found["of stock"].map(lambda parts: parts[0])
+    return _of_machines(found, "ratio", "{:.2f}")
+
+
+def _machines() -> pd.DataFrame:
+    found = results("several_machines")
+    return found[found["pooling"].isna()].copy()
+
+
+def _of_machines(found: pd.DataFrame, column: str, form: str) -> str:
+    scores: Sequence[str] = ("plain", "entropy", "variance")
+    values = found.set_index(["tasks", "whole", "score"])[column]
+
+    def rows() -> Iterator[list[str]]:
+        for n_tasks in sorted(found["tasks"].unique()):
+            cells = [
+                form.format(values[key]) if (key := (n_tasks, whole, score)) in values else ""
+                for whole, score in product((False, True), scores)
+            ]
+            yield [f"{n_tasks:,}", *cells]
+
+    return table(["tasks", *scores, *(f"{score}, each on one worker" for score in scores)], rows())
+
+
+TABLES = (
+    school_landmine,
+    scenes,
+    intervals_auto,
+    intervals_two_stage,
+    nested_tasks,
+    quantiles,
+    ranking,
+    machines_megabytes,
+    machines_time,
+)
