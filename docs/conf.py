@@ -33,6 +33,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "api_pages",
+    "executed_notebooks",
     "repository_links",
 ]
 exclude_patterns = ["_build", "gallery/**/*.py", "gallery/**/*.ipynb", "**/sg_execution_times.rst"]
@@ -84,6 +85,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "plot_gallery": "True",
+    "parallel": 2,  # processes, of one thread each
     "min_reported_time": 30,
 }
 

@@ -4,12 +4,18 @@
 from html.parser import HTMLParser
 
 import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
 
 import mtboost
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 2))
 FAST = {"strategy": "two-stage", "num_boost_round": 5, "specific_rounds": 2}
+
+
+def is_estimator(item):
+    return isinstance(item, type) and issubclass(item, BaseEstimator)
 
 
 class Cells(HTMLParser):
@@ -80,3 +86,12 @@ def test_models_with_an_objective_for_each_task_name_each_metric():
     rows = Cells(model._repr_html_()).rows[1:]
     assert [row[-1].split()[0] for row in rows] == ["rmse", "logloss"]
     assert "reg:squarederror, binary:logistic" in model._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "estimator", [item for name in mtboost.__all__ if is_estimator(item := getattr(mtboost, name))]
+)
+def test_estimators_show_their_parameters(estimator):
+    shown = estimator()
+    assert estimator.__name__ in shown._repr_html_()
+    assert all(name in shown._repr_html_() for name in shown.get_params())

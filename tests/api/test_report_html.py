@@ -369,7 +369,7 @@ CHROMIUM = next(
 )
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium to open the page")
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which .ci/browser installs")
 def test_a_browser_draws_the_page_as_it_is_written(fitted, tmp_path):
     X, y, task = make()
     page = written(fitted, tmp_path, X, y, task=task)

@@ -14,6 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 sys.path.append(str(DOCS / "_extensions"))
 
 import api_pages  # noqa: E402
+import executed_notebooks  # noqa: E402
 import repository_links  # noqa: E402
 
 TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -81,6 +82,17 @@ def test_every_page_is_at_most_two_clicks_from_the_front_page():
     assert found["api/index"] == 2
 
 
+@pytest.mark.parametrize("page", ["README", "index", "start"])
+def test_first_pages_train_plot_and_save_a_model(page):
+    """At most one click from the front page, in code that tests/api/test_snippets.py runs."""
+    path = DOCS.parent / "README.md" if page == "README" else DOCS / f"{page}.md"
+    blocks = re.findall(
+        r"^<!-- runnable -->\n```python\n(.*?)^```", path.read_text("utf-8"), re.M | re.S
+    )
+    needed = ["mtboost.fit(", "model.plot_", ".save"]
+    assert any(all(part in block for part in needed) for block in blocks)
+
+
 def test_toctrees_name_pages_that_exist():
     for page in clicks():
         if page.startswith("gallery/plot_"):
@@ -104,3 +116,8 @@ def test_examples_begin_with_the_title_of_their_page():
         title = re.search(r'^"""\n(.+)\n(=+)\n\n', path.read_text("utf-8"), re.MULTILINE)
         assert title is not None, path
         assert len(title[1]) == len(title[2]), path
+
+
+def test_the_guides_offer_the_notebooks_that_the_build_executes():
+    offered = re.findall(r"<gallery/(\w+)\.ipynb>", (DOCS / "guides.md").read_text("utf-8"))
+    assert offered == list(executed_notebooks.EXECUTED)
