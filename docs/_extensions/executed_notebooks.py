@@ -29,7 +29,7 @@ def execute(path: Path) -> None:
         return
     with TemporaryDirectory() as folder:  # of the pictures that the example saves
         resources = {"metadata": {"path": folder}}
-        NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+        NotebookClient(notebook, timeout=900, kernel_name="python3", resources=resources).execute()
     nbformat.write(notebook, path)
 
 
