@@ -79,7 +79,7 @@ def draw(found: dict[str, list[float]], tasks: list[str]) -> None:
         for color, auc, task in zip(("C0", "C1"), aucs, tasks, strict=True):
             ax.plot(auc, method, "o", color=color, label=None if place else task)
     ax.set_xlabel("AUC of test rows")
-    ax.legend()
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig("lightgbm_callbacks.png", dpi=120)
 
 

@@ -7,6 +7,7 @@ it by a kernel of this Python, and replaced; an error in a cell fails the build.
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,8 +29,9 @@ def execute(path: Path) -> None:
     if all(cell.execution_count for cell in cells):  # the example has not changed
         return
     with TemporaryDirectory() as folder:  # of the pictures that the example saves
-        resources = {"metadata": {"path": folder}}
-        NotebookClient(notebook, timeout=900, kernel_name="python3", resources=resources).execute()
+        client = NotebookClient(notebook, timeout=None, kernel_name="python3")
+        client.resources = {"metadata": {"path": folder}}
+        client.execute(env={**os.environ, "OMP_NUM_THREADS": "1"})  # notebooks run side by side
     nbformat.write(notebook, path)
 
 
