@@ -39,6 +39,12 @@ _TABLE_CLASSES: dict[tuple[str, str], Library] = {
 # Column types XGBoost reads, as pandas (plain, nullable, arrow), polars and pyarrow spell them.
 _NUMBER = r"(bool|[Bb]oolean|float|double|float16|[Ff]loat(32|64)|(u?i|U?I)nt(8|16|32|64))"
 _NUMERIC = re.compile(rf"{_NUMBER}(\[pyarrow\])?|Sparse\[{_NUMBER}, .*\]")
+#: Types of polars and pyarrow that NumPy has, too.
+_PLAIN_NUMBER = re.compile(
+    r"(?P<is_float>float|double|Float(32|64))|bool|Boolean|(u?i|U?I)nt(8|16|32|64)"
+)
+#: Cells of a table that is copied to be predicted by the core.
+_MOST_COPIED = 1 << 20
 #: Texts in a column that may be categories.
 _MOST_LABELS = 1000
 _CATEGORICAL = (
@@ -171,6 +177,39 @@ class Table:
             with np.errstate(over="ignore"):  # infinite, as in the libraries
                 cells = np.asarray(self.native, None if is_plain else dtype)
         return cells if cells.flags.aligned else cells.copy()
+
+    def copied_numbers(
+        self, dtype: type[np.floating[Any]], unstored: float
+    ) -> npt.NDArray[np.floating] | None:
+        """Return the cells of a small sparse, polars or pyarrow table of plain numbers, copied.
+
+        `unstored` is the value of the cells that a sparse table does not store. None for another
+        table, and where a conversion would round twice: integers with missing values.
+        """
+        shape = self.native.shape
+        if shape[0] * shape[1] > _MOST_COPIED:
+            return None
+        if self.library == "scipy":
+            if not self.native.has_canonical_format:
+                return None
+            entries, cells = self.native.tocoo(), np.full(shape, unstored, dtype)
+            with np.errstate(over="ignore"):
+                cells[entries.row, entries.col] = entries.data
+            return cells
+        if self.library not in ("polars", "pyarrow"):
+            return None
+        is_polars = self.library == "polars"
+        cells = np.empty(shape, dtype)
+        for position, own in enumerate(
+            self.native.get_columns() if is_polars else self.native.columns
+        ):
+            plain = _PLAIN_NUMBER.fullmatch(str(own.dtype if is_polars else own.type))
+            has_missing = bool(own.null_count() if is_polars else own.null_count)
+            if plain is None or (has_missing and not plain["is_float"]):
+                return None
+            with np.errstate(over="ignore"):  # infinite, as in the libraries
+                cells[:, position] = own.to_numpy()
+        return cells
 
     def _select(self, positions: list[int]) -> "Table":
         if not positions:

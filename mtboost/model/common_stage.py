@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.archive import require
+from mtboost.base.latest import Latest
 from mtboost.base.missing_columns import align_some, lacking
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName
@@ -22,6 +23,18 @@ from mtboost.trees.losses import TaskLoss
 _Codes = npt.NDArray[np.int32]
 _Start = npt.NDArray[np.floating]
 _RowNumbers = npt.NDArray[np.int64]
+
+
+# Tasks of one call that their own boosters predict.
+_FEW_TASKS = 16
+# Size of the boosters of tasks that are kept for later predictions, as files.
+_MOST_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _KeptBooster:
+    booster: Any
+    n_bytes: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,6 +172,10 @@ class CommonStage:
 
     def _of_common_columns(self, common: Table, codes: _Codes, start: _Start | None) -> Margins:
         if not (self.losses or self.trees.are_same_for_all):
+            present = np.unique(codes)
+            has_sums = start is not None and self.backend.adds_sums
+            if 0 < len(present) <= _FEW_TASKS and not has_sums:
+                return self._of_boosters(common, codes, present, start)
             own = self.codes_in_trees(codes)
             found = self.trees.margins(common, own, self.rounds_of(codes), start)
             return found[:, 0] if found.shape[1] == 1 else found
@@ -172,6 +189,38 @@ class CommonStage:
             margins[rows] = part
         assert margins is not None
         return margins
+
+    def _of_boosters(
+        self, common: Table, codes: _Codes, present: _Codes, start: _Start | None
+    ) -> Margins:
+        """Margins of rows of few tasks, whose boosters are kept: to make one takes long."""
+        parts = []
+        for code in present.tolist():
+            rows = np.flatnonzero(codes == code)
+            is_all = len(rows) == common.n_rows
+            parts.append(
+                self.backend.predict_margin(
+                    self._booster_of(code),
+                    common if is_all else common.take(rows),
+                    None if start is None else start[rows],
+                )
+            )
+        margins = np.concatenate(parts)
+        margins[np.argsort(codes, kind="stable")] = margins.copy()
+        return margins
+
+    def _booster_of(self, code: int) -> Any:
+        """The booster that a task, a group or an unknown task follows."""
+
+        def make() -> _KeptBooster:
+            name = self.names[code] if code >= 0 else None
+            rounds = int(self.rounds_of(np.array([code], np.int32))[0])
+            booster = self.trees.document_of(name, self.document).first_rounds(rounds)
+            return _KeptBooster(booster, len(self.backend.dump(booster)))
+
+        kept = self._cache.setdefault("boosters", Latest(_MOST_BYTES))
+        found: _KeptBooster = kept.get(code, make)
+        return found.booster
 
     def _boosters(self, codes: _Codes) -> Iterator[tuple[Any, _RowNumbers]]:
         """Boosters, each with the rows that follow it."""

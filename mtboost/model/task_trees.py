@@ -93,13 +93,13 @@ class TaskTrees:
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs), or None
             None if the library has to predict: columns or trees have categories, the table is
-            sparse or of polars or pyarrow, tasks lack common columns, a value is infinite, or there
-            are no rows.
+            large and sparse or of polars or pyarrow, tasks lack common columns, a value is
+            infinite, or there are no rows.
         """
         stage = self._stage
         if stage.optional_columns or len(codes) == 0:
             return None
-        cells = self._backend.cells(stage.columns.align(table))
+        cells = self._backend.cells_to_predict(stage.columns.align(table))
         if cells is None:
             return None
         if len(codes) == 1 or (codes == codes[0]).all():
@@ -142,7 +142,7 @@ class TaskTrees:
             return None
         if use.own_columns is not None:
             if use.own_columns != self._stage.columns:
-                own_cells = self._backend.cells(use.own_columns.align(table))
+                own_cells = self._backend.cells_to_predict(use.own_columns.align(table))
                 if own_cells is None:
                     return None
                 cells = own_cells
@@ -274,7 +274,7 @@ class TaskTrees:
             columns = stage.task_columns[name]
             if columns not in adding:
                 is_common = columns == stage.columns
-                own = cells if is_common else self._backend.cells(columns.align(table))
+                own = cells if is_common else self._backend.cells_to_predict(columns.align(table))
                 if own is None:
                     return False
                 adding[columns] = Adding(margins, own, order, self._backend.adds_sums)

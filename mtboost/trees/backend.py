@@ -534,6 +534,13 @@ class Backend(abc.ABC):
         """Return the numbers of a table as the library reads them; None for other tables."""
         return table.numbers(self.margin_type)
 
+    def cells_to_predict(self, table: Table) -> npt.NDArray[np.floating] | None:
+        """As :meth:`cells`; small sparse tables and those of polars and pyarrow are copied."""
+        cells = self.cells(table)
+        if cells is not None:
+            return cells
+        return table.copied_numbers(self.margin_type, np.nan if self.unstored_is_missing else 0.0)
+
     def leaves(
         self, booster: Any, table: Table, added: AddedColumns | None = None
     ) -> npt.NDArray[np.int32]:

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 import scipy.sparse
 from libraries import LIBRARIES
@@ -15,7 +16,7 @@ from numpy.testing import assert_array_equal
 import mtboost
 from mtboost.base.latest import Latest
 from mtboost.errors import DataError
-from mtboost.model import adding, common_trees, task_trees
+from mtboost.model import adding, common_stage, common_trees, task_trees
 from mtboost.model.task_trees import TaskTrees
 from mtboost.trees.nodes import Nodes
 
@@ -147,13 +148,44 @@ def test_columns_of_the_specific_models_alone_are_read(library, monkeypatch):
     )
 
 
-def test_tables_that_the_core_does_not_read_are_predicted_by_the_library(library, monkeypatch):
-    model = fit(library)
-    sparse = scipy.sparse.csr_array(np.nan_to_num(NEW))
-    check_bits(model, monkeypatch, "predict", sparse, task=TASK)
-    table = pd.DataFrame(X, columns=list("abcd")).assign(e=pd.Categorical(np.arange(N) % 3))
-    with_categories = fit(library, table=table)
-    check_bits(with_categories, monkeypatch, "predict", table, task=TASK)
+@pytest.mark.usefixtures("of_core")
+def test_small_tables_of_other_libraries_are_copied(library, monkeypatch):
+    model = fit(library, pooling=2.0)
+    integers = np.nan_to_num(100 * NEW).astype(np.int64)
+    integers[:3, 0] = [2**53 + 1, 2**60 + 2**36 + 1, -(2**40) - 1]  # two roundings would show
+    floats = polars.DataFrame(NEW, schema=list("abcd"))
+    mixed = floats.with_columns(
+        polars.Series("a", integers[:, 0]),
+        polars.col("b").cast(polars.Float32).fill_nan(None),
+        (polars.col("c") > 0).alias("c"),
+    )
+    sparse = scipy.sparse.csr_array(np.where(np.abs(NEW) < 0.3, 0.0, NEW))
+    for table in (floats, mixed, mixed.to_arrow(), sparse, sparse.tocsc(), sparse.tocsr()[:1]):
+        own = TASK[: table.shape[0]]
+        check_bits(model, monkeypatch, "predict_margin", table, task=own)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_boosters_of_tasks_have_the_bits_of_leaf_values_by_row(library, kind, monkeypatch):
+    options = dict(KINDS[kind])
+    if "task_splits" in options:
+        table = pd.DataFrame(X, columns=list("abcd"))
+        monkeypatch.setattr(TaskTrees, "margins", lambda *_: None)
+    else:
+        table = pd.DataFrame(X, columns=list("abcd")).assign(e=pd.Categorical(np.arange(N) % 3))
+    model = fit(library, table=table, **options)
+    unknown = np.where(TASK == 5, 4, TASK)
+    for task, start in ((TASK, None), (TASK, RNG.normal(size=N)), (unknown, None)):
+        own = {"task": task, "base_margin": start, "unknown_task": "common"}
+        found = model.predict_margin(table, **own)
+        one = model.predict_margin(table[:1], task=task[:1], unknown_task="common")
+        with monkeypatch.context() as patch:
+            patch.setattr(common_stage, "_FEW_TASKS", 0)
+            expected = model.predict_margin(table, **own)
+        assert found.dtype == expected.dtype
+        assert_array_equal(found, expected)
+        if start is None:
+            assert_array_equal(one, expected[:1])
 
 
 def test_infinite_values_are_refused_as_before():
