@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 
 namespace mtboost {
 namespace {
 
-// How far ahead of use a row is fetched: a node's rows lie scattered, the hardware cannot guess them.
+// How far ahead of use a sparse row is fetched: a node's rows lie scattered, the hardware cannot guess them.
 constexpr std::size_t kPrefetchDistance = 16;
 // Slots that are filled in one pass over the rows: half a megabyte, so that they stay in the second-level cache.
 constexpr std::size_t kSlotsPerPass = 32768;
@@ -22,43 +23,107 @@ inline void prefetch(const void* address) noexcept {
 #endif
 }
 
-inline void prefetch_range(const std::uint8_t* bytes, std::size_t n_bytes) noexcept {
-  for (std::size_t byte = 0; byte < n_bytes; byte += 64) prefetch(bytes + byte);
-  prefetch(bytes + n_bytes - 1);
-}
-
 // Neighbouring groups of one width.
 struct Pass {
   std::size_t offset, n_bytes;  // of a row
   feature_t first_feature, n_features;
 };
 
+// Rows that are added to one group of features before the next: the group's slots stay in the first-level cache from
+// row to row, and the rows' bins in the second-level cache from group to group.
+constexpr std::size_t kRowsPerBlock = 256;
+
+struct Block {
+  const std::uint8_t* data[kRowsPerBlock];  // first bin of the pass in each row
+  GradientSums pairs[kRowsPerBlock];
+  std::size_t n_rows;
+};
+
+// What is fetched of the rows of the next block while a group is added: one address per row, so that the fetches of a
+// block are spread over it. More at once than the processor can have under way would hold up the additions.
+struct Ahead {
+  std::span<const row_t> rows;
+  const void* array = nullptr;
+  std::size_t stride = 0;  // in bytes
+  void fetch(std::size_t i) const noexcept { prefetch(static_cast<const std::uint8_t*>(array) + rows[i] * stride); }
+};
+
+// Gradients first, then every cache line of the bins, and that of their last byte where it may be one more.
+class AheadOfPass {
+ public:
+  AheadOfPass(const BinnedMatrix& matrix, const Pass& pass, std::span<const GradientPair> gradients,
+              std::span<const row_t> rows) noexcept
+      : next_{rows, gradients.data(), sizeof(GradientPair)},
+        bins_(matrix.row_data(0) + pass.offset),
+        last_(bins_ + pass.n_bytes - 1),
+        stride_(matrix.row_bytes()) {
+    const std::size_t step = std::gcd(stride_, kLine);  // rows begin at multiples of it
+    const std::size_t tail = (pass.n_bytes - 1) % kLine;
+    if (pass.offset % step + tail < step) last_ -= tail;
+  }
+
+  // No rows after the last one.
+  Ahead take() noexcept {
+    const Ahead taken = next_;
+    next_ = bins_ <= last_ ? Ahead{taken.rows, bins_, stride_} : Ahead{};
+    bins_ = bins_ < last_ ? bins_ + std::min(kLine, static_cast<std::size_t>(last_ - bins_)) : last_ + 1;
+    return taken;
+  }
+
+ private:
+  static constexpr std::size_t kLine = 64;
+  Ahead next_;
+  const std::uint8_t *bins_, *last_;
+  std::size_t stride_;
+};
+
+// Adds a block to neighbouring features, few enough for their addresses to stay in registers. offset: of their bins.
+template <typename Bin, feature_t kFeatures>
+void add_block(const BinnedMatrix& matrix, const Block& block, std::size_t offset, feature_t first_feature,
+               const Ahead& ahead, GradientSums* histogram) noexcept {
+  GradientSums* slots[kFeatures];
+  for (feature_t i = 0; i < kFeatures; ++i) slots[i] = histogram + matrix.slot_offset(first_feature + i);
+  const auto add = [&](std::size_t row) {
+    const GradientSums pair = block.pairs[row];
+    Bin bins[kFeatures];
+    std::memcpy(bins, block.data[row] + offset, sizeof bins);
+    for (feature_t i = 0; i < kFeatures; ++i) slots[i][bins[i]] += pair;
+  };
+  std::size_t row = 0;
+  for (; row < ahead.rows.size(); ++row) {
+    ahead.fetch(row);
+    add(row);
+  }
+  for (; row < block.n_rows; ++row) add(row);
+}
+
 template <typename Bin>
 void add_rows(const BinnedMatrix& matrix, const Pass& pass, std::span<const row_t> rows,
               std::span<const GradientPair> gradients, GradientSums* histogram) noexcept {
-  GradientSums* slots[kFeaturesPerPass];
-  for (feature_t i = 0; i < pass.n_features; ++i) slots[i] = histogram + matrix.slot_offset(pass.first_feature + i);
   const std::uint8_t* data = matrix.row_data(0) + pass.offset;
-  const feature_t n_in_whole_groups = pass.n_features / kGroupSize * kGroupSize;
-  for (std::size_t position = 0; position < rows.size(); ++position) {
-    if (position + kPrefetchDistance < rows.size()) {
-      const row_t ahead = rows[position + kPrefetchDistance];
-      prefetch(&gradients[ahead]);
-      prefetch_range(data + ahead * matrix.row_bytes(), pass.n_bytes);
+  Block block;
+  for (std::size_t begin = 0; begin < rows.size(); begin += block.n_rows) {
+    block.n_rows = std::min(kRowsPerBlock, rows.size() - begin);
+    for (std::size_t i = 0; i < block.n_rows; ++i) {
+      const row_t row = rows[begin + i];
+      block.data[i] = data + row * matrix.row_bytes();
+      block.pairs[i] = {gradients[row].gradient, gradients[row].hessian};
     }
-    const GradientSums pair{gradients[rows[position]].gradient, gradients[rows[position]].hessian};
-    const std::uint8_t* row = data + rows[position] * matrix.row_bytes();
+    const auto later = rows.subspan(begin + block.n_rows);
+    AheadOfPass ahead(matrix, pass, gradients, later.first(std::min(later.size(), block.n_rows)));
     feature_t feature = 0;
-    for (; feature < n_in_whole_groups; feature += kGroupSize, row += kGroupSize * sizeof(Bin)) {
-      Bin bins[kGroupSize];
-      std::memcpy(bins, row, sizeof bins);
-      for (feature_t i = 0; i < kGroupSize; ++i) slots[feature + i][bins[i]] += pair;
-    }
-    for (; feature < pass.n_features; ++feature, row += sizeof(Bin)) {
-      Bin bin;
-      std::memcpy(&bin, row, sizeof bin);
-      slots[feature][bin] += pair;
-    }
+    const auto add = [&]<feature_t kFeatures>() {
+      add_block<Bin, kFeatures>(matrix, block, feature * sizeof(Bin), pass.first_feature + feature, ahead.take(),
+                                histogram);
+      feature += kFeatures;
+    };
+    while (feature + kGroupSize <= pass.n_features) add.template operator()<kGroupSize>();
+    const feature_t n_left = pass.n_features - feature;
+    if ((n_left & 4) != 0) add.template operator()<4>();
+    if ((n_left & 2) != 0) add.template operator()<2>();
+    if ((n_left & 1) != 0) add.template operator()<1>();
+    for (Ahead rest = ahead.take(); !rest.rows.empty(); rest = ahead.take())
+      for (std::size_t i = 0; i < rest.rows.size(); ++i) rest.fetch(i);
   }
 }
 
