@@ -247,6 +247,7 @@ def _checked_arguments(options: Mapping[str, Any], *, has_eval_set: bool) -> dic
         "on_round": arguments["on_round"] is not None,
         "init_model": arguments["init_model"] is not None,
         "intervals": arguments["intervals"] is True,
+        "calibrate": arguments["calibrate"] is True,
         "n_ensemble": arguments["n_ensemble"] != 1,
         "validation": not isinstance(arguments["validation"], str),
         "time": not isinstance(arguments["time"], str | None),

@@ -110,6 +110,7 @@ _OF_FIT = (
     "common_features",
     "refit",
     "intervals",
+    "calibrate",
     "verbose",
 )
 
@@ -182,6 +183,7 @@ class _MultiTaskEstimator(SavedEstimator):
         class_weight: ClassWeight = None,
         scale_pos_weight: float | None = None,
         intervals: bool = False,
+        calibrate: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -234,6 +236,7 @@ class _MultiTaskEstimator(SavedEstimator):
         self.class_weight = class_weight
         self.scale_pos_weight = scale_pos_weight
         self.intervals = intervals
+        self.calibrate = calibrate
 
     # ---- fit --------------------------------------------------------------------------------
 
@@ -716,6 +719,8 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         Factor on the loss of rows of ``classes_[1]``, for two classes: the library's parameter.
         With ``strategy="auto"`` validation rows are weighted by it, too; otherwise, as in the
         libraries, validation metrics ignore it.
+    calibrate : bool, default=False
+        Calibrate the probabilities of two classes on held-out rows, see :func:`mtboost.fit`.
 
     Attributes
     ----------
@@ -1021,7 +1026,9 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
     zhang2019, section 3 (key in docs/papers.md).
     """
 
-    __init__ = without_parameters("class_weight", "scale_pos_weight")(_MultiTaskEstimator.__init__)
+    __init__ = without_parameters("class_weight", "scale_pos_weight", "calibrate")(
+        _MultiTaskEstimator.__init__
+    )
 
     __metadata_request__predict: ClassVar = {**_UNROUTED, "sort_levels": UNUSED}
 

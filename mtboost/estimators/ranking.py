@@ -67,7 +67,7 @@ class MultiTaskRanker(_MultiTaskEstimator):
     zhang2019, section 3; burges2010 (keys in docs/papers.md).
     """
 
-    __init__ = without_parameters("class_weight", "scale_pos_weight", "intervals")(
+    __init__ = without_parameters("class_weight", "scale_pos_weight", "intervals", "calibrate")(
         _MultiTaskEstimator.__init__
     )
 

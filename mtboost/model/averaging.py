@@ -26,6 +26,12 @@ from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import TaskReport
 from mtboost.trees.document import Document
 
+#: What models have in common that have a mean.
+_SAME = (
+    *("backend", "tasks", "objective", "classes", "label_names"),
+    *("common_columns", "task_columns"),
+)
+
 
 def fit_ensemble(
     fit: Callable[..., MultiTaskModel],
@@ -182,7 +188,7 @@ def _check_are_alike(models: Sequence[MultiTaskModel]) -> None:
         check_type(f"models[{number}]", model, MultiTaskModel, "a MultiTaskModel")
     first = models[0]
     for number, model in enumerate(models):
-        for name in ("backend", "tasks", "objective", "classes", "common_columns", "task_columns"):
+        for name in _SAME:
             if getattr(model, name) != getattr(first, name):
                 raise DataError(
                     f"models[{number}] has other {name} than models[0]: only models of the same "
@@ -192,6 +198,11 @@ def _check_are_alike(models: Sequence[MultiTaskModel]) -> None:
             raise DataError(
                 f"models[{number}] predicts the levels {list(model._levels)}, and models[0] "
                 f"{list(first._levels)}: quantiles of different levels have no mean."
+            )
+        if model.calibration is not None:
+            raise UnsupportedError(
+                f"models[{number}] is calibrated, and a mean of calibrated models is not: fit "
+                "without calibrate=True."
             )
         if model.losses:
             raise UnsupportedError(

@@ -138,4 +138,6 @@ def parts_without_task(model: FittedTasks, task: TaskName) -> dict[str, Any]:
     specific = model.specific.copy()
     del specific[task]
     trees = model.common_trees.without_task(task)
+    if model.calibration is not None:
+        found["calibration"] = model.calibration.without(task)
     return {**found, "specific": specific, "common_trees": trees}

@@ -246,7 +246,7 @@ def validation_errors(
         return {}
     names = valid.tasks.names
     codes = np.array([model._task_set.code(task) for task in names], np.int32)[valid.tasks.codes]
-    margins = _margins_of_rows(model, valid, codes)
+    margins = margins_of_rows(model, valid, codes)
     rows = Rows(
         valid.labels().astype(np.float64),
         np.asarray(on_label_scale(model, margins, codes), np.float64),
@@ -263,9 +263,10 @@ def validation_errors(
     return errors
 
 
-def _margins_of_rows(
+def margins_of_rows(
     model: FittedTasks, data: Dataset, codes: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.floating[Any]]:
+    """Return the margins of rows with these codes of their tasks, before they are calibrated."""
     if data.only_table is not None:
         return model._row_margins(data.only_table, codes, data.base_margin)
     parts, places = [], []

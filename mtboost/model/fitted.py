@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,8 @@ from mtboost.base.threads import openmp_threads
 from mtboost.base.validation import Folds, cross_validation
 from mtboost.errors import DataError
 from mtboost.model.boosters import Boosters
+from mtboost.model.calibration import Calibration, fit_calibration
+from mtboost.model.evaluation import margins_of_rows
 from mtboost.model.holding_out import N_FOLDS
 from mtboost.model.intervals import score_dataset
 from mtboost.model.model import MultiTaskModel
@@ -28,6 +30,7 @@ from mtboost.model.stages.baselines import baseline_scores
 from mtboost.model.stages.common import CommonModel, refit_common
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
+from mtboost.trees.losses import is_classification
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +167,15 @@ def model_of(parts: Mapping[str, Any], *, is_auto: bool) -> MultiTaskModel:
     return MultiTaskModel(**own)
 
 
-def held_out_scores(
-    fitted: Fitted, model: MultiTaskModel, folds: Folds | None, data: Dataset, seed: int | None
-) -> dict[TaskName, Float64Array]:
-    """Return conformity scores of rows that the models predicting them were not trained on.
+def held_out(
+    fitted: Fitted,
+    model: MultiTaskModel,
+    folds: Folds | None,
+    data: Dataset,
+    seed: int | None,
+    argument: str,
+) -> Iterator[tuple[MultiTaskModel, Dataset]]:
+    """Yield models, each with rows that it was not trained on.
 
     Parameters
     ----------
@@ -180,22 +188,61 @@ def held_out_scores(
         All rows.
     seed : int or None
         Of drawing rows to hold out in turn; None where the user has said which to hold out.
+    argument : str
+        What needs the rows, for a message.
     """
     if folds and fitted.rows is folds.pairs[0][0]:
-        return score_dataset(model, folds.pairs[0][1])
+        yield model, folds.pairs[0][1]
+        return
     if seed is not None and (folds is None or len(folds.pairs) == 1):
-        folds = cross_validation(data, N_FOLDS, False, seed, shared_rows(data))
+        objective = fitted.settings.objectives.names
+        classes = isinstance(objective, str) and is_classification(objective)
+        folds = cross_validation(data, N_FOLDS, classes, seed, shared_rows(data))
     if folds is None:
         raise DataError(
-            "intervals=True needs rows to hold out, and one row of each task must stay to train "
-            "on: give more rows, or call conformalize(X, y) with other rows."
+            f"{argument}=True needs rows to hold out, and one row of each task must stay to train "
+            "on: give more rows."
         )
-    by_task: dict[TaskName, list[Float64Array]] = {}
     for train, valid in folds.pairs:
         with openmp_threads(fitted.settings.n_threads):
             parts = fitted.on_rows(train).to_parts(train, None)
         nowhere = {"task_column": None, "task_position": None}
-        own = model_of({**parts, **nowhere}, is_auto=fitted.plan is not None)
-        for task, scores in score_dataset(own, valid).items():
+        yield model_of({**parts, **nowhere}, is_auto=fitted.plan is not None), valid
+
+
+def calibration_of(
+    held_out: Iterable[tuple[MultiTaskModel, Dataset]], tasks: Sequence[TaskName]
+) -> Calibration:
+    """Return the calibration of tasks by models and rows that they were not trained on."""
+    place = {task: number for number, task in enumerate(tasks)}
+    parts = []
+    for model, valid in held_out:
+        own = {task: number for number, task in enumerate(model.tasks)}
+        codes = np.array([own[task] for task in valid.tasks], np.int32)[valid.tasks.codes]
+        weights = np.ones(valid.n_rows) if valid.weight is None else valid.weight
+        of_tasks = np.array([place[task] for task in valid.tasks], np.int64)[valid.tasks.codes]
+        parts.append((margins_of_rows(model, valid, codes), valid.labels(), weights, of_tasks))
+    margins, labels, weights = (
+        np.concatenate([part[number] for part in parts]).astype(np.float64) for number in range(3)
+    )
+    of_rows = np.concatenate([part[3] for part in parts])
+    if weights.any():
+        weights = weights / weights[weights > 0].mean()
+    pooled, by_task = fit_calibration(margins, labels, weights, of_rows, len(tasks))
+    has_rows = np.bincount(of_rows, weights, len(tasks)) > 0
+    found = {task: (own[0], own[1]) for task, own in zip(tasks, by_task.tolist(), strict=True)}
+    return Calibration(
+        (float(pooled[0]), float(pooled[1])),
+        {task: found[task] for task, has in zip(tasks, has_rows, strict=True) if has},
+    )
+
+
+def held_out_scores(
+    held_out: Iterable[tuple[MultiTaskModel, Dataset]],
+) -> dict[TaskName, Float64Array]:
+    """Return conformity scores of rows that the models predicting them were not trained on."""
+    by_task: dict[TaskName, list[Float64Array]] = {}
+    for model, valid in held_out:
+        for task, scores in score_dataset(model, valid).items():
             by_task.setdefault(task, []).append(scores)
     return {task: np.concatenate(scores) for task, scores in by_task.items()}

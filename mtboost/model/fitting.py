@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from mtboost.base.atomic_file import PathName
@@ -41,9 +42,17 @@ from mtboost.model.arguments import (
     strategy_of,
 )
 from mtboost.model.averaging import fit_ensemble
+from mtboost.model.calibration import check_can_calibrate
 from mtboost.model.continuing import continued
 from mtboost.model.evaluation import validation_errors
-from mtboost.model.fitted import Fitted, fitted_by_plan, held_out_scores, model_of
+from mtboost.model.fitted import (
+    Fitted,
+    calibration_of,
+    fitted_by_plan,
+    held_out,
+    held_out_scores,
+    model_of,
+)
 from mtboost.model.holding_out import (
     Validation,
     check_no_splitter,
@@ -106,6 +115,7 @@ def fit(
     refit: bool | None = None,
     baselines: bool = False,
     intervals: bool = False,
+    calibrate: bool = False,
     callbacks: Sequence[Any] = (),
     on_round: OnRound | None = None,
     verbose: bool | int = False,
@@ -278,6 +288,11 @@ def fit(
         computes intervals (docs/intervals.md). If the final model is trained on all rows, the
         chosen settings are trained five more times, once without each fold (with `validation` or
         `eval_set`: once without those rows). Not for classification.
+    calibrate : bool, default=False
+        Calibrate the probabilities of two classes: slope and intercept of each task's log-odds in
+        its margin, fitted to held-out rows and shrunk towards those of all tasks
+        (docs/calibration.md). If the final model is trained on all rows, five more are trained, as
+        with `intervals`. Validation scores of the report are those before.
     callbacks : sequence of callbacks
         Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``; with
         ``strategy="auto"`` for that of the final model only.
@@ -355,6 +370,10 @@ def fit(
     if init_model is not None:
         return continued(arguments, inspect.signature(fit))
     check_count("n_ensemble", n_ensemble, low=1)
+    if check_switch("calibrate", calibrate) and n_ensemble > 1:
+        raise ParameterError(
+            "calibrate=True is for one model, and n_ensemble averages several: leave one out."
+        )
     if intervals and n_ensemble > 1:
         raise ParameterError(
             "intervals=True is for one model, and n_ensemble averages several: leave one out, "
@@ -421,6 +440,8 @@ def fit(
     check_switches(refit, baselines)
     if check_switch("intervals", intervals):
         check_is_of_numbers(objective, library.n_outputs(settings.params))
+    if calibrate:
+        check_can_calibrate(objective, data.base_margin)
     valid = None
     if eval_set is not None:
         check_no_splitter(validation)
@@ -439,9 +460,10 @@ def fit(
     )
     for train in [train for train, _ in folds.pairs] if folds else [data]:
         check_training_rows(settings, train)
+    unweighted = folds
     if is_auto:
         assert folds is not None
-        folds = with_positives(settings, folds, data)
+        unweighted, folds = folds, with_positives(settings, folds, data)
         fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), checked_effort)
     else:
         fitted = fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
@@ -451,11 +473,12 @@ def fit(
     place = {"task_column": column, "task_position": position}
     place |= {"classes": classes, "label_names": data.label_names}
     model = model_of({**fitted.to_parts(all_rows, folds), **place}, is_auto=is_auto)
+    may_draw = eval_set is None and validation == "random"
+    rows_for = partial(held_out, fitted, model, unweighted, all_rows, seed if may_draw else None)
     if intervals:
-        may_draw = eval_set is None and validation == "random"
-        model.conformity_scores = held_out_scores(
-            fitted, model, folds, all_rows, seed if may_draw else None
-        )
+        model.conformity_scores = held_out_scores(rows_for("intervals"))
+    if calibrate:
+        model.calibration = calibration_of(rows_for("calibrate"), model.tasks)
     return model
 
 

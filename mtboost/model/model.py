@@ -94,6 +94,9 @@ class MultiTaskModel(FittedTasks):
     label_names : tuple of str or int, or None
         Names of the labels of a row, in the order of their columns, if the model was fitted with
         several; each is a task, or the first level of tasks.
+    calibration : Calibration or None
+        Slope and intercept of each task's log-odds in its margin (docs/calibration.md); None
+        without ``fit(calibrate=True)``, and after :meth:`update` and :meth:`refresh`.
     conformity_scores : dict of task name to ndarray of float64
         Scores of held-out rows, by which :meth:`predict_interval` works. Empty without
         ``fit(intervals=True)`` or :meth:`conformalize`.
@@ -385,7 +388,7 @@ class MultiTaskModel(FittedTasks):
                 n_threads=n_threads,
                 seed=seed,
             )
-            parts["conformity_scores"] = {}  # those of other predictions
+            parts |= {"conformity_scores": {}, "calibration": None}  # those of other predictions
         model = self._copy(**parts)
         for name, (table, labels, own_weight, margin) in new.items():
             if not is_mapping(X):  # it may have columns that no task uses
@@ -516,7 +519,7 @@ class MultiTaskModel(FittedTasks):
             shrink=shrink,
             n_threads=n_threads,
         )
-        return self._copy(**parts, conformity_scores={})
+        return self._copy(**parts, conformity_scores={}, calibration=None)
 
     # ---- intervals --------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from mtboost.base.json_shape import check_shape
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
 from mtboost.model.boosters import Boosters
+from mtboost.model.calibration import Calibration
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.libraries import get_backend
 from mtboost.model.reports import TaskReport
@@ -77,6 +78,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         **({"common_choice": model["common_choice"]} if model["common_choice"] else {}),
         **({_SCORES: list(model[_SCORES])} if model[_SCORES] else {}),
         **({"classes": list(model["classes"])} if model["classes"] else {}),
+        **_calibration_to_json(model["calibration"]),
         **({"label_names": list(model["label_names"])} if model["label_names"] else {}),
         **({"params": _params_to_json(model["params"])} if model["params"] else {}),
         **_tasks_of_trees(trees),
@@ -194,6 +196,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         },
         "classes": _of_levels(metadata.get("classes")),
         "conformity_scores": _read_scores(metadata.get(_SCORES, []), members),
+        "calibration": _read_calibration(metadata.get("calibration")),
         "label_names": tuple(metadata["label_names"]) if "label_names" in metadata else None,
     }
 
@@ -207,6 +210,27 @@ def _as_name(found: Any) -> TaskName:
     """Name of a task; that of a nested one, a tuple, is a list in JSON."""
     name: TaskName = tuple(found) if isinstance(found, list) else found
     return name
+
+
+def _calibration_to_json(calibration: Calibration | None) -> dict[str, Any]:
+    if calibration is None:
+        return {}
+    slopes, intercepts = np.array([*calibration.by_task.values()]).reshape(-1, 2).T.tolist()
+    own = {"tasks": list(calibration.by_task), "slopes": slopes, "intercepts": intercepts}
+    return {"calibration": {"pooled": list(calibration.pooled), **own}}
+
+
+def _read_calibration(found: Mapping[str, Any] | None) -> Calibration | None:
+    if found is None:
+        return None
+    slopes, intercepts = found["slopes"], found["intercepts"]
+    names = list(map(_as_name, found["tasks"]))
+    are_alike = len(names) == len(slopes) == len(intercepts) == len(set(names))
+    are_finite = bool(np.isfinite([*found["pooled"], *slopes, *intercepts]).all())
+    are_usable = are_alike and are_finite and len(found["pooled"]) == 2
+    require(are_usable, "calibration has no finite slope and intercept for each task")
+    own = zip(names, zip(slopes, intercepts, strict=True), strict=True)
+    return Calibration((found["pooled"][0], found["pooled"][1]), dict(own))
 
 
 def _pooling_to_json(pooling: Any) -> Any:
@@ -305,6 +329,12 @@ _METADATA = {
     f"{_SCORES}?": [_NAME],
     "classes?": [str],
     "label_names?": [(int, str)],
+    "calibration?": {
+        "pooled": [float],
+        "tasks": [_NAME],
+        "slopes": [float],
+        "intercepts": [float],
+    },
     "params?": str,
     "pooling?": (None, float, [(None, float)]),
     "pooled_tasks?": [_NAME],

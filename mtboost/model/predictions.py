@@ -27,11 +27,13 @@ from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.boosters import Boosters
+from mtboost.model.calibration import Calibration
 from mtboost.model.common_stage import CommonStage
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.reports import TaskReport
 from mtboost.model.task_trees import TaskTrees
 from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss, is_classification, is_quantile
 
 UnknownTask = Literal["error", "common"]
@@ -60,6 +62,7 @@ class FittedTasks:
     conformity_scores: dict[TaskName, npt.NDArray[np.float64]] = field(default_factory=dict)
     classes: tuple[str, ...] | None = None
     label_names: LabelNames | None = None
+    calibration: Calibration | None = None
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -249,6 +252,24 @@ class FittedTasks:
         return self._margins(X, task, base_margin, unknown_task)[0]
 
     def _margins(
+        self, X: Any, task: Any, base_margin: Any, unknown_task: UnknownTask
+    ) -> tuple[Any, npt.NDArray[np.int32]]:
+        """Margins and codes of :meth:`_raw_margins`, the margins calibrated."""
+        margins, codes = self._raw_margins(X, task, base_margin, unknown_task)
+        if isinstance(margins, dict):
+            return {name: self._calibrated(own, name) for name, own in margins.items()}, codes
+        if self.calibration is not None:
+            margins = self.calibration.apply(margins, codes, self.tasks)
+        return margins, codes
+
+    def _calibrated(self, margins: Margins, task: TaskName | None) -> Margins:
+        """Margins of a task as it calibrates them."""
+        if self.calibration is None:
+            return margins
+        slope, intercept = self.calibration.of(task)
+        return np.asarray(slope * margins + intercept, margins.dtype)
+
+    def _raw_margins(
         self, X: Any, task: Any, base_margin: Any, unknown_task: UnknownTask
     ) -> tuple[Any, npt.NDArray[np.int32]]:
         """Margins, and if `X` is one table the code of each row's task, or group if it is unknown.
@@ -600,7 +621,7 @@ class FittedTasks:
 
         It predicts from the task's columns and has no others, gives the model's margins (of XGBoost
         bit for bit; of LightGBM up to the order of two sums in double precision), and needs no
-        mtboost.
+        mtboost. Calibrated margins are in its leaf values, up to rounding.
 
         Parameters
         ----------
@@ -628,7 +649,12 @@ class FittedTasks:
         if task is None:
             return self._booster_of_all()
         self._check_task(task)
-        return self._stage.continued_by(task, self.specific[task]).load()
+        return self._document_of(task).load()
+
+    def _document_of(self, task: TaskName | None) -> Document:
+        """Trees of a task, or of an unknown one."""
+        document = self._stage.continued_by(task, None if task is None else self.specific[task])
+        return document if self.calibration is None else document.affine(*self.calibration.of(task))
 
     def _booster_of_all(self) -> Any:
         if self.losses or self._stage.n_outputs > 1:
@@ -638,10 +664,7 @@ class FittedTasks:
                 f"task, such as booster({self.tasks[0]!r})."
             )
         tasks = self.tasks if len(self.tasks) == 1 else (*self.tasks, None)
-        return self._library.stacked(
-            self._stage.continued_by(task, None if task is None else self.specific[task])
-            for task in tasks
-        )
+        return self._library.stacked(map(self._document_of, tasks))
 
     def importance(
         self,

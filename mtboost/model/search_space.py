@@ -30,7 +30,7 @@ _SAME_IN_ALL_TRIALS = {
     *("X", "y", "task", "weight", "base_margin", "feature_names", "common_features"),
     *("objective", "backend", "params", "specific_params", "eval_metric", "eval_set"),
     *("validation_fraction", "refit", "baselines", "callbacks", "on_round", "verbose"),
-    *("intervals", "effort", "n_threads", "seed"),
+    *("intervals", "calibrate", "effort", "n_threads", "seed"),
 }
 _SPECIFIC = "specific_"
 # What fit() does in two stages where the default of an argument is None.

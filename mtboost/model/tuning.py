@@ -297,7 +297,8 @@ def _check_validation(fit_arguments: dict[str, Any], refit: bool | None) -> dict
     refit = not has_eval_set if refit is None else refit
     if has_eval_set and refit:
         raise ParameterError("refit=True cannot go with eval_set: append its rows to X instead.")
-    last = {name: fit_arguments.pop(name, False) for name in ("baselines", "intervals")}
+    at_the_end = ("baselines", "intervals", "calibrate")
+    last = {name: fit_arguments.pop(name, False) for name in at_the_end}
     return {"refit": refit, **last}
 
 

@@ -164,6 +164,16 @@ class Document(abc.ABC):
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> Any:
         """Return the booster of the first rounds, as :meth:`starting_at`."""
 
+    def affine(self, slope: float, intercept: float) -> Self:
+        """Return trees of one output whose margins are ``slope * margin + intercept``."""
+        start = self.start_margins()
+        shift = intercept + (slope - 1.0) * float(start[0])
+        values = [slope * own for own in self.leaf_values()]
+        if not values:
+            return self.starting_at((start - shift).astype(np.float32))
+        values[0] = values[0] + shift
+        return self.with_leaf_values(values)
+
     def scaled(self, factor: float) -> Self:
         """Return the trees with all leaf values multiplied."""
         return self.with_leaf_values([factor * own for own in self.leaf_values()])

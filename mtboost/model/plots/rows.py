@@ -131,7 +131,7 @@ def predictions(
 ) -> Float64Array:
     """Predict rows as those of a task; None is a task that the model does not know."""
     name: Any = object() if task is None else task
-    margins = {task: model._task_margins(table, name, base_margin)}
+    margins = {task: model._calibrated(model._task_margins(table, name, base_margin), task)}
     found = on_label_scale(model, margins, np.empty(0, np.int32))
     return np.asarray(found[task], np.float64)
 
