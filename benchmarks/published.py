@@ -47,6 +47,25 @@ OTHERS = (  # without mtboost's search; tuned on the same held-out rows
     "two-stage quitting",
     "extra trees one-hot",
 )
+BOOSTED = ("pooled", "one-hot", "category", "LightGBM category", "CatBoost category")
+FEW_ROWS = (
+    "one-hot",
+    "category",
+    "LightGBM category",
+    "CatBoost category",
+    "linear",
+    "XGBoost default",
+    "LightGBM default",
+    "CatBoost default",
+    "GPBoost",
+)
+METRICS = {
+    "auc": "AUC",
+    "explained": "explained variance",
+    "logloss": "log loss",
+    "rmse": "RMSE",
+    "calibration": "calibration error",
+}
 LIBRARIES = ("XGBoost", "LightGBM", "CatBoost", "HistGradientBoosting")
 
 
@@ -180,6 +199,68 @@ def comparisons(reference: str) -> list[str]:
     return found
 
 
+def calibration() -> str:
+    """Calibration error of probabilities, mean over tasks, of the search and of boosted peers."""
+    return _against("never_worse", BOOSTED, ["calibration"], "calibration error")
+
+
+def few_rows() -> str:
+    """The search against other methods on 5 and 20 % of the training rows, by both scores."""
+    metrics = ["auc", "explained", "logloss", "rmse"]
+    return _against("never_worse_few_rows", FEW_ROWS, metrics, "score")
+
+
+def random_effects() -> str:
+    """The search against boosting with random intercepts."""
+    methods, metrics = ["GPBoost"], ["auc", "explained", "logloss", "rmse"]
+    return _against("never_worse", methods, metrics, "score")
+
+
+class Comparison(NamedTuple):
+    """The default search and the best other method of a data set, by one metric."""
+
+    data: str
+    metric: str
+    n_seeds: int  # those that every method of the data set has
+    mean: float
+    rival: Rival
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.rival.gain, self.rival.error)
+
+
+def compared(file: str, others: Sequence[str], metrics: Sequence[str]) -> Iterator[Comparison]:
+    """Compare the search with other methods on each data set that both have two seeds of."""
+    for name, scores in by_data(file, ["auto", *others]).items():
+        for score in scores:
+            known = score.by_seed.dropna(axis=1, how="all").dropna()
+            present = [method for method in others if method in known]
+            is_known = "auto" in known and present and len(known) > 1
+            if score.metric in metrics and is_known:
+                rival = best_other(score._replace(by_seed=known), "auto", present)
+                yield Comparison(name, score.metric, len(known), known["auto"].mean(), rival)
+
+
+def _against(file: str, others: Sequence[str], metrics: Sequence[str], title: str) -> str:
+    rows = (
+        [
+            each.data,
+            METRICS[each.metric],
+            str(each.n_seeds),
+            plain(each.mean),
+            *([each.rival.method] if len(others) > 1 else []),
+            plain(each.rival.mean),
+            f"{each.rival.gain:+.4f} ± {each.rival.error:.4f}",
+            each.verdict,
+        ]
+        for each in compared(file, others, metrics)
+    )
+    names = ["best of the others", "its " + title] if len(others) > 1 else list(others)
+    head = ["data", "metric", "seeds", "auto", *names, "gain of auto", "by two standard errors"]
+    return table(head, rows)
+
+
 # ---- README --------------------------------------------------------------------------------------
 
 
@@ -201,7 +282,21 @@ def summary() -> str:
         f'{auto["auto"]:.1f} (with `effort="thorough"`\n{thorough["auto thorough"]:.1f}; '
         f"the next best {thorough[list(OTHERS)].min():.1f}). By two standard errors it is better "
         f"in {counts['better']} of these {counts.sum()} comparisons and worse in "
-        f"{counts.get('worse', 0)}.\n"
+        f"{counts.get('worse', 0)}.\n{_losses()}"
+    )
+
+
+def _losses() -> str:
+    """Sentences on what the search loses by other scores."""
+    errors = list(compared("never_worse", BOOSTED, ["calibration"]))
+    n_worse = sum(each.verdict == "worse" for each in errors)
+    few = list(compared("never_worse_few_rows", FEW_ROWS, list(METRICS)[:4]))
+    counts = pd.Series([each.verdict for each in few]).value_counts()
+    return (
+        f"With 5 or 20 % of the training rows (two or three seeds) it is better than the best "
+        f"other method in {counts.get('better', 0)} of {len(few)}\ncomparisons and worse in "
+        f"{counts.get('worse', 0)}. The calibration error of its probabilities is larger than that "
+        f"of the best boosted method\non {n_worse} of {len(errors)} sets with classes.\n"
     )
 
 
@@ -329,7 +424,18 @@ def without_results() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     make.__name__: make
-    for make in (defaults, default_ranks, tuned, tuned_summary, summary, without_results, *TABLES)
+    for make in (
+        defaults,
+        default_ranks,
+        tuned,
+        tuned_summary,
+        summary,
+        calibration,
+        few_rows,
+        random_effects,
+        without_results,
+        *TABLES,
+    )
 }
 
 
