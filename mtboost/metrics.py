@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, huber
+from scipy.special import expit, gammaln, huber, ndtr
 
 from mtboost.base.arrays import Float64Array, Total
 from mtboost.base.checks import check_choice, did_you_mean
@@ -28,6 +28,7 @@ __all__ = ["Metric", "TaskScorer", "default_metric", "get_metric", "task_scorer"
 _TINY = 1e-16  # XGBoost's bound of a probability before its logarithm is taken
 _OF_TWO_CLASSES = ("logloss", "error", "auc", "aucpr")
 _LEAST_PREDICTION = -1.0 + 1e-6  # as in the loss of reg:squaredlogerror
+_TINY_LIKELIHOOD = 1e-12  # XGBoost's bound of that of a time
 _GAMMA_SHIFT = 1e-6  # XGBoost adds it to label and prediction before it divides
 
 
@@ -185,6 +186,10 @@ class _BuiltIn(Metric):
             )
         # A task without rows is 0/0; a prediction of 0 may make a likelihood infinite, as in
         # XGBoost.
+        if y.ndim == 2 and not (is_of_bounds(self) or self.name == "concordance"):
+            raise DataError(f"{self.name} needs one label a row, found bounds of times.")
+        if y.ndim == 1 and is_of_bounds(self):
+            raise DataError(f"{self.name} needs two bounds of times a row, found one label.")
         if self.name.partition("@")[0] in _OF_TWO_CLASSES:
             y = np.where(y == -1.0, 0.0, y)  # LightGBM's labels of two classes may be -1 and 1
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -214,8 +219,9 @@ def evaluate_by_task(
     ----------
     metric : str or Metric
         Name of a built-in metric (see :func:`get_metric`) or a user's.
-    y : array-like of shape (n_rows,)
+    y : array-like of shape (n_rows,), or (n_rows, 2)
         Labels; class numbers for ``merror`` and ``mlogloss``. Metrics of two classes read -1 as 0.
+        Two columns are bounds of times.
     prediction : array-like of shape (n_rows,) or (n_rows, n_classes)
         On the response scale: probabilities for ``logloss`` and ``error``. The two-dimensional
         shape is for ``merror`` and ``mlogloss``; ``auc`` and ``aucpr`` take any increasing scale.
@@ -630,25 +636,48 @@ def cox_losses(
     return np.where(is_event, losses * scale[strata], 0.0)
 
 
-def _concordance(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
-    """Share of pairs in which the row with the earlier event has the larger hazard (Harrell).
+def _bounds(y: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Bounds of the time of each row; given as they are, or minus the time of a censored row."""
+    if y.ndim == 2:
+        return y[:, 0], y[:, 1]
+    return np.abs(y), np.where(y > 0.0, y, np.inf)
 
-    A row censored at the time of an event is later than it; two events at one time are no pair. A
-    tie of two hazards counts one half, a pair as much as the product of its weights.
+
+def _aft_nloglik(
+    y: Float64Array, prediction: Float64Array, rows: _TaskRows, distribution: str, scale: float
+) -> Float64Array:
+    """XGBoost's loss of predicted times, with its bound of a likelihood."""
+    lower, upper = y.T
+    z_lower, z_upper = (np.log(each) - np.log(prediction) for each in (lower, upper))
+    density, share = _DISTRIBUTIONS[distribution]
+    of_event = density(z_lower / scale) / (scale * lower)
+    of_interval = share(z_upper / scale) - share(z_lower / scale)
+    likelihood = np.where(lower == upper, of_event, of_interval)
+    return rows.mean(-np.log(np.maximum(likelihood, _TINY_LIKELIHOOD)))
+
+
+def _concordance(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
+    """Share of pairs in which the row that is surely earlier has the larger hazard (Harrell).
+
+    Or, of labels that are bounds, the shorter predicted time. A row is surely earlier than one
+    whose lower bound is above its upper one, or equal to it and not the time of an event. A tie of
+    two predictions counts one half, a pair as much as the product of its weights.
     """
-    is_event = y > 0.0
-    order = np.lexsort((~is_event, np.abs(y), rows.codes))
-    codes, time, weight = rows.codes[order], np.abs(y)[order], rows.weigh(np.ones(len(y)))[order]
-    counts = is_event[order]
-    is_new = np.ones(len(y), bool)
-    is_new[1:] = (codes[1:] != codes[:-1]) | (time[1:] != time[:-1]) | (counts[1:] != counts[:-1])
-    values = prediction[order]
-    below, later = _later_rows(values, weight, codes)
-    tied_below, tied = _later_rows(values, weight, np.cumsum(is_new))
-    weight = weight * counts
-    found = _TaskRows(codes, rows.n_tasks, None)
-    value = found.sum(weight * (below - tied_below)) / found.sum(weight * (later - tied))
-    is_undefined = found.sum(np.where(np.isnan(values), 1.0, 0.0)) > 0.0
+    lower, upper = _bounds(y)
+    hazards = -prediction if y.ndim == 2 else prediction
+    weight = rows.weigh(np.ones(len(y)))
+    # Each row stands twice in the order of time: where it surely ends, and where it may begin.
+    time = np.concatenate([upper, lower])
+    is_end = np.arange(len(time)) < len(y)
+    place = np.concatenate([np.ones(len(y), int), np.where(lower == upper, 0, 2)])
+    codes = np.tile(rows.codes, 2)
+    order = np.lexsort((place, time, codes))
+    begins = np.where(is_end, 0.0, np.tile(weight, 2))
+    below, later = _later_rows(np.tile(hazards, 2)[order], begins[order], codes[order])
+    ends = np.where(is_end & np.isfinite(time), np.tile(weight, 2), 0.0)[order]
+    found = _TaskRows(codes[order], rows.n_tasks, None)
+    value = found.sum(ends * below) / found.sum(ends * later)
+    is_undefined = rows.sum(np.where(np.isnan(prediction), 1.0, 0.0)) > 0.0
     return np.where(is_undefined, np.nan, value)
 
 
@@ -690,6 +719,12 @@ def _later_rows(
     return below, later
 
 
+#: Densities of the logarithms of times, and their integrals.
+_DISTRIBUTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "normal": (lambda z: np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi), ndtr),
+    "logistic": (lambda z: expit(z) * expit(-z), expit),
+    "extreme": (lambda z: np.exp(z - np.exp(z)), lambda z: -np.expm1(-np.exp(z))),
+}
 _BUILT_IN = {
     metric.name: metric
     for metric in (
@@ -710,6 +745,21 @@ _BUILT_IN = {
         _BuiltIn("concordance", _concordance, True),
     )
 }
+
+
+def _aft(distribution: str, scale: float) -> _BuiltIn:
+    if distribution not in _DISTRIBUTIONS or not 0.0 < scale < math.inf:
+        raise ParameterError(
+            f"aft-nloglik needs a distribution, {', '.join(_DISTRIBUTIONS)}, and a positive scale, "
+            f"as in 'aft-nloglik@logistic,0.5', found {distribution!r} and {scale:g}."
+        )
+    function = partial(_aft_nloglik, distribution=distribution, scale=scale)
+    is_default = (distribution, scale) == ("normal", 1.0)
+    name = "aft-nloglik" if is_default else f"aft-nloglik@{distribution},{scale:g}"
+    return _BuiltIn(name, function, False)
+
+
+_BUILT_IN["aft-nloglik"] = _aft("normal", 1.0)
 _DEFAULT_METRIC = {
     "reg:squarederror": "rmse",
     "reg:squaredlogerror": "rmsle",
@@ -728,6 +778,7 @@ _DEFAULT_METRIC = {
     "rank:ndcg": "ndcg",
     "rank:pairwise": "ndcg",
     "survival:cox": "cox-nloglik",
+    "survival:aft": "aft-nloglik",
     # LightGBM's objectives:
     "regression": "rmse",
     "regression_l1": "mae",
@@ -761,8 +812,9 @@ def get_metric(metric: str | Metric) -> Metric:
         the label, or to c where that is larger; LightGBM's has 1), ``quantile@a`` (the pinball
         loss of a level; of several, as in ``quantile@0.1,0.5,0.9``, the mean of the losses of the
         columns of the predictions), ``ndcg`` or ``ndcg@k`` (of the first k positions;
-        docs/ranking.md), ``cox-nloglik`` and ``concordance`` (of hazards; docs/survival.md). A
-        Metric is returned as it is.
+        docs/ranking.md), ``cox-nloglik`` of hazards, ``aft-nloglik`` of times, or
+        ``aft-nloglik@d,s`` with distribution and scale, and ``concordance`` of either
+        (docs/survival.md). A Metric is returned as it is.
 
     Returns
     -------
@@ -803,6 +855,9 @@ def get_metric(metric: str | Metric) -> Metric:
         return _tweedie(metric, _number_in(metric, number, 1.0, 2.0))
     if name in ("huber", "fair", "mape"):
         return _of_error(name, _number_in(metric, number, 0.0))
+    if name == "aft-nloglik":
+        distribution, _, scale = number.partition(",")
+        return _aft(distribution, _number_in(metric, scale, 0.0))
     if name == "quantile":
         return _quantile([_number_in(metric, level, 0.0, 1.0) for level in number.split(",")])
     if name == "ndcg":
@@ -813,7 +868,7 @@ def get_metric(metric: str | Metric) -> Metric:
             )
         return _BuiltIn(metric, partial(_ndcg, n_ranked=int(number)), True)
     known = [*_BUILT_IN, "error@t", "tweedie-nloglik@p", "huber@a", "fair@c", "mape@c"]
-    known += ["quantile@a", "ndcg@k"]
+    known += ["quantile@a", "ndcg@k", "aft-nloglik@d,s"]
     raise ParameterError(
         f"metric {metric!r} is unknown.{did_you_mean(metric, known)} Choose one of "
         f"{', '.join(known)}, or pass a Metric."
@@ -853,8 +908,19 @@ def is_of_queries(metric: Metric) -> bool:
 
 
 def is_of_survival(metric: Metric) -> bool:
-    """Whether a metric is a built-in one of hazards, whose labels are times."""
-    return isinstance(metric, _BuiltIn) and metric.name in ("cox-nloglik", "concordance")
+    """Whether a metric is a built-in one of hazards or times, whose labels are times."""
+    is_concordance = isinstance(metric, _BuiltIn) and metric.name == "concordance"
+    return is_concordance or is_of_hazards(metric) or is_of_bounds(metric)
+
+
+def is_of_hazards(metric: Metric) -> bool:
+    """Whether a metric is the built-in likelihood of hazards, which are those of strata."""
+    return isinstance(metric, _BuiltIn) and metric.name == "cox-nloglik"
+
+
+def is_of_bounds(metric: Metric) -> bool:
+    """Whether a metric is the built-in likelihood of times, whose labels are bounds."""
+    return isinstance(metric, _BuiltIn) and metric.name.partition("@")[0] == "aft-nloglik"
 
 
 def is_mean_of_rows(metric: Metric) -> bool:
@@ -871,6 +937,8 @@ def default_metric(
     quantile_alpha: Sequence[float] = (0.5,),
     n_ranked: int = 32,
     exp_gain: bool = True,
+    aft_loss_distribution: str = "normal",
+    aft_loss_distribution_scale: float = 1.0,
 ) -> Metric:
     """Return the metric that XGBoost reports for an objective by default.
 
@@ -894,6 +962,10 @@ def default_metric(
         Positions that count for a ranking objective.
     exp_gain : bool, default=True
         Whether the gain of a label is 2^label - 1 for a ranking objective, and not the label.
+    aft_loss_distribution : {"normal", "logistic", "extreme"}, default="normal"
+        Parameter of ``survival:aft``.
+    aft_loss_distribution_scale : float, default=1.0
+        The same.
 
     Returns
     -------
@@ -931,6 +1003,8 @@ def default_metric(
         return _BuiltIn(name, partial(_mphe, slope=huber_slope), False)
     if name == "quantile":
         return _quantile(quantile_alpha)
+    if name == "aft-nloglik":
+        return _aft(aft_loss_distribution, aft_loss_distribution_scale)
     return _BUILT_IN[name]
 
 

@@ -19,7 +19,8 @@ std::unique_ptr<XgboostLoss> make_xgboost(const std::string& name, std::size_t n
                                           float huber_slope, float max_delta_step, float tweedie_variance_power,
                                           std::vector<float> quantile_alpha, std::size_t lambdarank_num_pair_per_sample,
                                           bool lambdarank_normalization, bool lambdarank_score_normalization,
-                                          bool ndcg_exp_gain, const std::string& arithmetic) {
+                                          bool ndcg_exp_gain, std::string aft_loss_distribution,
+                                          float aft_loss_distribution_scale, const std::string& arithmetic) {
   return make_loss(
       name, n_outputs,
       {scale_pos_weight,
@@ -28,7 +29,8 @@ std::unique_ptr<XgboostLoss> make_xgboost(const std::string& name, std::size_t n
        tweedie_variance_power,
        std::move(quantile_alpha),
        arithmetic_named(arithmetic),
-       {lambdarank_num_pair_per_sample, lambdarank_normalization, lambdarank_score_normalization, ndcg_exp_gain}});
+       {lambdarank_num_pair_per_sample, lambdarank_normalization, lambdarank_score_normalization, ndcg_exp_gain},
+       {std::move(aft_loss_distribution), aft_loss_distribution_scale}});
 }
 
 std::unique_ptr<LightgbmLoss> make_lightgbm(const std::string& name, std::size_t n_outputs, double alpha, double fair_c,
@@ -106,6 +108,7 @@ void bind_methods(py::class_<Loss<Margin>>& bound) {
   using Bound = Loss<Margin>;
   bound.def_property_readonly("name", &Bound::name)
       .def_property_readonly("n_outputs", &Bound::n_outputs)
+      .def_property_readonly("n_labels", &Bound::n_labels)
       .def_property_readonly("refits_leaves", &Bound::refits_leaves)
       .def_property_readonly("needs_groups", &Bound::needs_groups)
       .def_property_readonly("needs_risk_sets", &Bound::needs_risk_sets)
@@ -139,7 +142,9 @@ void bind_loss(py::module_& module) {
                    py::arg("lambdarank_num_pair_per_sample") = xgboost.lambdarank.n_pairs,
                    py::arg("lambdarank_normalization") = xgboost.lambdarank.normalization,
                    py::arg("lambdarank_score_normalization") = xgboost.lambdarank.score_normalization,
-                   py::arg("ndcg_exp_gain") = xgboost.lambdarank.exp_gain, py::arg("arithmetic") = "xgboost-3.0");
+                   py::arg("ndcg_exp_gain") = xgboost.lambdarank.exp_gain,
+                   py::arg("aft_loss_distribution") = xgboost.aft.distribution,
+                   py::arg("aft_loss_distribution_scale") = xgboost.aft.scale, py::arg("arithmetic") = "xgboost-3.0");
   bind_methods(xgboost_loss);
 
   const lightgbm::LossParams lightgbm;

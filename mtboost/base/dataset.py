@@ -142,7 +142,8 @@ class Dataset:
         `common_features` says otherwise.
     y : array-like of shape (n_rows,) or (n_rows, n_labels), or mapping of task name to array-like
         Labels; class numbers 0, 1, ... for classification. Each of several labels a row is a task,
-        named by its column, NaN where it is unknown; see :func:`mtboost.fit`.
+        named by its column, NaN where it is unknown; see :func:`mtboost.fit`. With `are_bounds` of
+        shape (n_rows, 2).
     task : array-like of shape (n_rows,), or str or int, or list of str, optional
         Task of each row, or the name (or position) of the column of `X` that holds it; that column
         is not a feature. Nested tasks have a column for each level, outermost first, as in
@@ -165,6 +166,9 @@ class Dataset:
         if `X` is a mapping.
     label_names : tuple of str or int, optional
         Names for the columns of an array `y`; by default their positions.
+    are_bounds : bool, default=False
+        The two columns of `y` are lower and upper bounds of times, of ``survival:aft``
+        (docs/survival.md), and not two labels.
 
     Raises
     ------
@@ -203,6 +207,7 @@ class Dataset:
         feature_names: Any = None,
         common_features: CommonFeatures = None,
         label_names: Any = None,
+        are_bounds: bool = False,
     ) -> None:
         #: The column of X that holds the tasks, or those of nested tasks, if the user names it.
         self.task_column: TaskColumn | None = None
@@ -236,7 +241,7 @@ class Dataset:
         n_rows = self.n_given_rows = table.n_rows
         self.task_column = task_column_of(X, task, feature_names)
         self.tasks = TaskSet.from_labels(labels, n_rows)
-        self.label_names = names_of_labels(y, label_names)
+        self.label_names = None if are_bounds else names_of_labels(y, label_names)
         if self.label_names is not None:
             if qid is not None:
                 raise DataError("y has several labels a row, but rows of queries have one.")
@@ -245,7 +250,7 @@ class Dataset:
             self.tasks, self.row_numbers, y = known.tasks, known.rows, known.y
             weight, base_margin = known.weight, known.base_margin
             table, n_rows = table.take(known.rows), len(known.rows)
-        self.y = None if y is None else as_labels(y, n_rows)
+        self.y = None if y is None else as_labels(y, n_rows, may_be_bounds=are_bounds)
         self.weight = None if weight is None else as_weights(weight, n_rows)
         self.base_margin = (
             None
@@ -350,6 +355,11 @@ class Dataset:
         if self.y is None:
             raise DataError("y is missing: training and evaluation need labels.")
         return self.y
+
+    def numbers(self) -> FloatArray:
+        """Labels of all rows, shape (n_rows,): of bounds the lower ones."""
+        labels = self.labels()
+        return labels if labels.ndim == 1 else labels[:, 0]
 
     @property
     def only_table(self) -> Table | None:

@@ -15,7 +15,12 @@ from mtboost.errors import DataError
 
 
 def as_labels(
-    y: Any, n_rows: int, *, multi_output: bool = False, argument: str = "y"
+    y: Any,
+    n_rows: int,
+    *,
+    multi_output: bool = False,
+    may_be_bounds: bool = False,
+    argument: str = "y",
 ) -> FloatArray:
     """Labels as finite numbers.
 
@@ -27,6 +32,8 @@ def as_labels(
         Number of rows of X.
     multi_output : bool
         Allow shape (n_rows, n_outputs) and keep it, also for one output.
+    may_be_bounds : bool
+        Allow shape (n_rows, 2), two bounds a row, and keep it; bounds may be infinite.
     argument : str
         What messages call the labels.
 
@@ -42,7 +49,11 @@ def as_labels(
         A label is NaN, infinite, beyond float32 or no number (its row is named), or the shape is
         wrong.
     """
-    labels = _as_floats(y, argument)
+    labels = _as_floats(y, argument, may_be_infinite=may_be_bounds)
+    if may_be_bounds:
+        if labels.shape == (n_rows, 2):
+            return labels
+        labels = _as_floats(labels, argument)
     if not multi_output:
         return _as_vector(labels, n_rows, argument)
     if labels.ndim == 1:
@@ -162,7 +173,9 @@ def as_base_margin(
     return margins
 
 
-def _as_floats(values: Any, argument: str, *, may_be_missing: bool = False) -> FloatArray:
+def _as_floats(
+    values: Any, argument: str, *, may_be_missing: bool = False, may_be_infinite: bool = False
+) -> FloatArray:
     """Finite C-contiguous numbers of any shape; float32 stays, anything else becomes float64."""
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
@@ -194,6 +207,8 @@ def _as_floats(values: Any, argument: str, *, may_be_missing: bool = False) -> F
     is_good = np.abs(floats) <= np.finfo(np.float32).max
     if may_be_missing:
         is_good |= np.isnan(floats)
+    if may_be_infinite:
+        is_good |= np.isinf(floats)
     if not is_good.all():
         index = np.unravel_index(int(is_good.argmin()), floats.shape)
         raise DataError(

@@ -185,12 +185,17 @@ def from_mapping(
     ) -> FloatArray | None:
         if values is None:
             return None
-        return np.concatenate(
-            [
-                read(values[task], table.n_rows, argument=f"{argument}[{task!r}]")
-                for task, table in tables.items()
-            ]
-        )
+        found = {
+            task: read(values[task], table.n_rows, argument=f"{argument}[{task!r}]")
+            for task, table in tables.items()
+        }
+        for task, each in found.items():
+            if each.ndim != found[first_task].ndim:
+                raise DataError(
+                    f"{argument}[{first_task!r}] has {found[first_task].ndim} axes, "
+                    f"{argument}[{task!r}] has {each.ndim}: give all tasks the same number."
+                )
+        return np.concatenate([*found.values()])
 
     task_names = np.fromiter(tables, dtype=object, count=len(tables))  # names may be tuples
     weights = stack("weight", weight, as_nonnegative)
@@ -198,7 +203,7 @@ def from_mapping(
         tables=tables,
         common_features=common,
         task_labels=np.repeat(task_names, [table.n_rows for table in tables.values()]),
-        y=stack("y", y, as_labels),
+        y=stack("y", y, partial(as_labels, may_be_bounds=True)),
         weight=weights if weights is None else not_all_zero(weights, "weight"),
         base_margin=stack("base_margin", base_margin, partial(as_base_margin, n_outputs=n_outputs)),
     )

@@ -61,6 +61,7 @@ def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) 
             feature_names=feature_names,
             common_features="all" if data.is_union else data.common.feature_names,
             label_names=data.label_names,
+            are_bounds=data.labels().ndim == 2,
         )
         unknown = [name for name in valid.tasks if name not in data.tasks]
         if len(unknown) == len(valid.tasks):
@@ -177,7 +178,7 @@ class Folds:
         for train, valid in self.pairs:
             weighted = copy.copy(valid)
             own = np.ones(valid.n_rows) if valid.weight is None else valid.weight
-            weighted.weight = own * np.where(valid.labels() > 0, weight, 1.0)
+            weighted.weight = own * np.where(valid.numbers() > 0, weight, 1.0)
             pairs.append((train, weighted))
         return Folds(tuple(pairs))
 
@@ -283,7 +284,7 @@ def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
     classes : bool, or ndarray of bool, shape (n_rows,)
         Whether the labels are classes.
     """
-    labels = data.labels()
+    labels = data.numbers()
     splits = splitter
     if hasattr(splitter, "split"):
         # Of several labels of a row the first known stands for all.
@@ -362,7 +363,7 @@ class _Strata:
         shared: npt.NDArray[np.int64] | None,
     ) -> None:
         self._data = data
-        self._labels = np.unique(np.where(classes, data.labels(), 0.0), return_inverse=True)[1]
+        self._labels = np.unique(np.where(classes, data.numbers(), 0.0), return_inverse=True)[1]
         self._codes = data.tasks.codes
         self._is_void = np.zeros(data.n_rows, bool)
         if data.weight is not None:

@@ -51,7 +51,7 @@ from mtboost.model.predictions import UnknownTask
 from mtboost.model.sharing.effort import EffortOption
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption
-from mtboost.trees.losses import is_classification, is_multiclass, is_survival
+from mtboost.trees.losses import has_bounds, is_classification, is_multiclass, is_survival
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 
@@ -307,10 +307,10 @@ class _MultiTaskEstimator(SavedEstimator):
         table = None
         if is_mapping(X):
             check_task_keys("y", y, X)
-            y = {name: checked_labels(self, labels) for name, labels in y.items()}
+            y = {name: self._check_labels(labels) for name, labels in y.items()}
         else:
-            if names_of_labels(y) is None:
-                y = checked_labels(self, y)
+            if has_bounds(self.objective) or names_of_labels(y) is None:
+                y = self._check_labels(y)
             checked = self._check_table(X, reset=True)
             used = None if self.time is None else set(map(str, X.columns)) - {self.time}
             table = as_table(checked, task_column=self.task, used=used)
@@ -339,6 +339,10 @@ class _MultiTaskEstimator(SavedEstimator):
         )
         self._remember_columns(table)
         return self
+
+    def _check_labels(self, y: Any) -> Any:
+        """Check labels by scikit-learn's rules, which know no bounds of times."""
+        return y if has_bounds(self.objective) else checked_labels(self, y)
 
     def _begin(self, task: Any) -> Backend:
         """Check the arguments of a fit that is to begin, and return the library."""
@@ -1167,14 +1171,14 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
-        """Compute the coefficient of determination of :meth:`predict`.
+        """Compute the coefficient of determination of :meth:`predict`, or a concordance.
 
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
         y : array-like of shape (n_rows,) or (n_rows, n_labels)
-            True numbers.
+            True numbers, or times as in ``fit``.
         sample_weight : array-like of shape (n_rows,), optional
             Row weights >= 0.
         task : array-like of shape (n_rows,), optional
@@ -1184,7 +1188,8 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         -------
         float
             R²: 1 for perfect predictions, 0 for those of the mean. Of several labels a row their
-            mean, each over the rows that know it.
+            mean, each over the rows that know it. Of an objective of survival the concordance: 1
+            for the right order of times, one half by chance (docs/survival.md).
 
         Raises
         ------
@@ -1197,6 +1202,16 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
                 "several levels: pass scoring=task_scorer('quantile@0.1,0.9', task=...) of "
                 "mtboost.metrics, with its levels."
             )
+        if is_survival(self.objective):
+            table = self.model_.evaluate(
+                self._fitted_table(X),
+                y,
+                task=task,
+                weight=sample_weight,
+                metrics="concordance",
+                n_bootstrap=2,
+            )
+            return float(table["concordance"].iloc[-1])  # of all tasks together
         predicted = self.predict(X, task=task)
         if names_of_labels(y) is None:
             return r2(y, predicted, sample_weight)
@@ -1207,11 +1222,6 @@ class MultiTaskRegressor(RegressorMixin, _MultiTaskEstimator):  # type: ignore[m
         return float(np.mean([r2(own[k], found[k], w[k]) for own, found, w, k in columns]))
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
-        if is_survival(self.objective):
-            raise ParameterError(
-                f"objective={self.objective!r} predicts hazards, which R², the score of a "
-                "regressor, does not judge: train it by mtboost.fit."
-            )
         return library.squared_error if self.objective is None else self.objective
 
     def _encode(self, y: Any) -> Any:

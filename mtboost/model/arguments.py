@@ -26,7 +26,15 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
-from mtboost.metrics import Metric, check_outputs, get_metric, is_of_queries, is_of_survival
+from mtboost.metrics import (
+    Metric,
+    check_outputs,
+    get_metric,
+    is_of_bounds,
+    is_of_hazards,
+    is_of_queries,
+    is_of_survival,
+)
 from mtboost.model.stages.mixed_objective import metrics_by_task
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
 from mtboost.model.stages.settings import Settings
@@ -34,6 +42,8 @@ from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption, read_importances
 from mtboost.trees.losses import (
     as_zero_one,
+    has_bounds,
+    has_hazards,
     is_classification,
     is_multiclass,
     is_ranking,
@@ -157,7 +167,7 @@ def common_parameters(
     `is_ours` as of :meth:`Backend.check_values`.
     """
     objectives = names_of_objectives(objective)
-    check_has_queries(objective, data)
+    check_kind_of_rows(objective, data)
     for name in objectives:
         backend.check_objective(name)
     own = backend.parameters({} if params is None else params, elsewhere=backend.arguments)
@@ -190,8 +200,20 @@ def common_parameters(
     return settings
 
 
-def check_has_queries(objective: object, data: Dataset) -> None:
-    """Raise unless rows have queries exactly if the objective ranks them."""
+def check_kind_of_rows(objective: object, data: Dataset) -> None:
+    """Raise unless rows have queries, or bounds of labels, exactly if the objective needs them."""
+    shape = data.labels().shape
+    if has_bounds(objective) and len(shape) == 1:
+        raise DataError(
+            f"objective={objective!r} needs y of shape ({data.n_rows}, 2), lower and upper bounds "
+            f"of times, found {shape}: repeat the time of an event, and give infinity as upper "
+            "bound of a row that is right-censored."
+        )
+    if len(shape) == 2 and not has_bounds(objective):
+        raise DataError(
+            f"y has shape {shape}, but must have ({data.n_rows},), because X has {data.n_rows} "
+            "rows. Two columns are the bounds of times of objective='survival:aft'."
+        )
     if is_ranking(objective) and data.queries is None:
         raise DataError(
             f"objective={objective!r} ranks the rows of each query: pass qid, the query of each "
@@ -239,7 +261,7 @@ def check_rows(
 
     Labels -1 and 1 of LightGBM's ``binary`` become 0 and 1 in `data`.
     """
-    check_has_queries(objective, data)
+    check_kind_of_rows(objective, data)
     for table in data.tables:
         backend.check_table(table)
     n_outputs = backend.n_outputs(settings)
@@ -349,12 +371,17 @@ def metric_of(
     metric = check_outputs(get_metric(eval_metric), has_classes=has_classes, levels=levels)
     fits = is_ranking(objective) == is_of_queries(metric)
     fits &= is_survival(objective) == is_of_survival(metric)
+    fits &= not (is_of_hazards(metric) and has_bounds(objective))
+    fits &= not (is_of_bounds(metric) and has_hazards(objective))
+    if metric.name == "aft-nloglik" and fits:
+        return backend.default_metric(params)
     if not fits and type(metric) is not Metric:
         allowed = "a metric of rows"
         if is_ranking(objective):
             allowed = "'ndcg', 'ndcg@k'"
         elif is_survival(objective):
-            allowed = "'cox-nloglik', 'concordance'"
+            own = "cox-nloglik" if has_hazards(objective) else "aft-nloglik"
+            allowed = f"{own!r}, 'concordance'"
         raise ParameterError(
             f"eval_metric {metric.name!r} does not fit objective={objective!r}: choose {allowed}, "
             "or pass a Metric."

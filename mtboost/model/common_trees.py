@@ -18,7 +18,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.model.adding import Adding, by_task
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
-from mtboost.trees.losses import Loss, leaf_refit, row_groups
+from mtboost.trees.losses import Loss, label_columns, leaf_refit, row_groups
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.nodes import Nodes
 from mtboost.trees.pooled_leaves import Kappa, PooledTrees, TaskValues, pool_leaves
@@ -168,13 +168,13 @@ class CommonTrees:
         descriptors = self.descriptors
         if descriptors is not None:
             for _ in names:
-                descriptors = descriptors.with_task(table, np.asarray(labels), weight)
+                descriptors = descriptors.with_task(table, label_columns(labels)[:, 0], weight)
         if self.pooled.pooling is None:
             same = [TaskValues.none()] * len(self.pooled.values)
             return self.with_tasks(names, same, descriptors)
         document = self.backend.document(self.booster)
         n_outputs = document.n_outputs
-        labels = np.asarray(labels, np.float32)[:, None]
+        labels = label_columns(labels)
         weight = None if weight is None else np.asarray(weight, np.float32)
         groups = row_groups(loss, labels, None)
         new = np.full(table.n_rows, -1, np.int32)

@@ -28,10 +28,12 @@ from mtboost.metrics import (
     evaluate_strata,
     get_metric,
     is_mean_of_rows,
+    is_of_hazards,
     is_of_queries,
     is_of_survival,
 )
 from mtboost.trees.losses import (
+    has_hazards,
     is_classification,
     is_multiclass,
     is_quantile,
@@ -176,14 +178,13 @@ def _of_metric(metric: Metric, n_bootstrap: int, seed: int) -> Score:
         return _OWN["auc"]
     if is_of_queries(metric):
         return Score(metric.name, metric.greater_is_better, _MeanOfQueries(metric))
-    if is_mean_of_rows(metric) and not is_of_survival(metric):
+    if is_mean_of_rows(metric) and not is_of_hazards(metric):
         return Score(metric.name, metric.greater_is_better, _Mean(metric))
 
     def function(rows: Rows) -> float:
         codes = np.zeros(len(rows.y), np.int32)
-        if is_of_survival(metric):
-            strata = codes if rows.queries is None else rows.queries
-            return evaluate_strata(metric, rows.y, rows.prediction, strata, rows.weight)
+        if is_of_survival(metric) and rows.queries is not None:
+            return evaluate_strata(metric, rows.y, rows.prediction, rows.queries, rows.weight)
         return float(evaluate_by_task(metric, rows.y, rows.prediction, codes, 1, rows.weight)[0])
 
     return Score(metric.name, metric.greater_is_better, _Bootstrap(function, n_bootstrap, seed))
@@ -403,7 +404,8 @@ def default_metrics(objective: str, own: Sequence[str]) -> list[str]:
     if is_ranking(objective):
         return list(own) or ["ndcg"]
     if is_survival(objective):
-        return list(dict.fromkeys([*own, "cox-nloglik", "concordance"]))
+        usual = ["cox-nloglik"] if has_hazards(objective) else []
+        return list(dict.fromkeys([*own, *usual, "concordance"]))
     usual = ["rmse", "mae"]
     if objective == "binary:hinge":  # it predicts classes only
         usual = ["error"]

@@ -34,7 +34,7 @@ from mtboost.model.new_rows import one_label_a_row
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins
-from mtboost.trees.losses import as_zero_one, is_classification, is_multiclass, is_survival
+from mtboost.trees.losses import as_zero_one, has_hazards, is_classification, is_multiclass
 
 #: Name of the row of all tasks together.
 ALL_TASKS = "all tasks"
@@ -91,7 +91,7 @@ def evaluate(
     rows = _read_rows(model, X, y, task, weight)
     if qid is not None:
         rows = replace(rows, queries=_read_queries(qid, rows))
-    elif is_survival(model.objective):
+    elif has_hazards(model.objective):
         rows = replace(rows, queries=rows.tasks.codes.astype(np.int64))
     margins, codes = model._margins(X, task, base_margin, unknown_task)
     found = {"": _together(on_label_scale(model, margins, codes))}
@@ -187,7 +187,10 @@ def _read_rows(model: FittedTasks, X: Any, y: Any, task: Any, weight: Any) -> _J
             if argument == "y" or values is not None:
                 check_task_keys(argument, values, X)
         y = np.concatenate(
-            [as_labels(y[name], table.n_rows) for name, table in zip(X, tables, strict=True)]
+            [
+                as_labels(y[name], table.n_rows, may_be_bounds=True)
+                for name, table in zip(X, tables, strict=True)
+            ]
         )
         if weight is not None:
             weight = np.concatenate(
@@ -199,7 +202,7 @@ def _read_rows(model: FittedTasks, X: Any, y: Any, task: Any, weight: Any) -> _J
     else:
         table, labels = model._split_new(X, task)
         tables = [table]
-        y = as_labels(y, table.n_rows)
+        y = as_labels(y, table.n_rows, may_be_bounds=True)
         weight = None if weight is None else as_weights(weight, table.n_rows)
     n_rows = sum(table.n_rows for table in tables)
     if weight is not None:

@@ -72,6 +72,7 @@ from mtboost.model.stages.mixed_objective import objectives_by_task
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import fit_specific
 from mtboost.trees.feature_weights import PriorOption
+from mtboost.trees.losses import has_bounds
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_quitting import OnRound
@@ -389,10 +390,15 @@ def fit(
         check_auto(early_stopping_rounds, min_delta)
         if common_features is None and _has_names(X, feature_names):
             common_features = "all"  # columns that a task lacks may help the others
-    rows = {"weight": weight, "base_margin": base_margin, "feature_names": feature_names}
+    rows: dict[str, Any] = {
+        "weight": weight,
+        "base_margin": base_margin,
+        "feature_names": feature_names,
+    }
     classes = class_names(y)
     eval_set = with_class_numbers(eval_set, classes)
     y = class_numbers(y, classes)
+    rows["are_bounds"] = has_bounds(objective)
     data = Dataset(X, y, task=task, qid=qid, common_features=common_features, **rows)
     objective, eval_metric, task_weight = (
         by_task(own, data.label_names, data.tasks) for own in (objective, eval_metric, task_weight)

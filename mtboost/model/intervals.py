@@ -124,8 +124,8 @@ def check_is_of_numbers(
     objectives = objective.values() if isinstance(objective, Mapping) else [objective]
     if any(is_ranking(name) or is_survival(name) for name in objectives):
         raise ParameterError(
-            f"intervals=True is not possible with objective={objective!r}, whose predictions "
-            "are not on the scale of the labels: leave it out."
+            f"intervals=True is not possible with objective={objective!r}, whose predictions are "
+            "not on the scale of labels, or whose labels may be censored: leave it out."
         )
     if all(map(is_classification, objectives)):
         raise ParameterError(
@@ -154,8 +154,8 @@ def _check_are_numbers(model: FittedTasks, tasks: Iterable[TaskName]) -> None:
     names = [_objective(model, task) for task in tasks]
     if any(is_ranking(name) or is_survival(name) for name in names):
         raise DataError(
-            "Intervals are for predictions on the scale of the labels, which those of this model "
-            "are not: leave intervals out."
+            "Intervals are for predictions on the scale of labels that are known, which those of "
+            "this model are not: leave intervals out."
         )
     if is_quantile(model.objective):
         _check_is_one_number(model._stage.n_outputs)

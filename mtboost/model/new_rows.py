@@ -18,6 +18,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.new_task import rows_of_new_task
 from mtboost.model.predictions import FittedTasks
+from mtboost.trees.losses import has_bounds
 
 #: Rows of one task: table, labels, weights and base margins.
 RowsOfTask = tuple[Table, Any, Any, Any]
@@ -49,7 +50,7 @@ def rows_by_task(
     table, labels = model._split_new(X, task)
     n_rows = table.n_rows
     tasks = TaskSet.from_labels(labels, n_rows)
-    y = as_labels(y, n_rows)
+    y = as_labels(y, n_rows, may_be_bounds=True)
     weight = None if weight is None else as_weights(weight, n_rows)
     if base_margin is not None:
         base_margin = as_base_margin(base_margin, n_rows, model._stage.n_outputs)
@@ -65,7 +66,8 @@ def one_label_a_row(
     model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Return the same arguments, of a row for each label that is known, if a row has several."""
-    names = None if is_mapping(X) else names_of_labels(y, model.label_names)
+    has_one = is_mapping(X) or has_bounds(model.objective)
+    names = None if has_one else names_of_labels(y, model.label_names)
     if names is None:
         return X, y, task, weight, base_margin
     if model.label_names is None:

@@ -23,7 +23,7 @@ from mtboost.model.predictions import FittedTasks
 from mtboost.model.stages.mixed_objective import gradient_function, start_margins
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
-from mtboost.trees.losses import Loss, leaf_refit, row_groups
+from mtboost.trees.losses import Loss, label_columns, leaf_refit, row_groups
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.refreshed_leaves import (
     Gradients,
@@ -96,7 +96,7 @@ class _Refreshing:
     def __init__(self, model: FittedTasks, data: Dataset, shrink: float, n_threads: int) -> None:
         self._model, self._data, self._shrink, self._n_threads = model, data, shrink, n_threads
         self._backend: Backend = model._library
-        self._labels = np.ascontiguousarray(data.labels(), np.float32)[:, None]
+        self._labels = label_columns(data.labels())
         self._weight = None if data.weight is None else data.weight.astype(np.float32)
 
     def parts(self) -> dict[str, Any]:

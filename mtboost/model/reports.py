@@ -95,10 +95,10 @@ def task_reports(
     if folds:
         codes = folds.valid_codes(data.tasks)
         n_valid = np.bincount(codes, minlength=data.tasks.n_tasks)
-        positive = np.concatenate([valid.labels() > 0 for _, valid in folds.pairs])
+        positive = np.concatenate([valid.numbers() > 0 for _, valid in folds.pairs])
         n_valid_positives = np.bincount(codes[positive], minlength=data.tasks.n_tasks)
         data = folds.pairs[0][0] if len(folds.pairs) == 1 else data
-    labels = data.labels()
+    labels = data.numbers()
     reports = {}
     for code, name in enumerate(data.tasks):
         own = objective if isinstance(objective, str) else objective[name]

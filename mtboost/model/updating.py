@@ -312,5 +312,5 @@ def _counts(data: Dataset | None, task: TaskName) -> tuple[int, int]:
     """Rows of a task, and those with a positive label."""
     if data is None or task not in data.tasks:
         return 0, 0
-    labels = data.labels()[data.tasks.rows(task)]
+    labels = data.numbers()[data.tasks.rows(task)]
     return len(labels), int((labels > 0).sum())

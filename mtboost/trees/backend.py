@@ -261,7 +261,7 @@ class Backend(abc.ABC):
 
     def check_start(self, params: Params, data: Dataset) -> None:
         """Raise DataError unless the training rows have a finite start score."""
-        objective, labels = params.get("objective"), data.labels()
+        objective, labels = params.get("objective"), data.numbers()
         counts = labels if data.weight is None else labels * data.weight
         is_given = data.base_margin is not None or any(name in params for name in self.no_start)
         if has_log_link(objective) and not is_given and not counts.any():
@@ -277,6 +277,11 @@ class Backend(abc.ABC):
             "n_ranked": own.get("lambdarank_num_pair_per_sample", 32),
             "exp_gain": own.get("ndcg_exp_gain", True),
         }
+
+    def survival_options(self, params: Params) -> dict[str, Any]:
+        """Return the options of the default metric of an objective of times with bounds."""
+        own = self.loss_options(params)
+        return {name: own[name] for name in own if name.startswith("aft_loss_")}
 
     @abc.abstractmethod
     def loss_options(self, params: Params) -> dict[str, Any]:
@@ -294,6 +299,7 @@ class Backend(abc.ABC):
             fair_c=read_number(params, "fair_c", 1.0),
             quantile_alpha=self.levels(params),
             **self.ranking_options(params),
+            **self.survival_options(params),
         )
 
     def inverse_link(self, params: Params, margins: Margins) -> npt.NDArray[np.floating]:

@@ -31,7 +31,9 @@ _TWO_CLASSES = ("binary:logistic", "binary:logitraw", "binary:hinge", "binary")
 _RANKING = ("rank:ndcg", "rank:pairwise", "lambdarank")
 _SOFTMAX = ("multi:softprob", "multi:softmax", "multiclass")
 _QUANTILE = ("reg:quantileerror", "quantile")
-_SURVIVAL = ("survival:cox",)
+_HAZARDS = ("survival:cox",)
+_TIMES = ("survival:aft",)
+_SURVIVAL = _HAZARDS + _TIMES
 #: LightGBM's other names of its objectives, and its main ones.
 LIGHTGBM_ALIASES = {
     "regression_l2": "regression",
@@ -83,8 +85,18 @@ def is_ranking(objective: object) -> bool:
 
 
 def is_survival(objective: object) -> bool:
-    """Whether margins are logarithms of hazards, and labels times of events or of censoring."""
+    """Whether labels are times of events, of which some are censored."""
     return _is_one_of(objective, _SURVIVAL)
+
+
+def has_hazards(objective: object) -> bool:
+    """Whether margins are logarithms of hazards, which are comparable within a task only."""
+    return _is_one_of(objective, _HAZARDS)
+
+
+def has_bounds(objective: object) -> bool:
+    """Whether a label is a lower and an upper bound of a time."""
+    return _is_one_of(objective, _TIMES)
 
 
 def has_log_link(objective: object) -> bool:
@@ -365,10 +377,15 @@ def row_groups(
     return RowGroups(query_begins)
 
 
+def label_columns(labels: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return labels as losses read them: shape (n_rows, n_labels)."""
+    found = np.ascontiguousarray(labels, np.float32)
+    return found if found.ndim == 2 else found[:, np.newaxis]
+
+
 def check_labels(loss: Loss, labels: FloatArray) -> None:
-    """Raise DataError if a label, shape (n_rows,) or (n_rows, n_outputs), is outside its domain."""
+    """Raise DataError if a label, shape (n_rows,) or (n_rows, n_labels), is outside its domain."""
     try:
-        columns = labels if labels.ndim == 2 else labels[:, np.newaxis]
-        loss.check_labels(np.ascontiguousarray(columns, np.float32))
+        loss.check_labels(label_columns(labels))
     except ValueError as error:
         raise DataError(str(error)) from None

@@ -196,9 +196,9 @@ def describe_tasks(
         Labels are numbers of classes: each class is a separate label.
     """
     rows = _RowsOfTask(
-        data.common, data.labels(), data.tasks.codes, data.tasks.n_tasks, data.weight
+        data.common, data.numbers(), data.tasks.codes, data.tasks.n_tasks, data.weight
     )
-    classes = np.unique(data.labels()).tolist() if has_classes else [None]
+    classes = np.unique(data.numbers()).tolist() if has_classes else [None]
     labels = [Descriptor(has_label=True, label=each) for each in classes]
     found = [Descriptor(), *(each for _, each in rows.different(labels))]
     if most and data.common.n_features <= _MOST_COLUMNS:

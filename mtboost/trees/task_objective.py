@@ -54,7 +54,7 @@ class BaseTaskObjective(ABC):
         *,
         task_weight: TaskWeight = None,
         n_threads: int | None = None,
-        **options: float,
+        **options: Any,
     ) -> None:
         self._check_library()
         if not callable(objective):
@@ -159,7 +159,7 @@ class BaseTaskObjective(ABC):
         if data not in self._rows:
             tasks = self._tasks_of(data, n_rows)
             self._rows[data] = self._read(
-                tasks, data.get_label(), data.get_weight(), self._query_begins(data)
+                tasks, self._labels_of(data), data.get_weight(), self._query_begins(data)
             )
         return self._rows[data]
 
@@ -171,6 +171,10 @@ class BaseTaskObjective(ABC):
                 "training rows: pass one label per row, in the order of the rows."
             )
         return self.tasks
+
+    def _labels_of(self, data: Any) -> Any:
+        """Return the labels of a matrix."""
+        return data.get_label()
 
     @staticmethod
     @abstractmethod

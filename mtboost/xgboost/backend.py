@@ -14,6 +14,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
+from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_choice
 from mtboost.base.queries import begins_of
 from mtboost.base.tables import Columns, Table
@@ -212,7 +213,7 @@ class XgboostBackend(Backend):
         self, rows: Rows, params: Params, n_threads: int | None, ref: xgboost.DMatrix | None = None
     ) -> xgboost.DMatrix:
         options: dict[str, Any] = {
-            "label": rows.label,
+            **_labels(rows.label),
             "weight": rows.weight,
             "base_margin": rows.margin,
             "n_threads": n_threads,
@@ -281,9 +282,12 @@ class XgboostBackend(Backend):
 
     def empty_booster(self, table: Table, params: Params) -> xgboost.Booster:
         row = matrices.quantile_matrix(
-            table.take(np.zeros(1, np.int64)), label=np.ones(1, np.float32)
+            table.take(np.zeros(1, np.int64)),
+            label=np.ones(1, np.float32),
+            label_lower_bound=np.ones(1, np.float32),
+            label_upper_bound=np.ones(1, np.float32),
         )
-        names = ("objective", "num_class", "quantile_alpha", "nthread")
+        names = ("objective", "num_class", "quantile_alpha", "nthread", *library.OF_TIMES)
         own = {name: params[name] for name in names if name in params}
         grown = xgboost.train({**own, "base_score": 0.5}, row, 1)
         return assemble.first_rounds(assemble.read_document(grown), 0)
@@ -377,6 +381,14 @@ class XgboostBackend(Backend):
         booster = xgboost.Booster()
         booster.load_model(bytearray(raw))
         return booster
+
+
+def _labels(labels: FloatArray) -> dict[str, FloatArray]:
+    """Labels, or bounds of shape (n_rows, 2), as arguments of a matrix."""
+    if labels.ndim == 1:
+        return {"label": labels}
+    lower, upper = np.ascontiguousarray(labels.T, np.float32)
+    return {"label_lower_bound": lower, "label_upper_bound": upper}
 
 
 class _Stop(xgboost.callback.TrainingCallback):

@@ -30,6 +30,7 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.growth import Objective, TaskGrowth
 from mtboost.trees.losses import (
     check_labels,
+    has_bounds,
     is_ranking,
     is_survival,
     make_loss,
@@ -373,6 +374,11 @@ class XgboostGrowth(TaskGrowth):
     def _start(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         n_rows = matrix.num_row()
         if self.reads_tasks:
+            if has_bounds(self.settings.objective):
+                raise UnsupportedError(
+                    f"objective={self.settings.objective!r} reads bounds of times from the field "
+                    "'label_lower_bound': give TaskSplit the task of each row."
+                )
             self._set_tasks(tasks_in_field("TaskSplit", matrix, self._workers))
         elif not n_rows and self._workers is None:
             raise DataError("The training matrix has no rows: pass one with at least one row.")
@@ -385,7 +391,7 @@ class XgboostGrowth(TaskGrowth):
             matrix.feature_names or [], [kind == "c" for kind in types]
         )
         if objective is None:
-            labels, self._weights = labels_and_weights(matrix)
+            labels, self._weights = labels_and_weights(matrix, self.settings.objective)
             self._labels = labels.reshape(n_rows, self._n_labels(labels.size, n_rows))
             self._loss = self._make_loss()
             self._groups = row_groups(self._loss, self._labels, self.tasks, query_begins(matrix))
@@ -523,7 +529,8 @@ class XgboostGrowth(TaskGrowth):
         return task_attributes(self.tasks.names, self.pooled.values)
 
     def _make_loss(self) -> _core.Loss:
-        n_outputs = self.settings.n_classes or self._labels.shape[1]
+        are_bounds = has_bounds(self.settings.objective)
+        n_outputs = 1 if are_bounds else self.settings.n_classes or self._labels.shape[1]
         if self._labels.size == 0 and (self._workers is None or len(self._labels)):
             raise DataError("The training matrix has no labels: give it label=.")
         loss = make_loss(

@@ -47,6 +47,7 @@ from mtboost.base.tables import Library, Table
 from mtboost.base.tasks import TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import (
+    DataError,
     MissingDependencyError,
     ModelFormatError,
     ParameterError,
@@ -54,13 +55,17 @@ from mtboost.errors import (
 )
 from mtboost.trees.feature_weights import n_sampled, sampled_fraction
 from mtboost.trees.growth import check_groups
+from mtboost.trees.losses import has_bounds
 from mtboost.xgboost.collective import Workers, has_whole_tasks
 
+#: Those of survival:aft.
+OF_TIMES = ("aft_loss_distribution", "aft_loss_distribution_scale")
 _OBJECTIVE_PARAMETERS = (
     "scale_pos_weight",
     "huber_slope",
     "tweedie_variance_power",
     "quantile_alpha",
+    *OF_TIMES,
     "num_parallel_tree",
 )
 #: Those on which the start score depends.
@@ -84,6 +89,8 @@ LOSS_OPTIONS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
         ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power"), float
     ),
+    "aft_loss_distribution": str,
+    "aft_loss_distribution_scale": float,
     "lambdarank_num_pair_per_sample": lambda number: _n_pairs(int(number)),
     **dict.fromkeys(_RANKING_SWITCHES, lambda value: str(value).lower() in ("true", "1")),
 }
@@ -144,14 +151,34 @@ def tasks_of_matrices(name: str, pairs: Any) -> list[tuple[xgboost.DMatrix, Task
 
 
 def labels_and_weights(
-    matrix: xgboost.DMatrix,
+    matrix: xgboost.DMatrix, objective: object = None
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
-    """Labels of a matrix and weights of its rows, if any."""
+    """Labels of a matrix, as :func:`labels_of` has them, and weights of its rows, if any."""
     weights = matrix.get_weight()
     begins = query_begins(matrix)
     if begins is not None and weights.size:  # XGBoost's weights are those of the queries
         weights = np.repeat(weights, np.diff(begins))
-    return matrix.get_label(), weights if weights.size else None
+    return labels_of(matrix, objective), weights if weights.size else None
+
+
+def labels_of(matrix: xgboost.DMatrix, objective: object = None) -> npt.NDArray[np.float32]:
+    """Labels of a matrix: bounds, shape (n_rows, 2), if they are what an objective is trained on.
+
+    Without an objective, if the matrix has bounds and no labels. A lower bound alone is none:
+    several machines have tasks there.
+    """
+    labels = matrix.get_label()
+    upper = matrix.get_float_info("label_upper_bound")
+    if not (has_bounds(objective) if objective is not None else upper.size and not labels.size):
+        return labels
+    lower = matrix.get_float_info("label_lower_bound")
+    if lower.size != upper.size or upper.size != matrix.num_row():
+        raise DataError(
+            f"objective={objective!r} needs two bounds for each row of a matrix, which has "
+            f"{matrix.num_row()} rows, {lower.size} lower and {upper.size} upper bounds: give it "
+            "label_lower_bound= and label_upper_bound=."
+        )
+    return np.stack([lower, upper], axis=1)
 
 
 def query_begins(matrix: xgboost.DMatrix) -> npt.NDArray[np.uint32] | None:

@@ -15,7 +15,13 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.losses import is_ranking, is_survival, make_loss
 from mtboost.trees.task_objective import BaseTaskObjective, Pair
 from mtboost.xgboost.collective import Workers
-from mtboost.xgboost.library import arithmetic, check_one_machine, check_version, query_begins
+from mtboost.xgboost.library import (
+    arithmetic,
+    check_one_machine,
+    check_version,
+    labels_of,
+    query_begins,
+)
 from mtboost.xgboost.task_field import INSTEAD, TASK_FIELD, is_task_field, tasks_in_field
 
 
@@ -96,6 +102,9 @@ class TaskObjective(BaseTaskObjective):
             )
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self._pair(second, (first, sample_weight), first, second, **given)
+
+    def _labels_of(self, data: xgboost.DMatrix) -> Any:
+        return labels_of(data, self.objective)
 
     def _tasks_of_labels(self, task: Any) -> TaskSet:
         self._is_in_field = is_task_field("task", task)

@@ -166,6 +166,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
                     quantile_alpha=found.options.get("quantile_alpha", ()),
                     n_ranked=found.options.get("lambdarank_num_pair_per_sample", 32),
                     exp_gain=found.options.get("ndcg_exp_gain", True),
+                    **{k: v for k, v in found.options.items() if k.startswith("aft_loss_")},
                 )
             self._read_rows()
             self._evaluate(0, _start_margins(model, matrix))
@@ -210,7 +211,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         assert self.metric is not None
         assert self._tasks is not None
         assert self._matrix is not None
-        self._labels, self._weights = labels_and_weights(self._matrix)
+        self._labels, self._weights = labels_and_weights(self._matrix, self._objective)
         self._queries = queries_of(self._matrix)
         if self._workers is not None:
             rows = self._labels, self._weights, self._codes, self._tasks.n_tasks

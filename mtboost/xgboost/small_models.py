@@ -237,7 +237,7 @@ def small_trainer(
         return None
     if settings.library_only is not None or loss.refits_leaves:
         return None
-    if loss.needs_groups or loss.needs_risk_sets:
+    if loss.needs_groups or loss.needs_risk_sets or loss.n_labels > loss.n_outputs:
         return None
     if not options.symmetric_trees:
         if any(params.get(name, 1) != 1 for name in _FEATURE_FRACTIONS):

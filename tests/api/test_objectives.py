@@ -30,6 +30,7 @@ LABELS = {
     "classes 0, 1": (SCORE > 0).astype(int),
     "classes 0, 1, 2, ...": np.digitize(SCORE, [-0.5, 0.5]),
     "grades of rows of a query": np.digitize(SCORE, [-0.5, 0.5]),
+    "bounds of times": np.exp(SCORE)[:, None] * [1.0, 1.5],
     "times, censored ones negative": np.exp(-SCORE) * np.where(np.arange(N_ROWS) % 3, 1, -1),
 }
 
@@ -60,7 +61,7 @@ def fit(objective, library, labels, **options):
 
 def test_the_table_is_read():
     assert {row[1] for row in ROWS} == {"XGBoost", "LightGBM"}
-    assert len(ROWS) == 31
+    assert len(ROWS) == 32
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proportional hazards with a separate baseline for each task: ``fit``, ``TaskSplit``, changes."""
+"""Hazards with a baseline per task, and times with bounds: ``fit``, ``TaskSplit``, changes."""
 
 import json
 
@@ -11,7 +11,7 @@ import mtboost
 from mtboost.dask import fitting
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import evaluate_by_task, evaluate_strata, get_metric
-from mtboost.xgboost import TaskObjective, TaskSplit
+from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit, task_metric
 
 RNG = np.random.default_rng(0)
 N_ROWS = 1200
@@ -23,19 +23,32 @@ RISK = X[:, 0] + np.where(TASK == "b", 1.0, -0.5) * X[:, 1]
 EVENT = SCALE * np.exp(-RISK) * RNG.weibull(1.5, N_ROWS)
 CENSORED = SCALE * RNG.exponential(3.0, N_ROWS)
 Y = np.where(EVENT <= CENSORED, EVENT, -CENSORED)
+BOUNDS = np.stack([np.abs(Y), np.where(Y > 0, Y, np.inf)], axis=1)
 TRAIN, TEST = np.arange(N_ROWS) < 900, np.arange(N_ROWS) >= 900
 PARAMS = {"objective": "survival:cox", "max_depth": 3, "eta": 0.3, "nthread": 1}
+AFT = {**PARAMS, "objective": "survival:aft", "aft_loss_distribution": "logistic"}
 QUICK = {"strategy": "two-stage", "num_boost_round": 20, "specific_rounds": 10, "n_threads": 1}
+BOTH = pytest.mark.parametrize("objective", ["survival:cox", "survival:aft"])
 
 
-def fit(rows=TRAIN, **options):
-    options = {"objective": "survival:cox", **QUICK, **options}
-    return mtboost.fit(X[rows], Y[rows], task=TASK[rows], **options)
+def labels_of(objective):
+    return BOUNDS if objective == "survival:aft" else Y
+
+
+def fit(rows=TRAIN, objective="survival:cox", **options):
+    y = labels_of(objective)[rows]
+    return mtboost.fit(X[rows], y, task=TASK[rows], objective=objective, **{**QUICK, **options})
+
+
+def matrix(rows=slice(None), **options):
+    lower, upper = BOUNDS[rows].T
+    return xgboost.DMatrix(X[rows], label_lower_bound=lower, label_upper_bound=upper, **options)
 
 
 def concordance(model, rows=TEST):
-    hazards = model.predict(X[rows], task=TASK[rows])
-    return evaluate_by_task("concordance", Y[rows], hazards, CODES[rows], 3)
+    y = labels_of(model.objective)[rows]
+    predictions = model.predict(X[rows], task=TASK[rows])
+    return evaluate_by_task("concordance", y, predictions, CODES[rows], 3)
 
 
 def trees_of(booster):
@@ -56,6 +69,43 @@ def test_trees_of_one_task_are_those_of_xgboost(weight, base_score):
     )
     stock = xgboost.train(params, data, 5)
     assert trees_of(ours) == trees_of(stock)
+
+
+@pytest.mark.parametrize("weight", [None, RNG.random(N_ROWS)])
+@pytest.mark.parametrize("distribution", ["normal", "logistic", "extreme"])
+def test_trees_of_bounds_are_those_of_xgboost(distribution, weight):
+    params = {**AFT, "aft_loss_distribution": distribution, "aft_loss_distribution_scale": 1.5}
+    data = matrix(weight=weight)
+    ours = xgboost.train(params, data, 5, callbacks=[TaskSplit(TASK, split_score="plain")])
+    stock = xgboost.train(params, data, 5)
+    assert trees_of(ours) == trees_of(stock)
+    options = {name: value for name, value in params.items() if name.startswith("aft")}
+    objective = TaskObjective("survival:aft", TASK, **options)
+    start = {**PARAMS, "objective": "reg:squarederror", "base_score": np.log(0.5)}
+    by_objective = xgboost.train(start, data, 5, obj=objective)
+    margins = [each.predict(data, output_margin=True) for each in (stock, by_objective)]
+    np.testing.assert_allclose(*margins, atol=1e-5)
+
+
+def test_tasks_of_bounds_quit_by_the_likelihood_of_times():
+    valid = matrix(TEST)
+    quitting = TaskQuitting(valid, TASK[TEST], early_stopping_rounds=3)
+    params = {**AFT, "aft_loss_distribution_scale": 0.8}
+    found = {}
+    xgboost.train(
+        params,
+        matrix(TRAIN),
+        60,
+        evals=[(valid, "valid")],
+        evals_result=found,
+        verbose_eval=False,
+        custom_metric=task_metric("aft-nloglik@logistic,0.8", [(valid, TASK[TEST])]),
+        callbacks=[TaskSplit(TASK[TRAIN]), quitting],
+    )
+    assert quitting.metric.name == "aft-nloglik@logistic,0.8"
+    assert sorted(quitting.quit_round) == ["a", "b", "c"]
+    history = np.array(found["valid"]["aft-nloglik@logistic,0.8-a"])
+    assert history.argmin() == quitting.quit_round["a"] - 1
 
 
 def test_trees_of_several_tasks_are_those_of_the_objective_by_task():
@@ -103,13 +153,52 @@ def test_strata_help_where_baselines_differ():
         {"validation_fraction": 0, "split_score": "plain", "specific_rounds": 0},
     ],
 )
-def test_each_way_ranks_the_rows_of_a_task(options):
-    model = fit(**options)
-    assert (concordance(model) > 0.65).all()
+@BOTH
+def test_each_way_ranks_the_rows_of_a_task(objective, options):
+    model = fit(objective=objective, **options)
+    start_matters = objective == "survival:aft" and options.get("specific_rounds") == 0
+    assert (concordance(model) > (0.5 if start_matters else 0.65)).all()
     hazards, margins = (
         each(X[TEST], task=TASK[TEST]) for each in (model.predict, model.predict_margin)
     )
     np.testing.assert_allclose(hazards, np.exp(margins), rtol=1e-5)
+
+
+def test_times_of_tasks_are_judged_together():
+    model = fit(objective="survival:aft", params={"aft_loss_distribution_scale": 0.7})
+    assert model.metric == "aft-nloglik@normal,0.7"
+    table = model.evaluate(X[TEST], BOUNDS[TEST], task=TASK[TEST])
+    times = model.predict(X[TEST], task=TASK[TEST])
+    for name in (model.metric, "concordance"):
+        found = evaluate_by_task(name, BOUNDS[TEST], times, CODES[TEST], 3)
+        (together,) = evaluate_by_task(name, BOUNDS[TEST], times, 0 * CODES[TEST], 1)
+        np.testing.assert_allclose(table[name], [*found, together], rtol=1e-6)
+        assert (table[f"{name} se"] > 0).all()
+
+
+def test_intervals_of_times_are_used():
+    """Rounded times as intervals predict nearly what exact ones do."""
+    floor = np.floor(np.log2(EVENT) * 4) / 4
+    y = 2.0 ** np.stack([floor, floor + 0.25], axis=1)
+    y[::5, 0] = 0.0  # left-censored
+    data = mtboost.Dataset({"all": X[TRAIN]}, {"all": y[TRAIN]})
+    assert data.y.shape == (TRAIN.sum(), 2)
+    options = {"objective": "survival:aft", **QUICK}
+    model = mtboost.fit(X[TRAIN], y[TRAIN], task=TASK[TRAIN], **options)
+    exact = np.stack([EVENT, EVENT], axis=1)
+    times = model.predict(X[TEST], task=TASK[TEST])
+    found = evaluate_by_task("concordance", exact[TEST], times, CODES[TEST], 3)
+    assert (found[:2] > 0.7).all()
+
+
+@BOTH
+def test_a_regressor_is_scored_by_concordance(objective):
+    y = labels_of(objective)
+    model = mtboost.MultiTaskRegressor(objective=objective, n_estimators=10, n_jobs=1)
+    model.set_params(strategy="two-stage").fit(X[TRAIN], y[TRAIN], task=TASK[TRAIN])
+    table = model.model_.evaluate(X[TEST], y[TEST], task=TASK[TEST], metrics="concordance")
+    found = model.score(X[TEST], y[TEST], task=TASK[TEST])
+    assert found == pytest.approx(table["concordance"].loc["all tasks"])
 
 
 def test_evaluate_judges_all_tasks_within_tasks():
@@ -124,8 +213,9 @@ def test_evaluate_judges_all_tasks_within_tasks():
         assert (table[f"{name} se"] > 0).all()
 
 
-def test_a_file_keeps_the_model(tmp_path):
-    model = fit(pooling=5.0)
+@BOTH
+def test_a_file_keeps_the_model(tmp_path, objective):
+    model = fit(objective=objective, pooling=5.0)
     model.save(tmp_path / "model.mtb")
     loaded = mtboost.load_model(tmp_path / "model.mtb")
     expected = model.predict(X[TEST], task=TASK[TEST])
@@ -135,30 +225,36 @@ def test_a_file_keeps_the_model(tmp_path):
 # ---- changes of a model ---------------------------------------------------------------------
 
 
-def test_update_goes_on_with_new_rows():
+@BOTH
+def test_update_goes_on_with_new_rows(objective):
     rows = np.arange(N_ROWS) < 600
-    model = fit(rows, pooling=5.0, split_score="plain")
-    model.update(X[TRAIN], Y[TRAIN], task=TASK[TRAIN])
+    model = fit(rows, objective, pooling=5.0, split_score="plain")
+    model.update(X[TRAIN], labels_of(objective)[TRAIN], task=TASK[TRAIN])
     assert (concordance(model) > 0.65).all()
 
 
-def test_refresh_gives_the_leaves_the_values_of_new_rows():
-    model = fit(pooling=5.0, split_score="plain", validation_fraction=0, specific_rounds=0)
+@BOTH
+def test_refresh_gives_the_leaves_the_values_of_new_rows(objective):
+    model = fit(
+        objective=objective,
+        pooling=5.0,
+        split_score="plain",
+        validation_fraction=0,
+        specific_rounds=0,
+    )
     before = model.predict(X[TEST], task=TASK[TEST])
-    model.refresh(X[TRAIN], Y[TRAIN], task=TASK[TRAIN], shrink=0.0)
+    model.refresh(X[TRAIN], labels_of(objective)[TRAIN], task=TASK[TRAIN], shrink=0.0)
     np.testing.assert_allclose(model.predict(X[TEST], task=TASK[TEST]), before, rtol=1e-3)
 
 
-def test_a_task_is_added():
+@BOTH
+def test_a_task_is_added(objective):
     known = TRAIN & (TASK != "b")
-    model = fit(known, pooling=5.0, split_score="plain")
+    model = fit(known, objective, pooling=5.0, split_score="plain")
     new = TRAIN & (TASK == "b")
-    model.add_task("b", X[new], Y[new])
+    model.add_task("b", X[new], labels_of(objective)[new])
     rows = TEST & (TASK == "b")
-    (found,) = evaluate_by_task(
-        "concordance", Y[rows], model.predict(X[rows], task=TASK[rows]), 0 * CODES[rows], 1
-    )
-    assert found > 0.65
+    assert concordance(model, rows)[1] > 0.65
 
 
 # ---- refusals -------------------------------------------------------------------------------
@@ -172,7 +268,7 @@ def test_a_task_is_added():
             {"objective": "reg:squarederror", "eval_metric": "concordance"},
             "choose a metric of rows",
         ),
-        ({"intervals": True}, "intervals=True is not possible .* not on the scale of the labels"),
+        ({"intervals": True}, "intervals=True is not possible .* not on the scale of labels"),
         ({"linear_effects": True}, "linear_effects=True is"),
     ],
 )
@@ -188,16 +284,37 @@ def test_times_that_are_missing_are_refused():
 
 
 def test_intervals_of_hazards_are_refused():
-    with pytest.raises(DataError, match="on the scale of the labels"):
+    with pytest.raises(DataError, match="on the scale of labels"):
         fit().conformalize(X[TEST], Y[TEST], task=TASK[TEST])
 
 
-def test_a_regressor_sends_to_fit():
-    model = mtboost.MultiTaskRegressor(objective="survival:cox")
-    with pytest.raises(ParameterError, match="predicts hazards.*mtboost.fit"):
-        model.fit(X, Y, task=TASK)
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        (Y, {}, r"needs y of shape \(1200, 2\)"),
+        (BOUNDS, {"objective": "reg:squarederror"}, "Two columns are the bounds of times"),
+        (BOUNDS[:, ::-1].copy(), {}, "needs two bounds of the time of each row"),
+        (-BOUNDS, {}, "survival:aft needs two bounds"),
+        (BOUNDS, {"eval_metric": "cox-nloglik"}, "choose 'aft-nloglik', 'concordance'"),
+        (BOUNDS, {"eval_metric": "rmse"}, "choose 'aft-nloglik', 'concordance'"),
+        (BOUNDS, {"params": {"aft_loss_distribution_scale": -1.0}}, "a positive scale"),
+        (BOUNDS, {"params": {"aft_loss_distribution": "weibull"}}, "'weibull', valid values"),
+    ],
+)
+def test_bounds_that_do_not_fit_are_refused(y, options, message):
+    options = {"objective": "survival:aft", **options}
+    with pytest.raises((DataError, ParameterError), match=message):
+        mtboost.fit(X, y, task=TASK, **options)
 
 
-def test_several_machines_are_refused():
+def test_a_matrix_needs_bounds_which_are_no_tasks():
+    with pytest.raises(DataError, match="give it label_lower_bound= and label_upper_bound="):
+        xgboost.train(AFT, xgboost.DMatrix(X, Y), 1, callbacks=[TaskSplit(TASK)])
+    with pytest.raises(UnsupportedError, match="give TaskSplit the task of each row"):
+        xgboost.train(AFT, matrix(), 1, callbacks=[TaskSplit("label_lower_bound")])
+
+
+@BOTH
+def test_several_machines_are_refused(objective):
     with pytest.raises(UnsupportedError, match="objective"):
-        fitting._checked_arguments({"objective": "survival:cox"}, has_eval_set=False)
+        fitting._checked_arguments({"objective": objective}, has_eval_set=False)

@@ -395,6 +395,7 @@ def test_direction_is_known_for_every_name():
         "fair@1",
         "mape@1",
         "cox-nloglik",
+        "aft-nloglik",
         "concordance",
     ]
     greater = {name for name in names if get_metric(name).greater_is_better}

@@ -9,6 +9,7 @@ import math
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
+import scipy.stats
 import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,6 +132,52 @@ def test_risk_sets_that_do_not_fit_are_refused(changes, message):
         _core.Loss("survival:cox").gradients(np.zeros((3, 1), np.float32), labels, **arrays)
 
 
+def naive_log_likelihood(lower, upper, margin, distribution, scale):
+    """Of SciPy's distributions, whose logistic has logarithms of odds as XGBoost's."""
+    z = [(np.log(each) - margin) / scale for each in (lower, upper)]
+    z = [each if np.isfinite(each) else math.copysign(np.inf, each) for each in z]
+    if lower == upper:
+        return distribution.logpdf(z[0]) - np.log(scale * lower)
+    return np.log(distribution.cdf(z[1]) - distribution.cdf(z[0]))
+
+
+@pytest.mark.parametrize("scale", [0.7, 1.6])
+@pytest.mark.parametrize(
+    ("name", "distribution"),
+    [
+        ("normal", scipy.stats.norm),
+        ("logistic", scipy.stats.logistic),
+        ("extreme", scipy.stats.gumbel_l),
+    ],
+)
+def test_gradients_of_bounds_are_derivatives_of_the_metric(name, distribution, scale):
+    bounds = [(2.0, 2.0), (2.0, np.inf), (0.0, 2.0), (1.5, 2.5)]
+    labels = np.array(bounds * 5, np.float32)
+    margins = np.repeat(np.linspace(-1.5, 1.5, 5), 4).astype(np.float32)
+    options = {"aft_loss_distribution": name, "aft_loss_distribution_scale": scale}
+    pairs = _core.Loss("survival:aft", **options).gradients(margins[:, None], labels)[:, 0]
+
+    def losses(margins):
+        rows = np.arange(len(margins))
+        metric = f"aft-nloglik@{name},{scale}"
+        return evaluate_by_task(metric, labels, np.exp(margins), rows, len(rows))
+
+    scale = np.float64(np.float32(scale))
+    margins = margins.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        expected = [
+            -naive_log_likelihood(*each, margin, distribution, scale)
+            for each, margin in zip(labels.astype(float), margins, strict=True)
+        ]
+    np.testing.assert_allclose(losses(margins), expected, rtol=1e-6)
+    step = 1e-3
+    below, at, above = (losses(margins + each) for each in (-step, 0.0, step))
+    slope = ((above - below) / (2 * step)).clip(-15.0, 15.0)  # XGBoost's bounds
+    np.testing.assert_allclose(pairs[:, 0], slope, atol=1e-4)
+    curvature = ((above - 2 * at + below) / step**2).clip(0.0, 15.0)
+    np.testing.assert_allclose(pairs[:, 1], curvature, atol=1e-3)
+
+
 def test_times_must_be_numbers_and_margins_must_stay_finite():
     loss = _core.Loss("survival:cox")
     with pytest.raises(ValueError, match="times of events, or minus the times .*1 label is not"):
@@ -166,6 +213,17 @@ def naive_concordance(y, hazard, weight):
     return good / pairs if pairs else math.nan
 
 
+def naive_concordance_of_bounds(bounds, time, weight):
+    good = pairs = 0.0
+    for i, (_, end) in enumerate(bounds):
+        for j, (begin, last) in enumerate(bounds):
+            if end < begin or (end == begin and begin < last):
+                pairs += weight[i] * weight[j]
+                share = (time[i] < time[j]) + 0.5 * (time[i] == time[j])
+                good += weight[i] * weight[j] * share
+    return good / pairs if pairs else math.nan
+
+
 def naive_cox(y, hazard, weight):
     events = np.flatnonzero((y > 0) & (weight > 0))
     at_risk = [(weight * hazard)[np.abs(y) >= y[i]].sum() for i in events]
@@ -186,6 +244,17 @@ def test_metrics_are_those_of_all_pairs(name, naive, is_weighted, rows):
     expected = [naive(y[own], hazard[own], weight[own]) for own in of_tasks]
     given_weight = weight if is_weighted else None
     found = evaluate_by_task(name, y, hazard, codes, N_TASKS, given_weight)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(rows=judged_rows(), widths=st.lists(st.sampled_from([0.0, 0.5, 1.0, np.inf]), min_size=25))
+def test_concordance_of_bounds_is_that_of_all_pairs(rows, widths):
+    y, time, codes, weight = rows
+    bounds = np.stack([np.abs(y), np.abs(y) + widths[: len(y)]], axis=1)
+    of_tasks = [codes == task for task in range(N_TASKS)]
+    expected = [naive_concordance_of_bounds(bounds[o], time[o], weight[o]) for o in of_tasks]
+    found = evaluate_by_task("concordance", bounds, time, codes, N_TASKS, weight)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 

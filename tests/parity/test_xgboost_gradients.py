@@ -99,7 +99,10 @@ def stock_gradients(name, options, margins, labels, weights):
     """
     n_rows, n_outputs = margins.shape
     rows = np.arange(n_rows, dtype=np.float32)
-    data = xgb.DMatrix(rows[:, None], labels, weight=weights, base_margin=margins)
+    given = {"label": labels}
+    if name == "survival:aft":
+        given = {"label_lower_bound": labels[:, 0], "label_upper_bound": labels[:, 1]}
+    data = xgb.DMatrix(rows[:, None], weight=weights, base_margin=margins, **given)
     separate = {
         "max_leaves": n_rows, "max_bin": n_rows, "grow_policy": "lossguide", "max_depth": 0,
         "reg_lambda": 0.0, "min_child_weight": 0.0, "max_delta_step": 0.0, "learning_rate": 1.0,
@@ -166,6 +169,30 @@ def test_gradient_pairs_of_cox_are_those_of_xgboost(decimals, has_weights):
     ours = loss.gradients(margins, labels, weights, groups=groups.begins, order=groups.order)
 
     stock = stock_gradients("survival:cox", {}, margins, labels, weights)
+    np.testing.assert_array_equal(ours, stock)
+
+
+@pytest.mark.parametrize("has_weights", [False, True])
+@pytest.mark.parametrize("scale", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("distribution", ["normal", "logistic", "extreme"])
+def test_gradient_pairs_of_aft_are_those_of_xgboost(distribution, scale, has_weights):
+    """All kinds of intervals, at margins near and far, where XGBoost takes limits."""
+    rng = np.random.default_rng(13)
+    n_rows = 600
+    spread = rng.choice([1.0, 10.0, 100.0], size=n_rows)
+    margins = (spread * rng.uniform(-1, 1, size=n_rows)).astype(np.float32)[:, None]
+    lower = rng.exponential(3.0, size=n_rows)
+    upper = lower + rng.exponential(1.0, size=n_rows)
+    kind = rng.integers(0, 4, size=n_rows)  # event, right-, left-censored, interval
+    upper = np.select([kind == 0, kind == 1], [lower, np.inf], upper)
+    lower[kind == 2] = 0.0
+    labels = np.stack([lower, upper], axis=1).astype(np.float32)
+    weights = rng.uniform(0.0, 3.0, size=n_rows).astype(np.float32) if has_weights else None
+    options = {"aft_loss_distribution": distribution, "aft_loss_distribution_scale": scale}
+
+    ours = _core.Loss("survival:aft", **options).gradients(margins, labels, weights)
+
+    stock = stock_gradients("survival:aft", options, margins, labels, weights)
     np.testing.assert_array_equal(ours, stock)
 
 

@@ -93,7 +93,7 @@ void Loss<Margin>::gradients(const LossRows<Margin>& rows, ThreadPool& pool, std
   const auto first = std::find_if_not(pairs.begin(), pairs.end(), is_finite);
   const auto index = static_cast<std::size_t>(first - pairs.begin());
   const std::size_t row = index / n_outputs_;
-  const float label = rows.labels[n_labels_ == n_outputs_ ? index : row];
+  const float label = rows.labels[n_labels_ == n_outputs_ ? index : row * n_labels_];
   throw std::runtime_error("the gradient of " + name_ + " is not finite at " + place(index, n_outputs_) + " (margin " +
                            exact(rows.margins[index]) + ", label " + exact(label) + ", weight " +
                            exact(rows.weight(row)) +

@@ -43,10 +43,10 @@ class Loss {
 
   const std::string& name() const noexcept { return name_; }
   std::size_t n_outputs() const noexcept { return n_outputs_; }
-  std::size_t n_labels() const noexcept { return n_labels_; }  // per row: n_outputs, or 1 if the label is a class
+  std::size_t n_labels() const noexcept { return n_labels_; }  // per row: n_outputs, 1 if the label is a class, 2 of an interval
 
   // Refuses labels outside the domain: how many, the first of them, and what the loss needs.
-  void check_labels(std::span<const float> labels) const;
+  virtual void check_labels(std::span<const float> labels) const;
 
   // One pair per row and output, row-major. Throws std::runtime_error at the first row whose pair is not finite.
   void gradients(const LossRows<Margin>& rows, ThreadPool& pool, std::span<GradientPair> pairs /* OUT */) const;

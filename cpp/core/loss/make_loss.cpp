@@ -20,8 +20,9 @@ namespace mtboost {
 namespace {
 
 void check(const LossParams& params) {
-  const auto& [scale, slope, step, power, levels, arithmetic, lambdarank] = params;
+  const auto& [scale, slope, step, power, levels, arithmetic, lambdarank, aft] = params;
   (void)arithmetic;
+  (void)aft;
   const auto is_at_least_0 = [](float value) { return std::isfinite(value) && value >= 0.0f; };
   require(is_at_least_0(scale), "scale_pos_weight must be 0 or positive, found " + std::to_string(scale));
   require(is_at_least_0(step), "max_delta_step must be 0 or positive, found " + std::to_string(step));
@@ -73,11 +74,15 @@ std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_ou
     require(n_outputs == 1, name + " needs n_outputs 1");
     return std::make_unique<CoxLoss>(name);
   }
+  if (name == "survival:aft") {
+    require(n_outputs == 1, name + " needs n_outputs 1");
+    return std::make_unique<AftLoss>(name, params.aft);
+  }
   throw std::invalid_argument(
       "no loss is called '" + name +
       "'; known are reg:squarederror, reg:squaredlogerror, reg:absoluteerror, reg:pseudohubererror, "
       "binary:logistic, reg:logistic, binary:logitraw, binary:hinge, count:poisson, reg:gamma, reg:tweedie, "
-      "reg:quantileerror, multi:softprob, multi:softmax, rank:ndcg, rank:pairwise, survival:cox");
+      "reg:quantileerror, multi:softprob, multi:softmax, rank:ndcg, rank:pairwise, survival:cox, survival:aft");
 }
 
 }  // namespace mtboost

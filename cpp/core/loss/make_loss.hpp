@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "loss/aft_loss.hpp"
 #include "loss/lambdarank_loss.hpp"
 #include "loss/loss.hpp"
 
@@ -21,6 +22,7 @@ struct LossParams {
   std::vector<float> quantile_alpha;  // a level for each output; empty: medians
   Arithmetic arithmetic = Arithmetic::xgboost_3_0;
   LambdarankParams lambdarank = {};
+  AftParams aft = {};
 };
 
 // n_outputs: columns of the label matrix, the number of classes of multi:softprob and multi:softmax, or the number of

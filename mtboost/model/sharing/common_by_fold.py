@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
 from mtboost.base.validation import Folds
-from mtboost.metrics import Metric, cox_losses, evaluate_by_task, is_of_survival
+from mtboost.metrics import Metric, cox_losses, evaluate_by_task, is_of_hazards
 from mtboost.model.sharing.curves import extended_curves, mean_histories
 from mtboost.model.stages.common import (
     CommonModel,
@@ -175,7 +175,7 @@ def _losses_of(
     """Loss of each validation row that is predicted so, on the scale of the labels."""
     labels = np.concatenate([valid.labels() for _, valid in folds.pairs])
     metric, queries = settings.metric, folds.valid_queries()
-    if is_of_survival(metric):
+    if is_of_hazards(metric):
         codes = [valid.tasks.codes for _, valid in folds.pairs]
         first = np.cumsum([0, *(valid.tasks.n_tasks for _, valid in folds.pairs)])
         strata = np.concatenate([at + own for at, own in zip(first, codes, strict=False)])
