@@ -43,7 +43,7 @@ class Loss {
 
   const std::string& name() const noexcept { return name_; }
   std::size_t n_outputs() const noexcept { return n_outputs_; }
-  std::size_t n_labels() const noexcept { return n_labels_; }  // per row: n_outputs, 1 if the label is a class, 2 of an interval
+  std::size_t n_labels() const noexcept { return n_labels_; }  // per row: n_outputs, or 1 of a class, 2 of an interval
 
   // Refuses labels outside the domain: how many, the first of them, and what the loss needs.
   virtual void check_labels(std::span<const float> labels) const;
