@@ -127,15 +127,16 @@ def rows_of_new_task(
             f"task is {task!r}, but column {task_column!r} of X holds {found!r}: correct one."
         )
     may_lack = bool(stage.optional_columns)
+    parts: dict[str, Any] = {
+        name: {task: value}
+        for name, value in zip(("y", "weight", "base_margin"), own, strict=False)
+        if value is not None
+    }
     data = Dataset(
         {task: X},
         feature_names=None if feature_names is None else {task: feature_names},
         common_features=None if may_lack else stage.columns.names,
-        **{
-            name: {task: value}
-            for name, value in zip(("y", "weight", "base_margin"), own, strict=False)
-            if value is not None
-        },
+        **parts,
     )
     if may_lack:
         data.align_some_common(stage.columns, stage.stored)
