@@ -7,10 +7,11 @@ Printed are the seconds from the kill to the error, and the error. Then rows on 
 distributed unevenly: empty partitions, each task in one place, a task without validation rows.
 docs/several_machines.md has the table.
 
-    python benchmarks/machine_faults.py {collective,dask} [kills]
+    python benchmarks/machine_faults.py {collective,dask} [kills] [results.jsonl]
 """
 
 import contextlib
+import json
 import logging
 import multiprocessing
 import os
@@ -73,6 +74,14 @@ def kill_one(client, frame, seconds_of_fit, draw):
     return moment, end - killed[0], said
 
 
+def record(engine, moment, wait, said):
+    """Add a kill to the results, if there is a file of them."""
+    if len(sys.argv) > 3:
+        found = {"engine": engine, "killed at": round(moment, 2), "error after": round(wait, 2)}
+        with open(sys.argv[3], "a") as file:
+            file.write(json.dumps({**found, "error": said, "xgboost": xgboost.__version__}) + "\n")
+
+
 # ---- without Dask --------------------------------------------------------------------------------
 
 
@@ -124,6 +133,7 @@ def kills_in_collective(n_kills, draw):
         moment = draw.uniform(0.0, 3.0)
         wait, said = kill_in_collective(context, moment)
         waits.append(wait)
+        record("collective", moment, wait, said)
         print(f"kill {number} at {moment:.2f} s: after {wait:.2f} s {said}", flush=True)
     print(f"after a kill: median {np.median(waits):.2f} s, at most {max(waits):.2f} s")
 
@@ -144,6 +154,7 @@ def on_dask(n_kills, draw):
         waits = []
         for number in range(n_kills):
             moment, wait, said = kill_one(client, frame, seconds_of_fit, draw)
+            record("dask", moment, wait, said)
             if wait > 0.0:
                 waits.append(wait)
             print(f"kill {number} at {moment:.1f} s: after {wait:.1f} s {said}", flush=True)

@@ -3,7 +3,8 @@
 
 Processes on this machine, one thread each, train by ``xgboost.train`` with ``TaskSplit``, each on a
 part of the rows of every task, or on all rows of some tasks (``--whole``). Printed, and written
-to ``--out``, of one tree: the calls of the collective for our sums and their bytes, by step; and of
+to ``--out``, of one tree: our sums and their bytes, by step, and the bytes of the collective's
+calls, in which the workers are compared as well; and of
 one round: the processor seconds of all workers, also as a multiple of those of stock training on
 the same matrices just before. The first round of a training is left out: in it the bins are read
 back. Medians over repetitions, each with all methods in turn.
@@ -48,11 +49,11 @@ class RoundClock(xgboost.callback.TrainingCallback):
     def __init__(self):
         super().__init__()
         self.seconds, self.sums = [], []
-        self._calls, self._bytes = Counter(), Counter()
+        self._calls, self._bytes, self._sent = Counter(), Counter(), Counter()
 
     def after_iteration(self, model, epoch, evals_log):
         self.seconds.append((time.process_time(), time.perf_counter()))
-        self.sums.append((Counter(self._calls), Counter(self._bytes)))
+        self.sums.append((Counter(self._calls), Counter(self._bytes), Counter(self._sent)))
         return False
 
     def count(self, add):
@@ -63,18 +64,27 @@ class RoundClock(xgboost.callback.TrainingCallback):
 
         return counted
 
+    def count_sent(self, add_up):
+        def counted(workers, values):
+            add_up(workers, values)
+            self._sent["bytes"] += values.nbytes
+            self._sent["calls"] += 1
+
+        return counted
+
     def of_a_round(self):
         """Median seconds of a round after the first, and calls and bytes on average."""
         processor, wall = np.median(np.diff(self.seconds, axis=0), axis=0).tolist()
         found = {"processor": processor, "wall": wall}
-        for name, first, last in zip(("calls", "bytes"), self.sums[0], self.sums[-1], strict=True):
+        names = ("calls", "bytes", "sent")
+        for name, first, last in zip(names, self.sums[0], self.sums[-1], strict=True):
             found[name] = {step: (last[step] - first[step]) / N_ROUNDS for step in last}
         return found
 
 
 def train(arguments, rank, n_tasks, options):
     """What a round costs, for each repetition by method."""
-    add = Workers.sum_in_place
+    add, add_up = Workers.sum_in_place, Workers._add_up
     done = []
     with xgboost.collective.CommunicatorContext(**arguments):
         X, y, task = make_rows(options.rows, n_tasks, rank)
@@ -90,10 +100,11 @@ def train(arguments, rank, n_tasks, options):
                 if score != STOCK:
                     callbacks.append(TaskSplit(FIELD, split_score=score, pooling=options.pooling))
                 Workers.sum_in_place = clock.count(add)
+                Workers._add_up = clock.count_sent(add_up)
                 try:
                     xgboost.train(params, matrix, 1 + N_ROUNDS, callbacks=callbacks)
                 finally:
-                    Workers.sum_in_place = add
+                    Workers.sum_in_place, Workers._add_up = add, add_up
                 of_method[score] = clock.of_a_round()
             done.append(of_method)
     return done
@@ -130,6 +141,8 @@ def measure(pool, n_tasks, options):
             "of stock": [round(float(value), 2) for value in (np.median(ratio), *_ends(ratio))],
             "sums": own[0]["calls"],
             "megabytes": {step: round(n / 1e6, 4) for step, n in own[0]["bytes"].items()},
+            "sent megabytes": round(own[0]["sent"].get("bytes", 0) / 1e6, 4),
+            "calls of the collective": round(own[0]["sent"].get("calls", 0), 1),
             "xgboost": xgboost.__version__,
         }
 
@@ -153,11 +166,13 @@ def main():
     with ProcessPoolExecutor(options.workers, context) as pool:
         for n_tasks in options.tasks:
             for found in measure(pool, n_tasks, options):
-                megabytes = sum(found["megabytes"].values())
+                histograms = found["megabytes"]["histograms"]
+                megabytes = found["sent megabytes"]
                 median, least, most = found["of stock"]
                 print(
                     f"{found['tasks']:6d} {'whole ' * found['whole']}tasks, {found['score']:8s}: "
-                    f"{megabytes:7.2f} MB in {sum(found['sums'].values()):.0f} sums; processors "
+                    f"{megabytes:7.2f} MB, {megabytes / histograms:.3f} x the histograms, in "
+                    f"{found['calls of the collective']:.0f} calls; processors "
                     f"{found['processor seconds']:.3f} s, {median} ({least} to {most}) x stock; "
                     f"wall {found['wall seconds']:.3f} s",
                     flush=True,

@@ -173,6 +173,23 @@ def train_with_prior(rows, *, dynamic, split=None):
     return bytes(xgboost.train(params, matrix, 8, callbacks=callbacks).save_raw("ubj"))
 
 
+def continuous_errors(seeds):
+    """Errors on new rows, by seed, of models of continuous features; workers share the rows."""
+    errors = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(3000, 5)).astype(np.float32)
+        task = rng.integers(0, 4, 3000).astype(np.float32)
+        y = np.sin(2 * X[:, 0]) + (task == 1) * X[:, 1] + rng.normal(0, 0.3, 3000)
+        rows = {"X": X, "y": y.astype(np.float32), "task": task}
+        own = take(rows, (np.arange(3000) < 1500) & (np.arange(3000) % _n_workers() == _rank()))
+        raw, _ = train(own, params={"max_depth": 3}, split={}, n_rounds=3)
+        new = xgboost.DMatrix(X[1500:], nthread=1)  # on all workers: XGBoost synchronises them
+        found = xgboost.Booster(model_file=bytearray(raw)).predict(new)
+        errors.append(float(np.sqrt(np.mean((found - y[1500:]) ** 2))))
+    return errors
+
+
 def _rank():
     return xgboost.collective.get_rank()
 
@@ -196,18 +213,28 @@ def least_gain(_, task_gains):
     return task_gains.min(axis=1)
 
 
-def count_numbers(part):
-    """How many numbers a worker hands to the collective in a training, by step."""
+def count_numbers(part, max_depth=4):
+    """How many numbers a worker hands to the collective in a training, by step.
+
+    "sent" are those of the collective's calls, in which the workers are compared as well.
+    """
     rows, split = part
     counts = Counter()
-    add_up = Workers.sum_in_place
+    add, add_up = Workers.sum_in_place, Workers._add_up
 
     def counted(self, values, step):
         counts[step] += values.size
-        add_up(self, values, step)
+        add(self, values, step)
 
-    with mock.patch.object(Workers, "sum_in_place", counted):
-        train(rows, params={"max_depth": 4}, split=split)
+    def sent(self, values):
+        counts["sent"] += values.size
+        add_up(self, values)
+
+    with (
+        mock.patch.object(Workers, "sum_in_place", counted),
+        mock.patch.object(Workers, "_add_up", sent),
+    ):
+        train(rows, params={"max_depth": max_depth}, split=split, n_rounds=3)
     return counts
 
 

@@ -27,7 +27,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.errors import TrainingError
 
 # Numbers that are added up in the call that compares the workers.
-_ROOM = 1024
+_ROOM = 256
 # float64, in XGCommunicatorAllreduce.
 _DOUBLE = 2
 

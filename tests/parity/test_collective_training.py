@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xgboost
 from collective_workers import (
+    continuous_errors,
     count_numbers,
     job,
     least_gain,
@@ -88,11 +89,32 @@ def test_workers_train_the_model_of_one_machine(name, pool):
     assert_same_training(pool, params=PARAMS, split=SPLITS[name], valid=VALID)
 
 
-@pytest.mark.parametrize("name", ["entropy", "pooling", "symmetric"])
+@pytest.mark.parametrize("name", ["entropy", "variance", "pooling", "symmetric"])
 def test_four_workers_one_without_rows_train_the_model_of_one_machine(name, pool):
+    params = PARAMS
+    if name == "variance":  # with all that has another path
+        params = {**PARAMS, "grow_policy": "lossguide", "max_leaves": 7}
     assert_same_training(
-        pool, params=PARAMS, split=SPLITS[name], n_workers=4, empty=True, valid=VALID
+        pool,
+        params=params,
+        split={**SPLITS[name], **({"pooling": 3.0} if name == "variance" else {})},
+        kind="QuantileDMatrix,category",
+        n_workers=4,
+        empty=True,
+        valid=VALID,
     )
+
+
+def test_models_of_features_with_many_values_are_as_good_as_on_one_machine(pool):
+    """Their bins differ. A difference of means beyond 4.3 standard errors (t, 9 degrees of freedom)
+    has probability .002 where there is none."""
+    seeds = list(range(10))
+    alone = continuous_errors(seeds)
+    for found in run_together(pool, continuous_errors, [seeds] * 2):
+        difference = np.subtract(found, alone)
+        assert np.abs(difference).max() > 0.0  # or nothing is compared
+        assert abs(difference.mean()) < 4.3 * difference.std(ddof=1) / np.sqrt(len(seeds))
+        assert difference.std(ddof=1) < 0.05 * np.mean(alone)
 
 
 @pytest.mark.parametrize("name", ["entropy", "variance", "callable"])
@@ -111,6 +133,18 @@ def test_workers_that_share_no_task_send_gains_instead_of_sums_of_tasks(name, po
         sent.append(run_together(pool, count_numbers, [(p, SPLITS[name]) for p in parts])[0])
     gains, sums = sent[0]["gains of candidate splits"], sent[1]["task sums of candidate splits"]
     assert 0 < 20 * gains < sums
+
+
+@pytest.mark.parametrize("name", ["entropy", "variance", "plain"])
+def test_tasks_on_one_worker_each_cost_a_tenth_of_the_histograms_at_most(name, pool):
+    rng = np.random.default_rng(0)
+    task = np.arange(12_000) % 20
+    X = rng.integers(0, 256, (len(task), 20)).astype(np.float32)
+    y = X[:, 0] * (1 + task % 3) / 256 + X[:, 1] * X[:, 2] / 256**2 + rng.normal(0, 0.3, len(task))
+    rows = {"X": X, "y": y.astype(np.float32), "task": task.astype(np.float32)}
+    parts = [(take(rows, task % 2 == rank), SPLITS[name]) for rank in range(2)]
+    sent = run_together(pool, functools.partial(count_numbers, max_depth=6), parts)[0]
+    assert 0 < sent["sent"] <= 1.1 * sent["histograms"]
 
 
 FIRST = bytearray(
@@ -158,7 +192,7 @@ def test_what_xgboost_offers_works_on_several_workers(name, pool):
 def test_pooled_leaves_send_no_numbers_for_inner_nodes(pool):
     parts = [(part, {"split_score": "plain", "pooling": 3.0}) for part in parts_of(ROWS, 2)]
     sent = run_together(pool, count_numbers, parts)[0]["task sums of the leaves"]
-    n_tasks, n_nodes, n_leaves, n_rounds = 5, 31, 16, 5
+    n_tasks, n_nodes, n_leaves, n_rounds = 5, 31, 16, 3
     of_all_rows = 1  # the mean hessian of a task
     assert 0 < sent <= of_all_rows + n_rounds * (n_nodes + 2 * n_tasks * n_leaves)
 
