@@ -17,6 +17,7 @@ from mtboost.metrics import Metric, cox_losses, evaluate_by_task, is_of_hazards
 from mtboost.model.sharing.curves import extended_curves, mean_histories
 from mtboost.model.stages.common import (
     CommonModel,
+    KeptMatrices,
     fit_common,
     follow_common,
     followed_margins,
@@ -117,6 +118,7 @@ def fit_common_by_fold(
     settings: Settings,
     folds: Folds,
     to_beat: Sequence[float] | None = None,
+    kept: Sequence[KeptMatrices | None] | None = None,
 ) -> CommonByFold:
     """Grow the common model of each fold; all folds together say how many rounds are best.
 
@@ -126,11 +128,14 @@ def fit_common_by_fold(
     folds : Folds
     to_beat : sequence of float, optional
         Mean loss of each fold that a model must come near, or its training ends.
+    kept : sequence of KeptMatrices, optional
+        Matrices of each fold, for models of other trees.
     """
     bars = [np.inf] * len(folds.pairs) if to_beat is None else to_beat
+    matrices = [None] * len(folds.pairs) if kept is None else kept
     models = [
-        fit_common(settings, train, valid, to_beat=bar)
-        for (train, valid), bar in zip(folds.pairs, bars, strict=True)
+        fit_common(settings, train, valid, to_beat=bar, kept=own)
+        for (train, valid), bar, own in zip(folds.pairs, bars, matrices, strict=True)
     ]
     best = _best_round(models, folds)
     followed = [

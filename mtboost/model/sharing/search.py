@@ -27,6 +27,7 @@ from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
 from mtboost.model.sharing.effort import Effort, TimeLimit, can_fill
+from mtboost.model.stages.common import KeptMatrices
 from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.pooled_leaves import Pooling, PoolingOption, RelativePooling
@@ -148,6 +149,7 @@ class Search:
         self._limit = limit
         self._weights = folds.valid_weights()
         self._progress = progress
+        self._kept: list[KeptMatrices] = [{} for _ in folds.pairs]
         #: Least mean loss of any model, in each fold.
         self._least = [np.inf] * len(folds.pairs)
 
@@ -170,7 +172,7 @@ class Search:
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
             folds = self.folds
             with self._limit.measured():
-                common = fit_common_by_fold(own, folds, to_beat=self._least)
+                common = fit_common_by_fold(own, folds, self._least, self._kept)
             of_rows = common.losses_of_rows()
             self._least = list(map(min, self._least, common.least_losses()))
             if not known or is_better(

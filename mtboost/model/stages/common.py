@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,12 @@ from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors, describe_tasks
+
+#: Matrices of the same rows with different added columns, and these columns, by how nodes may
+#: separate tasks. Their parameters differ in nothing that bins depend on.
+KeptMatrices: TypeAlias = "dict[tuple[int | None, bool], tuple[AddedToCommon | None, Any, Any]]"
+# Cells of a training matrix that is kept.
+_MOST_KEPT = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +52,28 @@ def fit_common(
     valid: Dataset | None,
     callbacks: tuple[Any, ...] = (),
     to_beat: float = np.inf,
+    kept: KeptMatrices | None = None,
 ) -> CommonModel:
     """Grow the common model; with validation rows, tasks quit when it stops helping them.
 
     With ``common_early_stopping_rounds`` training also ends when the mean loss can hardly reach
-    `to_beat` any more.
+    `to_beat` any more. `kept` has the matrices of models of the same rows.
     """
     if settings.team is not None:
         alone = replace(settings, team=None)
         train = partial(fit_common, alone, callbacks=callbacks, to_beat=to_beat)
         return settings.team.train(train, data, valid)
     backend, rounds = settings.backend, settings.common_early_stopping_rounds
-    added = _added_columns(settings, data)
+    described = data
     linear = fit_linear_effects(settings, data) if settings.linear_effects else None
     if linear is not None:
-        data = data.with_base_margin(linear.margins(data))
-    matrix = _common_matrix(settings, data, added)
+        data, kept = data.with_base_margin(linear.margins(data)), None
+        if valid is not None:
+            valid = valid.with_base_margin(linear.margins(valid))
+    added, matrix, valid_matrix = _common_matrices(settings, data, valid, described, kept)
     if valid is None:
         trees = _train_common(settings, data, matrix, added, settings.rounds, callbacks, linear)
         return CommonModel(trees, dict.fromkeys(data.tasks, trees.n_rounds), {}, {})
-    if linear is not None:
-        valid = valid.with_base_margin(linear.margins(valid))
-    valid_matrix = _common_matrix(settings, valid, added, matrix)
     quitting = backend.quitting(
         valid_matrix,
         valid.tasks,
@@ -214,6 +220,29 @@ def _train_common(
         descriptors=descriptors,
     )
     return trees if linear is None else linear.before(trees)
+
+
+def _common_matrices(
+    settings: Settings,
+    data: Dataset,
+    valid: Dataset | None,
+    described: Dataset,
+    kept: KeptMatrices | None,
+) -> tuple[AddedToCommon | None, Any, Any]:
+    """Return the added columns, the matrix of the training rows and that of others, if any.
+
+    Tasks are described by the rows of `described`: those of `data` before linear effects.
+    """
+    options = settings.options
+    key = (options.n_descriptors, options.task_splits is not None)
+    if kept is not None and key in kept:
+        return kept[key]
+    added = _added_columns(settings, described)
+    matrix = _common_matrix(settings, data, added)
+    valid_matrix = None if valid is None else _common_matrix(settings, valid, added, matrix)
+    if kept is not None and data.n_rows * data.common.n_features <= _MOST_KEPT:
+        kept[key] = (added, matrix, valid_matrix)
+    return added, matrix, valid_matrix
 
 
 def _common_matrix(
