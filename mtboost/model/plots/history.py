@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError
 from mtboost.model.plots.drawing import (
+    COLOR_MAP,
     COLORS,
     FAINT,
     MARKERS,
@@ -110,9 +111,9 @@ def plot_history(
     handles, labels = [], []
     from matplotlib import colormaps
 
-    colors = colormaps["cividis" if len(shown) > 6 else "viridis"](
-        np.linspace(0.0, 0.9, len(shown))
-    )
+    colors: Sequence[Any] = COLORS
+    if len(shown) > len(colors):
+        colors = [*colormaps[COLOR_MAP](np.linspace(0.0, 0.9, len(shown)))]
     for number, task in enumerate(shown):
         report = own.reports[task]
         start = _start(report) if is_mixed else 1.0
