@@ -115,7 +115,7 @@ def run(drift: str, seed: int, n_rows: int, options: dict[str, Any]) -> Iterator
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
     """Return the table of docs/working_week.md: gains over the kept model, by drift."""
-    found = results.set_index(["drift", "way", "seed"])
+    found = results.set_index(["drift", "way", "seed"]).sort_index()
     kept = found.xs(KEPT, level="way")
     cells: dict[str, dict[str, str]] = {}
     for way in dict.fromkeys(results["way"]):
@@ -126,7 +126,9 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
             error = gain.std() / np.sqrt(len(gain))
             cells[way][drift] = f"{gain.mean():+.4f} ± {error:.4f}"
             if way == KEPT:
-                cells[way][drift] = f"{(own['loss'] - own['best']).mean():.4f} above the best"
+                cells[way][drift] = (
+                    f"{(own['loss'] - own['best']).mean():.4f} above the best possible"
+                )
         own = results[results["way"] == way]
         cells[way]["seconds"] = f"{own['seconds'].median():.1f}"
     return pd.DataFrame(cells).T

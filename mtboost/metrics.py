@@ -7,14 +7,18 @@ float64.
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, gammaln, huber, ndtr
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import get_scorer, get_scorer_names
 
 from mtboost.base.arrays import Float64Array, Total
 from mtboost.base.checks import check_choice, did_you_mean
@@ -26,7 +30,8 @@ __all__ = ["Metric", "TaskScorer", "default_metric", "get_metric", "task_scorer"
 
 
 _TINY = 1e-16  # XGBoost's bound of a probability before its logarithm is taken
-_OF_TWO_CLASSES = ("logloss", "error", "auc", "aucpr")
+_OF_TWO_CLASSES = ("logloss", "error", "auc", "aucpr", "average_precision")
+_NO_MEANS = ("auc", "aucpr", "average_precision", "concordance", "mape", "wape")
 _LEAST_PREDICTION = -1.0 + 1e-6  # as in the loss of reg:squaredlogerror
 _TINY_LIKELIHOOD = 1e-12  # XGBoost's bound of that of a time
 _GAMMA_SHIFT = 1e-6  # XGBoost adds it to label and prediction before it divides
@@ -317,16 +322,19 @@ class TaskScorer:
         table = as_table(X, task_column=self.task, used=())
         tasks = TaskSet.from_labels(table.task_labels(self.task), table.n_rows)
         labels = np.asarray(y)
+        metric = self.metric
         if hasattr(estimator, "classes_"):
+            if isinstance(metric.function, _Scorer):
+                metric = replace(metric, function=replace(metric.function, are_classes=True))
             labels = np.searchsorted(estimator.classes_, labels)
             prediction = estimator.predict_proba(X)
             prediction = prediction[:, 1] if prediction.shape[1] == 2 else prediction
         else:
             prediction = estimator.predict(X)
         values = evaluate_by_task(
-            self.metric, labels, prediction, tasks.codes, tasks.n_tasks, sample_weight
+            metric, labels, prediction, tasks.codes, tasks.n_tasks, sample_weight
         )
-        scores = values if self.metric.greater_is_better else -values
+        scores = values if metric.greater_is_better else -values
         if self.only is not None:
             return float(scores[tasks.code(self.only)]) if self.only in tasks else math.nan
         scores = scores[~np.isnan(scores)]
@@ -336,7 +344,7 @@ class TaskScorer:
 
 
 def task_scorer(
-    metric: str | Metric,
+    metric: Any,
     *,
     task: TaskColumn | list[str],
     aggregate: Literal["worst", "mean"] = "worst",
@@ -346,8 +354,8 @@ def task_scorer(
 
     Parameters
     ----------
-    metric : str or Metric
-        See :func:`get_metric`.
+    metric : str, Metric or scorer
+        See :func:`get_metric`; or a scorer of scikit-learn, or its name.
     task : str or int, or list of str
         Column of the table that holds the task: its name, or its position in an array; or the
         columns of nested tasks, outermost first.
@@ -387,7 +395,7 @@ def task_scorer(
     True
     """
     check_choice("aggregate", aggregate, ("worst", "mean"))
-    return TaskScorer(get_metric(metric), task, aggregate, only)
+    return TaskScorer(metric_or_scorer(metric, are_classes=False), task, aggregate, only)
 
 
 def _rmse(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
@@ -536,6 +544,27 @@ def _aucpr(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float6
     area = (positive.at[rises] - b / (1.0 + h) * log_growth) / (1.0 + h)
     of_task = _TaskRows(thresholds.codes[rises], rows.n_tasks, None).sum(area)
     return np.where(negative.total > 0, of_task / positive.total, np.nan)
+
+
+def _average_precision(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
+    """Mean precision at the positives, as scikit-learn's ``average_precision_score``."""
+    thresholds, positive, negative = _counts(y, prediction, rows)
+    rises = positive.at > 0
+    hits = positive.at[rises] + positive.above[rises]
+    precision = hits / (hits + negative.at[rises] + negative.above[rises])
+    of_task = _TaskRows(thresholds.codes[rises], rows.n_tasks, None)
+    return of_task.sum(positive.at[rises] * precision) / positive.total
+
+
+def _wape(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
+    """Sum of absolute errors over the sum of absolute labels."""
+    sizes = rows.sum(rows.weigh(np.abs(y)))
+    return np.where(sizes > 0.0, rows.sum(rows.weigh(np.abs(prediction - y))) / sizes, np.nan)
+
+
+def _relative_error(y: Float64Array, prediction: Float64Array, rows: _TaskRows) -> Float64Array:
+    """Mean absolute error relative to the label; undefined for a task with a label of 0."""
+    return rows.mean(np.abs(prediction - y) / np.where(y == 0.0, np.nan, np.abs(y)))
 
 
 def _ndcg(
@@ -743,6 +772,9 @@ _BUILT_IN = {
         _BuiltIn("ndcg", _ndcg, True),
         _BuiltIn("cox-nloglik", _cox_nloglik, False),
         _BuiltIn("concordance", _concordance, True),
+        _BuiltIn("average_precision", _average_precision, True),
+        _BuiltIn("mape", _relative_error, False),
+        _BuiltIn("wape", _wape, False),
     )
 }
 
@@ -809,12 +841,14 @@ def get_metric(metric: str | Metric) -> Metric:
         threshold than 0.5), ``auc``, ``aucpr``, ``merror``, ``mlogloss``, ``poisson-nloglik``,
         ``gamma-deviance``, ``tweedie-nloglik@p`` (variance power), ``huber@a`` and ``fair@c``
         (LightGBM's losses with ``alpha`` and ``fair_c``), ``mape@c`` (absolute error relative to
-        the label, or to c where that is larger; LightGBM's has 1), ``quantile@a`` (the pinball
-        loss of a level; of several, as in ``quantile@0.1,0.5,0.9``, the mean of the losses of the
-        columns of the predictions), ``ndcg`` or ``ndcg@k`` (of the first k positions;
-        docs/ranking.md), ``cox-nloglik`` of hazards, ``aft-nloglik`` of times, or
-        ``aft-nloglik@d,s`` with distribution and scale, and ``concordance`` of either
-        (docs/survival.md). A Metric is returned as it is.
+        the label, or to c where that is larger; LightGBM's has 1), ``mape`` (undefined for a task
+        with a label of 0), ``wape`` (the sum of absolute errors over that of absolute labels),
+        ``average_precision`` (scikit-learn's), ``quantile@a`` (the pinball loss of a level; of
+        several, as in ``quantile@0.1,0.5,0.9``, the mean of the losses of the columns of the
+        predictions), ``ndcg`` or ``ndcg@k`` (of the first k positions; docs/ranking.md),
+        ``cox-nloglik`` of hazards, ``aft-nloglik`` of times, or ``aft-nloglik@d,s`` with
+        distribution and scale, and ``concordance`` of either (docs/survival.md). A Metric is
+        returned as it is.
 
     Returns
     -------
@@ -875,6 +909,88 @@ def get_metric(metric: str | Metric) -> Metric:
     )
 
 
+@dataclass(frozen=True)
+class _Scorer:
+    """A scorer of scikit-learn as a function of labels and predictions.
+
+    Attributes
+    ----------
+    scorer : object
+        Greater values are better.
+    are_classes : bool
+        Whether labels are classes, and predictions their probabilities.
+    """
+
+    scorer: Any
+    are_classes: bool
+
+    def __call__(self, y: Any, prediction: Any, sample_weight: Any = None) -> float:
+        options = {} if sample_weight is None else {"sample_weight": sample_weight}
+        estimator = _estimator_of(prediction, self.are_classes)
+        with warnings.catch_warnings():  # of one class many a score is undefined
+            warnings.filterwarnings("ignore", category=UndefinedMetricWarning)
+            try:
+                return float(self.scorer(estimator, np.arange(len(y))[:, None], y, **options))
+            except ValueError:
+                if self.are_classes and len(np.unique(y)) < 2:
+                    return math.nan
+                raise
+
+
+def _estimator_of(prediction: Float64Array, are_classes: bool) -> Any:
+    """Return an estimator of scikit-learn with known predictions."""
+    mixin = ClassifierMixin if are_classes else RegressorMixin
+
+    class Known(mixin, BaseEstimator):  # type: ignore[misc, valid-type]  # untyped
+        def fit(self, X: Any, y: Any) -> Any:
+            return self
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def predict(self, X: Any) -> Any:
+            if are_classes:
+                return self.predict_proba(X).argmax(axis=1).astype(np.float64)
+            return prediction[X[:, 0]]
+
+        def predict_proba(self, X: Any) -> Any:
+            found = prediction[X[:, 0]]
+            return np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
+
+    known = Known()
+    if are_classes:
+        n_classes = 2 if prediction.ndim == 1 else prediction.shape[1]
+        known.classes_ = np.arange(n_classes, dtype=np.float64)
+    return known
+
+
+def metric_or_scorer(metric: Any, *, are_classes: bool) -> Metric:
+    """Return the metric of a name, or that of a scorer of scikit-learn or of its name.
+
+    Parameters
+    ----------
+    metric : str, Metric or scorer
+        Names of :func:`get_metric` come first.
+    are_classes : bool
+        Whether labels are classes, and predictions their probabilities.
+
+    Raises
+    ------
+    ParameterError, TypeError
+        There is no such metric or scorer.
+    """
+    if hasattr(metric, "set_score_request"):
+        return Metric(str(metric), _Scorer(metric, are_classes), True)
+    try:
+        return get_metric(metric)
+    except ParameterError as error:
+        known = get_scorer_names()
+        if metric in known:
+            return Metric(metric, _Scorer(get_scorer(metric), are_classes), True)
+        hint = "" if did_you_mean(metric, _BUILT_IN) else did_you_mean(metric, known)
+        raise ParameterError(f"{error} Scorers of scikit-learn have names, too.{hint}") from None
+
+
 def check_outputs(metric: Metric, *, has_classes: bool, levels: Sequence[float] = ()) -> Metric:
     """Return the metric if it is of what an objective predicts for a row.
 
@@ -925,7 +1041,7 @@ def is_of_bounds(metric: Metric) -> bool:
 
 def is_mean_of_rows(metric: Metric) -> bool:
     """Whether a metric of rows, queries or events, or its square, is surely the mean over them."""
-    return isinstance(metric, _BuiltIn) and metric.name not in ("auc", "aucpr", "concordance")
+    return isinstance(metric, _BuiltIn) and metric.name not in _NO_MEANS
 
 
 def default_metric(

@@ -323,8 +323,10 @@ def _settings(template: Dataset, arguments: Mapping[str, Any], n_rows: int) -> S
     objective = arguments["objective"]
     if objective is None:
         objective = objective_for(library, template.labels())
-    if arguments["eval_metric"] is not None and isinstance(arguments["eval_metric"], Mapping):
-        raise ParameterError("eval_metric is a mapping: give one metric for all tasks.")
+    if arguments["eval_metric"] is not None and isinstance(
+        arguments["eval_metric"], Mapping | list | tuple
+    ):
+        raise ParameterError("eval_metric holds several: give one metric for all tasks.")
     given = {name: arguments[name] for name in _OF_SETTINGS}
     is_auto = arguments["strategy"] == "auto"
     return make_settings(template, library, objective, is_auto=is_auto, n_rows=n_rows, **given)

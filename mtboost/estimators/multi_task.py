@@ -40,8 +40,7 @@ from mtboost.base.threads import threads_of_jobs
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
-from mtboost.metrics import Metric
-from mtboost.model.arguments import Strategy, TaskSplits, strategy_of
+from mtboost.model.arguments import EvalMetric, Strategy, TaskSplits, strategy_of
 from mtboost.model.fitting import fit
 from mtboost.model.holding_out import Validation
 from mtboost.model.libraries import get_backend
@@ -165,7 +164,7 @@ class _MultiTaskEstimator(SavedEstimator):
         task: TaskColumn | list[str] | None = None,
         early_stopping_rounds: int | None = 20,
         min_delta: float = 0.0,
-        eval_metric: str | Metric | None = None,
+        eval_metric: EvalMetric = None,
         validation_fraction: float | Literal["auto"] = "auto",
         validation: Validation = "random",
         time: str | None = None,
@@ -673,8 +672,9 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         ends. None: all tasks use all rounds of both stages, see :func:`mtboost.fit`.
     min_delta : float, default=0.0
         Smaller improvements do not count.
-    eval_metric : str or Metric, optional
-        By default the objective's; see :func:`mtboost.metrics.get_metric`.
+    eval_metric : str, Metric or scorer, or sequence of them, optional
+        By default the objective's. Of a sequence the last one ends training, see
+        :func:`mtboost.fit`.
     validation_fraction : float in [0, 1) or "auto", default="auto"
         Fraction of the rows of each task and class that is held out, unless ``fit`` gets
         `eval_set`. ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than

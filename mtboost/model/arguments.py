@@ -29,11 +29,11 @@ from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.metrics import (
     Metric,
     check_outputs,
-    get_metric,
     is_of_bounds,
     is_of_hazards,
     is_of_queries,
     is_of_survival,
+    metric_or_scorer,
 )
 from mtboost.model.stages.mixed_objective import metrics_by_task
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
@@ -56,6 +56,9 @@ from mtboost.trees.task_quitting import OnRound, check_early_stopping_rounds, ch
 from mtboost.trees.tree_options import TreeOptions
 
 Strategy: TypeAlias = Literal["auto", "two-stage"]
+#: A metric or a scorer of scikit-learn, or names of them; several, or those of tasks.
+OneMetric: TypeAlias = "str | Metric | Callable[..., Any]"
+EvalMetric: TypeAlias = "OneMetric | Sequence[OneMetric] | Mapping[Any, OneMetric] | None"
 TaskSplits: TypeAlias = "bool | float | Literal['descriptors']"
 
 # Where the user says nothing: of both stages, and of strategy="auto" with few rows: small steps pay
@@ -355,10 +358,14 @@ def may_split_tasks(data: Dataset) -> bool:
 def metric_of(
     backend: Backend,
     objective: str | Callable[..., Any],
-    eval_metric: str | Metric | Mapping[TaskName, str | Metric] | None,
+    eval_metric: EvalMetric,
     params: Mapping[str, Any],
 ) -> Metric:
-    """Return the metric of tasks with one objective."""
+    """Return the metric of tasks with one objective; of several metrics the last one."""
+    if isinstance(eval_metric, list | tuple):
+        if not eval_metric:
+            raise ParameterError("eval_metric is empty: leave it out, or name a metric.")
+        eval_metric = eval_metric[-1]
     if isinstance(eval_metric, Mapping):
         raise ParameterError(
             "eval_metric is a mapping, but objective is one for all tasks: give one metric, or "
@@ -368,7 +375,11 @@ def metric_of(
         return backend.default_metric(params)
     has_classes = is_multiclass(objective) or int(params.get("num_class", 1)) > 1
     levels = () if callable(objective) else backend.levels(params)
-    metric = check_outputs(get_metric(eval_metric), has_classes=has_classes, levels=levels)
+    metric = check_outputs(
+        metric_or_scorer(eval_metric, are_classes=is_classification(objective)),
+        has_classes=has_classes,
+        levels=levels,
+    )
     fits = is_ranking(objective) == is_of_queries(metric)
     fits &= is_survival(objective) == is_of_survival(metric)
     fits &= not (is_of_hazards(metric) and has_bounds(objective))
@@ -389,10 +400,22 @@ def metric_of(
     return metric
 
 
+def other_metrics(
+    backend: Backend,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    eval_metric: EvalMetric,
+    params: Mapping[str, Any],
+) -> tuple[Metric, ...]:
+    """Return all of several metrics but the last one, by which nothing is decided."""
+    if isinstance(objective, Mapping) or not isinstance(eval_metric, list | tuple):
+        return ()
+    return tuple(metric_of(backend, objective, own, params) for own in eval_metric[:-1])
+
+
 def make_objectives(
     backend: Backend,
     objective: str | Mapping[TaskName, str] | Callable[..., Any],
-    eval_metric: str | Metric | Mapping[TaskName, str | Metric] | None,
+    eval_metric: EvalMetric,
     tasks: TaskSet,
     params: Mapping[str, Any],
 ) -> Objectives:
@@ -515,7 +538,7 @@ def make_settings(
     num_boost_round: int | None,
     early_stopping_rounds: int | None,
     min_delta: float,
-    eval_metric: str | Metric | Mapping[Any, str | Metric] | None,
+    eval_metric: EvalMetric,
     specific_params: Mapping[str, Any] | None,
     specific_rounds: int,
     feature_prior: PriorOption,
@@ -568,4 +591,5 @@ def make_settings(
         on_round=on_round,
         linear_effects=bool(linear_effects),
         given=fixed | library.parameters(params or {}).keys(),
+        other_metrics=other_metrics(library, objective, eval_metric, parameters),
     )

@@ -19,18 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
-from mtboost.base.checks import did_you_mean
 from mtboost.base.tasks import TaskName
-from mtboost.errors import DataError, ParameterError, ParameterTypeError
+from mtboost.errors import DataError, ParameterTypeError
 from mtboost.metrics import (
     Metric,
     evaluate_by_task,
     evaluate_strata,
-    get_metric,
     is_mean_of_rows,
     is_of_hazards,
     is_of_queries,
     is_of_survival,
+    metric_or_scorer,
 )
 from mtboost.trees.losses import (
     has_hazards,
@@ -43,6 +42,9 @@ from mtboost.trees.losses import (
 
 #: What users may pass as a metric: a name, a Metric, a scikit-learn scorer, or a function.
 AnyMetric = str | Metric | Callable[..., Any]
+
+#: Between the name of another metric than that of the model and the name of a score.
+OTHER_METRIC = ": "
 
 _LESS_IS_BETTER = ("_error", "_loss", "_deviance")
 
@@ -57,14 +59,11 @@ class Rows:
     prediction : ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
     weight : ndarray of float64, shape (n_rows,), optional
         Positive.
-    are_classes : bool
-        Whether labels are classes, and predictions their probabilities.
     """
 
     y: Float64Array
     prediction: Float64Array
     weight: Float64Array | None
-    are_classes: bool = False
     #: Query of each row, of metrics that rank, or its task, of those of survival.
     queries: npt.NDArray[np.int64] | None = None
 
@@ -122,19 +121,15 @@ class Score:
         return value - than if self.greater_is_better else than - value
 
 
-def make_score(metric: AnyMetric, n_bootstrap: int, seed: int) -> Score:
-    """Return the score of a metric; `n_bootstrap` and `seed` are for those without a formula."""
-    if isinstance(metric, str):
-        if metric in _OWN:
-            return _OWN[metric]
-        scorer = _scorer_of(metric)
-        if scorer is not None:
-            return _of_scorer(metric, scorer, n_bootstrap, seed)
-        return _of_metric(get_metric(metric), n_bootstrap, seed)
-    if isinstance(metric, Metric):
-        return _of_metric(metric, n_bootstrap, seed)
-    if hasattr(metric, "set_score_request"):
-        return _of_scorer(str(metric), metric, n_bootstrap, seed)
+def make_score(
+    metric: AnyMetric, n_bootstrap: int, seed: int, *, are_classes: bool = False
+) -> Score:
+    """Return the score of a metric; `n_bootstrap` and `seed` are for those without a formula.
+
+    `are_classes` says whether labels are classes, and predictions their probabilities.
+    """
+    if isinstance(metric, str | Metric) or hasattr(metric, "set_score_request"):
+        return _of_metric(metric_or_scorer(metric, are_classes=are_classes), n_bootstrap, seed)
     if not callable(metric):
         raise ParameterTypeError(
             f"metrics has {metric!r}: give the name of a metric, an mtboost.metrics.Metric, a "
@@ -142,6 +137,34 @@ def make_score(metric: AnyMetric, n_bootstrap: int, seed: int) -> Score:
         )
     name = getattr(metric, "__name__", type(metric).__name__)
     return _of_metric(Metric(name, metric, not name.endswith(_LESS_IS_BETTER)), n_bootstrap, seed)
+
+
+def other_scores(
+    metrics: Sequence[Metric],
+    rows: Rows,
+    codes: npt.NDArray[np.integer[Any]],
+    tasks: Sequence[TaskName],
+) -> dict[TaskName, dict[str, float]]:
+    """Return the scores of each task, and their standard errors, by names of a report.
+
+    Arguments as of :func:`errors_by_task`.
+    """
+    found: dict[TaskName, dict[str, float]] = {task: {} for task in tasks}
+    for metric in metrics:
+        values = evaluate_by_task(
+            metric, rows.y, rows.prediction, codes, len(tasks), rows.weight, rows.queries
+        )
+        errors = errors_by_task(metric, rows, codes, tasks)
+        for task, value in zip(tasks, values.tolist(), strict=True):
+            found[task][score_name(metric, "final")] = value
+            if task in errors:
+                found[task][score_name(metric, "final se")] = errors[task]
+    return found
+
+
+def score_name(metric: Metric, name: str) -> str:
+    """Return the name under which a report keeps a score of another metric than its own."""
+    return f"{metric.name}{OTHER_METRIC}{name}"
 
 
 def errors_by_task(
@@ -174,8 +197,8 @@ def errors_by_task(
 
 
 def _of_metric(metric: Metric, n_bootstrap: int, seed: int) -> Score:
-    if metric.name == "auc" and type(metric) is not Metric:
-        return _OWN["auc"]
+    if metric.name in _OWN and type(metric) is not Metric:
+        return _OWN[metric.name]
     if is_of_queries(metric):
         return Score(metric.name, metric.greater_is_better, _MeanOfQueries(metric))
     if is_mean_of_rows(metric) and not is_of_hazards(metric):
@@ -340,63 +363,6 @@ class _Bootstrap:
             return Estimate(value, np.full(max(1, len(replicates)), np.nan))
         deviations = replicates - np.nanmean(replicates)
         return Estimate(value, np.nan_to_num(deviations) / math.sqrt(n_known - 1))
-
-
-def _scorer_of(name: str) -> Any:
-    """Return scikit-learn's scorer of a name that mtboost.metrics does not have."""
-    from sklearn.metrics import get_scorer, get_scorer_names
-
-    try:
-        get_metric(name)
-    except ParameterError as error:
-        if name in get_scorer_names():
-            return get_scorer(name)
-        known = [*_OWN, *get_scorer_names()]
-        raise ParameterError(
-            f"{error} Scorers of scikit-learn.{did_you_mean(name, known)}"
-        ) from None
-    return None
-
-
-def _of_scorer(name: str, scorer: Any, n_bootstrap: int, seed: int) -> Score:
-    """Return the score of a scikit-learn scorer, of which greater values are better."""
-
-    def function(rows: Rows) -> float:
-        options = {} if rows.weight is None else {"sample_weight": rows.weight}
-        return float(
-            scorer(_as_estimator(rows), np.arange(len(rows.y))[:, None], rows.y, **options)
-        )
-
-    return Score(name, True, _Bootstrap(function, n_bootstrap, seed))
-
-
-def _as_estimator(rows: Rows) -> Any:
-    """Return an estimator whose predictions are known, for a scorer."""
-    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-
-    mixin = ClassifierMixin if rows.are_classes else RegressorMixin
-
-    class Known(mixin, BaseEstimator):  # type: ignore[misc, valid-type]  # untyped
-        def fit(self, X: Any, y: Any) -> Any:
-            return self
-
-        def __sklearn_is_fitted__(self) -> bool:
-            return True
-
-        def predict(self, X: Any) -> Any:
-            if rows.are_classes:
-                return self.predict_proba(X).argmax(axis=1).astype(np.float64)
-            return rows.prediction[X[:, 0]]
-
-        def predict_proba(self, X: Any) -> Any:
-            found = rows.prediction[X[:, 0]]
-            return np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
-
-    known = Known()
-    if rows.are_classes:
-        n_classes = 2 if rows.prediction.ndim == 1 else rows.prediction.shape[1]
-        known.classes_ = np.arange(n_classes, dtype=np.float64)
-    return known
 
 
 def default_metrics(objective: str, own: Sequence[str]) -> list[str]:

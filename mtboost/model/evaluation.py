@@ -19,7 +19,7 @@ from mtboost.base.tables import Table, as_table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
-from mtboost.metrics import Metric, get_metric
+from mtboost.metrics import Metric, metric_or_scorer
 from mtboost.model.estimates import (
     AnyMetric,
     Rows,
@@ -27,6 +27,7 @@ from mtboost.model.estimates import (
     default_metrics,
     errors_by_task,
     make_score,
+    other_scores,
 )
 from mtboost.model.intervals import predict_interval
 from mtboost.model.libraries import get_backend
@@ -114,7 +115,8 @@ def evaluate(
         own = np.flatnonzero((rows.tasks.codes == code) & is_counted)
         objective = _objective_of(model, task_name)
         chosen = _metrics_of(model, task_name) if by_metric is None else by_metric
-        scores = [make_score(metric, n_bootstrap, seed) for metric in chosen]
+        options = {"are_classes": is_classification(objective)}
+        scores = [make_score(metric, n_bootstrap, seed, **options) for metric in chosen]
         result[task_name] = _row(objective, scores, rows, found, own)
         result[task_name] |= _interval_scores(rows, intervals, own)
         greater_is_better |= {score.name: score.greater_is_better for score in scores}
@@ -156,7 +158,6 @@ def _row(
                     rows.y[own],
                     prediction[own],
                     None if rows.weight is None else rows.weight[own],
-                    is_classification(objective),
                     None if rows.queries is None else rows.queries[own],
                 )
             )
@@ -235,7 +236,7 @@ def _metrics_of(model: FittedTasks, task: TaskName) -> list[str]:
     """Names of the task's validation metric, unless it is the user's, and of usual ones."""
     own = model.metric if isinstance(model.metric, str) else model.metric[task]
     try:
-        get_metric(own)
+        metric_or_scorer(own, are_classes=True)
     except ParameterError:
         return default_metrics(_objective_of(model, task), [])
     return default_metrics(_objective_of(model, task), [own])
@@ -243,8 +244,11 @@ def _metrics_of(model: FittedTasks, task: TaskName) -> list[str]:
 
 def validation_errors(
     model: FittedTasks, valid: Dataset, settings: Settings
-) -> dict[TaskName, float]:
-    """Return the standard error of each task's metric on validation rows, as far as it is known."""
+) -> dict[TaskName, dict[str, float]]:
+    """Return the standard error of each task's metric on validation rows, as far as it is known.
+
+    Also its scores by other metrics, with theirs; both by their names in a report.
+    """
     if valid.n_rows == 0:  # a worker of Dask may hold none
         return {}
     names = valid.tasks.names
@@ -256,14 +260,19 @@ def validation_errors(
         None if valid.weight is None else valid.weight.astype(np.float64),
         queries=valid.queries,
     )
-    if not isinstance(model.metric, Mapping):
-        return errors_by_task(settings.metric, rows, valid.tasks.codes, names)
     errors: dict[TaskName, float] = {}
-    for task in names:
-        own = rows.take(valid.tasks.rows(task))
-        metric = settings.of_task(task).metric
-        errors |= errors_by_task(metric, own, np.zeros(len(own.y), np.int32), [task])
-    return errors
+    if isinstance(model.metric, Mapping):
+        for task in names:
+            own = rows.take(valid.tasks.rows(task))
+            metric = settings.of_task(task).metric
+            errors |= errors_by_task(metric, own, np.zeros(len(own.y), np.int32), [task])
+    else:
+        errors = errors_by_task(settings.metric, rows, valid.tasks.codes, names)
+    others = other_scores(settings.other_metrics, rows, valid.tasks.codes, names)
+    return {
+        task: {"final se": errors[task]} | own if task in errors else own
+        for task, own in others.items()
+    }
 
 
 def margins_of_rows(

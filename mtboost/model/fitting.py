@@ -28,8 +28,9 @@ from mtboost.base.threads import openmp_threads
 from mtboost.base.times import check_times, split_time
 from mtboost.base.validation import Folds, validation_data
 from mtboost.errors import DataError, ParameterError
-from mtboost.metrics import Metric, is_mean_of_rows
+from mtboost.metrics import is_mean_of_rows
 from mtboost.model.arguments import (
+    EvalMetric,
     Strategy,
     TaskSplits,
     check_auto,
@@ -99,7 +100,7 @@ def fit(
     num_boost_round: int | None = None,
     early_stopping_rounds: int | None = 20,
     min_delta: float = 0.0,
-    eval_metric: str | Metric | Mapping[Any, str | Metric] | None = None,
+    eval_metric: EvalMetric = None,
     eval_set: Sequence[Any] | None = None,
     validation_fraction: float | Literal["auto"] = "auto",
     validation: Validation = "random",
@@ -222,11 +223,13 @@ def fit(
         does not accept None.
     min_delta : float, default=0.0
         Minimum improvement of the metric that counts. Not with ``strategy="auto"``.
-    eval_metric : str or Metric, or mapping of task name to either, optional
-        By default the objective's; see :func:`mtboost.metrics.get_metric`. A mapping, which may
-        leave tasks out, needs an objective for each task. ``strategy="auto"`` chooses by it if it
-        is a built-in mean over rows; otherwise, as for ``"auc"``, by the objective's default
-        metric, and this one is reported.
+    eval_metric : str, Metric or scorer, or sequence or mapping of them, optional
+        By default the objective's. Names are those of :func:`mtboost.metrics.get_metric` and of
+        scikit-learn's scorers, which may also be passed themselves. Of a sequence the last one
+        ends training, as in XGBoost; :meth:`MultiTaskModel.report` has the others, too. A mapping
+        of task name to metric, which may leave tasks out, needs an objective for each task.
+        ``strategy="auto"`` chooses by the metric if it is a built-in mean over rows; otherwise, as
+        for ``"auc"``, by the objective's default metric, and this one is reported.
     eval_set : (X, y[, task[, weight[, base_margin[, qid]]]]), optional
         Validation rows; tasks without any never quit and get no specific model. They need a base
         margin if the training rows have one. Rows of tasks without training rows decide nothing;
@@ -530,7 +533,7 @@ def _add_errors(fitted: Fitted, train: Dataset, valid: Dataset) -> None:
     errors = validation_errors(model_of(own, is_auto=False), valid, fitted.settings)
     for task, scores in fitted.scores.items():
         if "final" in scores and task in errors:
-            scores["final se"] = errors[task]
+            scores |= errors[task]
 
 
 def _fit_auto(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Int32Array
+from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.checks import is_number
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Table
@@ -20,10 +20,13 @@ from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.arguments import check_rows
 from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
+from mtboost.model.refreshed_effects import refreshed_effects
+from mtboost.model.stages.linear_effects import WorkingModel
 from mtboost.model.stages.mixed_objective import gradient_function, start_margins
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
-from mtboost.trees.losses import Loss, label_columns, leaf_refit, row_groups
+from mtboost.trees.losses import Loss, label_columns, leaf_refit, main_name, row_groups
+from mtboost.trees.nesting import Nesting
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.refreshed_leaves import (
     Gradients,
@@ -60,11 +63,6 @@ def refreshed_parts(
             "parameters of training, so that its leaves cannot be estimated again: fit it again."
         )
     _check_constraints(model)
-    if model.common_trees.pooled.are_nested:
-        raise UnsupportedError(
-            "refresh() shrinks leaf values of tasks towards those of all tasks, and this model has "
-            "nested ones, shrunk towards their groups: use update(), or fit it again."
-        )
     outputs = {"num_class": model._stage.n_outputs} if model._stage.n_outputs > 1 else {}
     check_rows(model._library, data, model.objective, {**model.params, **outputs})
     if np.isinf(shrink):
@@ -118,11 +116,29 @@ class _Refreshing:
         codes = trees.codes_of(data.tasks.names)[data.tasks.codes]
         rounds = np.array([model.quit_round[task] for task in data.tasks])[data.tasks.codes]
         values, hessians = document.leaf_values(), document.leaf_hessians()
-        starts, n_linear = self._starts(document), trees.n_linear  # linear effects stay
+        starts, n_linear = self._starts(document), trees.n_linear
         margins = self._start(document, codes) + np.array(starts)
+        leaves_of = self._leaves(document, data.common, trees._added(codes))
+        counts = self._counts()
         if n_linear:
             first = np.minimum(rounds, n_linear)
             margins = trees.margins(data.common, codes, first, data.base_margin)
+            uses = rounds >= n_linear
+            if uses.any():
+                effects = refreshed_effects(
+                    trees,
+                    values,
+                    hessians,
+                    lambda number: leaves_of(number)[uses],
+                    self._working_model(margins[uses, 0].astype(np.float64), uses),
+                    codes[uses],
+                    counts,
+                    self._shrink,
+                )
+                values = [*effects.values, *values[n_linear:]]
+                own_values = [*effects.by_task, *trees.pooled.values[n_linear:]]
+                trees = replace(trees, pooled=replace(trees.pooled, values=own_values))
+                margins[uses, 0] += effects.margins.astype(margins.dtype)
         refresh = Refresh(
             margins.astype(backend.margin_type),
             np.maximum(rounds - n_linear, 0),
@@ -133,15 +149,14 @@ class _Refreshing:
         )
         own = None
         if trees.pooled.pooling is not None:
-            known = [model.reports[task].n_rows for task in model.tasks]
-            counts = dict(zip(model.tasks, known, strict=True))
+            kappa = trees.pooled.pooling
             own = OwnValues(
                 trees.pooled.values[n_linear:],
                 codes,
-                np.array([counts.get(task, 0) for task in trees.tasks], np.float64),
-                float(trees.pooled.pooling),  # type: ignore[arg-type]
+                counts,
+                kappa if isinstance(kappa, tuple) else (float(kappa),),  # type: ignore[arg-type]
+                trees.nesting or Nesting(np.full(len(trees.tasks), -1, np.int32)),
             )
-        leaves_of = self._leaves(document, data.common, trees._added(codes))
         boosted, found = refresh.trees(
             values[n_linear:],
             hessians[n_linear:],
@@ -155,6 +170,26 @@ class _Refreshing:
             pooled = PooledTrees(pooled.pooling, together, pooled.mean_hessian)
         booster = document.with_leaf_values([*values[:n_linear], *boosted]).load()
         return replace(trees, booster=booster, pooled=pooled), refresh.margins
+
+    def _counts(self) -> Float64Array:
+        """Training rows of each task of the common trees."""
+        reports = self._model.reports
+        return np.array(
+            [
+                reports[task].n_rows if task in reports else 0
+                for task in self._model.common_trees.tasks
+            ],
+            np.float64,
+        )
+
+    def _working_model(self, margins: Float64Array, rows: Any) -> WorkingModel:
+        model, backend = self._model, self._backend
+        weight = None if self._weight is None else self._weight[rows]
+        options = backend.loss_options(model.params)
+        objective = main_name(str(model.objective))
+        return WorkingModel(
+            backend, objective, options, self._labels[rows], weight, margins, margins
+        )
 
     def _start(self, document: Document, codes: Int32Array) -> Margins:
         """Margins before the first tree, shape (n_rows, n_outputs), in the common unit."""

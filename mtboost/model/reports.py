@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.base.validation import Folds
+from mtboost.model.estimates import OTHER_METRIC
 from mtboost.model.stages.common import CommonModel
 from mtboost.model.stages.specific import SpecificModel
 from mtboost.trees.losses import is_classification, is_multiclass
@@ -156,5 +157,8 @@ def report_rows(
             "specific_rounds": report.specific_rounds,
             "why_no_specific": report.why_no_specific,
         }
-        rows[task] = row | {f"{of_metric}{name}": score for name, score in report.scores.items()}
+        for name, score in report.scores.items():
+            other, of_other, own = name.rpartition(OTHER_METRIC)
+            row[f"{other} {own}" if of_other else f"{of_metric}{name}"] = score
+        rows[task] = row
     return rows

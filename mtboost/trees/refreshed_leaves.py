@@ -16,7 +16,8 @@ becomes
     (c (H_t + κ) d + H'_t (w'_t - v)) / (c (H_t + κ) + max(0, 1 - c) κ + H'_t):
 
 the posterior mean from both sets of rows for c = 1, that from the new rows alone for c = 0, and d
-for c → ∞. Trees store no H_t: it is the task's share of H, by its training rows.
+for c → ∞. Groups of nested tasks move first, and the deviations of their tasks are those from the
+value of the group. Trees store no H_t: it is the task's share of H, by its training rows.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float32Array, Float64Array, Int32Array
 from mtboost.trees.losses import LeafRefit
+from mtboost.trees.nesting import Nesting
 from mtboost.trees.pooled_leaves import TaskValues
 
 #: Gradient pairs, shape (n_rows, n_outputs, 2), of margins of shape (n_rows, n_outputs).
@@ -66,16 +68,46 @@ class OwnValues:
         Of each tree.
     codes : ndarray of int32, shape (n_rows,)
         Task of each new row; -1 for a task without values.
-    counts : ndarray of float64, shape (n_tasks,)
-        Training rows of each task.
-    pooling : float
-        κ.
+    counts : ndarray of float64, shape (n_names,)
+        Training rows of each task; 0 for groups of nested tasks.
+    pooling : tuple of float
+        κ of each level, outermost first.
+    nesting : Nesting
     """
 
     values: Sequence[TaskValues]
     codes: Int32Array
     counts: Float64Array
-    pooling: float
+    pooling: tuple[float, ...]
+    nesting: Nesting
+
+    def training_hessians(self, hessian: Float64Array, known: TaskValues) -> Float64Array:
+        """Return the sum of hessians of each task in each leaf, shape (n_leaves, n_names + 1).
+
+        That of a leaf is divided among the tasks that have a value there, by their training rows.
+        """
+        found = np.zeros((len(hessian), self.nesting.n_names + 1))
+        found[known.leaf, known.task] = self.counts[known.task]
+        found *= _ratio(hessian, found.sum(axis=1))[:, None]
+        return found
+
+    def add_groups(self, precision: Float64Array, mean: Float64Array | None = None) -> None:
+        """Add the precision and the mean of groups of nested tasks in each leaf, in place.
+
+        Tasks are averaged by their precision about the value of the group, as in training.
+        """
+        depths = self.nesting.depths()
+        for depth in range(len(self.pooling) - 1, 0, -1):
+            members, kappa = np.flatnonzero(depths == depth), self.pooling[depth]
+            parents = self.nesting.parents[members]
+            own = precision[:, members]
+            if np.isfinite(kappa):
+                own = own * _ratio(np.full(own.shape, kappa), own + kappa)
+            np.add.at(precision.T, parents, own.T)
+            if mean is not None:
+                np.add.at(mean.T, parents, (own * mean[:, members]).T)
+                groups = np.unique(parents)
+                mean[:, groups] = _ratio(mean[:, groups], precision[:, groups])
 
 
 @dataclass(slots=True, eq=False)
@@ -144,8 +176,10 @@ class Refresh:
             by_row = new[leaves]
             if own and known.learning_rate:
                 found_own[number] = self._of_tasks(one, new, known, own, start, refit, rows)
-                table = found_own[number].table(found[number], len(own.counts)) - start
-                by_row = table[leaves, own.codes[rows]]
+                by_row = found_own[number].of_rows(
+                    found[number], leaves, own.codes[rows], own.nesting.n_names, own.nesting
+                )
+                by_row = by_row - start
             self.margins[rows, output] += by_row.astype(self.margins.dtype)
         return found, found_own
 
@@ -168,31 +202,37 @@ class Refresh:
         refit: LeafRefit | None,
         rows: npt.NDArray[np.int64],
     ) -> TaskValues:
-        n_tasks = len(own.counts)
-        shape = (len(new), n_tasks + 1)
+        nesting, n_names = own.nesting, own.nesting.n_names
+        table = np.repeat(new[:, None], n_names + 1, axis=1)
         codes = own.codes[rows]
-        pairs = tree.leaves.astype(np.int64) * shape[1] + np.where(codes < 0, n_tasks, codes)
-        gradient, hessian = (part.reshape(shape) for part in tree.sums(pairs, new.size * shape[1]))
+        pairs = tree.leaves.astype(np.int64) * table.shape[1] + np.where(codes < 0, n_names, codes)
+        sums = tree.sums(pairs, table.size)
+        gradient, hessian = (part.reshape(table.shape) for part in sums)
         if refit is None:
             alone = known.learning_rate * _ratio(-gradient, hessian)
         else:
-            alone = self._optima(refit, pairs.astype(np.int32), new.size * shape[1], rows)
-            alone = alone.reshape(shape)
-        deviation, before = np.zeros(shape), np.zeros(shape)
-        deviation[known.leaf, known.task] = known.value - start - tree.old[known.leaf]
-        before[known.leaf, known.task] = own.counts[known.task]
-        before *= _ratio(tree.hessian, before.sum(axis=1))[:, None]
-        prior = self.shrink * (before + own.pooling)
-        total = prior + max(0.0, 1.0 - self.shrink) * own.pooling + hessian
-        deviation = np.where(
-            total > 0.0,
-            _ratio(prior * deviation + hessian * (alone - new[:, None]), total),
-            deviation,
-        )
+            alone = self._optima(refit, pairs.astype(np.int32), table.size, rows)
+            alone = alone.reshape(table.shape)
+        old = known.table(tree.old + start, n_names, nesting) - start
+        before = own.training_hessians(tree.hessian, known)
+        own.add_groups(hessian, alone)
+        own.add_groups(before)
+        depths = nesting.depths()
+        for depth, kappa in enumerate(own.pooling):
+            names = np.flatnonzero(depths == depth)
+            groups = nesting.parents[names] if depth else np.full(len(names), n_names)
+            towards = table[:, groups]
+            table[:, names] = towards
+            if np.isfinite(kappa):
+                prior = self.shrink * (before[:, names] + kappa)
+                total = prior + max(0.0, 1.0 - self.shrink) * kappa + hessian[:, names]
+                deviation = old[:, names] - old[:, groups]
+                found = prior * deviation + hessian[:, names] * (alone[:, names] - towards)
+                table[:, names] += np.where(total > 0.0, _ratio(found, total), deviation)
         has_value = hessian > 0.0
         has_value[known.leaf, known.task] = True
-        leaf, task = np.nonzero(has_value[:, :n_tasks])
-        value = new[leaf] + deviation[leaf, task] + start
+        leaf, task = np.nonzero(has_value[:, :n_names])
+        value = table[leaf, task] + start
         return replace(known, leaf=leaf.astype(np.int32), task=task.astype(np.int32), value=value)
 
     def _optima(

@@ -214,6 +214,54 @@ def test_refresh_follows_labels_that_have_moved(library):
     assert errors[0] < errors[1]
 
 
+@pytest.mark.parametrize("kind", ["numbers", "classes", "nested"])
+def test_linear_effects_follow_slopes_that_have_moved(library, kind, tmp_path):
+    """What they add up to is that of a straight line with the new slopes, by weight of the rows."""
+
+    def table(seed, slopes, n_rows):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n_rows, 2)).astype(np.float32)
+        task = np.arange(n_rows) % 4
+        y = slopes[task] * X[:, 0] + X[:, 1] + 0.3 * rng.normal(size=n_rows)
+        names = [(each // 2, each) for each in task.tolist()] if kind == "nested" else task
+        return X, (y > 0).astype(int) if kind == "classes" else y, names
+
+    old, new = np.array([1.0, 2.0, 1.0, 0.0]), np.array([3.0, 4.0, 3.0, 0.0])
+    X, y, task = table(0, old, 1200)
+    options = {**FIXED, "linear_effects": True, "num_boost_round": 1, "specific_rounds": 0}
+    model = mtboost.fit(X, y, task=task, backend=library.name, **options)
+    new_X, new_y, new_task = table(1, new, 1200)
+    before = model.predict_margin(new_X, task=new_task)
+
+    def slope(model, name):  # in units of the distance of the points of two steps, about 2
+        line = np.array([[-1.0, 0.0], [1.0, 0.0]], np.float32)
+        return np.diff(model.predict_margin({name: line})[name]).item() / unit
+
+    unit = 1.0
+    unit = slope(model, model.tasks[0]) / old[0]
+
+    kept = model.refresh(new_X, new_y, task=new_task, shrink=1e9)
+    np.testing.assert_allclose(kept.predict_margin(new_X, task=new_task), before, atol=1e-4)
+    found = model.refresh(new_X, new_y, task=new_task)
+    np.testing.assert_array_equal(model.predict_margin(new_X, task=new_task), before)
+    alone = model.refresh(new_X, new_y, task=new_task, shrink=0)
+    for place, name in enumerate(model.tasks):
+        if kind == "classes":  # slopes of log-odds: order alone
+            assert slope(alone, name) > slope(found, name) > slope(model, name) or place == 3
+            continue
+        assert slope(alone, name) == pytest.approx(new[place], abs=0.15)
+        assert slope(found, name) == pytest.approx((new + old)[place] / 2, abs=0.15)
+        own = np.array([each == name for each in new_task]) if kind == "nested" else task == name
+        margins = library.margins(found.booster(name), new_X[own])
+        expected = found.predict_margin({name: new_X[own]})[name]
+        np.testing.assert_allclose(margins, expected, atol=library.atol)
+    found.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        mtboost.load_model(tmp_path / "model").predict_margin(new_X, task=new_task),
+        found.predict_margin(new_X, task=new_task),
+    )
+
+
 def test_what_cannot_be_refreshed_is_refused():
     X, y, task = rows()
     model = mtboost.fit(X, y, task=task, **FIXED)

@@ -57,6 +57,40 @@ def test_the_error_of_a_searched_model_is_about_that_of_evaluate():
         assert found[task] == pytest.approx(expected[task], rel=0.2)
 
 
+@pytest.mark.parametrize("options", [TWO_STAGE, {"strategy": "auto", "effort": "fast"}], ids=str)
+def test_other_metrics_are_reported_and_change_nothing(options, tmp_path):
+    def y_of(y):
+        return (y > 0.5).astype(int)
+
+    metrics = ["auc", "average_precision", "neg_brier_score", "logloss"]
+    model = fitted(y_of, eval_metric=metrics, **options)
+    X, y, shop, _ = VALID
+    margins = model.predict_margin(X, task=shop)
+    alone = fitted(y_of, eval_metric="logloss", **options)
+    np.testing.assert_array_equal(alone.predict_margin(X, task=shop), margins)
+    if options is TWO_STAGE:  # the model was judged as it is
+        expected = model.evaluate(X, y_of(y), task=shop, metrics=metrics[:3], n_bootstrap=2)
+        for metric in metrics[:3]:
+            found = model.report()[f"{metric} final"]
+            np.testing.assert_allclose(found, expected.loc[list(model.tasks), metric], rtol=1e-5)
+    assert (model.report()["auc final se"] > 0).all()
+    model.save(tmp_path / "model")
+    loaded = mtboost.load_model(tmp_path / "model").report()
+    assert list(loaded.columns) == list(model.report().columns)
+    np.testing.assert_array_equal(loaded["auc final"], model.report()["auc final"])
+
+
+@pytest.mark.parametrize("metric", ["wape", "mape", "r2"])
+def test_training_ends_by_a_relative_error_or_a_scorer(library, metric):
+    options = TWO_STAGE | {"backend": library.name, "eval_metric": metric}
+    model = fitted(lambda y: y + 9.0, **options)
+    assert model.metric == metric
+    X, y, shop, _ = VALID
+    found = model.report()[f"{metric} final"]
+    expected = model.evaluate(X, y + 9.0, task=shop, metrics=metric, n_bootstrap=2)[metric]
+    np.testing.assert_allclose(found, expected[list(model.tasks)], rtol=1e-5)
+
+
 def test_errors_are_left_out_without_validation_rows_or_a_formula(tmp_path):
     (X, y, shop, _), none = TRAIN, {"validation_fraction": 0, "early_stopping_rounds": None}
     options = {"strategy": "two-stage", "num_boost_round": 5}

@@ -343,11 +343,12 @@ def test_a_file_that_cannot_be_replaced_stays(fitted, tmp_path, monkeypatch):
 
 def test_the_users_figures_and_style_stay(fitted, tmp_path):
     X, y, task = make()
+    figures = plt.get_fignums()
     with plt.style.context("dark_background"):
         before = dict(matplotlib.rcParams)
         written(fitted, tmp_path, X, y, task=task)
         assert dict(matplotlib.rcParams) == before
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == figures
 
 
 def test_colours_are_those_of_the_page(fitted, tmp_path):

@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    get_scorer,
+    log_loss,
+    r2_score,
+    roc_auc_score,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
@@ -76,6 +83,23 @@ def test_undefined_scores_are_left_out_or_nan():
     rows = SHOP == "a"
     assert math.isnan(task_scorer("auc", task="shop")(model, X[rows], y[rows]))
     assert math.isnan(task_scorer("auc", task="shop", only="b")(model, X[rows], y[rows]))
+
+
+def test_scorers_of_scikit_learn_are_scored_by_task():
+    y = (Y > 0).astype(int)
+    model = MultiTaskClassifier(**FAST).fit(X, y)
+    predicted, proba = model.predict(X), model.predict_proba(X)[:, 1]
+    twins = {
+        "f1": lambda rows: f1_score(y[rows], predicted[rows]),
+        "average_precision": lambda rows: average_precision_score(y[rows], proba[rows]),
+    }
+    for name, twin in twins.items():
+        expected = min(twin(task == SHOP) for task in "abc")
+        for metric in (name, get_scorer(name)):
+            assert task_scorer(metric, task="shop")(model, X, y) == pytest.approx(expected)
+    regressor = MultiTaskRegressor(**FAST).fit(X, Y)
+    found = task_scorer("r2", task="shop", only="b")(regressor, X, Y)
+    assert found == pytest.approx(r2_score(Y[SHOP == "b"], regressor.predict(X)[SHOP == "b"]))
 
 
 def test_a_search_chooses_by_the_worst_task():

@@ -57,6 +57,13 @@ def zero_one_loss(y_true, y_pred, sample_weight):
     return sklearn.metrics.zero_one_loss(y_true, y_pred > 0.5, sample_weight=sample_weight)
 
 
+def average_precision(y, prediction, sample_weight):
+    """0 by scikit-learn, with a warning, where there are no positives: undefined."""
+    if not np.any(y if sample_weight is None else y * sample_weight):
+        return np.nan
+    return sklearn.metrics.average_precision_score(y, prediction, sample_weight=sample_weight)
+
+
 @pytest.mark.parametrize(
     ("name", "function"),
     [
@@ -65,6 +72,7 @@ def zero_one_loss(y_true, y_pred, sample_weight):
         ("logloss", log_loss),
         ("error", zero_one_loss),
         ("auc", sklearn.metrics.roc_auc_score),
+        ("average_precision", average_precision),
     ],
 )
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -527,10 +527,27 @@ def test_what_does_not_fit_together_is_refused(library, options, message):
 FEW_ROUNDS = {"task": LEVELS, "strategy": "two-stage", "pooling": (2.0, 10.0), "num_boost_round": 3}
 
 
-def test_nested_leaves_are_not_refreshed_but_updated(library):
+@pytest.mark.parametrize("pooling", [(2.0, 10.0), (3.0, np.inf), (0.5, 1.0)], ids=str)
+def test_nested_leaves_are_refreshed_by_level(library, pooling):
+    model = fitted(library, pooling=pooling)
+    again = model.refresh(TABLE, Y, shrink=0)
+    for table in (TABLE, NEW.assign(store=99)):  # the values of stores and of regions
+        before, found = (
+            each.predict_margin(table, unknown_task="common") for each in (model, again)
+        )
+        np.testing.assert_allclose(found, before, atol=1e-5)
+    kept = model.refresh(NEW, Y_NEW + 5, shrink=1e9)
+    np.testing.assert_allclose(kept.predict_margin(NEW), model.predict_margin(NEW), atol=1e-4)
+    # One region has moved: its stores follow, also those without new rows, and no other region.
+    own = ((NEW["region"] == "r0") & (NEW["store"] < 3)).to_numpy()
+    moved = model.refresh(NEW[own], Y_NEW[own] + 5, shrink=0.1)
+    change = moved.predict_margin(NEW) - model.predict_margin(NEW)
+    rest = ((NEW["region"] == "r0") & (NEW["store"] >= 3)).to_numpy()
+    assert change[rest].mean() > change[NEW["region"] == "r1"].mean() + 0.2
+
+
+def test_nested_leaves_are_updated(library):
     model = fitted(library)
-    with pytest.raises(UnsupportedError, match="nested"):
-        model.refresh(NEW, Y_NEW)
     updated = model.update(NEW, Y_NEW, rounds=3, validation_fraction=0) or model
     assert updated.predict_margin(NEW).shape == (len(NEW),)
     of_region = updated.predict_margin(NEW.assign(store=99), unknown_task="common")

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.metrics import Metric, evaluate_by_task
-from mtboost.model.estimates import Rows, errors_by_task
+from mtboost.model.estimates import Rows, errors_by_task, other_scores
 from mtboost.model.sharing.common_by_fold import CommonByFold, on_label_scale, row_losses
 from mtboost.model.sharing.curves import mean_curves, mean_histories
 from mtboost.model.stages.mean_watch import from_loss
@@ -226,17 +226,26 @@ class Evidence:
 
     def errors(self, metric: Metric, ways: Mapping[TaskName, Sharing]) -> dict[TaskName, float]:
         """Return the standard error of a validation metric of each task under its way."""
+        return errors_by_task(metric, self._rows(ways), self._codes, self._tasks)
+
+    def other_scores(
+        self, metrics: Sequence[Metric], ways: Mapping[TaskName, Sharing]
+    ) -> dict[TaskName, dict[str, float]]:
+        """Return scores of each task under its way by other metrics, by names of a report."""
+        return other_scores(metrics, self._rows(ways), self._codes, self._tasks)
+
+    def _rows(self, ways: Mapping[TaskName, Sharing]) -> Rows:
+        """Return the validation rows with the predictions of each task under its way."""
         own_way = np.array([ways.get(task, "common") for task in self._tasks])[self._codes]
         margins = self._margins["common"].copy()
         for way in self._found():
             margins[own_way == way] = self._margins[way][own_way == way]
-        rows = Rows(
+        return Rows(
             np.concatenate([valid.labels() for _, valid in self._folds.pairs]).astype(np.float64),
             np.asarray(on_label_scale(self._settings, margins), np.float64),
             self._weights,
             queries=self._folds.valid_queries(),
         )
-        return errors_by_task(metric, rows, self._codes, self._tasks)
 
     def _scores_of(self, way: Sharing, metric: Metric) -> Float64Array:
         if metric is self._settings.metric:

@@ -266,11 +266,13 @@ def plan_sharing(
         common = fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool))
         plan = replace(_with_common(plan, common, 1.0, reported), common=common.models[0])
     errors = evidence.errors(reported, plan.sharing)
+    others = evidence.other_scores(settings.other_metrics, plan.sharing)
     for task, way in plan.sharing.items():
         if way in plan.scores[task]:
             plan.scores[task]["final"] = plan.scores[task][way]
             if task in errors:
                 plan.scores[task]["final se"] = errors[task]
+            plan.scores[task] |= others[task]
     if reported is not settings.metric:
         return plan  # its curves of the tasks' own models are not known
     return replace(plan, own_history=_own_history(evidence, plan.sharing, own_scale))

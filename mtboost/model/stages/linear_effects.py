@@ -8,10 +8,12 @@ Losses other than the squared error have a working response, as in penalised qua
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.dataset import Dataset
@@ -200,69 +202,110 @@ def _scores(steps: StepTree, leaves: Int32Array) -> Float64Array:
 def _effects(
     settings: Settings, data: Dataset, z: Float64Array, nesting: Nesting
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Return effects, and the hessians of rows by which they were estimated.
-
-    Groups of nested tasks have effects that differ from the shared ones, and the next level has
-    effects that differ from theirs: a mixed model for each level, of what the outer ones leave.
-
-    Returns
-    -------
-    shared : ndarray of float64, shape (n_effects,)
-    by_name : ndarray of float64, shape (n_names, n_effects)
-    hessian : ndarray of float64, shape (n_rows,)
-    """
-    backend, objective = settings.backend, main_name(settings.objectives.names)
-    options = backend.loss_options(settings.params)
-    loss = backend.loss(objective, options)
+    """Return effects of training rows, and the hessians by which they were estimated."""
+    options = settings.backend.loss_options(settings.params)
+    objective = main_name(settings.objectives.names)
     labels = np.ascontiguousarray(data.labels(), np.float32)[:, None]
     weight = None if data.weight is None else np.ascontiguousarray(data.weight, np.float32)
-    of_rows = np.ones(data.n_rows) if weight is None else weight.astype(np.float64)
-    start = np.zeros(data.n_rows)
-    if data.base_margin is not None:
-        start += data.base_margin.reshape(-1)
-    mean = start_scores(objective, labels, of_rows[:, None])
-    sigmoid = float(options.get("sigmoid", 1.0))
-    first = (
-        start if data.base_margin is not None else start + link(objective, mean, sigmoid=sigmoid)
-    )
-    margins = first
-    levels = nesting.lineage(data.tasks.codes)
-    variances: list[Variances] = []
-    by_name = np.zeros((nesting.n_names, z.shape[1] + 1))
-    for _ in range(1 if has_identity_link(objective) else _WORKING_ROUNDS):
-        pairs = loss.gradients(margins.astype(backend.margin_type)[:, None], labels, weight)[
-            :, 0
-        ].astype(np.float64)
+    if data.base_margin is None:
+        of_rows = np.ones(data.n_rows) if weight is None else weight.astype(np.float64)
+        mean = start_scores(objective, labels, of_rows[:, None])
+        start = np.zeros(data.n_rows)
+        first = start + link(objective, mean, sigmoid=float(options.get("sigmoid", 1.0)))
+    else:
+        first = start = data.base_margin.reshape(-1).astype(np.float64)
+    rows = WorkingModel(settings.backend, objective, options, labels, weight, start, first)
+    return rows.effects(z, data.tasks.codes, nesting)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkingModel:
+    """Rows whose loss has a quadratic approximation, and so a mixed model.
+
+    Attributes
+    ----------
+    backend : Backend
+    objective : str
+    options : mapping
+        Of the loss.
+    labels : ndarray of float32, shape (n_rows, 1)
+    weight : ndarray of float32, shape (n_rows,), optional
+    start : ndarray of float64, shape (n_rows,)
+        Margins to which effects are added.
+    first : ndarray of float64, shape (n_rows,)
+        Margins of the first approximation.
+    """
+
+    backend: Backend
+    objective: str
+    options: Mapping[str, Any]
+    labels: npt.NDArray[np.float32]
+    weight: npt.NDArray[np.float32] | None
+    start: Float64Array
+    first: Float64Array
+
+    def effects(
+        self, z: Float64Array, codes: Int32Array, nesting: Nesting
+    ) -> tuple[Float64Array, Float64Array, Float64Array]:
+        """Return effects, and the hessians of rows by which they were estimated.
+
+        Groups of nested tasks have effects that differ from the shared ones, and the next level has
+        effects that differ from theirs: a mixed model for each level, of what the outer ones leave.
+
+        Returns
+        -------
+        shared : ndarray of float64, shape (n_effects,)
+        by_name : ndarray of float64, shape (n_names, n_effects)
+        hessian : ndarray of float64, shape (n_rows,)
+        """
+        is_quadratic = has_identity_link(self.objective)
+        margins = self.first
+        levels = nesting.lineage(codes)
+        variances: list[Variances] = []
+        by_name = np.zeros((nesting.n_names, z.shape[1] + 1))
+        for _ in range(1 if is_quadratic else _WORKING_ROUNDS):
+            response, hessian, unit = self._response(margins)
+            if not variances:
+                variances = [self._first_variances(response, hessian, z)] * len(levels)
+            for number, own in enumerate(levels):
+                left = response
+                if number:
+                    outer = _fitted(np.zeros(len(z)), by_name, levels[number - 1], z)
+                    left = response - outer
+                members, places = np.unique(own, return_inverse=True)
+                moments = Moments.of_rows(z, left, hessian / unit, places, len(members))
+                effects = fit_effects(
+                    moments, variances[number], fixed_noise=is_classification(self.objective)
+                )
+                variances[number] = effects.variances
+                by_name[members] = effects.shared + effects.by_task
+                if number:
+                    by_name[members] += by_name[nesting.parents[members]]
+                else:
+                    shared = effects.shared
+            margins = _fitted(self.start, by_name, levels[-1], z)
+        return shared, by_name, hessian
+
+    def _response(self, margins: Float64Array) -> tuple[Float64Array, Float64Array, float]:
+        """Return the working response, hessians and their unit, that of the noise."""
+        loss = self.backend.loss(self.objective, self.options)
+        pairs = loss.gradients(
+            margins.astype(self.backend.margin_type)[:, None], self.labels, self.weight
+        )[:, 0].astype(np.float64)
         gradient, hessian = pairs.T
-        if not has_identity_link(objective):
+        if not has_identity_link(self.objective):
             hessian = np.maximum(hessian, np.abs(gradient) / _LONGEST_STEP)
-        step = np.divide(gradient, hessian, out=np.zeros(data.n_rows), where=hessian > 0.0)
-        response = margins - start - step
-        unit = 1.0 if is_classification(objective) else hessian.mean()  # of the noise
-        if not variances:
-            mean_response = np.average(response, weights=hessian)
-            spread = np.average((response - mean_response) ** 2, weights=hessian)
-            begin = first_variances(z.shape[1] + 1, max(float(spread), 1e-12))
-            if is_classification(objective):
-                begin = replace(begin, of_noise=1.0)
-            variances = [begin] * len(levels)
-        for number, codes in enumerate(levels):
-            left = response
-            if number:
-                left = response - _fitted(np.zeros(data.n_rows), by_name, levels[number - 1], z)
-            members, places = np.unique(codes, return_inverse=True)
-            moments = Moments.of_rows(z, left, hessian / unit, places, len(members))
-            effects = fit_effects(
-                moments, variances[number], fixed_noise=is_classification(objective)
-            )
-            variances[number] = effects.variances
-            by_name[members] = effects.shared + effects.by_task
-            if number:
-                by_name[members] += by_name[nesting.parents[members]]
-            else:
-                shared = effects.shared
-        margins = _fitted(start, by_name, levels[-1], z)
-    return shared, by_name, hessian
+        step = np.divide(gradient, hessian, out=np.zeros(len(margins)), where=hessian > 0.0)
+        unit = 1.0 if is_classification(self.objective) else float(hessian.mean())
+        return margins - self.start - step, hessian, unit
+
+    def _first_variances(
+        self, response: Float64Array, hessian: Float64Array, z: Float64Array
+    ) -> Variances:
+        mean = np.average(response, weights=hessian)
+        spread = float(np.average((response - mean) ** 2, weights=hessian))
+        begin = first_variances(z.shape[1] + 1, max(spread, 1e-12))
+        return replace(begin, of_noise=1.0) if is_classification(self.objective) else begin
 
 
 def _fitted(

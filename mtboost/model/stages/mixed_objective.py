@@ -26,7 +26,7 @@ from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError, TrainingError
-from mtboost.metrics import Metric, check_outputs, evaluate_by_task, get_metric
+from mtboost.metrics import Metric, check_outputs, evaluate_by_task, metric_or_scorer
 from mtboost.trees.backend import Backend, Margins, Params
 from mtboost.trees.losses import (
     Loss,
@@ -79,21 +79,24 @@ def objectives_by_task(
 
 
 def metrics_by_task(
-    eval_metric: str | Metric | Mapping[TaskName, str | Metric] | None,
+    eval_metric: Any,
     objectives: Mapping[TaskName, str],
     tasks: TaskSet,
     backend: Backend,
     params: Params,
 ) -> dict[TaskName, Metric]:
     """The validation metric of each task: its own, that of all, or its objective's."""
-    given: Mapping[TaskName, str | Metric] = {}
+    given: Mapping[TaskName, Any] = {}
     if isinstance(eval_metric, Mapping):
         _check_names("eval_metric", eval_metric, tasks)
         given = eval_metric
     elif eval_metric is not None:
         given = dict.fromkeys(tasks, eval_metric)
     return {
-        task: check_outputs(get_metric(given[task]), has_classes=False)
+        task: check_outputs(
+            metric_or_scorer(given[task], are_classes=is_classification(objectives[task])),
+            has_classes=False,
+        )
         if task in given
         else backend.default_metric({**params, "objective": objectives[task]})
         for task in tasks

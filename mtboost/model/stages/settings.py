@@ -47,6 +47,8 @@ class Settings:
         Whether the common model begins with linear effects of the columns (linear_effects.py).
     team : Team, optional
         The machines that train the common model together; None is this one.
+    other_metrics : tuple of Metric
+        Decide nothing, and are in the report.
     given : collection of str
         Arguments of ``fit`` and parameters of the library that the user has fixed:
         ``strategy="auto"`` searches the others.
@@ -69,6 +71,7 @@ class Settings:
     linear_effects: bool = False
     given: Collection[str] = ()
     team: Team | None = None
+    other_metrics: tuple[Metric, ...] = ()
 
     @property
     def metric(self) -> Metric:
