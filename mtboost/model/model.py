@@ -450,8 +450,9 @@ class MultiTaskModel(FittedTasks):
 
             (c (H_t + κ) d + H'_t (w'_t - v)) / (c (H_t + κ) + max(0, 1 - c) κ + H'_t)
 
-        with c = shrink, for nested tasks level by level from the outermost one. Linear effects move by
-        what a mixed model of the new rows finds, times H'/(shrink H + H') of all rows or of a task's.
+        with c = shrink, for nested tasks level by level from the outermost one. Linear effects move
+        by what a mixed model of the new rows finds, times H'/(shrink H + H') of all rows or of a
+        task's.
 
         Start scores stay. H remains that of training however often a model is refreshed, so that
         earlier months fade.
