@@ -85,7 +85,8 @@ def refreshed_effects(
         new += np.bincount(level, hessian, nesting.n_names)
     for path in map(nesting.path, np.flatnonzero(counts).tolist()):
         old[path[:-1]] += counts[path[-1]]
-    total = float(hessians[0].sum())
+    # LightGBM keeps no hessian of the constant; each tree has all rows in its leaves.
+    total = max(float(hessians[number][np.unique(own[number].leaf)].sum()) for number in numbers)
     share = _share(new, shrink * total * old / max(counts.sum(), 1.0))
     of_all = float(_share(hessian.sum(), np.array(shrink * total)))
     moved = np.zeros_like(by_name)
