@@ -88,11 +88,5 @@ found = updated.evaluate(later, later["units"], metrics="wape", against=others)
 print(f"Next month, updated:\n{found.tail(1).round(4).to_string()}")
 
 # %%
-everything = found.iloc[-1]
-scores = {name: everything["wape"] + everything[f"wape gain over {name}"] for name in others}
-scores["updated"] = everything["wape"]
-figure, ax = plt.subplots(figsize=(7, 2.2), layout="constrained")
-ax.barh(list(scores), list(scores.values()))
-ax.invert_yaxis()
-ax.set(xlabel="wape of the month after, all stores")
-figure.savefig("store_week_later.png", dpi=120)
+plotting.plot_gain(found)
+plt.savefig("store_week_later.png", dpi=120)
