@@ -412,6 +412,24 @@ def badges() -> str:
 # ---- tables without results ----------------------------------------------------------------------
 
 
+def survival() -> str:
+    """Table of docs/survival.md: concordance of all tasks (of the small ones), mean of seeds."""
+    found = results("survival")
+    found = found.drop_duplicates(["set", "seed", "method"], keep="last")
+    names = list(dict.fromkeys(found["set"]))
+    means = found.groupby(["method", "set"])[["all", "small"]].mean()
+    rows = [f"| method | {' | '.join(f'`{name}`' for name in names)} |", "|---" * 4 + "|"]
+    for method in dict.fromkeys(found["method"]):
+        cells = [
+            f"{values['all']:.3f} ({values['small']:.3f})"
+            for values in (means.loc[(method, name)] for name in names)
+        ]
+        rows.append(f"| {method} | {' | '.join(cells)} |")
+    n_seeds = found["seed"].nunique()
+    rows.append(f"\nNumber of seeds: {n_seeds}.")
+    return "\n".join(rows) + "\n"
+
+
 def without_results() -> str:
     """The sections of all pages whose tables were typed, and what printed their figures."""
 
@@ -439,6 +457,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         calibration,
         few_rows,
         random_effects,
+        survival,
         without_results,
         *TABLES,
     )
