@@ -514,7 +514,7 @@ def stagewise_paths(
 
 # Trees whose mean is the intercept plus the coefficients of the nodes that a row visits. Nodes
 # ascend, numbered through all trees.
-def cut_off_forest(
+def pruned_forest(
     forest: Forest,
     nodes: NDArray[np.uint32],
     *,

@@ -12,15 +12,15 @@ BinnedMatrixBuilder make_builder(const Contiguous<std::uint32_t>& offsets, const
                                  const Contiguous<float>& min_values, const Contiguous<std::uint8_t>& is_categorical,
                                  row_t n_rows, const Contiguous<std::uint8_t>& may_be_missing,
                                  const Contiguous<row_t>& storage_order, bool is_sparse, bool outer_bins) {
-  return BinnedMatrixBuilder(Cuts(as_vector(offsets, "offsets"), as_vector(values, "values"),
-                                  as_vector(min_values, "min_values"), as_vector(is_categorical, "is_categorical")),
+  return BinnedMatrixBuilder(BinEdges(as_vector(offsets, "offsets"), as_vector(values, "values"),
+                                      as_vector(min_values, "min_values"), as_vector(is_categorical, "is_categorical")),
                              n_rows, as_vector(may_be_missing, "may_be_missing"),
                              as_vector(storage_order, "storage_order"), is_sparse, outer_bins);
 }
 
-Cuts lightgbm_cuts(const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& missing_bins,
-                   const Contiguous<bin_t>& frequent_bins, const Contiguous<std::uint8_t>& missing_types,
-                   const Contiguous<std::uint8_t>& is_categorical) {
+BinEdges lightgbm_edges(const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& missing_bins,
+                        const Contiguous<bin_t>& frequent_bins, const Contiguous<std::uint8_t>& missing_types,
+                        const Contiguous<std::uint8_t>& is_categorical) {
   const auto bins = as_span(n_bins, "n_bins");
   const auto missing_bin = as_span(missing_bins, "missing_bins"), frequent = as_span(frequent_bins, "frequent_bins");
   const auto missing = as_span(missing_types, "missing_types"), categorical = as_span(is_categorical, "is_categorical");
@@ -33,7 +33,7 @@ Cuts lightgbm_cuts(const Contiguous<bin_t>& n_bins, const Contiguous<bin_t>& mis
     features.push_back({bins[feature], missing_bin[feature], frequent[feature],
                         static_cast<LightgbmBins::Missing>(missing[feature]), categorical[feature] != 0});
   }
-  return Cuts(std::move(features));
+  return BinEdges(std::move(features));
 }
 
 // A BinnedMatrix of LightGBM's bins, from its columns.
@@ -44,9 +44,9 @@ std::shared_ptr<BinnedMatrix> lightgbm_matrix(
     const std::vector<std::optional<Contiguous<std::uint8_t>>>& steps,
     const std::vector<std::size_t>& column_of_feature, const std::vector<std::uint32_t>& first_entries, row_t n_rows,
     const Contiguous<row_t>& storage_order, bool is_sparse, int n_threads) {
-  Cuts cuts = lightgbm_cuts(n_bins, missing_bins, frequent_bins, missing_types, is_categorical);
+  BinEdges edges = lightgbm_edges(n_bins, missing_bins, frequent_bins, missing_types, is_categorical);
   require(bits.size() == columns.size() && steps.size() == columns.size() &&
-              column_of_feature.size() == cuts.n_features() && first_entries.size() == cuts.n_features(),
+              column_of_feature.size() == edges.n_features() && first_entries.size() == edges.n_features(),
           "bits and steps need one entry per column; column_of_feature and first_entries one per feature");
   std::vector<StoredColumn> stored;
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -55,12 +55,12 @@ std::shared_ptr<BinnedMatrix> lightgbm_matrix(
   }
   std::vector<StoredFeature> features;
   std::vector<std::uint8_t> may_be_missing;
-  for (feature_t feature = 0; feature < cuts.n_features(); ++feature) {
+  for (feature_t feature = 0; feature < edges.n_features(); ++feature) {
     features.push_back({column_of_feature[feature], first_entries[feature]});
-    may_be_missing.push_back(cuts.lightgbm(feature).missing_bin < cuts.lightgbm(feature).n_bins);
+    may_be_missing.push_back(edges.lightgbm(feature).missing_bin < edges.lightgbm(feature).n_bins);
   }
-  const StoredColumns entries(cuts, n_rows, std::move(stored), std::move(features));
-  BinnedMatrixBuilder builder(std::move(cuts), n_rows, std::move(may_be_missing),
+  const StoredColumns entries(edges, n_rows, std::move(stored), std::move(features));
+  BinnedMatrixBuilder builder(std::move(edges), n_rows, std::move(may_be_missing),
                               as_vector(storage_order, "storage_order"), is_sparse);
   py::gil_scoped_release release;
   builder.add(entries, n_threads);

@@ -78,8 +78,8 @@ std::vector<py::dict> stagewise_paths(const std::vector<StagewiseInput>& inputs,
   return found;
 }
 
-Forest cut_off_forest(const Forest& forest, const Contiguous<std::uint32_t>& nodes,
-                      const py::array_t<double>& coefficients, const Contiguous<double>& intercept) {
+Forest pruned_forest(const Forest& forest, const Contiguous<std::uint32_t>& nodes,
+                     const py::array_t<double>& coefficients, const Contiguous<double>& intercept) {
   require(!forest.trees.empty(), "the forest has no trees");
   const auto numbers = as_span(nodes, "nodes");
   const auto values = as_matrix(coefficients, "coefficients");
@@ -111,7 +111,7 @@ void bind_compression(py::module_& module) {
            py::arg("tasks_valid").noconvert().none(true) = py::none());
   module.def("stagewise_paths", &stagewise_paths, py::arg("inputs"), py::kw_only(), py::arg("epsilon"),
              py::arg("max_steps"), py::arg("n_threads") = 1);
-  module.def("cut_off_forest", &cut_off_forest, py::arg("forest"), py::arg("nodes").noconvert(), py::kw_only(),
+  module.def("pruned_forest", &pruned_forest, py::arg("forest"), py::arg("nodes").noconvert(), py::kw_only(),
              py::arg("coefficients").noconvert(), py::arg("intercept").noconvert());
 }
 

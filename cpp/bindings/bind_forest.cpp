@@ -319,7 +319,7 @@ void bind_forest(py::module_& module) {
            py::arg("task_split_prob") = defaults.task_split_prob, py::arg("alpha") = defaults.alpha,
            py::arg("seed") = defaults.seed);
 
-  py::class_<ForestProjection>(module, "ForestProjection", "Components of the outputs that cuts are found on.")
+  py::class_<ForestProjection>(module, "ForestProjection", "Components of the outputs that splits are found on.")
       .def(py::init(&random_projection), py::arg("kind"), py::kw_only(), py::arg("n_components"),
            py::arg("is_shared") = false)
       .def(py::init(&given_projection), py::arg("matrix").noconvert())

@@ -137,7 +137,7 @@ TreeGrower::Grown grow(TreeGrower& grower, const GrowRules& rules, const Contigu
 }
 
 py::array_t<node_t> leaves(const GrownTree& grown, const BinnedMatrix& matrix, int n_threads) {
-  require(matrix.cuts().has_bins_of(grown.matrix->cuts()), "the matrix has other features or bins than the tree");
+  require(matrix.edges().has_bins_of(grown.matrix->edges()), "the matrix has other features or bins than the tree");
   std::vector<node_t> found;
   {
     py::gil_scoped_release release;
@@ -149,21 +149,21 @@ py::array_t<node_t> leaves(const GrownTree& grown, const BinnedMatrix& matrix, i
 }
 
 // Categorical nodes as three arrays: which nodes, where their categories start, and those that are listed.
-py::dict to_dict(const Tree& tree, const Cuts& cuts) {
+py::dict to_dict(const Tree& tree, const BinEdges& edges) {
   std::vector<node_t> nodes;
   std::vector<std::int64_t> starts{0};
   std::vector<std::int32_t> categories;
   for (node_t node = 0; node < tree.n_nodes(); ++node) {
     const auto at = static_cast<std::size_t>(node);
-    if (tree.is_leaf(node) || !cuts.is_categorical(tree.feature[at])) continue;
+    if (tree.is_leaf(node) || !edges.is_categorical(tree.feature[at])) continue;
     auto bins = tree.listed_bins[at];
     std::sort(bins.begin(), bins.end());
     nodes.push_back(node);
-    for (const bin_t bin : bins) categories.push_back(static_cast<std::int32_t>(cuts.value(tree.feature[at], bin)));
+    for (const bin_t bin : bins) categories.push_back(static_cast<std::int32_t>(edges.value(tree.feature[at], bin)));
     starts.push_back(static_cast<std::int64_t>(categories.size()));
   }
   std::vector<float> thresholds;
-  for (node_t node = 0; node < tree.n_nodes(); ++node) thresholds.push_back(threshold(tree, node, cuts));
+  for (node_t node = 0; node < tree.n_nodes(); ++node) thresholds.push_back(threshold(tree, node, edges));
   py::dict arrays;
   arrays["left"] = to_array(tree.left);
   arrays["right"] = to_array(tree.right);
@@ -322,7 +322,7 @@ void bind_grow(py::module_& module) {
   bind_grow_with<LightgbmParams, LightgbmRules>(grower);
 
   py::class_<GrownTree>(module, "Tree", "A grown tree.")
-      .def("arrays", [](const GrownTree& grown) { return to_dict(grown.tree, grown.matrix->cuts()); })
+      .def("arrays", [](const GrownTree& grown) { return to_dict(grown.tree, grown.matrix->edges()); })
       .def("leaves", &leaves, py::arg("matrix"), py::kw_only(), py::arg("n_threads") = 1);
 }
 

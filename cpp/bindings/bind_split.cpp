@@ -22,7 +22,7 @@ std::shared_ptr<SplitScore> make_callable_score(py::function function) {
         {static_cast<py::ssize_t>(task_gains.n_rows), static_cast<py::ssize_t>(task_gains.n_columns)}, task_gains.data);
     const auto result = Contiguous<double>::ensure((*shared)(pooled, by_task));
     require(static_cast<bool>(result) && result.ndim() == 1 && result.size() == pooled.size(),
-            "the split score must return one number per cut, an array of shape (n_cuts,)");
+            "the split score must return one number per split, an array of shape (n_splits,)");
     std::copy_n(result.data(), scores.size(), scores.begin());
   });
 }
@@ -30,7 +30,7 @@ std::shared_ptr<SplitScore> make_callable_score(py::function function) {
 }  // namespace
 
 void bind_split(py::module_& module) {
-  py::class_<SplitScore, std::shared_ptr<SplitScore>>(module, "SplitScore", "How good a cut is for several tasks.");
+  py::class_<SplitScore, std::shared_ptr<SplitScore>>(module, "SplitScore", "How good a split is for several tasks.");
   module.def("entropy_score", []() -> std::shared_ptr<SplitScore> { return std::make_shared<EntropyScore>(); });
   module.def(
       "variance_score",

@@ -13,8 +13,8 @@
 #include "base/random.hpp"
 #include "base/types.hpp"
 #include "base/view.hpp"
+#include "binning/bin_edges.hpp"
 #include "binning/binned_matrix.hpp"
-#include "binning/cuts.hpp"
 
 namespace mtboost::test {
 
@@ -26,7 +26,7 @@ struct Feature {
   bool is_categorical = false;
 };
 
-inline Cuts make_cuts(const std::vector<Feature>& features) {
+inline BinEdges make_edges(const std::vector<Feature>& features) {
   std::vector<std::uint32_t> offsets{0};
   std::vector<float> values;
   std::vector<std::uint8_t> is_categorical;
@@ -67,8 +67,8 @@ inline BinnedMatrixBuilder make_builder(const Table& table, std::vector<row_t> s
                                         bool is_sparse = false, bool outer_bins = false) {
   std::vector<std::uint8_t> may_be_missing;
   for (const Feature& feature : table.features) may_be_missing.push_back(feature.missing_share > 0.0);
-  return {make_cuts(table.features), table.n_rows, std::move(may_be_missing),
-          std::move(storage_order),  is_sparse,    outer_bins};
+  return {make_edges(table.features), table.n_rows, std::move(may_be_missing),
+          std::move(storage_order),   is_sparse,    outer_bins};
 }
 
 inline std::shared_ptr<const BinnedMatrix> make_matrix(const Table& table, std::vector<row_t> storage_order = {},
@@ -122,9 +122,9 @@ inline std::shared_ptr<const BinnedMatrix> make_matrix(const LightgbmTable& tabl
     places.push_back({feature, 1});
     may_be_missing.push_back(bins.missing_bin < bins.n_bins);
   }
-  Cuts cuts(table.features);
-  const StoredColumns stored(cuts, table.n_rows, std::move(columns), std::move(places));
-  BinnedMatrixBuilder builder(std::move(cuts), table.n_rows, std::move(may_be_missing), std::move(storage_order),
+  BinEdges edges(table.features);
+  const StoredColumns stored(edges, table.n_rows, std::move(columns), std::move(places));
+  BinnedMatrixBuilder builder(std::move(edges), table.n_rows, std::move(may_be_missing), std::move(storage_order),
                               is_sparse);
   builder.add(stored, n_threads);
   return std::make_shared<const BinnedMatrix>(std::move(builder).build());

@@ -36,15 +36,15 @@ Table mixed_table(row_t n_rows) {
 
 }  // namespace
 
-TEST(a_cut_belongs_to_the_bin_above_it) {
-  const Table table{{{3}}, 6, {-7.0f, 0.999f, 1.0f, 2.5f, 3.0f, 1e30f}};  // cuts at 1, 2, 3
+TEST(an_edge_belongs_to_the_bin_above_it) {
+  const Table table{{{3}}, 6, {-7.0f, 0.999f, 1.0f, 2.5f, 3.0f, 1e30f}};  // edges at 1, 2, 3
   const auto matrix = make_matrix(table);
   for (row_t row = 0; row < table.n_rows; ++row)
     check(matrix->bin(row, 0) == std::vector<bin_t>{0, 0, 1, 2, 2, 2}[row]);
 }
 
 TEST(rows_to_predict_reach_the_leaves_of_their_raw_values) {
-  // Three cuts at 1, 2, 3 above the smallest value, -1; and the categories 0, 1, 2.
+  // Three edges at 1, 2, 3 above the smallest value, -1; and the categories 0, 1, 2.
   constexpr float inside[] = {-0.5f, 1.0f, 2.5f, 0.0f, 1.0f, 2.0f};
   constexpr float outside[] = {-1.5f, 3.0f, 1e30f, 3.0f, 0.5f, kMissing};
   Table table{{{3, 0.5}, {3, 0.5, true}}, 6, {}};
@@ -66,7 +66,7 @@ TEST(rows_to_predict_reach_the_leaves_of_their_raw_values) {
           const auto leaves = find_leaves(tree, *matrix, pool);
           for (row_t row = 0; row < table.n_rows; ++row) {
             const float value = table.view()(row, feature);
-            bool goes_left = feature == 0 ? value < threshold(tree, 0, matrix->cuts())
+            bool goes_left = feature == 0 ? value < threshold(tree, 0, matrix->edges())
                                           : position == 3 || value != static_cast<float>(position);
             if (std::isnan(value)) goes_left = default_left;
             check(leaves[row] == (goes_left ? 1 : 2));
@@ -97,7 +97,7 @@ TEST(rows_side_by_side_reach_the_leaves_of_their_own_walks) {
         while (!tree.is_leaf(node)) {
           const auto at = static_cast<std::size_t>(node);
           const bin_t bin = matrix->bin(row, tree.feature[at]);
-          const bool is_missing = bin == matrix->cuts().n_bins(tree.feature[at]);
+          const bool is_missing = bin == matrix->edges().n_bins(tree.feature[at]);
           const bool goes_left = is_missing ? tree.default_left[at] != 0 : bin < tree.position[at];
           node = goes_left ? tree.left[at] : tree.right[at];
         }
@@ -308,7 +308,7 @@ TEST(wrong_tables_are_refused) {
     builder.add(table.view(), 1);
     builder.add(table.view(), 1);
   });
-  check_throws<Error>("the block has 1 columns, the cuts 2",
+  check_throws<Error>("the block has 1 columns, the edges 2",
                       [&] { make_builder(table).add(MatrixView<float>{table.values.data(), 4, 1, 2, 1}, 1); });
   for (const std::int32_t column : {-1, 2})
     check_throws<Error>("is out of range", [&] {
@@ -318,7 +318,7 @@ TEST(wrong_tables_are_refused) {
       make_builder(table).add(CsrView<std::int64_t, std::int32_t>{indptr, indices, values}, 1);
     });
   check_throws<Error>("at most 65535 are supported", [] { make_builder({{{65536, 0.5}}, 1, {}}); });
-  check_throws<Error>("must not decrease", [] { Cuts({0, 2, 1, 2}, {1.0f, 2.0f}, {0.0f, 0.0f, 0.0f}, {0, 0, 0}); });
+  check_throws<Error>("must not decrease", [] { BinEdges({0, 2, 1, 2}, {1.0f, 2.0f}, {0.0f, 0.0f, 0.0f}, {0, 0, 0}); });
 }
 
 }  // namespace mtboost::test

@@ -149,7 +149,7 @@ LightgbmParams small_leaves() {
   return params;
 }
 
-// The root's leaf value, learning rate included, of a table that cannot be cut.
+// The root's leaf value, learning rate included, of a table that cannot be split.
 double only_leaf(const LightgbmTable& table, const std::vector<GradientPair>& pairs) {
   double value = 0.0;
   for (const bool is_sparse : {false, true}) {

@@ -106,10 +106,10 @@ TEST(trees_are_those_of_the_grower) {
       std::vector<std::uint32_t> offsets{0};
       std::vector<float> values, least;
       for (feature_t feature = 0; feature < kFeatures; ++feature) {
-        const auto cuts = sorted.cuts(feature, own);
-        values.insert(values.end(), cuts.begin(), cuts.end());
+        const auto edges = sorted.edges(feature, own);
+        values.insert(values.end(), edges.begin(), edges.end());
         offsets.push_back(static_cast<std::uint32_t>(values.size()));
-        least.push_back(cuts.empty() ? 0.0f : sorted.min_value(feature, own));
+        least.push_back(edges.empty() ? 0.0f : sorted.min_value(feature, own));
       }
       BinnedMatrixBuilder builder({offsets, values, least, std::vector<std::uint8_t>(kFeatures)}, n_rows,
                                   std::vector<std::uint8_t>{0, 0, 1, 0}, {}, false);
@@ -132,7 +132,7 @@ TEST(trees_are_those_of_the_grower) {
         } else {
           check(grown.trees.feature[begin + node] == expected.feature[node]);
           check(grown.trees.condition[begin + node] ==
-                threshold(expected, static_cast<node_t>(node), grower.matrix()->cuts()));
+                threshold(expected, static_cast<node_t>(node), grower.matrix()->edges()));
         }
       }
     }

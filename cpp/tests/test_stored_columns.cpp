@@ -40,13 +40,13 @@ struct OwnedColumn {
 
 BinnedMatrix build(const std::vector<LightgbmBins>& features, row_t n_rows, const std::vector<OwnedColumn>& columns,
                    std::vector<StoredFeature> places, bool is_sparse, std::vector<row_t> order = {}) {
-  Cuts cuts(features);
+  BinEdges edges(features);
   std::vector<StoredColumn> views;
   for (const OwnedColumn& column : columns) views.push_back(column.view());
   std::vector<std::uint8_t> may_be_missing;
   for (const LightgbmBins& bins : features) may_be_missing.push_back(bins.missing_bin < bins.n_bins);
-  const StoredColumns stored(cuts, n_rows, std::move(views), std::move(places));
-  BinnedMatrixBuilder builder(std::move(cuts), n_rows, std::move(may_be_missing), std::move(order), is_sparse);
+  const StoredColumns stored(edges, n_rows, std::move(views), std::move(places));
+  BinnedMatrixBuilder builder(std::move(edges), n_rows, std::move(may_be_missing), std::move(order), is_sparse);
   builder.add(stored, 2);
   return std::move(builder).build();
 }
@@ -123,7 +123,7 @@ TEST(wrong_columns_are_refused) {
   for (const LightgbmBins& bins :
        {LightgbmBins{0, 0, 0, Missing::none, false}, LightgbmBins{3, 4, 0, Missing::nan, false},
         LightgbmBins{3, 3, 3, Missing::none, false}})
-    check_throws<Error>("must be bins", [&] { Cuts(std::vector{bins}); });
+    check_throws<Error>("must be bins", [&] { BinEdges(std::vector{bins}); });
 }
 
 }  // namespace mtboost::test

@@ -162,7 +162,7 @@ TEST(an_error_in_a_score_comes_home_from_its_thread) {
 
 namespace {
 
-// The root's leaf value, learning rate included, of a table that cannot be cut.
+// The root's leaf value, learning rate included, of a table that cannot be split.
 double only_leaf(const Table& table, const std::vector<GradientPair>& pairs, const XgboostParams& params) {
   TreeGrower grower(make_matrix(table), std::make_shared<EntropyScore>(), TaskRows({0, 1, table.n_rows}), {});
   const auto grown = grow(grower, params, pairs, {}, 2);

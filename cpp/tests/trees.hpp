@@ -49,8 +49,8 @@ inline std::vector<row_t> shuffled(row_t n_rows) {
 // A score of the whole vector of gains.
 inline void score_by_first_task(std::span<const float> gains, const MatrixView<float>& task_gains,
                                 std::span<double> result) {
-  for (std::size_t cut = 0; cut < gains.size(); ++cut)
-    result[cut] = static_cast<double>(gains[cut]) + static_cast<double>(task_gains(cut, 0));
+  for (std::size_t split = 0; split < gains.size(); ++split)
+    result[split] = static_cast<double>(gains[split]) + static_cast<double>(task_gains(split, 0));
 }
 
 inline std::vector<std::shared_ptr<const SplitScore>> every_kind_of_score() {

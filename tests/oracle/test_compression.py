@@ -73,7 +73,7 @@ def coefficients_of(path, n_nodes, n_outputs):
 def cut_off(forest, coefficients, intercept):
     nodes = np.flatnonzero(coefficients.any(axis=1)).astype(np.uint32)
     own = np.ascontiguousarray(coefficients[nodes])
-    return _core.cut_off_forest(forest, nodes, coefficients=own, intercept=intercept)
+    return _core.pruned_forest(forest, nodes, coefficients=own, intercept=intercept)
 
 
 # ---- the path -----------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_paths_do_not_depend_on_threads():
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_cut_off_forest_predicts_what_the_coefficients_say(n_outputs):
+def test_pruned_forest_predicts_what_the_coefficients_say(n_outputs):
     X = make_table(0, missing=0.1)
     y = make_labels(X, 0, n_outputs)
     forest = grow(X, y, n_trees=6)

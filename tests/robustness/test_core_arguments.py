@@ -311,8 +311,8 @@ ARRAYS = [
     "_core.Forest(_core.ForestParams(), n_features=3, n_tasks=2).grow(columns, n_trees=1, y=y, "
     "tasks=np.full(30, 2, np.uint32))",
     "_core.StagewiseInput(grown, X, y[:-1])",
-    "_core.cut_off_forest(grown, u32(10**6), coefficients=np.ones((1, 2)), intercept=np.zeros(2))",
-    "_core.cut_off_forest(grown, u32(1, 1), coefficients=np.ones((2, 2)), intercept=np.zeros(2))",
+    "_core.pruned_forest(grown, u32(10**6), coefficients=np.ones((1, 2)), intercept=np.zeros(2))",
+    "_core.pruned_forest(grown, u32(1, 1), coefficients=np.ones((2, 2)), intercept=np.zeros(2))",
     # multi-task trees
     "mt_tree(labels=np.full(30, 4, np.uint32))",
     "mt_tree(class_starts=u32(0, 2, 2))",

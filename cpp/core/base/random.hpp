@@ -16,7 +16,7 @@ class RandomStream {
     features_of_tree,
     features_of_level,
     features_of_node,
-    cuts_of_node,
+    splits_of_node,
     projection_of_tree,
     noise_of_level
   };

@@ -54,54 +54,55 @@ void find_bins(std::span<const float> edges, std::span<const float> values, bin_
   const auto n_bins = static_cast<bin_t>(edges.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bin_t bin =
-        std::min(bins[i] + lies_below(bins[i], values[i]), n_bins - 1);  // above the last cut: the last bin
+        std::min(bins[i] + lies_below(bins[i], values[i]), n_bins - 1);  // above the last edge: the last bin
     bins[i] = std::isnan(values[i]) ? n_bins : bin;
   }
 }
 
-void find_bins(const Cuts& cuts, feature_t feature, std::span<const float> values, bin_t* bins /* OUT */) noexcept {
-  if (cuts.n_bins(feature) == 0)
+void find_bins(const BinEdges& edges, feature_t feature, std::span<const float> values,
+               bin_t* bins /* OUT */) noexcept {
+  if (edges.n_bins(feature) == 0)
     std::fill_n(bins, values.size(), 0);  // missing everywhere; its only slot is that of missing values
-  else if (cuts.is_categorical(feature))
-    find_bins<true>(cuts.values(feature), values, bins);
+  else if (edges.is_categorical(feature))
+    find_bins<true>(edges.values(feature), values, bins);
   else
-    find_bins<false>(cuts.values(feature), values, bins);
+    find_bins<false>(edges.values(feature), values, bins);
 }
 
 // Corrects the bins of values that no training row had.
-void find_outer_bins(const Cuts& cuts, feature_t feature, std::span<const float> values,
+void find_outer_bins(const BinEdges& edges, feature_t feature, std::span<const float> values,
                      bin_t* bins /* IN-OUT */) noexcept {
-  const bin_t n_bins = cuts.n_bins(feature);
+  const bin_t n_bins = edges.n_bins(feature);
   if (n_bins == 0) return;
-  const float min_value = cuts.min_value(feature), last = cuts.value(feature, n_bins - 1);
-  const bool is_categorical = cuts.is_categorical(feature);
+  const float min_value = edges.min_value(feature), last = edges.value(feature, n_bins - 1);
+  const bool is_categorical = edges.is_categorical(feature);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (bins[i] == n_bins) continue;  // missing
-    const bool is_unknown = is_categorical && values[i] != cuts.value(feature, bins[i]);
+    const bool is_unknown = is_categorical && values[i] != edges.value(feature, bins[i]);
     if (is_unknown || (!is_categorical && values[i] < min_value))
-      bins[i] = cuts.always_left_bin(feature);
+      bins[i] = edges.always_left_bin(feature);
     else if (!is_categorical && values[i] >= last)
-      bins[i] = cuts.always_right_bin(feature);
+      bins[i] = edges.always_right_bin(feature);
   }
 }
 
 }  // namespace
 
-BinnedMatrix::BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
+BinnedMatrix::BinnedMatrix(BinEdges edges, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
                            std::vector<row_t> caller_rows, bool is_sparse, bool outer_bins)
-    : cuts_(std::move(cuts)),
+    : edges_(std::move(edges)),
       n_rows_(n_rows),
       may_be_missing_(std::move(may_be_missing)),
       is_dense_(std::none_of(may_be_missing_.begin(), may_be_missing_.end(), [](auto flag) { return flag != 0; })),
       is_sparse_(is_sparse),
       outer_bins_(outer_bins),
       caller_rows_(std::move(caller_rows)) {
-  require(may_be_missing_.size() == cuts_.n_features(), "may_be_missing needs one flag per feature");
+  require(may_be_missing_.size() == edges_.n_features(), "may_be_missing needs one flag per feature");
   slot_offsets_.push_back(0);
   for (feature_t first = 0; first < n_features(); first += kGroupSize) {
     Group group{first, std::min(kGroupSize, n_features() - first), 1, row_bytes_};
     for (feature_t feature = first; feature < first + group.n_features; ++feature) {
-      const std::size_t n_bins = cuts_.n_bins(feature);
+      const std::size_t n_bins = edges_.n_bins(feature);
       const std::size_t n_slots = n_bins + (outer_bins ? 3u : may_be_missing_[feature] != 0 ? 1u : 0u);
       require(n_slots <= kMostBins, "feature " + std::to_string(feature) + " has " + std::to_string(n_bins) +
                                         " bins; at most 65535 are supported: lower max_bin or merge categories");
@@ -130,19 +131,19 @@ bin_t BinnedMatrix::bin(row_t row, feature_t feature) const noexcept {
   const auto slots = row_slots(row);
   const auto first = static_cast<slot_t>(slot_offset(feature));
   const auto found = std::lower_bound(slots.begin(), slots.end(), first);
-  return found != slots.end() && *found < slot_offset(feature + 1) ? *found - first : cuts_.unstored_bin(feature);
+  return found != slots.end() && *found < slot_offset(feature + 1) ? *found - first : edges_.unstored_bin(feature);
 }
 
-BinnedMatrixBuilder::BinnedMatrixBuilder(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
+BinnedMatrixBuilder::BinnedMatrixBuilder(BinEdges edges, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
                                          std::vector<row_t> storage_order, bool is_sparse, bool outer_bins)
-    : matrix_(std::move(cuts), n_rows, std::move(may_be_missing), std::move(storage_order), is_sparse, outer_bins),
+    : matrix_(std::move(edges), n_rows, std::move(may_be_missing), std::move(storage_order), is_sparse, outer_bins),
       stored_rows_(inverse(matrix_.caller_rows_, n_rows)) {
-  require(!outer_bins || !matrix_.cuts_.is_of_lightgbm(), "LightGBM's bins hold all values");
+  require(!outer_bins || !matrix_.edges_.is_of_lightgbm(), "LightGBM's bins hold all values");
 }
 
 void BinnedMatrixBuilder::find_bins(feature_t feature, std::span<const float> values, bin_t* bins) const noexcept {
-  mtboost::find_bins(matrix_.cuts_, feature, values, bins);
-  if (matrix_.outer_bins_) find_outer_bins(matrix_.cuts_, feature, values, bins);
+  mtboost::find_bins(matrix_.edges_, feature, values, bins);
+  if (matrix_.outer_bins_) find_outer_bins(matrix_.edges_, feature, values, bins);
 }
 
 template <typename Bin>
@@ -178,7 +179,7 @@ void BinnedMatrixBuilder::store(feature_t feature, std::span<const float> values
 
 void BinnedMatrixBuilder::store(feature_t feature, std::span<const bin_t> bins, std::size_t first_row_in_block,
                                 bool are_sorted) {
-  const bin_t missing = matrix_.cuts_.n_bins(feature);
+  const bin_t missing = matrix_.edges_.n_bins(feature);
   require(matrix_.may_be_missing(feature) || std::find(bins.begin(), bins.end(), missing) == bins.end(),
           [&] { return "feature " + std::to_string(feature) + " holds a missing value"; });
   if (matrix_.column(feature).bytes_per_bin == 1)
@@ -191,7 +192,7 @@ void BinnedMatrixBuilder::start_block(std::size_t n_rows, std::size_t n_columns)
   require(!is_built_, "the matrix has been built");
   require(n_added_ + n_rows <= matrix_.n_rows(), "more rows were added than the matrix was made for");
   require(n_columns == matrix_.n_features(),
-          "the block has " + std::to_string(n_columns) + " columns, the cuts " + std::to_string(matrix_.n_features()));
+          "the block has " + std::to_string(n_columns) + " columns, the edges " + std::to_string(matrix_.n_features()));
 }
 
 template <typename ForEachValue>
@@ -201,7 +202,7 @@ void BinnedMatrixBuilder::append_sparse(std::size_t n_rows, const ForEachValue& 
   for_row_blocks(n_rows, n_threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row)
       for_each_value(row, [&](feature_t feature, float value) {
-        const bool is_there = !std::isnan(value) && matrix.cuts_.n_bins(feature) > 0;
+        const bool is_there = !std::isnan(value) && matrix.edges_.n_bins(feature) > 0;
         require(is_there || matrix.may_be_missing(feature),
                 [&] { return "feature " + std::to_string(feature) + " holds a missing value"; });
         n_values[row] += is_there ? 1 : 0;
@@ -216,7 +217,7 @@ void BinnedMatrixBuilder::append_sparse(std::size_t n_rows, const ForEachValue& 
       const std::size_t first = starts[n_added_ + row];
       std::size_t next = first;
       for_each_value(row, [&](feature_t feature, float value) {
-        if (std::isnan(value) || matrix.cuts_.n_bins(feature) == 0) return;
+        if (std::isnan(value) || matrix.edges_.n_bins(feature) == 0) return;
         bin_t bin;
         find_bins(feature, {&value, 1}, &bin);
         matrix.slots_[next++] = static_cast<slot_t>(matrix.slot_offset(feature) + bin);
@@ -319,7 +320,7 @@ void BinnedMatrixBuilder::add(const CsrView<Offset, Index>& block, int n_threads
 }
 
 int BinnedMatrixBuilder::code_bits(feature_t feature) const noexcept {
-  const bin_t n_bins = matrix_.cuts_.n_bins(feature) + (matrix_.may_be_missing(feature) ? 1 : 0);
+  const bin_t n_bins = matrix_.edges_.n_bins(feature) + (matrix_.may_be_missing(feature) ? 1 : 0);
   return std::bit_width(n_bins == 0 ? 0u : n_bins - 1);
 }
 
@@ -348,7 +349,7 @@ void BinnedMatrixBuilder::add_codes(const MatrixView<float>& codes, std::span<co
       }
       for (const feature_t last = feature + n_features[column]; feature < last; ++feature) {
         const int n_bits = code_bits(feature);
-        const bin_t n_bins = matrix_.cuts_.n_bins(feature);
+        const bin_t n_bins = matrix_.edges_.n_bins(feature);
         for (std::size_t i = 0; i < end - begin; ++i) {
           bins[i] = std::min(rest[i] & ((1u << n_bits) - 1), n_bins);
           rest[i] >>= n_bits;
@@ -370,7 +371,7 @@ void BinnedMatrixBuilder::add(const StoredColumns& stored, int n_threads) {
       const bool has_every_row = stored.has_every_row(stored.column_of(feature));
       for (std::size_t row = begin; row < end; ++row)
         bins[row - begin] =
-            has_every_row ? stored.bin(static_cast<row_t>(row), feature) : matrix_.cuts_.unstored_bin(feature);
+            has_every_row ? stored.bin(static_cast<row_t>(row), feature) : matrix_.edges_.unstored_bin(feature);
       store(feature, std::span<const bin_t>(bins).first(end - begin), begin);
     }
   });

@@ -9,11 +9,11 @@
 //
 // Where most values of most features lie in one bin (bags of words, wide one-hot codes) the table has the sparse layout
 // instead, without those: that of missing values is left out for XGBoost, the frequent one for LightGBM
-// (Cuts::unstored_bin). The other values lie by row as slots of the histogram, and once more by feature for partitions
+// (BinEdges::unstored_bin). The other values lie by row as slots of the histogram, and once more by feature for partitions
 // and the sums of tasks. What the unstored slot would hold is what the others leave of a sum.
 //
 // Rows that are only predicted may have values outside the bins of the training rows. With `outer_bins` these have two
-// bins more (Cuts::always_left_bin), and every row reaches the leaf that its raw values lead to.
+// bins more (BinEdges::always_left_bin), and every row reaches the leaf that its raw values lead to.
 //
 // Rows may be stored in another order than the caller's (grouped by task, see storage_order): `row` is a stored row
 // everywhere in core, and caller_row() leads back.
@@ -28,7 +28,7 @@
 #include "base/large_array.hpp"
 #include "base/types.hpp"
 #include "base/view.hpp"
-#include "binning/cuts.hpp"
+#include "binning/bin_edges.hpp"
 #include "binning/stored_columns.hpp"
 
 namespace mtboost {
@@ -44,9 +44,9 @@ class BinnedMatrix {
     std::size_t offset;           // byte position in a row
   };
 
-  const Cuts& cuts() const noexcept { return cuts_; }
+  const BinEdges& edges() const noexcept { return edges_; }
   row_t n_rows() const noexcept { return n_rows_; }
-  feature_t n_features() const noexcept { return cuts_.n_features(); }
+  feature_t n_features() const noexcept { return edges_.n_features(); }
   bool may_be_missing(feature_t feature) const noexcept { return may_be_missing_[feature] != 0; }
   bool is_dense() const noexcept { return is_dense_; }
 
@@ -103,10 +103,10 @@ class BinnedMatrix {
 
  private:
   friend class BinnedMatrixBuilder;
-  BinnedMatrix(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing, std::vector<row_t> caller_rows,
+  BinnedMatrix(BinEdges edges, row_t n_rows, std::vector<std::uint8_t> may_be_missing, std::vector<row_t> caller_rows,
                bool is_sparse, bool outer_bins);
 
-  Cuts cuts_;
+  BinEdges edges_;
   row_t n_rows_;
   std::vector<std::uint8_t> may_be_missing_;
   bool is_dense_, is_sparse_, outer_bins_;
@@ -129,7 +129,7 @@ class BinnedMatrixBuilder {
   // storage_order: the caller's row to be stored in each place, a permutation; empty keeps the caller's order.
   // may_be_missing: one flag per feature; a NaN in a column that promised none is an error.
   // outer_bins: for values (not StoredColumns) of rows to predict. Without it they belong to the nearest bin.
-  BinnedMatrixBuilder(Cuts cuts, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
+  BinnedMatrixBuilder(BinEdges edges, row_t n_rows, std::vector<std::uint8_t> may_be_missing,
                       std::vector<row_t> storage_order, bool is_sparse, bool outer_bins = false);
 
   template <typename T>

@@ -37,16 +37,16 @@ std::uint32_t StoredColumn::operator[](std::size_t entry) const noexcept {
   }
 }
 
-StoredColumns::StoredColumns(const Cuts& cuts, row_t n_rows, std::vector<StoredColumn> columns,
+StoredColumns::StoredColumns(const BinEdges& edges, row_t n_rows, std::vector<StoredColumn> columns,
                              std::vector<StoredFeature> features)
     : n_rows_(n_rows), columns_(std::move(columns)), features_(std::move(features)) {
-  require(features_.size() == cuts.n_features(), "the columns need one entry per feature");
+  require(features_.size() == edges.n_features(), "the columns need one entry per feature");
   for (const StoredColumn& column : columns_) check(column, n_rows);
   meanings_.assign(columns_.size(), {{kFrequent, 0}});
   for (feature_t feature = 0; feature < n_features(); ++feature) {
     const auto& [column, first_entry] = features_[feature];
     require(column < columns_.size() && first_entry > 0, "a feature's column or its first entry is not there");
-    const LightgbmBins& bins = cuts.lightgbm(feature);
+    const LightgbmBins& bins = edges.lightgbm(feature);
     frequent_bins_.push_back(bins.slot(bins.frequent));
     auto& meanings = meanings_[column];
     const bin_t first_bin = bins.frequent == 0 ? 1 : 0;

@@ -13,7 +13,7 @@
 
 #include "base/require.hpp"
 #include "base/types.hpp"
-#include "binning/cuts.hpp"
+#include "binning/bin_edges.hpp"
 
 namespace mtboost {
 
@@ -36,7 +36,8 @@ struct StoredFeature {
 class StoredColumns {
  public:
   // The memory of the columns is borrowed.
-  StoredColumns(const Cuts& cuts, row_t n_rows, std::vector<StoredColumn> columns, std::vector<StoredFeature> features);
+  StoredColumns(const BinEdges& edges, row_t n_rows, std::vector<StoredColumn> columns,
+                std::vector<StoredFeature> features);
 
   row_t n_rows() const noexcept { return n_rows_; }
   feature_t n_features() const noexcept { return static_cast<feature_t>(features_.size()); }

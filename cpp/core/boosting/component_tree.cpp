@@ -78,13 +78,13 @@ class ComponentTreeGrower::Growth {
     if (!may_go_on(root)) return;
     if (considers_few_) return search_few(std::span(&root, 1));
     root.histogram = take();
-    std::vector<ComponentCut> cuts(chunks_.size());
+    std::vector<ComponentSplit> splits(chunks_.size());
     const auto is_seen = seen_features(root);
     pool_.parallel_for(chunks_.size(), [&](std::size_t chunk) {
       fill_chunk(matrix_, chunks_[chunk], grower_.partition_.rows(0), components_, root.histogram);
-      cuts[chunk] = best_cut(chunks_[chunk], root, is_seen);
+      splits[chunk] = best_split(chunks_[chunk], root, is_seen);
     });
-    keep(std::move(root), cuts);
+    keep(std::move(root), splits);
   }
 
   // Nodes to divide in one step: all that wait, as far as memory goes. Their order changes the numbers of the nodes only;
@@ -95,7 +95,7 @@ class ComponentTreeGrower::Growth {
       n = std::clamp<std::size_t>(kBytesOfStep / (buffer_size() * sizeof(double)), 1, open_.size());
     } else {
       const auto best = std::ranges::max_element(open_, [](const Node& a, const Node& b) {
-        return a.cut.gain != b.cut.gain ? a.cut.gain < b.cut.gain : a.number > b.number;
+        return a.split.gain != b.split.gain ? a.split.gain < b.split.gain : a.number > b.number;
       });
       std::iter_swap(best, open_.end() - 1);
     }
@@ -125,13 +125,13 @@ class ComponentTreeGrower::Growth {
     search_few(open);
   }
 
-  // Opens those of the nodes that have a cut, having summed only the features that each of them considers.
+  // Opens those of the nodes that have a split, having summed only the features that each of them considers.
   void search_few(std::span<Node> nodes /* IN-OUT */) {
     struct Task {
       std::size_t node;
       std::span<const feature_t> features;
-      ComponentCut cut{};
-      std::vector<double> slots{};  // of the feature that is cut
+      ComponentSplit split{};
+      std::vector<double> slots{};  // of the feature that is split
     };
     std::vector<std::vector<feature_t>> features;
     std::vector<Task> tasks;
@@ -145,20 +145,20 @@ class ComponentTreeGrower::Growth {
       Task& task = tasks[at];
       const Node& node = nodes[task.node];
       std::vector<double> slots, scratch;
-      task.cut.gain = search_.noise(node.sums);
+      task.split.gain = search_.noise(node.sums);
       for (const feature_t feature : task.features) {
         fill_feature(matrix_, feature, grower_.partition_.rows(node.number), components_, slots);
-        if (search_.improve(feature, node.sums, slots.data(), scratch, task.cut)) std::swap(slots, task.slots);
+        if (search_.improve(feature, node.sums, slots.data(), scratch, task.split)) std::swap(slots, task.slots);
       }
     });
     for (Task& task : tasks) {
       Node& node = nodes[task.node];
-      if (task.slots.empty() || task.cut.gain <= node.cut.gain) continue;
-      node.cut = task.cut;
+      if (task.slots.empty() || task.split.gain <= node.split.gain) continue;
+      node.split = task.split;
       node.histogram = std::move(task.slots);
     }
     for (Node& node : nodes)
-      if (node.cut.gain > 0.0) open_.push_back(std::move(node));
+      if (node.split.gain > 0.0) open_.push_back(std::move(node));
   }
 
   // The same for children, having summed all features of the tree.
@@ -180,7 +180,7 @@ class ComponentTreeGrower::Growth {
       small.histogram = take();
       large.histogram = std::move(pair.parent_histogram);
     }
-    std::vector<ComponentCut> cuts(2 * open.size() * chunks_.size());
+    std::vector<ComponentSplit> splits(2 * open.size() * chunks_.size());
     pool_.parallel_for(open.size() * chunks_.size(), [&](std::size_t task) {
       const std::size_t i = task / chunks_.size(), at = task % chunks_.size();
       const FeatureChunk& chunk = chunks_[at];
@@ -190,12 +190,13 @@ class ComponentTreeGrower::Growth {
       fill_chunk(matrix_, chunk, grower_.partition_.rows(small.number), components_, small.histogram);
       if (is_left_small(pair) ? pair.is_right_open : pair.is_left_open)
         subtract_chunk(matrix_, chunk, components_.width(), small.histogram, large.histogram);
-      if (pair.is_left_open) cuts[2 * i * chunks_.size() + at] = best_cut(chunk, pair.left, seen[2 * i]);
-      if (pair.is_right_open) cuts[(2 * i + 1) * chunks_.size() + at] = best_cut(chunk, pair.right, seen[2 * i + 1]);
+      if (pair.is_left_open) splits[2 * i * chunks_.size() + at] = best_split(chunk, pair.left, seen[2 * i]);
+      if (pair.is_right_open)
+        splits[(2 * i + 1) * chunks_.size() + at] = best_split(chunk, pair.right, seen[2 * i + 1]);
     });
     for (std::size_t i = 0; i < open.size(); ++i) {
       const auto of_node = [&](std::size_t node) {
-        return std::span<const ComponentCut>(cuts).subspan(node * chunks_.size(), chunks_.size());
+        return std::span<const ComponentSplit>(splits).subspan(node * chunks_.size(), chunks_.size());
       };
       keep(std::move(open[i]->left), of_node(2 * i));
       keep(std::move(open[i]->right), of_node(2 * i + 1));
@@ -203,38 +204,40 @@ class ComponentTreeGrower::Growth {
   }
 
   RowPartition::NodeSplit split_of(const Node& node) {
-    const ComponentCut& cut = node.cut;
-    const bin_t n_bins = matrix_.cuts().n_bins(cut.feature);
+    const ComponentSplit& split = node.split;
+    const bin_t n_bins = matrix_.edges().n_bins(split.feature);
     const auto left = tree_.n_nodes();
-    RowPartition::NodeSplit split{node.number, left, left + 1, cut.feature, std::vector<std::uint8_t>(n_bins + 1, 0)};
-    std::fill_n(split.goes_left.begin(), cut.bin + 1, std::uint8_t{1});
-    split.goes_left[n_bins] = cut.is_missing_left;
+    RowPartition::NodeSplit partition{node.number, left, left + 1, split.feature,
+                                      std::vector<std::uint8_t>(n_bins + 1, 0)};
+    std::fill_n(partition.goes_left.begin(), split.bin + 1, std::uint8_t{1});
+    partition.goes_left[n_bins] = split.is_missing_left;
     auto& own = tree_.nodes[static_cast<std::size_t>(node.number)];
-    own.threshold = matrix_.cuts().value(cut.feature, cut.bin);
-    own.feature = cut.feature & kTaskFeature;
-    own.default_left = cut.is_missing_left;
+    own.threshold = matrix_.edges().value(split.feature, split.bin);
+    own.feature = split.feature & kTaskFeature;
+    own.default_left = split.is_missing_left;
     own.left = left;
-    gains_[static_cast<std::size_t>(node.number)] = cut.gain;
+    gains_[static_cast<std::size_t>(node.number)] = split.gain;
     tree_.nodes.resize(tree_.nodes.size() + 2);
     gains_.resize(tree_.nodes.size(), 0.0);
-    return split;
+    return partition;
   }
 
   Pair children_of(Node node) {
     const std::size_t width = components_.width();
-    const ComponentCut& cut = node.cut;
-    const double* const slots = node.histogram.data() + (considers_few_ ? 0 : matrix_.slot_offset(cut.feature) * width);
+    const ComponentSplit& split = node.split;
+    const double* const slots =
+        node.histogram.data() + (considers_few_ ? 0 : matrix_.slot_offset(split.feature) * width);
     std::vector<double> left(width, 0.0), right = node.sums;
     const auto add_bins = [&](bin_t begin, bin_t end, double sign) {
       for (bin_t bin = begin; bin < end; ++bin)
         for (std::size_t k = 0; k < width; ++k) left[k] += sign * slots[bin * width + k];
     };
     // The sums are exact, so that missing values are what the others leave.
-    if (cut.is_missing_left) {
+    if (split.is_missing_left) {
       left = node.sums;
-      add_bins(cut.bin + 1, matrix_.cuts().n_bins(cut.feature), -1.0);
+      add_bins(split.bin + 1, matrix_.edges().n_bins(split.feature), -1.0);
     } else {
-      add_bins(0, cut.bin + 1, 1.0);
+      add_bins(0, split.bin + 1, 1.0);
     }
     for (std::size_t k = 0; k < width; ++k) right[k] -= left[k];
     const node_t first = tree_.nodes[static_cast<std::size_t>(node.number)].left;
@@ -259,10 +262,10 @@ class ComponentTreeGrower::Growth {
     return pair.left.sums[components_.count_at()] <= pair.right.sums[components_.count_at()];
   }
 
-  void keep(Node node, std::span<const ComponentCut> cuts_of_chunks) {
-    for (const ComponentCut& cut : cuts_of_chunks)
-      if (cut.gain > node.cut.gain) node.cut = cut;
-    if (node.cut.gain > 0.0)
+  void keep(Node node, std::span<const ComponentSplit> splits_of_chunks) {
+    for (const ComponentSplit& split : splits_of_chunks)
+      if (split.gain > node.split.gain) node.split = split;
+    if (node.split.gain > 0.0)
       open_.push_back(std::move(node));
     else
       give_back(std::move(node.histogram));
@@ -284,17 +287,17 @@ class ComponentTreeGrower::Growth {
     return is_seen;
   }
 
-  ComponentCut best_cut(const FeatureChunk& chunk, const Node& node, std::span<const std::uint8_t> is_seen) const {
-    ComponentCut best;
+  ComponentSplit best_split(const FeatureChunk& chunk, const Node& node, std::span<const std::uint8_t> is_seen) const {
+    ComponentSplit best;
     best.gain = search_.noise(node.sums);
-    bool has_cut = false;
+    bool has_split = false;
     std::vector<double> scratch;
     for (const feature_t feature : chunk.features) {
       if (!is_seen.empty() && is_seen[feature] == 0) continue;
       const double* const slots = node.histogram.data() + matrix_.slot_offset(feature) * components_.width();
-      has_cut |= search_.improve(feature, node.sums, slots, scratch, best);
+      has_split |= search_.improve(feature, node.sums, slots, scratch, best);
     }
-    return has_cut ? best : ComponentCut{};
+    return has_split ? best : ComponentSplit{};
   }
 
   DecisionTree finish() {
@@ -360,7 +363,7 @@ class ComponentTreeGrower::Growth {
   const ComponentTreeParams& params_;
   std::uint64_t number_;
   ThreadPool& pool_;
-  ComponentCutSearch search_;
+  ComponentSplitSearch search_;
   FeatureDraw draw_;
   bool considers_few_;
   std::vector<FeatureChunk> chunks_;  // of draw_.features(), unless a node considers few
@@ -373,9 +376,9 @@ class ComponentTreeGrower::Growth {
 
 ComponentTreeGrower::ComponentTreeGrower(const BinnedMatrix& matrix) : matrix_(matrix) {
   require(matrix.caller_rows().empty(), "rows must lie in the caller's order");
-  require(!matrix.cuts().is_of_lightgbm(), "bins must be XGBoost's");
+  require(!matrix.edges().is_of_lightgbm(), "bins must be XGBoost's");
   for (feature_t feature = 0; feature < matrix.n_features(); ++feature)
-    require(!matrix.cuts().is_categorical(feature),
+    require(!matrix.edges().is_categorical(feature),
             [&] { return "feature " + std::to_string(feature) + " is categorical; trees here compare numbers only"; });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grows one tree on components, by the cuts of component_cut.hpp; of equal gains the lower feature. Sums by bin come from
+// Grows one tree on components, by the splits of component_split.hpp; of equal gains the lower feature. Sums by bin come from
 // histograms of all features of the tree, of which one of two children has its parent's minus the other's. Where a node
 // considers few features (feature_draw.hpp), only those are summed, for each node anew: sums are exact, so that trees are
 // the same. Naive twin: tests/oracle/naive_projected_boosting.py.
@@ -15,7 +15,7 @@
 #include "base/thread_pool.hpp"
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
-#include "boosting/component_cut.hpp"
+#include "boosting/component_split.hpp"
 #include "boosting/components.hpp"
 #include "boosting/feature_draw.hpp"
 #include "grow/row_partition.hpp"
@@ -67,8 +67,8 @@ class ComponentTreeGrower {
     std::uint32_t depth;
     std::uint64_t path;               // 1, then the bits of the turns: names the node whatever the order of growth
     std::vector<double> sums;         // of components, weight, count
-    std::vector<double> histogram{};  // of all features, or of the one that is cut
-    ComponentCut cut{};
+    std::vector<double> histogram{};  // of all features, or of the one that is split
+    ComponentSplit split{};
   };
   class Growth;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cuts of one tree are judged by: of each row a few components of its weighted residuals, and its weight
+// What the splits of one tree are judged by: of each row a few components of its weighted residuals, and its weight
 // (joly2016, algorithms 2 and 3). Trees see these only, however many outputs there are.
 //
 // Memory picture: the numbers of a row lie side by side, as do the sums of a bin of a histogram, and are added as one.

@@ -278,8 +278,8 @@ class Walk {
 
 // The tree above and at its last nodes with coefficients. A leaf has their sum along its path.
 // nodes: of the tree, numbered from first_node; their coefficients begin at row `offset`.
-DecisionTree cut_off_tree(const DecisionTree& tree, std::uint32_t first_node, std::span<const std::uint32_t> nodes,
-                          std::size_t offset, const MatrixView<double>& coefficients) {
+DecisionTree pruned_tree(const DecisionTree& tree, std::uint32_t first_node, std::span<const std::uint32_t> nodes,
+                         std::size_t offset, const MatrixView<double>& coefficients) {
   const std::size_t n_nodes = tree.nodes.size(), n_outputs = coefficients.n_columns;
   std::vector<std::uint32_t> own(n_nodes, kNone);  // row of each node's coefficients
   std::vector<std::uint8_t> is_kept(n_nodes, 0);   // it or a node below has coefficients
@@ -361,7 +361,7 @@ std::vector<DecisionTree> cut_off(std::span<const DecisionTree> trees, std::span
                end = std::ranges::lower_bound(nodes, first[tree + 1]);
     if (begin == end) continue;
     const std::size_t offset = static_cast<std::size_t>(begin - nodes.begin());
-    kept.push_back(cut_off_tree(trees[tree], first[tree], std::span(begin, end), offset, coefficients));
+    kept.push_back(pruned_tree(trees[tree], first[tree], std::span(begin, end), offset, coefficients));
   }
   if (kept.empty()) {
     DecisionTree leaf;

@@ -46,7 +46,7 @@ std::vector<double> weighted_means(const MatrixView<double>& labels, std::span<c
   return means;
 }
 
-// Numbers as cuts see them: about their means, and in a unit of about the largest, a power of two, so that no square
+// Numbers as splits see them: about their means, and in a unit of about the largest, a power of two, so that no square
 // leaves the range of float and nothing is rounded.
 class Centred {
  public:
@@ -119,7 +119,7 @@ Bag make_bag(const ForestData& data, const ForestParams& params, std::uint64_t t
   return bag;
 }
 
-// unit: of the labels that cuts see. make_target(tree, weights, room for components of this tree alone)
+// unit: of the labels that splits see. make_target(tree, weights, room for components of this tree alone)
 template <typename MakeTarget>
 std::vector<DecisionTree> grow(const ForestData& data, const ForestParams& params, std::uint64_t first_tree,
                                ThreadPool& pool, const std::function<void()>& check_interrupt, double unit,

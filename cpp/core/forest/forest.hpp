@@ -19,7 +19,7 @@
 
 namespace mtboost {
 
-// Components that the cuts are found on (joly2016, algorithms 1 and 2): drawn for each tree, or one for all.
+// Components that the splits are found on (joly2016, algorithms 1 and 2): drawn for each tree, or one for all.
 struct ForestProjection {
   ProjectionKind kind = ProjectionKind::gaussian;
   std::size_t n_components = 0;  // 0: the outputs themselves

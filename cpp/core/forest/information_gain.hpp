@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Information gain of a cut about the classes of several tasks (faddoul2012, section 2.3). With sums of row weights W of
-// task j in the node, W_y of its class y, and L, R of those on either side, the cut gives the rows of the task
+// Information gain of a split about the classes of several tasks (faddoul2012, section 2.3). With sums of row weights W of
+// task j in the node, W_y of its class y, and L, R of those on either side, the split gives the rows of the task
 //
 //   I_j = W_j IG_j = f(W_j) − f(L_j) − f(R_j) − Σ_y (f(W_y) − f(L_y) − f(R_y)),    f(x) = x log2 x
 //
@@ -9,7 +9,7 @@
 //   joint   Σ_j I_j / W     sum   Σ_j I_j / W_j     max   max_j I_j / W_j     concat   I_all / W
 //
 // where "all" is one task that has the classes of all tasks: concat is joint, and the mutual information of task and
-// side. Moving one row changes one class of one task, which is how a scan goes through the cuts of a feature.
+// side. Moving one row changes one class of one task, which is how a scan goes through the splits of a feature.
 // Naive twin: tests/oracle/naive_mt_decision_tree.py.
 #pragma once
 
@@ -62,10 +62,10 @@ class ClassTotals {
   std::vector<Task> tasks_;
 };
 
-// Gains are compared as float, so that cuts that divide the rows alike stay equal however their sums were rounded. Cuts
+// Gains are compared as float, so that splits that divide the rows alike stay equal however their sums were rounded. Splits
 // of equal `max` are many: those between two rows of the one task that gains. Of them the one with more `joint` is better.
 struct TaskGain {
-  float gain = -1.0f;  // below 0: no cut
+  float gain = -1.0f;  // below 0: no split
   float joint = 0.0f;
 
   auto operator<=>(const TaskGain&) const = default;
@@ -84,7 +84,7 @@ class Tournament {
   std::vector<double> numbers_;  // number i stands at n + i; each other place holds the larger of 2 place, 2 place + 1
 };
 
-// Goes through the cuts of a feature, from one end of its values. A cut tells the same whichever of its sides is counted,
+// Goes through the splits of a feature, from one end of its values. A split tells the same whichever of its sides is counted,
 // so only rows that are moved cost anything. Buffers of one thread.
 class InformationGain {
  public:
@@ -95,7 +95,7 @@ class InformationGain {
   void begin_scan() noexcept;
   void move(const LabelledRow& row) noexcept;
   TaskGain gain_of_scan() noexcept;
-  // Σ_j I_j of the cut whose gain was asked for last; of concat, I_all.
+  // Σ_j I_j of the split whose gain was asked for last; of concat, I_all.
   double information() const noexcept { return information_; }
 
  private:

@@ -24,16 +24,16 @@ std::vector<task_t> tasks_of_classes(std::span<const std::uint32_t> class_starts
   return tasks;
 }
 
-struct Cut {
+struct BestSplit {
   TaskGain gain;
   feature_t feature = 0;
   bool missing_left = false;
   float threshold = 0.0f;
 
   bool is_found() const noexcept { return gain.gain >= 0.0f; }
-  // Of equal cuts the lowest feature, missing values on the right, the lowest threshold: the order in which cuts are
+  // Of equal splits the lowest feature, missing values on the right, the lowest threshold: the order in which splits are
   // tried does not matter.
-  bool is_better_than(const Cut& other) const noexcept {
+  bool is_better_than(const BestSplit& other) const noexcept {
     if (gain != other.gain) return gain > other.gain;
     return std::tuple(feature, missing_left, threshold) <
            std::tuple(other.feature, other.missing_left, other.threshold);
@@ -101,10 +101,10 @@ class Builder {
   void decide(node_t node, const ClassTotals::Task& task, bool has_rows);
   bool is_decided(const ClassTotals::Task& task) const noexcept;
   void decide_pure_tasks(Node& node);
-  Cut find_cut(const Node& node);
+  BestSplit find_split(const Node& node);
   std::span<const NodeColumn> draw_columns(const Node& node);
-  void scan(const NodeColumn& column, std::size_t n_rows, bool missing_left, InformationGain& gain, Cut& best);
-  void divide(const Node& node, const Cut& cut, std::vector<Node>& waiting /* IN-OUT */);
+  void scan(const NodeColumn& column, std::size_t n_rows, bool missing_left, InformationGain& gain, BestSplit& best);
+  void divide(const Node& node, const BestSplit& split, std::vector<Node>& waiting /* IN-OUT */);
   Sides partition(const Node& node, std::size_t n_first);
   bool is_constant(const NodeColumn& column, std::size_t n_rows) const noexcept;
   void gather_decisions();
@@ -203,16 +203,16 @@ MTDecisionTree Builder::build(const std::function<void()>& check_interrupt) {
     tree.weight[at] = static_cast<float>(totals_.weight());
     tree.impurity[at] = totals_.bits() / totals_.weight();
     decide_pure_tasks(node);
-    Cut cut;
-    if (node.n_rows() >= params_.min_samples_split && node.depth < params_.max_depth) cut = find_cut(node);
-    if (!cut.is_found()) {
+    BestSplit split;
+    if (node.n_rows() >= params_.min_samples_split && node.depth < params_.max_depth) split = find_split(node);
+    if (!split.is_found()) {
       if (node.begin < node.end)
         for (const ClassTotals::Task& task : totals_.tasks()) decide(node.number, task, true);
       continue;
     }
     tree.nodes[at].left = tree.n_nodes();
     add_nodes(2);
-    divide(node, cut, waiting);
+    divide(node, split, waiting);
   }
   gather_decisions();
   return std::move(grown_);
@@ -301,7 +301,7 @@ void Builder::gather_decisions() {
     if (tree.nodes[at].is_leaf()) tree.nodes[at].feature = grown_.decision_starts[at] & kTaskFeature;
 }
 
-// Cuts ------------------------------------------------------------------------------------------------------------------
+// Splits ------------------------------------------------------------------------------------------------------------------
 
 bool Builder::is_constant(const NodeColumn& column, std::size_t n_rows) const noexcept {
   if (column.n == 0) return true;
@@ -320,11 +320,11 @@ std::span<const NodeColumn> Builder::draw_columns(const Node& node) {
   return std::span(drawn_).first(params_.max_features);
 }
 
-Cut Builder::find_cut(const Node& node) {
+BestSplit Builder::find_split(const Node& node) {
   const auto columns = draw_columns(node);
   if (columns.empty()) return {};
   const std::size_t n = n_blocks(columns);
-  std::vector<Cut> best(n);
+  std::vector<BestSplit> best(n);
   pool_.parallel_for(n, [&](std::size_t block) {
     gains_[block].enter(totals_);
     for (std::size_t i = block; i < columns.size(); i += n) {
@@ -332,12 +332,13 @@ Cut Builder::find_cut(const Node& node) {
       if (values_of(columns[i]).back().is_missing()) scan(columns[i], node.n_rows(), true, gains_[block], best[block]);
     }
   });
-  return *std::ranges::max_element(best, [](const Cut& a, const Cut& b) { return b.is_better_than(a); });
+  return *std::ranges::max_element(best, [](const BestSplit& a, const BestSplit& b) { return b.is_better_than(a); });
 }
 
 // Values below 0 from the least up, which moves rows to the left; then those above 0 from the most down, which moves
 // rows to the right. Zeros stay where they are and cost nothing. (joly2016, section 8.1)
-void Builder::scan(const NodeColumn& column, std::size_t n_rows, bool missing_left, InformationGain& gain, Cut& best) {
+void Builder::scan(const NodeColumn& column, std::size_t n_rows, bool missing_left, InformationGain& gain,
+                   BestSplit& best) {
   constexpr float kNone = std::numeric_limits<float>::infinity();
   const auto values = values_of(column);
   const auto missing = std::ranges::partition_point(values, [](const SortedValue& own) { return !own.is_missing(); });
@@ -351,44 +352,44 @@ void Builder::scan(const NodeColumn& column, std::size_t n_rows, bool missing_le
     if (!moves_missing) return;
     for (auto own = missing; own != values.end(); ++own, ++n_moved) gain.move(rows_[own->row]);
   };
-  const auto try_cut = [&](float below, float above) {
+  const auto try_split = [&](float below, float above) {
     const std::size_t n_fewer = std::min(n_moved, n_rows - n_moved);
     if (below == above || n_fewer == 0 || n_fewer < params_.min_samples_leaf) return;
-    const Cut cut{gain.gain_of_scan(), column.feature, missing_left, threshold_between(below, above)};
-    if (cut.is_better_than(best)) best = cut;
+    const BestSplit split{gain.gain_of_scan(), column.feature, missing_left, threshold_between(below, above)};
+    if (split.is_better_than(best)) best = split;
   };
 
   begin_scan(missing_left);
   float below = -kNone;
   for (auto own = values.begin(); own != above_zero; ++own) {
-    try_cut(below, own->value);
+    try_split(below, own->value);
     gain.move(rows_[own->row]);
     ++n_moved;
     below = own->value;
   }
-  try_cut(below, has_zeros ? 0.0f : above_zero == missing ? kNone : above_zero->value);
+  try_split(below, has_zeros ? 0.0f : above_zero == missing ? kNone : above_zero->value);
 
   begin_scan(!missing_left);
   float above = kNone;
   for (auto own = missing; own != above_zero; --own) {
     const SortedValue& next = *(own - 1);
-    try_cut(next.value, above);
+    try_split(next.value, above);
     gain.move(rows_[next.row]);
     ++n_moved;
     above = next.value;
   }
-  if (has_zeros) try_cut(0.0f, above);
+  if (has_zeros) try_split(0.0f, above);
 }
 
 // Rows ------------------------------------------------------------------------------------------------------------------
 
-void Builder::divide(const Node& node, const Cut& cut, std::vector<Node>& waiting) {
+void Builder::divide(const Node& node, const BestSplit& split, std::vector<Node>& waiting) {
   const auto at = static_cast<std::size_t>(node.number);
-  const auto column = std::ranges::lower_bound(node.columns, cut.feature, {}, &NodeColumn::feature);
+  const auto column = std::ranges::lower_bound(node.columns, split.feature, {}, &NodeColumn::feature);
   const auto values = values_of(*column);
-  for (const row_t row : rows_of(node)) goes_first_[row] = 0.0f < cut.threshold;
+  for (const row_t row : rows_of(node)) goes_first_[row] = 0.0f < split.threshold;
   for (const SortedValue& own : values)
-    goes_first_[own.row] = own.is_missing() ? cut.missing_left : own.value < cut.threshold;
+    goes_first_[own.row] = own.is_missing() ? split.missing_left : own.value < split.threshold;
 
   InformationGain& gain = gains_.front();
   gain.enter(totals_);
@@ -406,10 +407,10 @@ void Builder::divide(const Node& node, const Cut& cut, std::vector<Node>& waitin
   grown_.gains[at] = static_cast<float>(std::max(0.0, gain.information()));
 
   DecisionNode& own = grown_.tree.nodes[at];
-  own.feature = cut.feature & kTaskFeature;
-  own.threshold = cut.threshold;
+  own.feature = split.feature & kTaskFeature;
+  own.threshold = split.threshold;
   // Where none is missing in training, a missing value goes with most rows.
-  own.default_left = values.back().is_missing() ? cut.missing_left : 2 * n_left > node.n_rows();
+  own.default_left = values.back().is_missing() ? split.missing_left : 2 * n_left > node.n_rows();
 
   for (const ClassTotals::Task& task : totals_.tasks()) {
     if (task_rows_[task.task].n_left == 0) decide(own.left, task, false);

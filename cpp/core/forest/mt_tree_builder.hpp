@@ -2,8 +2,8 @@
 // START HERE for multi-task decision trees: grows one, depth first (faddoul2012, algorithm 1). A node goes through these
 // steps:
 //   decide      tasks whose rows share one class, or nearly so: these rows end here
-//   rest        too few rows left, too deep, nothing to cut: all other tasks are decided too
-//   cut         of all features and cuts between their values the one with the largest gain: forest/information_gain
+//   rest        too few rows left, too deep, nothing to split: all other tasks are decided too
+//   split       of all features and splits between their values the one with the largest gain: forest/information_gain
 //   divide      the rows, and every feature's sorted values; a task without rows on a side is decided there
 // A node costs its rows and their values that are not 0, however many features are 0 or constant there.
 // Naive twin: tests/oracle/naive_mt_decision_tree.py.
@@ -28,7 +28,7 @@ struct MTTreeParams {
   double purity = 1.0;  // a task is decided where a class has this share of its weight
   std::uint32_t max_depth = std::numeric_limits<std::uint32_t>::max();
   row_t min_samples_split = 2;  // rows of tasks that are not decided yet; so of the next
-  row_t min_samples_leaf = 1;   // on each side of a cut
+  row_t min_samples_leaf = 1;   // on each side of a split
   feature_t max_features = std::numeric_limits<feature_t>::max();  // drawn in each node, of those not constant there
   std::uint64_t seed = 0;
 

@@ -36,7 +36,7 @@ double ScalarTarget::impurity() const noexcept {
   return std::max(0.0, sum_of_squares_ / weight() - mean * mean);
 }
 
-// (S_L W − S W_L)² / (W W_L W_R): the same with one division. A difference that is all rounding is none: cuts that gain
+// (S_L W − S W_L)² / (W W_L W_R): the same with one division. A difference that is all rounding is none: splits that gain
 // nothing are equal, however they were added up.
 double ScalarTarget::gain(double left_sum, double left_weight) const noexcept {
   constexpr double kRounding = 1e-12;

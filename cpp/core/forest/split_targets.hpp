@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cuts of a forest are judged by: one number a row, several, or labels. Each kind knows the rows of one node
+// What the splits of a forest are judged by: one number a row, several, or labels. Each kind knows the rows of one node
 // and says how much a division of them in two gains:
 //
 //   gain = W_L W_R / W · Σ_j (S_Lj / W_L − S_Rj / W_R)²,    S sums of w y, W sums of w, j over the outputs

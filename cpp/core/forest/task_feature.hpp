@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tasks of a node as one more feature (simm2014, section 3): φ_t is the mean label of task t in the node, drawn
-// toward the mean γ of all its rows (eqs. 4 to 7), and a cut of φ sends tasks of low labels left.
+// toward the mean γ of all its rows (eqs. 4 to 7), and a split of φ sends tasks of low labels left.
 #pragma once
 
 #include <span>

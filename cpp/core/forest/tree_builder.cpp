@@ -214,11 +214,11 @@ Structure TreeBuilder<Target>::build(std::vector<row_t> rows, Target target, std
     if (own_rows.size() >= params_.min_samples_split && node.depth < params_.max_depth && !target.is_pure()) {
       features_.enter(node.n_constant);
       values_.enter(own_rows, node.begin);
-      found =
-          find_cut(own_rows, target,
-                   {RandomStream::Purpose::cuts_of_node, params_.seed, tree_number, static_cast<std::uint64_t>(at)});
+      found = find_split(
+          own_rows, target,
+          {RandomStream::Purpose::splits_of_node, params_.seed, tree_number, static_cast<std::uint64_t>(at)});
     }
-    if (!found.cut.is_found()) {
+    if (!found.split.is_found()) {
       tree.nodes[at].feature = static_cast<std::uint32_t>(grown.leaf_starts.size() - 1) & kTaskFeature;
       grown.leaf_starts.push_back(static_cast<std::uint32_t>(node.end));
       continue;
@@ -234,8 +234,8 @@ Structure TreeBuilder<Target>::build(std::vector<row_t> rows, Target target, std
 }
 
 template <typename Target>
-typename TreeBuilder<Target>::Found TreeBuilder<Target>::find_cut(std::span<const row_t> rows, Target& target,
-                                                                  RandomStream random) {
+typename TreeBuilder<Target>::Found TreeBuilder<Target>::find_split(std::span<const row_t> rows, Target& target,
+                                                                    RandomStream random) {
   // After this many draws in vain all remaining features are checked at once: children inherit what is found.
   const std::size_t most_in_vain = std::size_t{2} * params_.max_features + 64;
   const std::size_t numbers_a_feature = params_.splitter == Splitter::random ? 2 : 1;  // with that of its threshold
@@ -251,27 +251,27 @@ typename TreeBuilder<Target>::Found TreeBuilder<Target>::find_cut(std::span<cons
     const feature_t feature = features_.draw(random);
     values_.prefetch(features_, random, numbers_a_feature);
     bool is_constant = false;
-    const FeatureCut cut = cut_of(feature, rows.size(), target, random, is_constant);
+    const FeatureSplit split = split_of(feature, rows.size(), target, random, is_constant);
     if (is_constant) {
       features_.last_is_constant();
       continue;
     }
-    if (cut.gain > best.cut.gain) best = {cut, feature};
-    if (rows.size() == 2 && cut.is_found()) return best;  // the others divide the two rows in the same way
+    if (split.gain > best.split.gain) best = {split, feature};
+    if (rows.size() == 2 && split.is_found()) return best;  // the others divide the two rows in the same way
   }
   if (!tries_tasks) return best;
   const auto phi = task_feature_.values(rows, target, random.below(target.n_choices()));
   task_values_.assign(phi.begin(), phi.end());
   const ValueRange range = range_of(task_values_, false);
   if (range.is_constant(rows.size())) return best;
-  const FeatureCut cut = cut_of(task_values_, range, target, random);
-  if (cut.gain > best.cut.gain) best = {cut, kTaskFeature};
+  const FeatureSplit split = split_of(task_values_, range, target, random);
+  if (split.gain > best.split.gain) best = {split, kTaskFeature};
   return best;
 }
 
 template <typename Target>
-FeatureCut TreeBuilder<Target>::cut_of(feature_t feature, std::size_t n_rows, Target& target, RandomStream& random,
-                                       bool& is_constant) {
+FeatureSplit TreeBuilder<Target>::split_of(feature_t feature, std::size_t n_rows, Target& target, RandomStream& random,
+                                           bool& is_constant) {
   is_constant = values_.is_surely_zero(feature);
   if (is_constant) return {};
   if (columns_.is_sparse() && !columns_.has_missing(feature)) {
@@ -279,36 +279,36 @@ FeatureCut TreeBuilder<Target>::cut_of(feature_t feature, std::size_t n_rows, Ta
     const ValueRange range = range_of(stored, n_rows);
     is_constant = range.is_constant(n_rows);
     if (is_constant) return {};
-    return params_.splitter == Splitter::random ? search_.random_cut(stored, n_rows, range, target, random)
-                                                : search_.best_cut(stored, n_rows, target);
+    return params_.splitter == Splitter::random ? search_.random_split(stored, n_rows, range, target, random)
+                                                : search_.best_split(stored, n_rows, target);
   }
   const std::span<float> values = values_.of_feature(feature);
   const ValueRange range = range_of(values, columns_.has_missing(feature));
   is_constant = range.is_constant(n_rows);
-  return is_constant ? FeatureCut{} : cut_of(values, range, target, random);
+  return is_constant ? FeatureSplit{} : split_of(values, range, target, random);
 }
 
 template <typename Target>
-FeatureCut TreeBuilder<Target>::cut_of(std::span<float> values, const ValueRange& range, Target& target,
-                                       RandomStream& random) {
-  return params_.splitter == Splitter::random ? search_.random_cut(values, range, target, random)
-                                              : search_.best_cut(values, range, target);
+FeatureSplit TreeBuilder<Target>::split_of(std::span<float> values, const ValueRange& range, Target& target,
+                                           RandomStream& random) {
+  return params_.splitter == Splitter::random ? search_.random_split(values, range, target, random)
+                                              : search_.best_split(values, range, target);
 }
 
 // Rows that go left come first; on each side they still ascend. Returns where the right side begins.
 template <typename Target>
 std::size_t TreeBuilder<Target>::divide(Structure& grown, const Node& node, const Found& found) {
   const auto rows = std::span(grown.rows).subspan(node.begin, node.end - node.begin);
-  const FeatureCut& cut = found.cut;
+  const FeatureSplit& split = found.split;
   DecisionNode& own = grown.tree.nodes[static_cast<std::size_t>(node.number)];
   own.feature = found.feature & kTaskFeature;
-  own.threshold = cut.threshold;
+  own.threshold = split.threshold;
   const std::span<const float> values =
       found.feature == kTaskFeature ? task_values_ : values_.of_feature(found.feature);
   std::size_t n_left = 0, n_right = 0, n_missing = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const bool is_missing = std::isnan(values[i]);
-    const bool is_left = is_missing ? cut.missing_left : values[i] < cut.threshold;
+    const bool is_left = is_missing ? split.missing_left : values[i] < split.threshold;
     n_missing += is_missing;
     // Written to both lists, kept in one: no jump.
     from_[n_left] = from_right_[n_right] = static_cast<row_t>(i);
@@ -320,8 +320,8 @@ std::size_t TreeBuilder<Target>::divide(Structure& grown, const Node& node, cons
   std::copy_n(rows_buffer_.begin(), rows.size(), rows.begin());
   values_.permute(std::span(from_).first(rows.size()));
   // Where none is missing in training, a missing value goes with most rows.
-  own.default_left = n_missing > 0 ? cut.missing_left : 2 * n_left > rows.size();
-  if (found.feature == kTaskFeature) list_tasks(grown.tree, own, cut.threshold);
+  own.default_left = n_missing > 0 ? split.missing_left : 2 * n_left > rows.size();
+  if (found.feature == kTaskFeature) list_tasks(grown.tree, own, split.threshold);
   return node.begin + n_left;
 }
 

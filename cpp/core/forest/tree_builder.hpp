@@ -2,9 +2,9 @@
 // START HERE: grows one tree of a forest, depth first. A node goes through these steps:
 //   rest        too few rows, too deep, or all labels equal: a leaf
 //   features    K of those that differ within the node, in random order; what is constant stays so further down
-//   cuts        forest/cut_search: one random cut of each, or its best; forest/split_targets: what it gains
+//   splits      forest/split_search: one random split of each, or its best; forest/split_targets: what it gains
 //   tasks       with probability λ the tasks of the node as one more feature: forest/task_feature
-//   divide      the rows, by the cut that gains most; of equal ones the first
+//   divide      the rows, by the split that gains most; of equal ones the first
 // All draws of a node depend on (seed, tree, node). Naive twin: tests/oracle/naive_forest.py.
 #pragma once
 
@@ -16,9 +16,9 @@
 
 #include "base/random.hpp"
 #include "base/types.hpp"
-#include "forest/cut_search.hpp"
 #include "forest/feature_columns.hpp"
 #include "forest/forest_params.hpp"
+#include "forest/split_search.hpp"
 #include "forest/task_feature.hpp"
 #include "tree/decision_tree.hpp"
 
@@ -133,14 +133,14 @@ class TreeBuilder {
     feature_t n_constant;
   };
   struct Found {
-    FeatureCut cut;
+    FeatureSplit split;
     feature_t feature = 0;
   };
 
-  Found find_cut(std::span<const row_t> rows, Target& target, RandomStream random);
-  FeatureCut cut_of(feature_t feature, std::size_t n_rows, Target& target, RandomStream& random,
-                    bool& is_constant /* OUT */);
-  FeatureCut cut_of(std::span<float> values, const ValueRange& range, Target& target, RandomStream& random);
+  Found find_split(std::span<const row_t> rows, Target& target, RandomStream random);
+  FeatureSplit split_of(feature_t feature, std::size_t n_rows, Target& target, RandomStream& random,
+                        bool& is_constant /* OUT */);
+  FeatureSplit split_of(std::span<float> values, const ValueRange& range, Target& target, RandomStream& random);
   std::size_t divide(Structure& grown, const Node& node, const Found& found);
   void list_tasks(DecisionTree& tree, DecisionNode& node, float threshold) const;
 
@@ -149,7 +149,7 @@ class TreeBuilder {
   NodeFeatures features_;
   NodeValues values_;
   TaskFeature task_feature_;
-  CutSearch search_;
+  SplitSearch search_;
   std::vector<float> task_values_;
   std::vector<row_t> from_, from_right_, rows_buffer_;
   bool has_tasks_;

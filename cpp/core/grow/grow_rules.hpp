@@ -45,21 +45,21 @@ class GrowRules {
   virtual std::pair<NodeSums, NodeSums> children(const NodeSums& parent, const Split& split) const = 0;
   // Value of a leaf, learning rate included.
   virtual double leaf_value(const NodeSums& leaf) const noexcept = 0;
-  // What the tree records of a node that is cut, beside the cut itself.
+  // What the tree records of a node that is split, beside the split itself.
   virtual void record(const NodeSums& node, const Split& split, node_t at, Tree& tree /* IN-OUT */) const = 0;
   // Last touch to a tree.
   virtual void finish(Tree& /* tree, IN-OUT */) const {}
 
   // Whether listed categories go left.
   virtual bool lists_left_categories() const noexcept { return false; }
-  virtual bool may_be_cut(const Split& split) const noexcept = 0;
-  // Whether it is worth to look for cuts of two siblings, or (twice itself) of the root.
+  virtual bool may_be_split(const Split& split) const noexcept = 0;
+  // Whether it is worth to look for splits of two siblings, or (twice itself) of the root.
   virtual bool may_be_searched(const NodeSums& left, const NodeSums& right) const noexcept = 0;
   // Which of two siblings is summed from its rows.
   virtual bool is_right_summed(const NodeSums& left, const NodeSums& right) const noexcept = 0;
   // Order of loss-guided growth.
   virtual bool is_less_urgent(const Leaf& a, const Leaf& b) const noexcept = 0;
-  // Whether a leaf scans only the features in which its parent saw a cut that gains.
+  // Whether a leaf scans only the features in which its parent saw a split that gains.
   virtual bool inherits_features() const noexcept { return false; }
   // Whether interaction constraints hold at the root already: only features of some group.
   virtual bool constrains_root() const noexcept { return false; }

@@ -12,7 +12,7 @@ namespace mtboost {
 
 LightgbmRules::LightgbmRules(const BinnedMatrix& matrix, const LightgbmParams& params)
     : matrix_(matrix), params_(params), arithmetic_(params) {
-  require(matrix.cuts().is_of_lightgbm(), "LightGBM's trees grow on LightGBM's bins");
+  require(matrix.edges().is_of_lightgbm(), "LightGBM's trees grow on LightGBM's bins");
   params.check(matrix.n_features());
 }
 
@@ -37,7 +37,7 @@ NodeSums LightgbmRules::root(std::span<const row_t> rows, std::span<const Gradie
 }
 
 std::pair<NodeSums, NodeSums> LightgbmRules::children(const NodeSums& parent, const Split& split) const {
-  const double l2 = params_.lambda_l2 + (split.cut.kind == CutKind::partition ? params_.cat_l2 : 0.0);
+  const double l2 = params_.lambda_l2 + (split.rule.kind == SplitKind::partition ? params_.cat_l2 : 0.0);
   const auto child = [&](const GradientSums& side, std::int64_t n_rows) {
     NodeSums sums;
     sums.sums = {side.gradient, side.hessian - kLightgbmEpsilon};
@@ -47,8 +47,8 @@ std::pair<NodeSums, NodeSums> LightgbmRules::children(const NodeSums& parent, co
   };
   std::pair children{child(split.left, split.n_left), child(split.right, parent.n_rows - split.n_left)};
   auto& [left, right] = children;
-  const feature_t feature = split.cut.feature;
-  if (split.cut.kind != CutKind::ordered || feature >= params_.monotone_constraints.size()) return children;
+  const feature_t feature = split.rule.feature;
+  if (split.rule.kind != SplitKind::ordered || feature >= params_.monotone_constraints.size()) return children;
   const double middle = (left.weight + right.weight) / 2.0;
   if (params_.monotone_constraints[feature] > 0) {
     left.bounds.upper = std::min(middle, left.bounds.upper);
@@ -79,7 +79,7 @@ bool LightgbmRules::may_be_searched(const NodeSums& left, const NodeSums& right)
 bool LightgbmRules::is_less_urgent(const Leaf& a, const Leaf& b) const noexcept {
   if (a.split.score != b.split.score) return a.split.score < b.split.score;
   if (a.split.gain != b.split.gain) return a.split.gain < b.split.gain;
-  if (a.split.cut.feature != b.split.cut.feature) return a.split.cut.feature > b.split.cut.feature;
+  if (a.split.rule.feature != b.split.rule.feature) return a.split.rule.feature > b.split.rule.feature;
   return a.number > b.number;
 }
 
@@ -87,7 +87,7 @@ bool LightgbmRules::is_less_urgent(const Leaf& a, const Leaf& b) const noexcept 
 void LightgbmRules::complete(const NodeSums& node, feature_t first_feature, feature_t last_feature,
                              std::span<GradientSums> slots) const {
   for (feature_t feature = first_feature; feature < last_feature; ++feature) {
-    const LightgbmBins& of_feature = matrix_.cuts().lightgbm(feature);
+    const LightgbmBins& of_feature = matrix_.edges().lightgbm(feature);
     if (of_feature.frequent == 0) continue;
     const auto own = slots.subspan(matrix_.slot_offset(feature));
     GradientSums rest = node.sums;

@@ -23,7 +23,7 @@ class LightgbmRules final : public GrowRules {
   double leaf_value(const NodeSums& leaf) const noexcept override;
   void record(const NodeSums& node, const Split& split, node_t at, Tree& tree) const override;
   bool lists_left_categories() const noexcept override { return true; }
-  bool may_be_cut(const Split&) const noexcept override { return true; }
+  bool may_be_split(const Split&) const noexcept override { return true; }
   bool may_be_searched(const NodeSums& left, const NodeSums& right) const noexcept override;
   bool is_right_summed(const NodeSums& left, const NodeSums& right) const noexcept override {
     return left.n_rows >= right.n_rows;

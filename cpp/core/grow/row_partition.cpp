@@ -78,7 +78,7 @@ void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> 
     row_t* right = right_rows_.data() + block.begin;
     if (matrix.is_sparse()) {
       block.n_left = divide(matrix.sparse_column(split.feature), split.goes_left,
-                            matrix.cuts().unstored_bin(split.feature), rows, left, right);
+                            matrix.edges().unstored_bin(split.feature), rows, left, right);
       return;
     }
     const BinnedMatrix::Column column = matrix.column(split.feature);

@@ -37,10 +37,10 @@ std::shared_ptr<const BinnedMatrix> binned(const SortedFeatures& columns, const 
   std::vector<float> values, min_values;
   std::vector<std::uint8_t> may_be_missing;
   for (feature_t feature = 0; feature < columns.n_features(); ++feature) {
-    const auto cuts = columns.cuts(feature, cells);
-    values.insert(values.end(), cuts.begin(), cuts.end());
+    const auto edges = columns.edges(feature, cells);
+    values.insert(values.end(), edges.begin(), edges.end());
     offsets.push_back(static_cast<std::uint32_t>(values.size()));
-    min_values.push_back(cuts.empty() ? 0.0f : columns.min_value(feature, cells));
+    min_values.push_back(edges.empty() ? 0.0f : columns.min_value(feature, cells));
     may_be_missing.push_back(std::ranges::count(columns.bins(feature), SortedFeatures::kMissing) > 0 ? 1 : 0);
   }
   std::vector<std::uint8_t> is_categorical(columns.n_features(), 0);
@@ -176,7 +176,7 @@ void SmallModels::grow_on_bins(std::size_t model, std::span<const GradientPair> 
     const auto node = static_cast<node_t>(at);
     const bool is_leaf = tree.is_leaf(node);
     growth.nodes.push_back({tree.left[at], tree.parent[at], tree.feature[at],
-                            is_leaf ? static_cast<float>(tree.value[at]) : threshold(tree, node, matrix->cuts()),
+                            is_leaf ? static_cast<float>(tree.value[at]) : threshold(tree, node, matrix->edges()),
                             static_cast<float>(tree.gain[at]), static_cast<float>(tree.hessian[at]),
                             static_cast<float>(tree.base_weight[at]), tree.default_left[at] != 0});
   }

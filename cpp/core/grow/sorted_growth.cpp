@@ -91,7 +91,7 @@ float SortedFeatures::threshold(feature_t feature, std::size_t n_bins, const Mat
   return static_cast<float>(largest + (std::abs(largest) + kMargin));
 }
 
-std::vector<float> SortedFeatures::cuts(feature_t feature, const MatrixView<float>& cells) const {
+std::vector<float> SortedFeatures::edges(feature_t feature, const MatrixView<float>& cells) const {
   const auto rows = present(feature);
   std::vector<float> ends;
   if (rows.empty()) return ends;
@@ -146,20 +146,20 @@ void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& 
   while (!level.empty()) {
     std::vector<Open> next;
     if (next_order_.size() < order_.size()) next_order_.resize(order_.size());
-    for (Open& open : level) find_cut(columns, open);
+    for (Open& open : level) find_split(columns, open);
     for (const Open& open : level) {
-      const Cut& cut = open.cut;
-      if (cut.gain == 0.0f || cut.left.hessian == 0.0 || cut.right.hessian == 0.0) continue;
-      const NodeSums left = node_sums(cut.left), right = node_sums(cut.right);
+      const BestSplit& split = open.split;
+      if (split.gain == 0.0f || split.left.hessian == 0.0 || split.right.hessian == 0.0) continue;
+      const NodeSums left = node_sums(split.left), right = node_sums(split.right);
       const node_t first = add_node(open.node, left);
       add_node(open.node, right);
       SmallNode& parent = nodes[static_cast<std::size_t>(open.node)];
-      const GradientSums sums = cut.left + cut.right;
+      const GradientSums sums = split.left + split.right;
       parent.left = first;
-      parent.feature = cut.feature;
-      parent.condition = columns.threshold(cut.feature, cut.position, cells);
-      parent.default_left = cut.default_left;
-      parent.gain = cut.gain;
+      parent.feature = split.feature;
+      parent.condition = columns.threshold(split.feature, split.position, cells);
+      parent.default_left = split.default_left;
+      parent.gain = split.gain;
       parent.hessian = static_cast<float>(sums.hessian);
       parent.base_weight = arithmetic_.weight(sums, open.sums.bounds);
       const std::uint32_t n_left = mark_sides(columns, open);
@@ -197,7 +197,7 @@ NodeSums SortedGrowth::node_sums(const GradientSums& sums) const noexcept {
   return node;
 }
 
-void SortedGrowth::find_cut(const SortedFeatures& columns, Open& open) {
+void SortedGrowth::find_split(const SortedFeatures& columns, Open& open) {
   const std::size_t n_rows = open.end - open.begin;
   if (gains_.size() < n_rows) {
     near_gradients_.resize(n_rows);
@@ -246,7 +246,7 @@ void SortedGrowth::scan(std::span<const std::uint16_t> rows, std::span<const std
 void SortedGrowth::take_best(bool are_left, std::size_t n_steps, feature_t feature, Open& open) {
   find_gains(arithmetic_, std::span(near_gradients_).first(n_steps), std::span(near_hessians_).first(n_steps), are_left,
              open.sums, std::span(gains_).first(n_steps));
-  Cut& best = open.cut;
+  BestSplit& best = open.split;
   std::size_t found = n_steps;
   for (std::size_t step = 0; step < n_steps; ++step) {
     const float gain = gains_[step];
@@ -267,11 +267,13 @@ void SortedGrowth::take_best(bool are_left, std::size_t n_steps, feature_t featu
 
 // Number of rows that go left.
 std::uint32_t SortedGrowth::mark_sides(const SortedFeatures& columns, const Open& open) {
-  const auto bins = columns.bins(open.cut.feature);
-  const auto rows = std::span(order_).subspan(open.cut.feature * columns.n_rows() + open.begin, open.end - open.begin);
+  const auto bins = columns.bins(open.split.feature);
+  const auto rows =
+      std::span(order_).subspan(open.split.feature * columns.n_rows() + open.begin, open.end - open.begin);
   std::uint32_t n_left = 0;
   for (const std::uint16_t row : rows) {
-    const bool is_left = bins[row] == SortedFeatures::kMissing ? open.cut.default_left : bins[row] < open.cut.position;
+    const bool is_left =
+        bins[row] == SortedFeatures::kMissing ? open.split.default_left : bins[row] < open.split.position;
     goes_left_[row] = is_left ? 1 : 0;
     n_left += is_left ? 1 : 0;
   }

@@ -46,7 +46,7 @@ class SortedFeatures {
     return std::span(bins_).subspan(feature * n_rows_, n_rows_);
   }
   // XGBoost's upper ends of the bins: the value of the next bin, and beyond the last value.
-  std::vector<float> cuts(feature_t feature, const MatrixView<float>& cells) const;
+  std::vector<float> edges(feature_t feature, const MatrixView<float>& cells) const;
   float min_value(feature_t feature, const MatrixView<float>& cells) const noexcept;
   // What x must be below to be in one of the first `n_bins` bins.
   float threshold(feature_t feature, std::size_t n_bins, const MatrixView<float>& cells) const noexcept;
@@ -73,24 +73,24 @@ class SortedGrowth {
   std::vector<GradientPair> gradients;  // a buffer for callers
 
  private:
-  struct Cut {
+  struct BestSplit {
     float gain = 0.0f;
     feature_t feature = 0;
     std::uint32_t position = 0;  // bins on the left
     bool default_left = false;
     GradientSums left, right;
   };
-  // A node to be cut, and its places in the order of each feature.
+  // A node to be split, and its places in the order of each feature.
   struct Open {
     node_t node;
     std::uint32_t begin, end;
     NodeSums sums;
-    Cut cut;
+    BestSplit split;
   };
 
   node_t add_node(node_t parent, const NodeSums& sums);
   NodeSums node_sums(const GradientSums& sums) const noexcept;
-  void find_cut(const SortedFeatures& columns, Open& open);
+  void find_split(const SortedFeatures& columns, Open& open);
   void scan(std::span<const std::uint16_t> rows, std::span<const std::uint16_t> bins, feature_t feature, Open& open);
   void take_best(bool are_left, std::size_t n_steps, feature_t feature, Open& open);
   std::uint32_t mark_sides(const SortedFeatures& columns, const Open& open);

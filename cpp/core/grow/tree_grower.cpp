@@ -58,7 +58,7 @@ class TreeGrower::Growth {
     push(std::move(first));
     for (auto urgent = pop(); !urgent.empty(); urgent = pop()) {
       if (check_interrupt) check_interrupt();
-      push(children(cut(std::move(urgent))));
+      push(children(split_leaves(std::move(urgent))));
     }
     rules_.finish(tree_);
     if (workers_ != nullptr) count_rows_of_all_workers();
@@ -98,7 +98,7 @@ class TreeGrower::Growth {
     return (grower.task_column_ && grower.task_column_->penalty != 0.0) || grower.random_strength_ != 0.0;
   }
 
-  // Of gains, in whose roots a cut in one leaf by chance has about the deviation σ.
+  // Of gains, in whose roots a split in one leaf by chance has about the deviation σ.
   LevelSearch::Noise noise(double strength, std::uint64_t tree) const noexcept {
     if (strength == 0.0) return {};
     return {strength * std::sqrt(dispersion_), params_.seed, tree};
@@ -126,8 +126,8 @@ class TreeGrower::Growth {
     return tree_.add_node(parent, sums.sums.hessian, sums.weight, rules_.leaf_value(sums));
   }
 
-  // Cuts the leaves that may be cut; the others stay leaves.
-  std::vector<Pair> cut(std::vector<Leaf> leaves) {
+  // Splits the leaves that may be split; the others stay leaves.
+  std::vector<Pair> split_leaves(std::vector<Leaf> leaves) {
     std::vector<Pair> pairs;
     std::vector<RowPartition::NodeSplit> splits;
     for (Leaf& leaf : leaves) {
@@ -135,7 +135,7 @@ class TreeGrower::Growth {
         whole_.push_back(std::move(leaf));
         continue;
       }
-      if (!may_be_cut(leaf)) {
+      if (!may_be_split(leaf)) {
         histograms_.give_back(std::move(leaf.histogram));
         if (is_loss_guided_) stop();  // as XGBoost: less urgent leaves are not tried
         continue;
@@ -144,15 +144,15 @@ class TreeGrower::Growth {
       pairs.push_back(add_children(leaf));
       const auto at = static_cast<std::size_t>(leaf.node);
       splits.push_back({leaf.node, tree_.left[at], tree_.right[at], tree_.feature[at],
-                        bins_going_left(tree_, leaf.node, matrix_.cuts())});
+                        bins_going_left(tree_, leaf.node, matrix_.edges())});
     }
     partition_.split(matrix_, splits, pool_);
     return pairs;
   }
 
-  bool may_be_cut(const Leaf& leaf) const noexcept {
+  bool may_be_split(const Leaf& leaf) const noexcept {
     const Split& split = leaf.split;
-    return split.is_found() && rules_.may_be_cut(split) &&
+    return split.is_found() && rules_.may_be_split(split) &&
            !(params_.max_depth > 0 && leaf.sums.depth == params_.max_depth) &&
            !(params_.max_leaves > 0 && n_leaves_ == params_.max_leaves);
   }
@@ -160,9 +160,9 @@ class TreeGrower::Growth {
   Pair add_children(Leaf& leaf) {
     const Split& split = leaf.split;
     const auto at = static_cast<std::size_t>(leaf.node);
-    tree_.feature[at] = split.cut.feature;
-    tree_.position[at] = split.cut.position;
-    tree_.default_left[at] = split.cut.default_left;
+    tree_.feature[at] = split.rule.feature;
+    tree_.position[at] = split.rule.position;
+    tree_.default_left[at] = split.rule.default_left;
     tree_.score[at] = split.score;
     tree_.listed_bins[at] = split.listed_bins;
     rules_.record(leaf.sums, split, leaf.node, tree_);
@@ -186,14 +186,14 @@ class TreeGrower::Growth {
     leaf.sums.depth = parent.sums.depth + 1;
     if (interactions_.is_active()) {
       leaf.used = parent.used;
-      const auto place = std::lower_bound(leaf.used.begin(), leaf.used.end(), parent.split.cut.feature);
-      if (place == leaf.used.end() || *place != parent.split.cut.feature)
-        leaf.used.insert(place, parent.split.cut.feature);
+      const auto place = std::lower_bound(leaf.used.begin(), leaf.used.end(), parent.split.rule.feature);
+      if (place == leaf.used.end() || *place != parent.split.rule.feature)
+        leaf.used.insert(place, parent.split.rule.feature);
     }
     return leaf;
   }
 
-  // Histograms and best splits of the children that may still be cut.
+  // Histograms and best splits of the children that may still be split.
   std::vector<Leaf> children(std::vector<Pair> pairs) {
     std::vector<Leaf> leaves;
     std::vector<Sums> work;
@@ -384,9 +384,9 @@ class TreeGrower::Growth {
   }
 
   void push(std::vector<Leaf> leaves) {
-    const bool is_level_cut = is_symmetric_ && may_cut_level(leaves);
+    const bool is_level_split = is_symmetric_ && may_split_level(leaves);
     for (Leaf& leaf : leaves) {
-      if (is_symmetric_ ? is_level_cut : leaf.split.is_found()) {
+      if (is_symmetric_ ? is_level_split : leaf.split.is_found()) {
         waiting_.push_back(std::move(leaf));
         if (is_loss_guided_) std::push_heap(waiting_.begin(), waiting_.end(), less_urgent());
       } else {
@@ -395,10 +395,10 @@ class TreeGrower::Growth {
     }
   }
 
-  // Whether any leaf of a symmetric tree is to be cut, and all those that are make no more leaves than there may be.
-  bool may_cut_level(const std::vector<Leaf>& leaves) const noexcept {
-    const auto n_cuts = std::ranges::count_if(leaves, [](const Leaf& leaf) { return leaf.split.is_found(); });
-    return n_cuts > 0 && (params_.max_leaves <= 0 || n_leaves_ + n_cuts <= params_.max_leaves);
+  // Whether any leaf of a symmetric tree is to be split, and all those that are make no more leaves than there may be.
+  bool may_split_level(const std::vector<Leaf>& leaves) const noexcept {
+    const auto n_splits = std::ranges::count_if(leaves, [](const Leaf& leaf) { return leaf.split.is_found(); });
+    return n_splits > 0 && (params_.max_leaves <= 0 || n_leaves_ + n_splits <= params_.max_leaves);
   }
 
   std::vector<Leaf> pop() {
@@ -432,7 +432,7 @@ class TreeGrower::Growth {
   LevelSearch level_search_;
   Tree tree_;
   std::vector<Leaf> waiting_;
-  std::vector<Leaf> whole_;  // of a symmetric tree: leaves that this level does not cut
+  std::vector<Leaf> whole_;  // of a symmetric tree: leaves that this level does not split
   int n_leaves_ = 1;
 };
 
@@ -467,12 +467,12 @@ void TreeGrower::check_task_column() const {
   require(score_ == nullptr, "a task column needs the plain score");
   require(feature < matrix_->n_features(), "the task column is not one of the features");
   require_rate("task_penalty", penalty);
-  const bin_t n_bins = matrix_->cuts().n_bins(feature);
-  if (matrix_->cuts().is_of_lightgbm()) {  // keeps rare categories where missing values are
-    require(matrix_->cuts().is_categorical(feature) || n_bins < 2, "the task column must be a category");
+  const bin_t n_bins = matrix_->edges().n_bins(feature);
+  if (matrix_->edges().is_of_lightgbm()) {  // keeps rare categories where missing values are
+    require(matrix_->edges().is_categorical(feature) || n_bins < 2, "the task column must be a category");
     return;
   }
-  require(matrix_->cuts().is_categorical(feature), "the task column must be a category");
+  require(matrix_->edges().is_categorical(feature), "the task column must be a category");
   for (row_t row = 0; row < matrix_->n_rows(); ++row)
     require(matrix_->bin(row, feature) < n_bins, "the task column has missing values: every row needs a task");
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // START HERE: grows one tree. The loop joins the steps of the other files, in this order:
 //   take the most urgent leaves        depth-wise: a whole level; loss-guided: the leaf with the best split
-//   cut them                           tree/tree: two new nodes each; grow/row_partition: their rows
+//   split them                           tree/tree: two new nodes each; grow/row_partition: their rows
 //   sum gradients of the children      histogram/: the lighter child from its rows, its sibling by subtraction
-//   find the children's best cuts      split/split_finder; of a symmetric tree one for all of them: split/level_search
+//   find the children's best splits      split/split_finder; of a symmetric tree one for all of them: split/level_search
 // grow_rules.hpp lists where XGBoost and LightGBM part. With one task, or the plain score, the tree is the library's own
 // bit for bit. Naive twins: tests/oracle/naive.py, naive_lightgbm.py.
 #pragma once
@@ -36,8 +36,8 @@ class TreeGrower {
  public:
   // score: null grows by the pooled gain. tasks: null is a single task. feature_weights: empty, or one per feature.
   // task_column: a category in which no row is missing; only where score is null.
-  // is_symmetric: all nodes of a level are cut alike, whatever the order of growth; only where score is null.
-  // random_strength: noise in the search for such cuts, in units of σ (split/level_search.hpp).
+  // is_symmetric: all nodes of a level are split alike, whatever the order of growth; only where score is null.
+  // random_strength: noise in the search for such splits, in units of σ (split/level_search.hpp).
   // workers: null is a single machine. With others the matrix has this worker's rows, which may be none, and everything
   // else (bins, features that may be missing, tasks, parameters) is the same on all of them. XGBoost's trees only.
   // has_whole_tasks: no task has rows on two workers, which send less then.

@@ -15,7 +15,7 @@ constexpr float kLargest = std::numeric_limits<float>::max();
 
 XgboostRules::XgboostRules(const BinnedMatrix& matrix, const XgboostParams& params)
     : matrix_(matrix), params_(params), arithmetic_(params) {
-  require(!matrix.cuts().is_of_lightgbm(), "XGBoost's trees grow on XGBoost's bins");
+  require(!matrix.edges().is_of_lightgbm(), "XGBoost's trees grow on XGBoost's bins");
   params.check(matrix.n_features());
 }
 
@@ -36,7 +36,7 @@ NodeSums XgboostRules::root(std::span<const row_t> rows, std::span<const Gradien
                             const Histogram& histogram, const Communicator* workers) const {
   GradientSums sums;
   if (matrix_.is_dense() && workers == nullptr) {  // XGBoost's order of summation
-    for (const GradientSums& bin : std::span(histogram.pooled).first(matrix_.cuts().n_bins(0))) sums += bin;
+    for (const GradientSums& bin : std::span(histogram.pooled).first(matrix_.edges().n_bins(0))) sums += bin;
   } else {
     for (const row_t row : rows) sums += {gradients[row].gradient, gradients[row].hessian};
   }
@@ -51,7 +51,7 @@ std::pair<NodeSums, NodeSums> XgboostRules::children(const NodeSums& parent, con
   std::pair children{node(split.left, parent.bounds), node(split.right, parent.bounds)};
   auto& [left, right] = children;
   // Monotone constraints: no weight below a split may cross the middle of its two children.
-  const feature_t feature = split.cut.feature;
+  const feature_t feature = split.rule.feature;
   const int sign = feature < params_.monotone_constraints.size() ? params_.monotone_constraints[feature] : 0;
   const float middle = (static_cast<float>(left.weight) + static_cast<float>(right.weight)) / 2.0f;
   if (sign > 0) left.bounds.upper = right.bounds.lower = middle;

@@ -24,7 +24,7 @@ class XgboostRules final : public GrowRules {
   }
   void record(const NodeSums& node, const Split& split, node_t at, Tree& tree) const override;
   void finish(Tree& tree) const override;
-  bool may_be_cut(const Split& split) const noexcept override {
+  bool may_be_split(const Split& split) const noexcept override {
     return split.left.hessian != 0.0 && split.right.hessian != 0.0;
   }
   bool may_be_searched(const NodeSums&, const NodeSums&) const noexcept override { return true; }

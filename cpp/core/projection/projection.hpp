@@ -64,7 +64,7 @@ class Projection {
 };
 
 // What a tree of several components is grown on, (row, component), where leaves have all outputs: the gradient of
-// component k is Σⱼ Φₖⱼ gⱼ. Its hessian counts the row: the weights of its outputs, in proportion to Φₖⱼ², so that cuts are
+// component k is Σⱼ Φₖⱼ gⱼ. Its hessian counts the row: the weights of its outputs, in proportion to Φₖⱼ², so that splits are
 // those of squared error on the components.
 //   pairs      (row, output); hessians are not used
 //   weights    of rows, or (row, output) where 0 is an unknown label; empty: 1 each

@@ -51,13 +51,13 @@ LevelSearch::Found LevelSearch::search(feature_t feature, std::span<const NodeTo
   Found best;
   const RandomStream noise(RandomStream::Purpose::noise_of_level, noise_.seed, noise_.tree,
                            level_ * matrix_.n_features() + feature);
-  if (matrix_.cuts().is_categorical(feature)) {
+  if (matrix_.edges().is_categorical(feature)) {
     for (const NodeToSplit& node : nodes)
-      if (may_use(node, feature)) best.gain += scan.best_cut(feature, node.bins(matrix_, feature), node.sums).score;
+      if (may_use(node, feature)) best.gain += scan.best_split(feature, node.bins(matrix_, feature), node.sums).score;
     if (best.gain > 0.0) best.rank = rank(best.gain, noise);
     return best;
   }
-  const std::size_t n_positions = std::size_t{matrix_.cuts().n_bins(feature)} + 1;
+  const std::size_t n_positions = std::size_t{matrix_.edges().n_bins(feature)} + 1;
   FeatureScan::Gains gains{std::vector<double>(n_positions), std::vector<double>(n_positions)};
   for (const NodeToSplit& node : nodes)
     if (may_use(node, feature)) scan.add_gains(feature, node.bins(matrix_, feature), node.sums, gains);
@@ -81,9 +81,9 @@ double LevelSearch::rank(double gain, RandomStream noise) const noexcept {
 
 Split LevelSearch::split(feature_t feature, const Found& found, const NodeToSplit& node, FeatureScan& scan) const {
   const auto bins = node.bins(matrix_, feature);
-  Split split = matrix_.cuts().is_categorical(feature)
-                    ? scan.best_cut(feature, bins, node.sums)
-                    : scan.cut_at(feature, bins, node.sums, found.position, found.default_left);
+  Split split = matrix_.edges().is_categorical(feature)
+                    ? scan.best_split(feature, bins, node.sums)
+                    : scan.split_at(feature, bins, node.sums, found.position, found.default_left);
   if (split.is_found()) split.score = found.gain;
   return split;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cut that all nodes of a level share in a symmetric tree: the one with the largest gain s, summed over the nodes that
+// The split that all nodes of a level share in a symmetric tree: the one with the largest gain s, summed over the nodes that
 // admit it. A node that does not, because it would gain nothing or a side would be too small, stays whole.
 // With noise it is the one with the largest sqrt(T + s) + noise, where T is what the levels above have gained and each
-// cut that gains has independent noise: chance decides among cuts that are nearly as good, and only among these.
+// split that gains has independent noise: chance decides among splits that are nearly as good, and only among these.
 // Of a category, all nodes share the feature only: each splits its values by its own leaf weights, as the library does.
 #pragma once
 
@@ -37,15 +37,15 @@ class LevelSearch {
   std::vector<Split> find(std::span<const NodeToSplit> nodes, ThreadPool& pool);
 
  private:
-  // A feature's best cut for all nodes.
+  // A feature's best split for all nodes.
   struct Found {
     double rank = -std::numeric_limits<double>::infinity();  // the level takes the largest
-    double gain = 0.0;                                       // 0: no cut
+    double gain = 0.0;                                       // 0: no split
     bin_t position = 0;
     bool default_left = false;
   };
   Found search(feature_t feature, std::span<const NodeToSplit> nodes, FeatureScan& scan) const;
-  // A node's part in the cut that was found.
+  // A node's part in the split that was found.
   Split split(feature_t feature, const Found& found, const NodeToSplit& node, FeatureScan& scan) const;
 
   double rank(double gain, RandomStream noise) const noexcept;

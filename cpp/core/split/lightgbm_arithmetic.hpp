@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leaf weight and gain of a side of a cut in the arithmetic of LightGBM: double throughout, hessians that carry an ε, and
+// Leaf weight and gain of a side of a split in the arithmetic of LightGBM: double throughout, hessians that carry an ε, and
 // rows estimated from hessians. docs/lightgbm_arithmetic.md lists the rules; operations may not change their order.
 // Naive twin: tests/oracle/naive_lightgbm.py.
 #pragma once
@@ -25,7 +25,7 @@ class LightgbmArithmetic {
         path_smooth_(params.path_smooth),
         has_constraints_(!params.monotone_constraints.empty()) {}
 
-  // One side of a cut, its ε included; or the whole node, with the ε of both sides.
+  // One side of a split, its ε included; or the whole node, with the ε of both sides.
   struct Side {
     double gradient = 0.0;
     double hessian = 0.0;

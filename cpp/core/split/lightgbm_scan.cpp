@@ -23,10 +23,10 @@ LightgbmScan::LightgbmScan(const BinnedMatrix& matrix, const LightgbmParams& par
       free_gain_(params.lambda_l2, params.lambda_l1, false),
       fewest_rows_(fewest_rows(params)) {}
 
-Split LightgbmScan::best_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums) {
+Split LightgbmScan::best_split(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums) {
   constexpr double kNone = -std::numeric_limits<double>::infinity();
   Candidate best[2]{{kNone, 0, {}, {}, {}}, {kNone, 0, {}, {}, {}}};
-  const Node node = for_each_cut(feature, bins, sums, [&](int scan, const Candidate& candidate) {
+  const Node node = for_each_split(feature, bins, sums, [&](int scan, const Candidate& candidate) {
     if (candidate.gain > best[scan].gain) best[scan] = candidate;
   });
   // The second scan has to beat what subtracting and adding the floor leaves of the first one's gain.
@@ -34,44 +34,46 @@ Split LightgbmScan::best_cut(feature_t feature, std::span<const GradientSums> bi
   const Candidate& chosen = best[is_second ? 1 : 0];
   if (chosen.gain == kNone) return {};
   const double gain = scaled(chosen.gain - node.floor, node);
-  return {gain,        gain,         chosen.cut,    chosen.order,
-          chosen.left, chosen.right, chosen.n_left, listed_bins(chosen.cut, category_order_)};
+  return {gain,        gain,         chosen.rule,   chosen.order,
+          chosen.left, chosen.right, chosen.n_left, listed_bins(chosen.rule, category_order_)};
 }
 
-void LightgbmScan::list_cuts(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums,
-                             std::vector<Candidate>& cuts) {
-  const std::size_t first = cuts.size();
+void LightgbmScan::list_candidates(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums,
+                                   std::vector<Candidate>& candidates) {
+  const std::size_t first = candidates.size();
   const Node node =
-      for_each_cut(feature, bins, sums, [&](int, const Candidate& candidate) { cuts.push_back(candidate); });
-  for (std::size_t i = first; i < cuts.size(); ++i) cuts[i].gain = scaled(cuts[i].gain - node.floor, node);
-  std::erase_if(cuts, [](const Candidate& candidate) { return !(candidate.gain > 0.0); });
+      for_each_split(feature, bins, sums, [&](int, const Candidate& candidate) { candidates.push_back(candidate); });
+  for (std::size_t i = first; i < candidates.size(); ++i)
+    candidates[i].gain = scaled(candidates[i].gain - node.floor, node);
+  std::erase_if(candidates, [](const Candidate& candidate) { return !(candidate.gain > 0.0); });
 }
 
 void LightgbmScan::add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums,
                              Gains& gains) {
-  cuts_.clear();
-  list_cuts(feature, bins, sums, cuts_);
-  for (const Candidate& candidate : cuts_)
-    (candidate.cut.default_left ? gains.missing_left : gains.missing_right)[candidate.cut.position] += candidate.gain;
+  candidates_.clear();
+  list_candidates(feature, bins, sums, candidates_);
+  for (const Candidate& candidate : candidates_)
+    (candidate.rule.default_left ? gains.missing_left : gains.missing_right)[candidate.rule.position] += candidate.gain;
 }
 
-Split LightgbmScan::cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums, bin_t position,
-                           bool default_left) {
-  cuts_.clear();
-  list_cuts(feature, bins, sums, cuts_);
-  for (const Candidate& cut : cuts_)
-    if (cut.cut.position == position && cut.cut.default_left == default_left)
-      return {cut.gain, cut.gain, cut.cut, cut.order, cut.left, cut.right, cut.n_left, {}};
+Split LightgbmScan::split_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& sums,
+                             bin_t position, bool default_left) {
+  candidates_.clear();
+  list_candidates(feature, bins, sums, candidates_);
+  for (const Candidate& candidate : candidates_)
+    if (candidate.rule.position == position && candidate.rule.default_left == default_left)
+      return {candidate.gain, candidate.gain,  candidate.rule,   candidate.order,
+              candidate.left, candidate.right, candidate.n_left, {}};
   return {};
 }
 
-std::vector<bin_t> LightgbmScan::listed_bins(const Cut& cut, std::span<const bin_t> category_order) const {
-  switch (cut.kind) {
-    case CutKind::partition: {
-      const auto middle = category_order.begin() + cut.position;
-      return cut.a_goes_left ? std::vector(category_order.begin(), middle) : std::vector(middle, category_order.end());
+std::vector<bin_t> LightgbmScan::listed_bins(const SplitRule& rule, std::span<const bin_t> category_order) const {
+  switch (rule.kind) {
+    case SplitKind::partition: {
+      const auto middle = category_order.begin() + rule.position;
+      return rule.a_goes_left ? std::vector(category_order.begin(), middle) : std::vector(middle, category_order.end());
     }
-    case CutKind::one_hot: return {cut.position};
+    case SplitKind::one_hot: return {rule.position};
     default: return {};
   }
 }
@@ -88,11 +90,11 @@ double LightgbmScan::scaled(double gain, const Node& node) const noexcept {
 }
 
 template <typename Visit>
-LightgbmScan::Node LightgbmScan::for_each_cut(feature_t feature, std::span<const GradientSums> bins,
-                                              const NodeSums& sums, Visit&& visit) {
+LightgbmScan::Node LightgbmScan::for_each_split(feature_t feature, std::span<const GradientSums> bins,
+                                                const NodeSums& sums, Visit&& visit) {
   order_ = 0;
   has_seen_gain_ = false;
-  const LightgbmBins& of_feature = matrix_.cuts().lightgbm(feature);
+  const LightgbmBins& of_feature = matrix_.edges().lightgbm(feature);
   Node node{feature,
             &sums,
             {sums.sums.gradient, sums.sums.hessian + 2 * kLightgbmEpsilon, sums.n_rows},
@@ -120,18 +122,19 @@ LightgbmScan::Node LightgbmScan::for_each_cut(feature_t feature, std::span<const
 }
 
 template <typename Visit>
-void LightgbmScan::gains(const Node& node, int scan, double gain, const Side& left, const Cut& cut, Visit&& visit) {
+void LightgbmScan::gains(const Node& node, int scan, double gain, const Side& left, const SplitRule& rule,
+                         Visit&& visit) {
   const std::uint32_t order = order_++;
   if (gain <= node.floor) return;
   has_seen_gain_ = true;  // also where it is NaN: a side without gradient and hessian
   if (std::isnan(gain)) return;
   const GradientSums left_sums{left.gradient, left.hessian};
-  visit(scan, Candidate{gain, order, cut, left_sums, GradientSums{node.whole.gradient, node.whole.hessian} - left_sums,
+  visit(scan, Candidate{gain, order, rule, left_sums, GradientSums{node.whole.gradient, node.whole.hessian} - left_sums,
                         left.n_rows});
 }
 
 template <typename Visit>
-bool LightgbmScan::consider(const Node& node, int scan, const Side& near, bool is_near_left, const Cut& cut,
+bool LightgbmScan::consider(const Node& node, int scan, const Side& near, bool is_near_left, const SplitRule& rule,
                             Visit&& visit) {
   const double lightest = params_.min_sum_hessian_in_leaf;
   if (near.n_rows < fewest_rows_ || near.hessian < lightest) return true;
@@ -140,29 +143,29 @@ bool LightgbmScan::consider(const Node& node, int scan, const Side& near, bool i
   if (far.n_rows < fewest_rows_ || far.hessian < lightest) return false;
   const Side& left = is_near_left ? near : far;
   const Side& right = is_near_left ? far : near;
-  gains(node, scan, arithmetic_.gain(left, right, *node.sums, node.l2, node.direction), left, cut, visit);
+  gains(node, scan, arithmetic_.gain(left, right, *node.sums, node.l2, node.direction), left, rule, visit);
   return true;
 }
 
 template <typename Visit>
 void LightgbmScan::scan_ordered(const Node& node, std::span<const GradientSums> bins, Visit&& visit) {
-  const LightgbmBins& of_feature = matrix_.cuts().lightgbm(node.feature);
+  const LightgbmBins& of_feature = matrix_.edges().lightgbm(node.feature);
   const bin_t n_present = of_feature.n_present();
   const bool goes_both_ways = of_feature.n_bins > 2 && of_feature.missing != Missing::none;
-  const auto cut_at = [&](bin_t position, bool default_left) {
-    return Cut{node.feature, CutKind::ordered, position, default_left};
+  const auto split_at = [&](bin_t position, bool default_left) {
+    return SplitRule{node.feature, SplitKind::ordered, position, default_left};
   };
 
   Side right{0.0, kLightgbmEpsilon, 0};
   if (of_feature.missing == Missing::nan && !goes_both_ways) {  // one bin of values, one of NaN
     if (n_present == 0 || bins.size() <= n_present) return;
     add(bins[n_present], node, right);
-    consider(node, 0, right, false, cut_at(n_present, false), visit);
+    consider(node, 0, right, false, split_at(n_present, false), visit);
     return;
   }
   for (bin_t slot = n_present; slot-- > 0 && of_feature.number(slot) > 0;) {
     add(bins[slot], node, right);
-    if (!consider(node, 0, right, false, cut_at(slot, true), visit)) break;
+    if (!consider(node, 0, right, false, split_at(slot, true), visit)) break;
   }
   if (!goes_both_ways) return;
 
@@ -176,20 +179,20 @@ void LightgbmScan::scan_ordered(const Node& node, std::span<const GradientSums> 
         left.hessian -= bins[other].hessian;
         left.n_rows -= estimated_rows(bins[other].hessian, node);
       }
-      if (!consider(node, 1, left, true, cut_at(1, false), visit)) return;
+      if (!consider(node, 1, left, true, split_at(1, false), visit)) return;
     }
     if (of_feature.number(slot) == 0) ++slot;
   }
   for (; slot < n_present && of_feature.number(slot) + 1 < of_feature.n_bins; ++slot) {
     add(bins[slot], node, left);
-    if (!consider(node, 1, left, true, cut_at(slot + 1, false), visit)) return;
+    if (!consider(node, 1, left, true, split_at(slot + 1, false), visit)) return;
   }
 }
 
 template <typename Visit>
 void LightgbmScan::scan_one_hot(const Node& node, std::span<const GradientSums> bins, Visit&& visit) {
   const double lightest = params_.min_sum_hessian_in_leaf;
-  for (bin_t slot = 0; slot < matrix_.cuts().lightgbm(node.feature).n_present(); ++slot) {
+  for (bin_t slot = 0; slot < matrix_.edges().lightgbm(node.feature).n_present(); ++slot) {
     const auto& [gradient, hessian] = bins[slot];
     const std::int64_t n_left = estimated_rows(hessian, node);
     const Side left{gradient, hessian + kLightgbmEpsilon, n_left};
@@ -198,14 +201,14 @@ void LightgbmScan::scan_one_hot(const Node& node, std::span<const GradientSums> 
     if (left.n_rows < fewest_rows_ || hessian < lightest || right.n_rows < fewest_rows_ || right.hessian < lightest)
       continue;
     gains(node, 0, arithmetic_.gain(right, left, *node.sums, node.l2, 0), left,
-          Cut{node.feature, CutKind::one_hot, slot, false}, visit);
+          SplitRule{node.feature, SplitKind::one_hot, slot, false}, visit);
   }
 }
 
 template <typename Visit>
 void LightgbmScan::scan_partition(const Node& node, std::span<const GradientSums> bins, Visit&& visit) {
   category_order_.clear();
-  for (bin_t slot = 0; slot < matrix_.cuts().lightgbm(node.feature).n_present(); ++slot)
+  for (bin_t slot = 0; slot < matrix_.edges().lightgbm(node.feature).n_present(); ++slot)
     if (static_cast<double>(estimated_rows(bins[slot].hessian, node)) >= params_.cat_smooth)
       category_order_.push_back(slot);
   const auto weight = [&](bin_t slot) { return bins[slot].gradient / (bins[slot].hessian + params_.cat_smooth); };
@@ -228,8 +231,9 @@ void LightgbmScan::scan_partition(const Node& node, std::span<const GradientSums
         break;
       if (n_group < params_.min_data_per_group) continue;
       n_group = 0;
-      const Cut cut{node.feature, CutKind::partition, from_lowest ? i + 1 : n_used - 1 - i, false, from_lowest};
-      gains(node, 0, arithmetic_.gain(left, right, *node.sums, node.l2, 0), left, cut, visit);
+      const SplitRule rule{node.feature, SplitKind::partition, from_lowest ? i + 1 : n_used - 1 - i, false,
+                           from_lowest};
+      gains(node, 0, arithmetic_.gain(left, right, *node.sums, node.l2, 0), left, rule, visit);
     }
   }
 }

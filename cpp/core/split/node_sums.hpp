@@ -17,7 +17,7 @@ struct WeightBounds {
 struct NodeSums {
   GradientSums sums;
   double weight = 0.0;  // as a leaf, without learning rate
-  double gain = 0.0;    // uncut (XGBoost)
+  double gain = 0.0;    // unsplit (XGBoost)
   WeightBounds bounds;
   row_t n_rows = 0;
   int depth = 0;

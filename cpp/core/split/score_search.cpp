@@ -71,16 +71,23 @@ Split best_of_one_task(std::span<const Split> by_feature, const SplitScore& scor
   return best;
 }
 
-Split best_of(std::span<const Candidate> cuts, std::span<const double> scores, std::span<const bin_t> category_order,
-              const FeatureScan& scan) {
+Split best_of(std::span<const Candidate> candidates, std::span<const double> scores,
+              std::span<const bin_t> category_order, const FeatureScan& scan) {
   Split best;
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    const Candidate& cut = cuts[i];
+    const Candidate& candidate = candidates[i];
     // Rounded to float: differences below that are noise of the summation and may not overrule the tie rules.
-    Split split{static_cast<float>(scores[i]), cut.gain, cut.cut, cut.order, cut.left, cut.right, cut.n_left, {}};
+    Split split{static_cast<float>(scores[i]),
+                candidate.gain,
+                candidate.rule,
+                candidate.order,
+                candidate.left,
+                candidate.right,
+                candidate.n_left,
+                {}};
     if (is_better(split, best)) best = std::move(split);
   }
-  best.listed_bins = scan.listed_bins(best.cut, category_order);
+  best.listed_bins = scan.listed_bins(best.rule, category_order);
   return best;
 }
 
@@ -107,35 +114,35 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
   }
   score_first(*std::ranges::min_element(by_feature, is_better), gradients, scratch);
   for (const Split& split : by_feature)
-    if (split.is_found()) put_back({bound(split.gain, {}, 0), split.cut.feature, 0, {}, {}, {}});
+    if (split.is_found()) put_back({bound(split.gain, {}, 0), split.rule.feature, 0, {}, {}, {}});
 }
 
 bool ScoreSearch::step(SplitScratch& scratch) {
   Branch branch;
   if (!take_branch(branch)) return false;
   if (branch.n_stages == 0)
-    list_cuts(branch, scratch);
+    list_candidates(branch, scratch);
   else
-    drop_cuts(branch);
-  if (branch.cuts.empty()) return true;
+    drop_candidates(branch);
+  if (branch.candidates.empty()) return true;
   if (branch.n_stages + 1 < stages_.size()) {
     learn_stage(branch, scratch);
-    drop_cuts(branch);
-    if (!branch.cuts.empty()) put_back(std::move(branch));
+    drop_candidates(branch);
+    if (!branch.candidates.empty()) put_back(std::move(branch));
     return true;
   }
-  Split best = best_of(branch.cuts, scores(branch, scratch), branch.category_order, *scratch.scan);
+  Split best = best_of(branch.candidates, scores(branch, scratch), branch.category_order, *scratch.scan);
   std::lock_guard lock(mutex_);
   if (is_better(best, best_)) best_ = std::move(best);
   return true;
 }
 
-// The cut with the most gain tends to score high, and the sooner a high score is known, the more cuts can be dropped. It
+// The split with the most gain tends to score high, and the sooner a high score is known, the more splits can be dropped. It
 // is scored again with the others of its feature.
 void ScoreSearch::score_first(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch) {
-  std::vector<Candidate> cuts;
-  scratch.scan->list_cuts(split.cut.feature, node_.bins(matrix_, split.cut.feature), node_.sums, cuts);
-  const Candidate candidate{split.gain, split.order, split.cut, split.left, split.right, split.n_left};
+  std::vector<Candidate> candidates;
+  scratch.scan->list_candidates(split.rule.feature, node_.bins(matrix_, split.rule.feature), node_.sums, candidates);
+  const Candidate candidate{split.gain, split.order, split.rule, split.left, split.right, split.n_left};
   const auto sums = scratch.task_gains.first_sums(tasks_, gradients, candidate, scratch.scan->category_order());
   if (score_.needs_every_task_gain()) return;
   score_reached_ = lowered(score_.score(split.gain, sums, static_cast<task_t>(tasks_.size())), split.gain);
@@ -168,12 +175,12 @@ double ScoreSearch::bound(double pooled_gain, const TaskGainSums& known, std::si
   return widened(bound, pooled_gain);
 }
 
-void ScoreSearch::list_cuts(Branch& branch, SplitScratch& scratch) const {
-  scratch.scan->list_cuts(branch.feature, node_.bins(matrix_, branch.feature), node_.sums, branch.cuts);
-  std::erase_if(branch.cuts, [&, score_to_beat = score_to_beat()](const Candidate& candidate) {
+void ScoreSearch::list_candidates(Branch& branch, SplitScratch& scratch) const {
+  scratch.scan->list_candidates(branch.feature, node_.bins(matrix_, branch.feature), node_.sums, branch.candidates);
+  std::erase_if(branch.candidates, [&, score_to_beat = score_to_beat()](const Candidate& candidate) {
     return bound(candidate.gain, {}, 0) < score_to_beat;
   });
-  branch.known.resize(branch.cuts.size());
+  branch.known.resize(branch.candidates.size());
   const auto order = scratch.scan->category_order();
   branch.category_order.assign(order.begin(), order.end());
 }
@@ -182,40 +189,40 @@ void ScoreSearch::learn_stage(Branch& branch, SplitScratch& scratch) const {
   const std::size_t begin = n_known(branch);
   const std::size_t end = stages_[branch.n_stages++];
   const NodeTasks tasks{std::span(tasks_).subspan(begin, end - begin), node_.histogram};
-  const auto sums = scratch.task_gains.sums(tasks, branch.cuts, branch.category_order, score_);
-  for (std::size_t i = 0; i < branch.cuts.size(); ++i) branch.known[i] += sums[i];
+  const auto sums = scratch.task_gains.sums(tasks, branch.candidates, branch.category_order, score_);
+  for (std::size_t i = 0; i < branch.candidates.size(); ++i) branch.known[i] += sums[i];
 }
 
-void ScoreSearch::drop_cuts(Branch& branch) const {
+void ScoreSearch::drop_candidates(Branch& branch) const {
   const double least = score_to_beat();
   branch.bound = -std::numeric_limits<double>::infinity();
   std::size_t n_left = 0;
-  for (std::size_t i = 0; i < branch.cuts.size(); ++i) {
-    const double bound_of_cut = bound(branch.cuts[i].gain, branch.known[i], n_known(branch));
-    if (bound_of_cut < least) continue;
-    branch.bound = std::max(branch.bound, bound_of_cut);
-    branch.cuts[n_left] = branch.cuts[i];
+  for (std::size_t i = 0; i < branch.candidates.size(); ++i) {
+    const double bound_of_candidate = bound(branch.candidates[i].gain, branch.known[i], n_known(branch));
+    if (bound_of_candidate < least) continue;
+    branch.bound = std::max(branch.bound, bound_of_candidate);
+    branch.candidates[n_left] = branch.candidates[i];
     branch.known[n_left++] = branch.known[i];
   }
-  branch.cuts.resize(n_left);
+  branch.candidates.resize(n_left);
   branch.known.resize(n_left);
 }
 
 std::vector<double> ScoreSearch::scores(Branch& branch, SplitScratch& scratch) const {
   const auto n_present = static_cast<task_t>(tasks_.size());
-  std::vector<double> scores(branch.cuts.size());
+  std::vector<double> scores(branch.candidates.size());
   if (!score_.needs_every_task_gain()) {
     learn_stage(branch, scratch);
     for (std::size_t i = 0; i < scores.size(); ++i)
-      scores[i] = score_.score(branch.cuts[i].gain, branch.known[i], n_present);
+      scores[i] = score_.score(branch.candidates[i].gain, branch.known[i], n_present);
     return scores;
   }
   std::vector<float> pooled_gains;
-  for (const Candidate& cut : branch.cuts) pooled_gains.push_back(static_cast<float>(cut.gain));
+  for (const Candidate& candidate : branch.candidates) pooled_gains.push_back(static_cast<float>(candidate.gain));
   const NodeTasks tasks{tasks_, node_.histogram};
-  const auto gains = scratch.task_gains.every_gain(tasks, branch.cuts, branch.category_order);
-  score_.scores(pooled_gains, {gains.data(), branch.cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1},
-                scores);
+  const auto gains = scratch.task_gains.every_gain(tasks, branch.candidates, branch.category_order);
+  score_.scores(pooled_gains,
+                {gains.data(), branch.candidates.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1}, scores);
   return scores;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cut of one node with the largest (S, s), S a split score of zhang2019, by branch and bound.
+// The split of one node with the largest (S, s), S a split score of zhang2019, by branch and bound.
 //
-// A branch is one feature of the node: its cuts that may still win. S needs the gains s^t of the node's tasks, and
+// A branch is one feature of the node: its splits that may still win. S needs the gains s^t of the node's tasks, and
 // these a pass over the node's rows, while the pooled gains s are known. So the tasks are taken in stages: those with a
 // layer of the histogram, which need no pass; then small ones first, because a task of few rows says as much about S as
-// one of many. Each stage tightens the upper bounds on S. The pass that adds up the tasks' own sums scores one cut on the
+// one of many. Each stage tightens the upper bounds on S. The pass that adds up the tasks' own sums scores one split on the
 // way, the one with the largest s: the score to beat. Then always the branch with the highest bound goes one stage
 // further, until the bounds of all lie below the best S found. Most branches never see most rows, and the winner is never
-// lost: a cut is dropped only if its bound lies below a score already seen, and of equal scores the same cut wins in
+// lost: a split is dropped only if its bound lies below a score already seen, and of equal scores the same split wins in
 // whatever order they come.
 #pragma once
 
@@ -91,7 +91,7 @@ class ScratchPool {
   std::vector<std::unique_ptr<SplitScratch>> free_;
 };
 
-// S of a cut that will be scored again, a rounding error apart: hence a little less.
+// S of a split that will be scored again, a rounding error apart: hence a little less.
 inline double lowered(double score, double pooled_gain) noexcept {
   return score - 1e-6 * std::abs(score) - 1e-9 * pooled_gain;
 }
@@ -100,15 +100,15 @@ inline double widened(double bound, double pooled_gain) noexcept {
   return bound + 1e-6 * std::abs(bound) + 1e-9 * pooled_gain;
 }
 
-// In a node with fewer tasks than a score needs: the best cut by pooled gain.
+// In a node with fewer tasks than a score needs: the best split by pooled gain.
 Split best_of_one_task(std::span<const Split> by_feature, const SplitScore& score);
-// The best of some cuts of one feature.
-Split best_of(std::span<const Candidate> cuts, std::span<const double> scores, std::span<const bin_t> category_order,
-              const FeatureScan& scan);
+// The best of some splits of one feature.
+Split best_of(std::span<const Candidate> candidates, std::span<const double> scores,
+              std::span<const bin_t> category_order, const FeatureScan& scan);
 
 class ScoreSearch {
  public:
-  // by_feature: the best cut of each of the node's features by pooled gain. own_gradients: room for one pair a row. What
+  // by_feature: the best split of each of the node's features by pooled gain. own_gradients: room for one pair a row. What
   // is handed in must outlive the search.
   ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, std::span<const Split> by_feature,
               const SplitScore& score, const TaskRows& tasks, std::span<const GradientPair> gradients,
@@ -122,11 +122,11 @@ class ScoreSearch {
 
  private:
   struct Branch {
-    double bound = 0.0;  // no cut of it scores higher
+    double bound = 0.0;  // no split of it scores higher
     feature_t feature = 0;
     std::size_t n_stages = 0;
-    std::vector<Candidate> cuts;      // empty before the first stage
-    std::vector<TaskGainSums> known;  // of each cut, over the tasks of the stages done
+    std::vector<Candidate> candidates;  // empty before the first stage
+    std::vector<TaskGainSums> known;    // of each split, over the tasks of the stages done
     std::vector<bin_t> category_order;
   };
   static bool has_lower_bound(const Branch& a, const Branch& b) noexcept { return a.bound < b.bound; }
@@ -134,9 +134,9 @@ class ScoreSearch {
   bool take_branch(Branch& branch /* OUT */);
   void put_back(Branch branch);
   void score_first(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch);
-  void list_cuts(Branch& branch, SplitScratch& scratch) const;
+  void list_candidates(Branch& branch, SplitScratch& scratch) const;
   void learn_stage(Branch& branch, SplitScratch& scratch) const;
-  void drop_cuts(Branch& branch) const;
+  void drop_candidates(Branch& branch) const;
   std::vector<double> scores(Branch& branch, SplitScratch& scratch) const;
   double bound(double pooled_gain, const TaskGainSums& known, std::size_t n_known) const;
   double score_to_beat() const;
@@ -156,7 +156,8 @@ class ScoreSearch {
   mutable std::mutex mutex_;
   std::vector<Branch> branches_;  // a heap, highest bound first
   Split best_;
-  double score_reached_ = -std::numeric_limits<double>::infinity();  // by a cut that will be scored with its feature's
+  double score_reached_ =
+      -std::numeric_limits<double>::infinity();  // by a split that will be scored with its feature's
 };
 
 }  // namespace mtboost

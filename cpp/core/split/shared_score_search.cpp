@@ -10,7 +10,7 @@ namespace {
 // Sums that are sent at once: 32 megabytes.
 constexpr std::size_t kMostSums = std::size_t{1} << 21;
 // Side A, side B, missing.
-constexpr std::size_t kSegmentsOfOneCut = 3;
+constexpr std::size_t kSegmentsOfOneSplit = 3;
 
 // How many numbers of TaskGainSums a score reads.
 std::size_t count_numbers(const SplitScore& score) {
@@ -83,14 +83,14 @@ std::vector<Split> SharedScoreSearch::find() {
   for (std::size_t n_of_node = 1;; n_of_node *= 2) {
     auto batch = take_batch(n_of_node);
     if (batch.empty()) break;
-    pool_.parallel_for(batch.size(), [&](std::size_t i) { list_cuts(batch[i]); });
-    std::erase_if(batch, [](const Branch& branch) { return branch.cuts.empty(); });
+    pool_.parallel_for(batch.size(), [&](std::size_t i) { list_candidates(batch[i]); });
+    std::erase_if(batch, [](const Branch& branch) { return branch.candidates.empty(); });
     const std::span<Branch> all(batch);
     for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
       std::size_t n_sums = 0;
       for (end = begin; end < all.size() && (end == begin || n_sums < kMostSums); ++end) {
         all[end].first = n_sums;
-        n_sums += sends_gains_ ? all[end].cuts.size() * count_numbers(score_) / 2
+        n_sums += sends_gains_ ? all[end].candidates.size() * count_numbers(score_) / 2
                                : searches_[all[end].node].present.size() * all[end].n_segments;
       }
       const auto branches = all.subspan(begin, end - begin);
@@ -110,7 +110,7 @@ void SharedScoreSearch::score_first() {
   auto firsts = first_branches();
   if (firsts.empty()) return;
   if (sends_gains_) return score_first_of_whole_tasks(std::move(firsts));
-  const std::size_t n_tasks = tasks_.n_tasks(), n_of_node = n_tasks * kSegmentsOfOneCut;
+  const std::size_t n_tasks = tasks_.n_tasks(), n_of_node = n_tasks * kSegmentsOfOneSplit;
   std::vector<GradientSums> table(firsts.size() * n_of_node), counts(firsts.size() * n_tasks);
   pool_.parallel_for(firsts.size(), [&](std::size_t i) {
     Branch& branch = firsts[i];
@@ -118,7 +118,7 @@ void SharedScoreSearch::score_first() {
     const NodeToSplit& node = nodes_[branch.node];
     auto scratch = scratches_.take();
     list_category_order(branch, *scratch);
-    branch.n_segments = scratch->task_gains.count_segments(branch.cuts, branch.category_order);
+    branch.n_segments = scratch->task_gains.count_segments(branch.candidates, branch.category_order);
     scratch->task_gains.add_segments({search.own, node.histogram}, search.own_places,
                                      std::span(table).subspan(i * n_of_node, n_of_node));
     for (const PresentTask& own : search.own)
@@ -139,8 +139,8 @@ std::vector<SharedScoreSearch::Branch> SharedScoreSearch::first_branches() const
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     const auto best = std::ranges::min_element(by_feature_[node], is_better);
     if (best == by_feature_[node].end() || !best->is_found()) continue;
-    Branch branch{node, 0.0, best->cut.feature, {}, {}};
-    branch.cuts = {{best->gain, best->order, best->cut, best->left, best->right, best->n_left}};
+    Branch branch{node, 0.0, best->rule.feature, {}, {}};
+    branch.candidates = {{best->gain, best->order, best->rule, best->left, best->right, best->n_left}};
     firsts.push_back(std::move(branch));
   }
   return firsts;
@@ -149,7 +149,7 @@ std::vector<SharedScoreSearch::Branch> SharedScoreSearch::first_branches() const
 void SharedScoreSearch::list_category_order(Branch& branch, SplitScratch& scratch) const {
   const NodeToSplit& node = nodes_[branch.node];
   std::vector<Candidate> all;
-  scratch.scan->list_cuts(branch.feature, node.bins(matrix_, branch.feature), node.sums, all);
+  scratch.scan->list_candidates(branch.feature, node.bins(matrix_, branch.feature), node.sums, all);
   const auto order = scratch.scan->category_order();
   branch.category_order.assign(order.begin(), order.end());
 }
@@ -163,11 +163,11 @@ void SharedScoreSearch::take_first_score(const Branch& first, std::span<const Gr
   if (node.n_present >= score_.min_tasks() && !score_.needs_every_task_gain()) {
     std::vector<GradientSums> of_present;
     for (const PresentTask& task : node.present) {
-      const auto of_task = table.subspan(task.task * kSegmentsOfOneCut, kSegmentsOfOneCut);
+      const auto of_task = table.subspan(task.task * kSegmentsOfOneSplit, kSegmentsOfOneSplit);
       of_present.insert(of_present.end(), of_task.begin(), of_task.end());
     }
-    sums =
-        scratch->task_gains.sums({node.present, nullptr, of_present}, first.cuts, first.category_order, score_).front();
+    sums = scratch->task_gains.sums({node.present, nullptr, of_present}, first.candidates, first.category_order, score_)
+               .front();
   }
   scratches_.give_back(std::move(scratch));
   take_first_score(first, sums);
@@ -175,7 +175,7 @@ void SharedScoreSearch::take_first_score(const Branch& first, std::span<const Gr
 
 void SharedScoreSearch::take_first_score(const Branch& first, const TaskGainSums& sums) {
   Node& node = searches_[first.node];
-  const double gain = first.cuts.front().gain;
+  const double gain = first.candidates.front().gain;
   if (node.n_present < score_.min_tasks())
     node.best = best_of_one_task(by_feature_[first.node], score_);
   else if (!score_.needs_every_task_gain())
@@ -203,7 +203,7 @@ void SharedScoreSearch::score_first_of_whole_tasks(std::vector<Branch> firsts) {
 std::vector<TaskGainSums> SharedScoreSearch::sums_of_all_workers(std::span<const Branch> branches,
                                                                  std::span<double> extra) {
   std::vector<std::size_t> firsts{0};
-  for (const Branch& branch : branches) firsts.push_back(firsts.back() + branch.cuts.size());
+  for (const Branch& branch : branches) firsts.push_back(firsts.back() + branch.candidates.size());
   const std::size_t n_numbers = count_numbers(score_);
   std::vector<double> values(firsts.back() * n_numbers + extra.size());
   pool_.parallel_for(branches.size(), [&](std::size_t i) {
@@ -211,7 +211,7 @@ std::vector<TaskGainSums> SharedScoreSearch::sums_of_all_workers(std::span<const
     auto scratch = scratches_.take();
     const NodeTasks own{searches_[branch.node].own, nodes_[branch.node].histogram};
     double* next = values.data() + firsts[i] * n_numbers;
-    for (const TaskGainSums& sums : scratch->task_gains.sums(own, branch.cuts, branch.category_order, score_)) {
+    for (const TaskGainSums& sums : scratch->task_gains.sums(own, branch.candidates, branch.category_order, score_)) {
       write_numbers(sums, score_, next);
       next += n_numbers;
     }
@@ -232,7 +232,8 @@ void SharedScoreSearch::find_present(Node& node, std::span<const GradientSums> t
     place_of_task[task] = static_cast<std::uint32_t>(node.present.size());
     if (counts[task].hessian == 0.0) continue;
     PresentTask present{task, {}, {}};
-    for (const GradientSums& sums : table.subspan(task * kSegmentsOfOneCut, kSegmentsOfOneCut)) present.sums += sums;
+    for (const GradientSums& sums : table.subspan(task * kSegmentsOfOneSplit, kSegmentsOfOneSplit))
+      present.sums += sums;
     present.gain = scratch.task_gains.gain(present.sums);
     node.present.push_back(present);
   }
@@ -244,7 +245,7 @@ void SharedScoreSearch::list_branches(std::size_t number) {
   Node& node = searches_[number];
   if (node.n_present < score_.min_tasks()) return;
   for (const Split& split : by_feature_[number])
-    if (split.is_found()) node.branches.push_back({number, bound(node, split.gain), split.cut.feature, {}, {}});
+    if (split.is_found()) node.branches.push_back({number, bound(node, split.gain), split.rule.feature, {}, {}});
   std::ranges::stable_sort(node.branches, {}, &Branch::bound);
 }
 
@@ -261,15 +262,17 @@ std::vector<SharedScoreSearch::Branch> SharedScoreSearch::take_batch(std::size_t
   return batch;
 }
 
-void SharedScoreSearch::list_cuts(Branch& branch) {
+void SharedScoreSearch::list_candidates(Branch& branch) {
   const NodeToSplit& node = nodes_[branch.node];
   const Node& search = searches_[branch.node];
   auto scratch = scratches_.take();
-  scratch->scan->list_cuts(branch.feature, node.bins(matrix_, branch.feature), node.sums, branch.cuts);
-  std::erase_if(branch.cuts, [&](const Candidate& cut) { return bound(search, cut.gain) < best_score(search); });
+  scratch->scan->list_candidates(branch.feature, node.bins(matrix_, branch.feature), node.sums, branch.candidates);
+  std::erase_if(branch.candidates,
+                [&](const Candidate& candidate) { return bound(search, candidate.gain) < best_score(search); });
   const auto order = scratch->scan->category_order();
   branch.category_order.assign(order.begin(), order.end());
-  if (!branch.cuts.empty()) branch.n_segments = scratch->task_gains.count_segments(branch.cuts, branch.category_order);
+  if (!branch.candidates.empty())
+    branch.n_segments = scratch->task_gains.count_segments(branch.candidates, branch.category_order);
   scratches_.give_back(std::move(scratch));
 }
 
@@ -280,7 +283,7 @@ void SharedScoreSearch::score(std::span<Branch> branches) {
     const Branch& branch = branches[i];
     const Node& node = searches_[branch.node];
     auto scratch = scratches_.take();
-    scratch->task_gains.count_segments(branch.cuts, branch.category_order);
+    scratch->task_gains.count_segments(branch.candidates, branch.category_order);
     scratch->task_gains.add_segments({node.own, nodes_[branch.node].histogram}, node.own_places,
                                      std::span(table).subspan(branch.first, n_sums(branch)));
     scratches_.give_back(std::move(scratch));
@@ -292,7 +295,7 @@ void SharedScoreSearch::score(std::span<Branch> branches) {
     const Branch& branch = branches[i];
     auto scratch = scratches_.take();
     const auto of_branch = std::span<const GradientSums>(table).subspan(branch.first, n_sums(branch));
-    best[i] = best_of(branch.cuts, scores(branch, of_branch, *scratch), branch.category_order, *scratch->scan);
+    best[i] = best_of(branch.candidates, scores(branch, of_branch, *scratch), branch.category_order, *scratch->scan);
     scratches_.give_back(std::move(scratch));
   });
   keep_best(branches, std::move(best));
@@ -305,9 +308,9 @@ void SharedScoreSearch::score_whole_tasks(std::span<Branch> branches) {
   auto scratch = scratches_.take();
   for (const Branch& branch : branches) {
     std::vector<double> scores;
-    for (const Candidate& cut : branch.cuts)
-      scores.push_back(score_.score(cut.gain, *of_split++, searches_[branch.node].n_present));
-    best.push_back(best_of(branch.cuts, scores, branch.category_order, *scratch->scan));
+    for (const Candidate& candidate : branch.candidates)
+      scores.push_back(score_.score(candidate.gain, *of_split++, searches_[branch.node].n_present));
+    best.push_back(best_of(branch.candidates, scores, branch.category_order, *scratch->scan));
   }
   scratches_.give_back(std::move(scratch));
   keep_best(branches, std::move(best));
@@ -324,17 +327,19 @@ std::vector<double> SharedScoreSearch::scores(const Branch& branch, std::span<co
                                               SplitScratch& scratch) const {
   const auto& present = searches_[branch.node].present;
   const auto n_present = static_cast<task_t>(present.size());
-  std::vector<double> scores(branch.cuts.size());
+  std::vector<double> scores(branch.candidates.size());
   if (!score_.needs_every_task_gain()) {
-    const auto sums = scratch.task_gains.sums({present, nullptr, table}, branch.cuts, branch.category_order, score_);
-    for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = score_.score(branch.cuts[i].gain, sums[i], n_present);
+    const auto sums =
+        scratch.task_gains.sums({present, nullptr, table}, branch.candidates, branch.category_order, score_);
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      scores[i] = score_.score(branch.candidates[i].gain, sums[i], n_present);
     return scores;
   }
   std::vector<float> pooled_gains;
-  for (const Candidate& cut : branch.cuts) pooled_gains.push_back(static_cast<float>(cut.gain));
-  const auto gains = scratch.task_gains.every_gain({present, nullptr, table}, branch.cuts, branch.category_order);
-  score_.scores(pooled_gains, {gains.data(), branch.cuts.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1},
-                scores);
+  for (const Candidate& candidate : branch.candidates) pooled_gains.push_back(static_cast<float>(candidate.gain));
+  const auto gains = scratch.task_gains.every_gain({present, nullptr, table}, branch.candidates, branch.category_order);
+  score_.scores(pooled_gains,
+                {gains.data(), branch.candidates.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1}, scores);
   return scores;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// score_search where the rows of a task lie on several machines: the same cuts of the same nodes, with the same branch and
+// score_search where the rows of a task lie on several machines: the same splits of the same nodes, with the same branch and
 // bound, on all nodes of a level at once.
 //
 // Pooled histograms are summed over all workers, so each worker lists the same candidate splits and the same bounds. Its
@@ -44,7 +44,7 @@ class SharedScoreSearch {
     std::size_t node = 0;
     double bound = 0.0;
     feature_t feature = 0;
-    std::vector<Candidate> cuts;
+    std::vector<Candidate> candidates;
     std::vector<bin_t> category_order;
     std::size_t n_segments = 0;
     std::size_t first = 0;  // place of its table among those of the same exchange
@@ -70,7 +70,7 @@ class SharedScoreSearch {
   void take_first_score(const Branch& first, const TaskGainSums& sums);
   void list_branches(std::size_t node);
   std::vector<Branch> take_batch(std::size_t n_of_node);
-  void list_cuts(Branch& branch);
+  void list_candidates(Branch& branch);
   void list_category_order(Branch& branch, SplitScratch& scratch) const;
   void score(std::span<Branch> branches);
   void score_whole_tasks(std::span<Branch> branches);

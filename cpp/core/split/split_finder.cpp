@@ -41,7 +41,7 @@ std::vector<SplitFinder::Found> SplitFinder::find(std::span<const NodeToSplit> n
     auto scratch = scratches_->take();
     for (std::size_t at = begin; at < end; ++at) {
       const feature_t feature = node.features[at];
-      Split split = scratch->scan->best_cut(feature, node.bins(matrix_, feature), node.sums);
+      Split split = scratch->scan->best_split(feature, node.bins(matrix_, feature), node.sums);
       has_gain[number][at] = scratch->scan->has_seen_gain();
       if (node.may_use(at)) by_feature[number][at] = std::move(split);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the best cut of each of several nodes.
+// Finds the best split of each of several nodes.
 //
-// Plain: the cut with the largest pooled gain s (chen2016, eq. 7), feature by feature.
-// With tasks: the cut with the largest (S, s), S a split score of zhang2019. See score_search.hpp, and on several machines
+// Plain: the split with the largest pooled gain s (chen2016, eq. 7), feature by feature.
+// With tasks: the split with the largest (S, s), S a split score of zhang2019. See score_search.hpp, and on several machines
 // shared_score_search.hpp.
 #pragma once
 
@@ -35,7 +35,7 @@ class SplitFinder {
 
   struct Found {
     Split best;
-    std::vector<feature_t> with_gain;  // features that have a cut that gains, admitted or not; ascending
+    std::vector<feature_t> with_gain;  // features that have a split that gains, admitted or not; ascending
   };
   std::vector<Found> find(std::span<const NodeToSplit> nodes, std::span<const GradientPair> gradients,
                           ThreadPool& pool);

@@ -23,7 +23,7 @@ double entropy(const TaskGainSums& tasks) noexcept {
 }  // namespace
 
 double EntropyScore::score(double pooled_gain, const TaskGainSums& tasks, task_t) const {
-  if (tasks.n_positive < 2) return 0.0;  // exactly: rounding may not let a cut that helps one task pass for two
+  if (tasks.n_positive < 2) return 0.0;  // exactly: rounding may not let a split that helps one task pass for two
   return pooled_gain * entropy(tasks);
 }
 

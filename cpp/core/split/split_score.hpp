@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Split scores S(s, s^1..s^T) of zhang2019, section 3.2: how good a cut is when the rows belong to several tasks.
+// Split scores S(s, s^1..s^T) of zhang2019, section 3.2: how good a split is when the rows belong to several tasks.
 // s is the gain of the pooled sums, s^t the gain of task t's own rows in the node; T counts the tasks present there.
 //
 // To add a score, derive from SplitScore. Most need only sums over tasks (TaskGainSums): override score(), and
@@ -19,7 +19,7 @@
 
 namespace mtboost {
 
-// Sums over the tasks present in a node, for one cut; r = max(s^t, 0).
+// Sums over the tasks present in a node, for one split; r = max(s^t, 0).
 struct TaskGainSums {
   double sum = 0.0;               // Σ s^t
   double sum_of_squares = 0.0;    // Σ (s^t)²
@@ -43,7 +43,7 @@ class SplitScore {
 
   virtual double score(double pooled_gain, const TaskGainSums& tasks, task_t n_present) const = 0;
 
-  // No cut scores higher that has this pooled gain, and these sums over n_known of its n_present tasks (0: of none).
+  // No split scores higher that has this pooled gain, and these sums over n_known of its n_present tasks (0: of none).
   // Must not fall when the pooled gain rises.
   virtual double upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known, task_t n_present) const {
     (void)pooled_gain, (void)known, (void)n_known, (void)n_present;
@@ -58,7 +58,7 @@ class SplitScore {
   virtual double score_of_one_task(double pooled_gain) const { return pooled_gain; }
 
   virtual bool needs_every_task_gain() const { return false; }
-  // task_gains(cut, i) is the gain of the i-th task present.
+  // task_gains(split, i) is the gain of the i-th task present.
   virtual void scores(std::span<const float> pooled_gains, const MatrixView<float>& task_gains,
                       std::span<double> scores /* OUT */) const {
     (void)pooled_gains, (void)task_gains, (void)scores;
@@ -95,7 +95,7 @@ class DeviationScore final : public SplitScore {
   bool needs_positive_sums() const override { return false; }
 };
 
-// A score written by the user, called with all cuts of a feature at once.
+// A score written by the user, called with all splits of a feature at once.
 class CallableScore final : public SplitScore {
  public:
   using Function = std::function<void(std::span<const float>, const MatrixView<float>&, std::span<double>)>;

@@ -31,10 +31,10 @@ TaskColumnScan::TaskColumnScan(feature_t column, double price, bool lists_left, 
       of_others_(std::move(of_others)),
       last_(of_others_.get()) {}
 
-Split TaskColumnScan::best_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) {
+Split TaskColumnScan::best_split(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) {
   FeatureScan& scan = feature == column_ ? *of_tasks_ : *of_others_;
   last_ = &scan;
-  Split split = scan.best_cut(feature, bins, node);
+  Split split = scan.best_split(feature, bins, node);
   if (feature != column_ || !split.is_found()) return split;
   const auto n_present = find_present(bins);
   // Rounded to float, as every S is: digits below are noise of the sums and may not overrule the tie rules.
@@ -59,14 +59,15 @@ std::size_t TaskColumnScan::find_present(std::span<const GradientSums> bins) {
 
 // Its mean is nearer to the node's, which is the best guess for a task of which nothing is known here. Listed go right.
 void TaskColumnScan::send_absent_to_heavier_side(Split& split) const {
-  split.cut.default_left = split.left.hessian >= split.right.hessian;
+  split.rule.default_left = split.left.hessian >= split.right.hessian;
   std::erase_if(split.listed_bins, [&](bin_t bin) { return is_present_[bin] == 0; });
-  if (split.cut.default_left) return;
+  if (split.rule.default_left) return;
   for (const bin_t bin : of_tasks_->category_order())
     if (is_present_[bin] == 0) split.listed_bins.push_back(bin);
 }
 
-void TaskColumnScan::list_cuts(feature_t, std::span<const GradientSums>, const NodeSums&, std::vector<Candidate>&) {
+void TaskColumnScan::list_candidates(feature_t, std::span<const GradientSums>, const NodeSums&,
+                                     std::vector<Candidate>&) {
   ensure(false, "a score over tasks was asked to rank task splits");
 }
 
@@ -76,14 +77,14 @@ void TaskColumnScan::add_gains(feature_t feature, std::span<const GradientSums> 
   of_others_->add_gains(feature, bins, node, gains);
 }
 
-Split TaskColumnScan::cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
-                             bin_t position, bool default_left) {
+Split TaskColumnScan::split_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                               bin_t position, bool default_left) {
   ensure(feature != column_, "a category was scanned as an ordered feature");
-  return of_others_->cut_at(feature, bins, node, position, default_left);
+  return of_others_->split_at(feature, bins, node, position, default_left);
 }
 
-std::vector<bin_t> TaskColumnScan::listed_bins(const Cut& cut, std::span<const bin_t> category_order) const {
-  return last_->listed_bins(cut, category_order);
+std::vector<bin_t> TaskColumnScan::listed_bins(const SplitRule& rule, std::span<const bin_t> category_order) const {
+  return last_->listed_bins(rule, category_order);
 }
 
 }  // namespace mtboost

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task splits: cuts that split the tasks of a node into two groups (simm2014, by best cuts instead of random ones). The
+// Task splits: nodes that split the tasks of a node into two groups (simm2014, by best splits instead of random ones). The
 // table has a column of task codes for them, a category. The library's own search of categories sorts the tasks by leaf
 // weight and tries every prefix; what is added here is the price.
 //
@@ -34,13 +34,13 @@ class TaskColumnScan final : public FeatureScan {
   TaskColumnScan(feature_t column, double price, bool lists_left, std::unique_ptr<FeatureScan> of_tasks,
                  std::unique_ptr<FeatureScan> of_others);
 
-  Split best_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) override;
-  void list_cuts(feature_t, std::span<const GradientSums>, const NodeSums&, std::vector<Candidate>&) override;
+  Split best_split(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) override;
+  void list_candidates(feature_t, std::span<const GradientSums>, const NodeSums&, std::vector<Candidate>&) override;
   void add_gains(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, Gains& gains) override;
-  Split cut_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bin_t position,
-               bool default_left) override;
+  Split split_at(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node, bin_t position,
+                 bool default_left) override;
   bool has_seen_gain() const noexcept override { return last_->has_seen_gain(); }
-  std::vector<bin_t> listed_bins(const Cut& cut, std::span<const bin_t> category_order) const override;
+  std::vector<bin_t> listed_bins(const SplitRule& rule, std::span<const bin_t> category_order) const override;
   const FreeGain& free_gain() const noexcept override { return of_others_->free_gain(); }
 
  private:

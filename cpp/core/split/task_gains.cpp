@@ -27,75 +27,75 @@ struct BinsOfRows {
 
 }  // namespace
 
-void TaskGains::number_cuts(std::span<const Candidate> cuts, std::span<const bin_t> category_order) {
-  feature_ = cuts.front().cut.feature;
-  kind_ = cuts.front().cut.kind;
+void TaskGains::number_splits(std::span<const Candidate> candidates, std::span<const bin_t> category_order) {
+  feature_ = candidates.front().rule.feature;
+  kind_ = candidates.front().rule.kind;
   any_missing_in_a_ = any_missing_in_b_ = false;
   std::vector<bin_t> positions;
-  positions.reserve(cuts.size());
-  for (const Candidate& candidate : cuts) {
-    positions.push_back(candidate.cut.position);
-    (candidate.cut.missing_in_a() ? any_missing_in_a_ : any_missing_in_b_) = true;
+  positions.reserve(candidates.size());
+  for (const Candidate& candidate : candidates) {
+    positions.push_back(candidate.rule.position);
+    (candidate.rule.missing_in_a() ? any_missing_in_a_ : any_missing_in_b_) = true;
   }
   std::sort(positions.begin(), positions.end());
   positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
-  n_cuts_ = static_cast<std::uint32_t>(positions.size());
-  cut_of_candidate_.clear();
-  for (const Candidate& candidate : cuts)
-    cut_of_candidate_.push_back(static_cast<std::uint32_t>(
-        std::lower_bound(positions.begin(), positions.end(), candidate.cut.position) - positions.begin()));
+  n_splits_ = static_cast<std::uint32_t>(positions.size());
+  split_of_candidate_.clear();
+  for (const Candidate& candidate : candidates)
+    split_of_candidate_.push_back(static_cast<std::uint32_t>(
+        std::lower_bound(positions.begin(), positions.end(), candidate.rule.position) - positions.begin()));
 
-  // Segment n_cuts_ is "in no side A", segment n_cuts_ + 1 is "missing".
-  const bin_t n_bins = matrix_.cuts().n_bins(feature_);
-  segment_of_bin_.assign(n_bins + 1, n_cuts_);
-  segment_of_bin_[n_bins] = n_cuts_ + 1;
-  if (kind_ == CutKind::one_hot) {
-    for (std::uint32_t cut = 0; cut < n_cuts_; ++cut) segment_of_bin_[positions[cut]] = cut;
+  // Segment n_splits_ is "in no side A", segment n_splits_ + 1 is "missing".
+  const bin_t n_bins = matrix_.edges().n_bins(feature_);
+  segment_of_bin_.assign(n_bins + 1, n_splits_);
+  segment_of_bin_[n_bins] = n_splits_ + 1;
+  if (kind_ == SplitKind::one_hot) {
+    for (std::uint32_t split = 0; split < n_splits_; ++split) segment_of_bin_[positions[split]] = split;
   } else {
     std::uint32_t segment = 0;
     // Categories that are not in the order go where missing values go.
-    if (kind_ == CutKind::partition) std::fill_n(segment_of_bin_.begin(), n_bins, n_cuts_ + 1);
-    const auto n_places = kind_ == CutKind::partition ? static_cast<bin_t>(category_order.size()) : n_bins;
+    if (kind_ == SplitKind::partition) std::fill_n(segment_of_bin_.begin(), n_bins, n_splits_ + 1);
+    const auto n_places = kind_ == SplitKind::partition ? static_cast<bin_t>(category_order.size()) : n_bins;
     for (bin_t place = 0; place < n_places; ++place) {
-      while (segment < n_cuts_ && positions[segment] <= place) ++segment;
-      const bin_t bin = kind_ == CutKind::partition ? category_order[place] : place;
+      while (segment < n_splits_ && positions[segment] <= place) ++segment;
+      const bin_t bin = kind_ == SplitKind::partition ? category_order[place] : place;
       segment_of_bin_[bin] = segment;
     }
   }
   bins_.resize(n_bins + 1);
-  segments_.assign(n_cuts_ + 2, {});
-  is_filled_.assign((n_cuts_ + 2 + 7) / 8 * 8, 0);
+  segments_.assign(n_splits_ + 2, {});
+  is_filled_.assign((n_splits_ + 2 + 7) / 8 * 8, 0);
   filled_.reserve(is_filled_.size());  // list_filled() must not allocate
 }
 
-// Few cuts are left where many have been dropped, and they tend to lie at one end of the feature. The rows between need
+// Few splits are left where many have been dropped, and they tend to lie at one end of the feature. The rows between need
 // not be added up then: their sum is what the others leave of the task's.
 void TaskGains::find_heavy_segment(const Histogram& histogram) {
   constexpr double kMost = 0.9;  // measured: below it, telling the rows apart costs what their additions would
-  std::vector<double> hessians(n_cuts_ + 2, 0.0);
+  std::vector<double> hessians(n_splits_ + 2, 0.0);
   double total = 0.0;
   const std::size_t offset = matrix_.slot_offset(feature_);
-  for (bin_t bin = 0; bin < matrix_.cuts().n_bins(feature_); ++bin) {
+  for (bin_t bin = 0; bin < matrix_.edges().n_bins(feature_); ++bin) {
     const double hessian = histogram.pooled[offset + bin].hessian;
     hessians[segment_of_bin_[bin]] += hessian;
     total += hessian;
   }
   const auto heaviest = std::max_element(hessians.begin(), hessians.end() - 1);
-  heavy_segment_ = *heaviest > kMost * total ? static_cast<std::uint32_t>(heaviest - hessians.begin()) : n_cuts_ + 2;
+  heavy_segment_ = *heaviest > kMost * total ? static_cast<std::uint32_t>(heaviest - hessians.begin()) : n_splits_ + 2;
   heavy_begin_ = heavy_end_ = 0;
-  if (kind_ != CutKind::ordered) return;
+  if (kind_ != SplitKind::ordered) return;
   const auto range = std::equal_range(segment_of_bin_.begin(), segment_of_bin_.end(), heavy_segment_);
   heavy_begin_ = static_cast<bin_t>(range.first - segment_of_bin_.begin());
   heavy_end_ = static_cast<bin_t>(range.second - segment_of_bin_.begin());
 }
 
 TaskGainSums TaskGains::first_sums(std::span<PresentTask> tasks, std::span<const GradientPair> gradients,
-                                   const Candidate& cut, std::span<const bin_t> category_order) {
-  number_cuts(std::span(&cut, 1), category_order);
-  const bool missing_in_a = cut.cut.missing_in_a();
+                                   const Candidate& candidate, std::span<const bin_t> category_order) {
+  number_splits(std::span(&candidate, 1), category_order);
+  const bool missing_in_a = candidate.rule.missing_in_a();
   is_in_a_.clear();
   for (const std::uint32_t segment : segment_of_bin_)
-    is_in_a_.push_back(segment == 0 || (segment == n_cuts_ + 1 && missing_in_a) ? 1.0 : 0.0);
+    is_in_a_.push_back(segment == 0 || (segment == n_splits_ + 1 && missing_in_a) ? 1.0 : 0.0);
   TaskGainSums sums{};
   const auto add = [&](const Piece&, float gain) {
     const double s = gain;
@@ -162,7 +162,7 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
   if (!has_table) find_heavy_segment(*node.histogram);
   for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
     const PresentTask& task = node.tasks[task_index];
-    if (task.rows.size() == 1) continue;  // no cut has rows of it on both sides
+    if (task.rows.size() == 1) continue;  // no split has rows of it on both sides
     if (has_table)
       take_segments(node.table.subspan(task_index * segments_.size(), segments_.size()));
     else
@@ -172,8 +172,8 @@ void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
   flush(sink);
 }
 
-std::size_t TaskGains::count_segments(std::span<const Candidate> cuts, std::span<const bin_t> category_order) {
-  number_cuts(cuts, category_order);
+std::size_t TaskGains::count_segments(std::span<const Candidate> candidates, std::span<const bin_t> category_order) {
+  number_splits(candidates, category_order);
   return segments_.size();
 }
 
@@ -208,7 +208,7 @@ void TaskGains::take_segments(std::span<const GradientSums> sums) {
 template <typename Bin>
 void TaskGains::sum_dense_rows(const PresentTask& task) {
   if (task.rows.size() <= kFewRows) return list_few_rows<Bin>(task);
-  if (heavy_segment_ <= n_cuts_)
+  if (heavy_segment_ <= n_splits_)
     sum_light_rows<Bin>(task);
   else
     sum_rows<Bin>(task);
@@ -257,7 +257,7 @@ void TaskGains::sum_layer(std::span<const GradientSums> slots, const GradientSum
   const double no_gradient = kNothing * std::max(std::abs(task_sums.gradient), task_sums.hessian);
   const double no_hessian = kNothing * task_sums.hessian;
   const std::size_t offset = matrix_.slot_offset(feature_);
-  const std::size_t n_slots = matrix_.cuts().n_bins(feature_) + (matrix_.may_be_missing(feature_) ? 1u : 0u);
+  const std::size_t n_slots = matrix_.edges().n_bins(feature_) + (matrix_.may_be_missing(feature_) ? 1u : 0u);
   for (std::size_t bin = 0; bin < n_slots; ++bin) {
     const GradientSums& sums = slots[offset + bin];
     if (std::abs(sums.gradient) > no_gradient || std::abs(sums.hessian) > no_hessian) fill(segment_of_bin_[bin], sums);
@@ -333,15 +333,15 @@ void TaskGains::sum_sparse_rows(const PresentTask& task) {
     unstored -= {pair.gradient, pair.hessian};
     ++n_values;
   });
-  if (n_values < task.rows.size()) fill(segment_of_bin_[matrix_.cuts().unstored_bin(feature_)], unstored);
+  if (n_values < task.rows.size()) fill(segment_of_bin_[matrix_.edges().unstored_bin(feature_)], unstored);
   list_filled();
 }
 
 // The pieces of one task from its filled segments, which are empty again afterwards.
 template <typename Sink>
 void TaskGains::emit(const PresentTask& task, std::uint32_t task_index, Sink&& sink) {
-  GradientSums& missing = segments_[n_cuts_ + 1];
-  if (!filled_.empty() && filled_.back() == n_cuts_ + 1) {
+  GradientSums& missing = segments_[n_splits_ + 1];
+  if (!filled_.empty() && filled_.back() == n_splits_ + 1) {
     filled_.pop_back();
     if (any_missing_in_b_) emit_direction(task, task_index, filled_, 1, missing, sink);
     if (any_missing_in_a_) emit_direction(task, task_index, filled_, 2, missing, sink);
@@ -358,34 +358,34 @@ void TaskGains::emit_direction(const PresentTask& task, std::uint32_t task_index
   const bool a_has_missing = direction == 2;
   const bool b_has_missing = direction == 1;
   const GradientSums empty_a = a_has_missing ? missing : GradientSums{};
-  // A side without rows leaves the task uncut: s^t is 0 exactly, and no piece is needed.
-  if (kind_ == CutKind::one_hot) {
+  // A side without rows leaves the task unsplit: s^t is 0 exactly, and no piece is needed.
+  if (kind_ == SplitKind::one_hot) {
     const bool b_always_has_rows = b_has_missing || filled.size() > 1;
     std::uint32_t next = 0;
     for (const std::uint32_t segment : filled) {
       if (a_has_missing && segment > next && !filled.empty())
-        push(task, {next, std::min(segment, n_cuts_), task_index, direction}, empty_a, sink);
-      if (segment == n_cuts_) return;
+        push(task, {next, std::min(segment, n_splits_), task_index, direction}, empty_a, sink);
+      if (segment == n_splits_) return;
       if (b_always_has_rows)
         push(task, {segment, segment + 1, task_index, direction}, empty_a + segments_[segment], sink);
       next = segment + 1;
     }
-    if (a_has_missing && next < n_cuts_ && !filled.empty())
-      push(task, {next, n_cuts_, task_index, direction}, empty_a, sink);
+    if (a_has_missing && next < n_splits_ && !filled.empty())
+      push(task, {next, n_splits_, task_index, direction}, empty_a, sink);
     return;
   }
   GradientSums a = empty_a;
   std::uint32_t begin = 0;
   bool a_has_rows = a_has_missing;
   for (const std::uint32_t segment : filled) {
-    const std::uint32_t end = std::min(segment, n_cuts_);
+    const std::uint32_t end = std::min(segment, n_splits_);
     if (a_has_rows && begin < end) push(task, {begin, end, task_index, direction}, a, sink);
-    if (segment == n_cuts_) return;
+    if (segment == n_splits_) return;
     a += segments_[segment];
     a_has_rows = true;
     begin = segment;
   }
-  if (b_has_missing && a_has_rows && begin < n_cuts_) push(task, {begin, n_cuts_, task_index, direction}, a, sink);
+  if (b_has_missing && a_has_rows && begin < n_splits_) push(task, {begin, n_splits_, task_index, direction}, a, sink);
 }
 
 template <typename Sink>
@@ -413,12 +413,12 @@ void TaskGains::flush(Sink&& sink) {
   n_waiting_ = 0;
 }
 
-std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<const Candidate> cuts,
+std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<const Candidate> candidates,
                                               std::span<const bin_t> category_order, const SplitScore& score) {
-  number_cuts(cuts, category_order);
+  number_splits(candidates, category_order);
   const bool with_moments = score.needs_moments(), with_positives = score.needs_positive_sums();
-  for (auto& moments : moments_) moments.assign(n_cuts_ + 1, {});
-  for (auto& positives : positives_) positives.assign(n_cuts_ + 1, {});
+  for (auto& moments : moments_) moments.assign(n_splits_ + 1, {});
+  for (auto& positives : positives_) positives.assign(n_splits_ + 1, {});
   // Most pieces begin where the one before ends: there the change from one to the other is added, in one step.
   Piece open{0, 0, 0, 0};
   Moments open_moments{};
@@ -445,19 +445,19 @@ std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<c
     const double s = gain;
     change_to(piece, {s, s * s}, with_positives && gain > 0.0f ? Positives{s, s * std::log(s), 1.0} : Positives{});
   });
-  change_to({n_cuts_, n_cuts_, 0, 0}, {}, {});
+  change_to({n_splits_, n_splits_, 0, 0}, {}, {});
   for (int direction = 0; direction < 3; ++direction) {
-    for (std::uint32_t cut = 1; cut < n_cuts_; ++cut) {
-      moments_[direction][cut].add(moments_[direction][cut - 1], 1.0);
-      positives_[direction][cut].add(positives_[direction][cut - 1], 1.0);
+    for (std::uint32_t split = 1; split < n_splits_; ++split) {
+      moments_[direction][split].add(moments_[direction][split - 1], 1.0);
+      positives_[direction][split].add(positives_[direction][split - 1], 1.0);
     }
   }
-  sums_.assign(cuts.size(), {});
-  for (std::size_t i = 0; i < cuts.size(); ++i) {
-    const std::uint32_t cut = cut_of_candidate_[i];
-    for (const int direction : {0, cuts[i].cut.missing_in_a() ? 2 : 1}) {
-      const Moments& moments = moments_[direction][cut];
-      const Positives& positives = positives_[direction][cut];
+  sums_.assign(candidates.size(), {});
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const std::uint32_t split = split_of_candidate_[i];
+    for (const int direction : {0, candidates[i].rule.missing_in_a() ? 2 : 1}) {
+      const Moments& moments = moments_[direction][split];
+      const Positives& positives = positives_[direction][split];
       sums_[i] += {moments.sum, moments.sum_of_squares, positives.sum, positives.log_sum,
                    static_cast<std::int32_t>(positives.number)};
     }
@@ -465,21 +465,21 @@ std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<c
   return sums_;
 }
 
-std::span<const float> TaskGains::every_gain(const NodeTasks& node, std::span<const Candidate> cuts,
+std::span<const float> TaskGains::every_gain(const NodeTasks& node, std::span<const Candidate> candidates,
                                              std::span<const bin_t> category_order) {
-  number_cuts(cuts, category_order);
+  number_splits(candidates, category_order);
   const std::size_t n_tasks = node.tasks.size();
-  std::vector<float> by_cut[3];
-  for (auto& gains : by_cut) gains.assign(n_cuts_ * n_tasks, 0.0f);
+  std::vector<float> by_split[3];
+  for (auto& gains : by_split) gains.assign(n_splits_ * n_tasks, 0.0f);
   for_each_piece(node, [&](const Piece& piece, float gain) {
-    for (std::uint32_t cut = piece.first; cut < piece.last; ++cut)
-      by_cut[piece.direction][cut * n_tasks + piece.task] = gain;
+    for (std::uint32_t split = piece.first; split < piece.last; ++split)
+      by_split[piece.direction][split * n_tasks + piece.task] = gain;
   });
-  every_gain_.resize(cuts.size() * n_tasks);
-  for (std::size_t i = 0; i < cuts.size(); ++i)
+  every_gain_.resize(candidates.size() * n_tasks);
+  for (std::size_t i = 0; i < candidates.size(); ++i)
     for (std::size_t task = 0; task < n_tasks; ++task) {
-      const std::size_t at = cut_of_candidate_[i] * n_tasks + task;
-      every_gain_[i * n_tasks + task] = by_cut[0][at] + by_cut[cuts[i].cut.missing_in_a() ? 2 : 1][at];
+      const std::size_t at = split_of_candidate_[i] * n_tasks + task;
+      every_gain_[i * n_tasks + task] = by_split[0][at] + by_split[candidates[i].rule.missing_in_a() ? 2 : 1][at];
     }
   return every_gain_;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gains s^t of single tasks for chosen cuts of one feature in one node (zhang2019, algorithm 1, lines 18 to 21).
+// The gains s^t of single tasks for chosen splits of one feature in one node (zhang2019, algorithm 1, lines 18 to 21).
 //
-// A task's rows fall into the segments between the chosen cuts, and s^t changes only where a segment has rows of the
+// A task's rows fall into the segments between the chosen candidates, and s^t changes only where a segment has rows of the
 // task. So a task costs its rows plus its non-empty segments; sums over tasks are kept as differences between
-// neighbouring cuts and summed up once at the end. Nothing is proportional to cuts times tasks, except for scores that
+// neighbouring splits and summed up once at the end. Nothing is proportional to splits times tasks, except for scores that
 // ask for every s^t. Naive twin: tests/oracle/naive.py.
 //
-//   cut           one of the chosen cuts, numbered in ascending order of position
+//   split         one of the chosen candidates, numbered in ascending order of position
 //   segment       bins between two neighbouring positions; segment j lies below position j
-//   with missing  the same cut with missing values on side A (default direction) is another s^t for tasks that have any
+//   with missing  the same split with missing values on side A (default direction) is another s^t for tasks that have any
 #pragma once
 
 #include <cstdint>
@@ -39,35 +39,35 @@ class TaskGains {
   TaskGains(const BinnedMatrix& matrix, const FreeGain& free_gain) : matrix_(matrix), free_gain_(free_gain) {}
 
   // First step of a node: gathers the gradients of its tasks, adds them up, and returns the sums over tasks for one
-  // cut, which needs no visit more. gradients: of all stored rows.
+  // split, which needs no visit more. gradients: of all stored rows.
   TaskGainSums first_sums(std::span<PresentTask> tasks /* OUT: gradients, sums, gain */,
-                          std::span<const GradientPair> gradients, const Candidate& cut,
+                          std::span<const GradientPair> gradients, const Candidate& candidate,
                           std::span<const bin_t> category_order);
 
-  // Sums over tasks for each of `cuts`, in their order; those the score does not need stay 0. category_order: see
-  // FeatureScan, for partition cuts.
-  std::span<const TaskGainSums> sums(const NodeTasks& node, std::span<const Candidate> cuts,
+  // Sums over tasks for each of `splits`, in their order; those the score does not need stay 0. category_order: see
+  // FeatureScan, for partition candidates.
+  std::span<const TaskGainSums> sums(const NodeTasks& node, std::span<const Candidate> candidates,
                                      std::span<const bin_t> category_order, const SplitScore& score);
 
   // What goes into NodeTasks::table. Adds the tasks' rows on this machine; they need their gradients and sums. places: the
-  // row of each task in the table. The cuts are those of the last count_segments().
-  std::size_t count_segments(std::span<const Candidate> cuts, std::span<const bin_t> category_order);
+  // row of each task in the table. The splits are those of the last count_segments().
+  std::size_t count_segments(std::span<const Candidate> candidates, std::span<const bin_t> category_order);
   void add_segments(const NodeTasks& node, std::span<const std::uint32_t> places,
                     std::span<GradientSums> table /* IN-OUT */);
   float gain(const GradientSums& sums) const noexcept { return free_gain_(sums); }
 
-  // Every s^t, row-major (cut, present task).
-  std::span<const float> every_gain(const NodeTasks& node, std::span<const Candidate> cuts,
+  // Every s^t, row-major (split, present task).
+  std::span<const float> every_gain(const NodeTasks& node, std::span<const Candidate> candidates,
                                     std::span<const bin_t> category_order);
 
  private:
-  // Sums of side A that hold for the cuts [first, last) of one task.
+  // Sums of side A that hold for the splits [first, last) of one task.
   struct Piece {
     std::uint32_t first, last;
     std::uint32_t task;       // index into NodeTasks::tasks
     std::uint32_t direction;  // 0: both default directions, 1: missing not in A, 2: missing in A
   };
-  // Differences of the sums between neighbouring cuts.
+  // Differences of the sums between neighbouring candidates.
   struct Moments {
     double sum, sum_of_squares;
     void add(const Moments& other, double sign) noexcept {
@@ -84,7 +84,7 @@ class TaskGains {
     }
   };
 
-  void number_cuts(std::span<const Candidate> cuts, std::span<const bin_t> category_order);
+  void number_splits(std::span<const Candidate> candidates, std::span<const bin_t> category_order);
   template <typename Sink>
   void for_each_piece(const NodeTasks& node, Sink&& sink);
   template <typename Bin>
@@ -121,13 +121,13 @@ class TaskGains {
   const FreeGain& free_gain_;
 
   feature_t feature_ = 0;
-  CutKind kind_ = CutKind::ordered;
+  SplitKind kind_ = SplitKind::ordered;
   bool any_missing_in_a_ = false, any_missing_in_b_ = false;
-  std::uint32_t n_cuts_ = 0;  // distinct positions
-  std::vector<std::uint32_t> cut_of_candidate_;
+  std::uint32_t n_splits_ = 0;  // distinct positions
+  std::vector<std::uint32_t> split_of_candidate_;
   std::vector<std::uint32_t> segment_of_bin_;
-  std::vector<double> is_in_a_;            // by bin: 1 on side A of the only cut, else 0
-  std::uint32_t heavy_segment_ = 0;        // most rows of the node fall into it; n_cuts_ + 2: no such segment
+  std::vector<double> is_in_a_;            // by bin: 1 on side A of the only split, else 0
+  std::uint32_t heavy_segment_ = 0;        // most rows of the node fall into it; n_splits_ + 2: no such segment
   bin_t heavy_begin_ = 0, heavy_end_ = 0;  // its bins, if they are neighbours; else empty
   std::vector<GradientSums> bins_;         // of the current task, if it is large; all zero between tasks
   std::vector<GradientSums> segments_;     // of the current task; all zero between tasks

@@ -53,7 +53,7 @@ struct PresentTask {
   // Known after the first look:
   std::span<GradientPair> gradients{};  // of rows, side by side; empty if there is a layer
   GradientSums sums{};
-  float gain = 0.0f;  // of the task's rows, uncut
+  float gain = 0.0f;  // of the task's rows, unsplit
 };
 
 // The part of `node_rows` that belongs to `task`.

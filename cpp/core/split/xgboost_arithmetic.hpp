@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leaf weight and gain of a node's sums (chen2016, eq. 5 and 6; no ½ and no γ), in the arithmetic of XGBoost's hist
 // updater: sums in double, but quotients, products and sums of gains rounded to float where XGBoost rounds them. The
-// order of these roundings decides between cuts that are equal on paper, so it may not be "simplified".
+// order of these roundings decides between splits that are equal on paper, so it may not be "simplified".
 // XGBoost 3.4 rounds in another order than 3.0 to 3.3, and lets α and hessians of 0 count where they did not.
 // Naive twin: tests/oracle/naive.py. LightGBM's: lightgbm_arithmetic.hpp.
 #pragma once
@@ -52,7 +52,7 @@ class XgboostArithmetic {
     return is_closed_form_ ? closed_form_gain(left, right, node) : limited_gain(left, right, node, monotone_sign);
   }
 
-  // The same for many cuts of a node, by the sums of one of their sides. The closed form has no branches, so that the
+  // The same for many splits of a node, by the sums of one of their sides. The closed form has no branches, so that the
   // compiler can use vector instructions.
   void split_gains(std::span<const double> gradients, std::span<const double> hessians, bool are_left,
                    const NodeSums& node, int monotone_sign, std::span<float> gains /* OUT */) const noexcept {

@@ -17,27 +17,29 @@ XgboostScan::XgboostScan(const BinnedMatrix& matrix, const XgboostParams& params
   monotone_signs_.resize(matrix.n_features(), 0);
 }
 
-Split XgboostScan::best_cut(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node) {
+Split XgboostScan::best_split(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node) {
   const auto bins = present(feature, slots);
   Candidate best{};
-  if (kind(feature) == CutKind::ordered)
-    best = best_ordered_cut(feature, bins, node);
+  if (kind(feature) == SplitKind::ordered)
+    best = best_ordered_split(feature, bins, node);
   else
-    for_each_category_cut(feature, bins, node, [&](const Candidate& candidate) {
+    for_each_category_split(feature, bins, node, [&](const Candidate& candidate) {
       if (candidate.gain > best.gain) best = candidate;
     });
   if (best.gain == 0.0) return {};
-  return {best.gain, best.gain, best.cut, best.order, best.left, best.right, 0, listed_bins(best.cut, category_order_)};
+  return {best.gain, best.gain,  best.rule, best.order,
+          best.left, best.right, 0,         listed_bins(best.rule, category_order_)};
 }
 
-void XgboostScan::list_cuts(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node,
-                            std::vector<Candidate>& cuts) {
+void XgboostScan::list_candidates(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node,
+                                  std::vector<Candidate>& candidates) {
   const auto bins = present(feature, slots);
-  if (kind(feature) != CutKind::ordered)
-    return for_each_category_cut(feature, bins, node, [&](const Candidate& cut) { cuts.push_back(cut); });
+  if (kind(feature) != SplitKind::ordered)
+    return for_each_category_split(feature, bins, node,
+                                   [&](const Candidate& candidate) { candidates.push_back(candidate); });
   for_each_direction(feature, bins, node, [&](Direction direction) {
     for (bin_t step = 0; step < bins.size(); ++step)
-      if (gains_[step] > 0.0f) cuts.push_back(cut_after(direction, step, feature, node));
+      if (gains_[step] > 0.0f) candidates.push_back(split_after(direction, step, feature, node));
   });
 }
 
@@ -57,8 +59,8 @@ void XgboostScan::add_gains(feature_t feature, std::span<const GradientSums> slo
   for (std::size_t step = 0; step < bins.size(); ++step) gains.missing_left[step + 1] += gains_[step];
 }
 
-Split XgboostScan::cut_at(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node, bin_t position,
-                          bool default_left) {
+Split XgboostScan::split_at(feature_t feature, std::span<const GradientSums> slots, const NodeSums& node,
+                            bin_t position, bool default_left) {
   const auto bins = present(feature, slots);
   const auto n_bins = static_cast<bin_t>(bins.size());
   Split found, other_way;
@@ -69,26 +71,26 @@ Split XgboostScan::cut_at(feature_t feature, std::span<const GradientSums> slots
     if (position == (is_left ? n_bins : 0)) return;
     const bin_t step = is_left ? n_bins - 1 - position : position - 1;
     if (gains_[step] == 0.0f) return;
-    const Candidate cut = cut_after(direction, step, feature, node);
+    const Candidate candidate = split_after(direction, step, feature, node);
     Split& split = is_left == default_left ? found : other_way;
-    split = {cut.gain, cut.gain, cut.cut, cut.order, cut.left, cut.right, 0, {}};
+    split = {candidate.gain, candidate.gain, candidate.rule, candidate.order, candidate.left, candidate.right, 0, {}};
   });
   if (has_missing || !other_way.is_found()) return found;
-  other_way.cut.default_left = default_left;
+  other_way.rule.default_left = default_left;
   return other_way;
 }
 
-std::vector<bin_t> XgboostScan::listed_bins(const Cut& cut, std::span<const bin_t> category_order) const {
-  switch (cut.kind) {
-    case CutKind::partition: return {category_order.begin(), category_order.begin() + cut.position};
-    case CutKind::one_hot: return {cut.position};
+std::vector<bin_t> XgboostScan::listed_bins(const SplitRule& rule, std::span<const bin_t> category_order) const {
+  switch (rule.kind) {
+    case SplitKind::partition: return {category_order.begin(), category_order.begin() + rule.position};
+    case SplitKind::one_hot: return {rule.position};
     default: return {};
   }
 }
 
-CutKind XgboostScan::kind(feature_t feature) const noexcept {
-  if (!matrix_.cuts().is_categorical(feature)) return CutKind::ordered;
-  return matrix_.cuts().n_bins(feature) < max_cat_to_onehot_ ? CutKind::one_hot : CutKind::partition;
+SplitKind XgboostScan::kind(feature_t feature) const noexcept {
+  if (!matrix_.edges().is_categorical(feature)) return SplitKind::ordered;
+  return matrix_.edges().n_bins(feature) < max_cat_to_onehot_ ? SplitKind::one_hot : SplitKind::partition;
 }
 
 GradientSums XgboostScan::sum_steps(Direction direction, std::span<const GradientSums> bins) {
@@ -123,13 +125,13 @@ void XgboostScan::find_gains(Direction direction, feature_t feature, const NodeS
   best_gain_ = best;
 }
 
-Candidate XgboostScan::cut_after(Direction direction, bin_t step, feature_t feature,
-                                 const NodeSums& node) const noexcept {
+Candidate XgboostScan::split_after(Direction direction, bin_t step, feature_t feature,
+                                   const NodeSums& node) const noexcept {
   const auto n_bins = static_cast<bin_t>(gains_.size());
   const GradientSums near{near_gradients_[step], near_hessians_[step]}, far = node.sums - near;
   if (direction == Direction::missing_right)
-    return {gains_[step], step, Cut{feature, CutKind::ordered, step + 1, false}, near, far};
-  return {gains_[step], n_bins + step, Cut{feature, CutKind::ordered, n_bins - 1 - step, true}, far, near};
+    return {gains_[step], step, SplitRule{feature, SplitKind::ordered, step + 1, false}, near, far};
+  return {gains_[step], n_bins + step, SplitRule{feature, SplitKind::ordered, n_bins - 1 - step, true}, far, near};
 }
 
 template <typename Visit>
@@ -144,32 +146,32 @@ void XgboostScan::for_each_direction(feature_t feature, std::span<const Gradient
   visit(Direction::missing_left);
 }
 
-Candidate XgboostScan::best_ordered_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) {
+Candidate XgboostScan::best_ordered_split(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node) {
   Candidate best{};
   for_each_direction(feature, bins, node, [&](Direction direction) {
     if (best_gain_ <= best.gain) return;
     const auto first = std::ranges::find(gains_, best_gain_);
-    best = cut_after(direction, static_cast<bin_t>(first - gains_.begin()), feature, node);
+    best = split_after(direction, static_cast<bin_t>(first - gains_.begin()), feature, node);
   });
   return best;
 }
 
 template <typename Visit>
-void XgboostScan::for_each_category_cut(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
-                                        Visit&& visit) {
+void XgboostScan::for_each_category_split(feature_t feature, std::span<const GradientSums> bins, const NodeSums& node,
+                                          Visit&& visit) {
   order_ = 0;
-  if (kind(feature) == CutKind::partition)
+  if (kind(feature) == SplitKind::partition)
     scan_partition(feature, bins, node, visit);
   else
     scan_one_hot(feature, bins, node, visit);
 }
 
 template <typename Visit>
-void XgboostScan::consider(const GradientSums& left, const GradientSums& right, const Cut& cut, const NodeSums& node,
-                           Visit&& visit) {
+void XgboostScan::consider(const GradientSums& left, const GradientSums& right, const SplitRule& rule,
+                           const NodeSums& node, Visit&& visit) {
   const std::uint32_t order = order_++;
-  const float gain = arithmetic_.split_gain(left, right, node, monotone_signs_[cut.feature]);
-  if (is_admissible(gain, min_gain_)) visit(Candidate{gain, order, cut, left, right});
+  const float gain = arithmetic_.split_gain(left, right, node, monotone_signs_[rule.feature]);
+  if (is_admissible(gain, min_gain_)) visit(Candidate{gain, order, rule, left, right});
 }
 
 template <typename Visit>
@@ -188,12 +190,12 @@ void XgboostScan::scan_partition(feature_t feature, std::span<const GradientSums
   GradientSums right;
   for (bin_t i = 0; i + 1 < n_scanned; ++i) {
     right += bins[category_order_[i]];
-    consider(node.sums - right, right, Cut{feature, CutKind::partition, i + 1, true, false}, node, visit);
+    consider(node.sums - right, right, SplitRule{feature, SplitKind::partition, i + 1, true, false}, node, visit);
   }
   GradientSums left;
   for (bin_t i = n_bins - 1; i + n_scanned > n_bins; --i) {
     left += bins[category_order_[i]];
-    consider(left, node.sums - left, Cut{feature, CutKind::partition, i, false, false}, node, visit);
+    consider(left, node.sums - left, SplitRule{feature, SplitKind::partition, i, false, false}, node, visit);
   }
 }
 
@@ -205,9 +207,9 @@ void XgboostScan::scan_one_hot(feature_t feature, std::span<const GradientSums> 
   const GradientSums missing = node.sums - present;
   for (bin_t bin = 0; bin < bins.size(); ++bin) {
     GradientSums right = bins[bin];
-    consider(node.sums - right, right, Cut{feature, CutKind::one_hot, bin, true, false}, node, visit);
+    consider(node.sums - right, right, SplitRule{feature, SplitKind::one_hot, bin, true, false}, node, visit);
     right += missing;
-    consider(node.sums - right, right, Cut{feature, CutKind::one_hot, bin, false, false}, node, visit);
+    consider(node.sums - right, right, SplitRule{feature, SplitKind::one_hot, bin, false, false}, node, visit);
   }
 }
 

@@ -19,9 +19,9 @@ struct MTDecisionTree {
   // Impurity of a node: entropy of a row's class in bits, its task being known. Outputs: the share of each class, one
   // vector for each decision.
   DecisionTree tree;
-  feature_t n_features = 0;                    // of the tables that the tree knows
-  std::vector<float> gains;                    // of each node: weight of its rows times bits won by its cut; 0: a leaf
-  std::vector<std::uint32_t> class_starts;     // classes of each task, counted through all tasks, and their end
+  feature_t n_features = 0;                 // of the tables that the tree knows
+  std::vector<float> gains;                 // of each node: weight of its rows times bits won by its split; 0: a leaf
+  std::vector<std::uint32_t> class_starts;  // classes of each task, counted through all tasks, and their end
   std::vector<std::uint32_t> decision_starts;  // of each node, and their end
   std::vector<task_t> decided_tasks;           // ascending in each node
   std::vector<std::uint32_t> decided_classes;  // the one with the greatest share

@@ -28,28 +28,28 @@ node_t Tree::add_node(node_t of_parent, double sum_hessian, double weight, doubl
   return node;
 }
 
-float threshold(const Tree& tree, node_t node, const Cuts& cuts) noexcept {
+float threshold(const Tree& tree, node_t node, const BinEdges& edges) noexcept {
   const auto at = static_cast<std::size_t>(node);
   if (tree.is_leaf(node)) return 0.0f;
   const feature_t feature = tree.feature[at];
   // A categorical node has no threshold; XGBoost writes this number and never reads it.
-  if (cuts.is_categorical(feature)) return std::numeric_limits<float>::denorm_min();
-  return tree.position[at] == 0 ? cuts.min_value(feature) : cuts.value(feature, tree.position[at] - 1);
+  if (edges.is_categorical(feature)) return std::numeric_limits<float>::denorm_min();
+  return tree.position[at] == 0 ? edges.min_value(feature) : edges.value(feature, tree.position[at] - 1);
 }
 
-std::vector<std::uint8_t> bins_going_left(const Tree& tree, node_t node, const Cuts& cuts) {
+std::vector<std::uint8_t> bins_going_left(const Tree& tree, node_t node, const BinEdges& edges) {
   const auto at = static_cast<std::size_t>(node);
   const feature_t feature = tree.feature[at];
-  const bin_t n_bins = cuts.n_bins(feature);
-  std::vector<std::uint8_t> goes_left(cuts.always_right_bin(feature) + 1);
-  if (cuts.is_categorical(feature)) {
+  const bin_t n_bins = edges.n_bins(feature);
+  std::vector<std::uint8_t> goes_left(edges.always_right_bin(feature) + 1);
+  if (edges.is_categorical(feature)) {
     std::fill_n(goes_left.begin(), n_bins, tree.listed_go_left ? 0 : 1);
     for (const bin_t bin : tree.listed_bins[at]) goes_left[bin] = tree.listed_go_left ? 1 : 0;
   } else {
     std::fill_n(goes_left.begin(), tree.position[at], 1);
   }
   goes_left[n_bins] = tree.default_left[at];
-  goes_left[cuts.always_left_bin(feature)] = 1;
+  goes_left[edges.always_left_bin(feature)] = 1;
   return goes_left;
 }
 
@@ -64,12 +64,12 @@ void find_leaves(const Tree& tree, const BinnedMatrix& matrix, std::span<const r
   std::vector<std::vector<std::uint8_t>> goes_left;
   std::vector<Node> nodes;
   std::vector<std::uint32_t> depths;
-  goes_left.emplace_back(matrix.cuts().always_right_bin(0) + 1, std::uint8_t{1});  // at leaves
+  goes_left.emplace_back(matrix.edges().always_right_bin(0) + 1, std::uint8_t{1});  // at leaves
   for (node_t node = 0; node < tree.n_nodes(); ++node) {
     const auto at = static_cast<std::size_t>(node);
     const bool is_leaf = tree.is_leaf(node);
     const feature_t feature = is_leaf ? 0 : tree.feature[at];
-    if (!is_leaf) goes_left.push_back(bins_going_left(tree, node, matrix.cuts()));
+    if (!is_leaf) goes_left.push_back(bins_going_left(tree, node, matrix.edges()));
     nodes.push_back({feature, is_leaf ? node : tree.left[at], goes_left[is_leaf ? 0 : goes_left.size() - 1].data(),
                      matrix.is_sparse() ? BinnedMatrix::Column{} : matrix.column(feature)});
     depths.push_back(node == 0 ? 0 : depths[static_cast<std::size_t>(tree.parent[at])] + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A regression tree as flat arrays in XGBoost's numbering: siblings are neighbours (right = left + 1), children come
-// after their parent, in the order in which nodes were cut. A row goes left at a numeric node iff its bin lies below
+// after their parent, in the order in which nodes were split. A row goes left at a numeric node iff its bin lies below
 // `position`, at a categorical one iff its bin is listed (LightGBM) or is not (XGBoost), and by default_left if the value
 // is missing.
 // Weights, gains and hessians are double for LightGBM; XGBoost's are floats held in doubles.
@@ -40,10 +40,10 @@ struct Tree {
 };
 
 // XGBoost's threshold of a numeric node: x < threshold goes left.
-float threshold(const Tree& tree, node_t node, const Cuts& cuts) noexcept;
+float threshold(const Tree& tree, node_t node, const BinEdges& edges) noexcept;
 
-// Whether each bin of a node's feature goes left; then missing values and the two outer bins (Cuts::always_left_bin).
-std::vector<std::uint8_t> bins_going_left(const Tree& tree, node_t node, const Cuts& cuts);
+// Whether each bin of a node's feature goes left; then missing values and the two outer bins (BinEdges::always_left_bin).
+std::vector<std::uint8_t> bins_going_left(const Tree& tree, node_t node, const BinEdges& edges);
 
 // Leaf that each of `rows` falls into.
 void find_leaves(const Tree& tree, const BinnedMatrix& matrix, std::span<const row_t> rows,

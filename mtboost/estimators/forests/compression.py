@@ -253,7 +253,7 @@ class _CompressedForest(TableEstimator):
         intercept = path["intercepts"][-len(labels.scale) :]
         model = cls()
         model._label_columns = labels.columns
-        model.forest_ = _core.cut_off_forest(
+        model.forest_ = _core.pruned_forest(
             core,
             nodes,
             coefficients=coefficients * labels.scale,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "boosting/component_cut.hpp"
+#include "boosting/component_split.hpp"
 
 #include <algorithm>
 
@@ -7,18 +7,19 @@
 
 namespace mtboost {
 
-ComponentCutSearch::ComponentCutSearch(const BinnedMatrix& matrix, const Components& components, row_t min_samples_leaf)
+ComponentSplitSearch::ComponentSplitSearch(const BinnedMatrix& matrix, const Components& components,
+                                           row_t min_samples_leaf)
     : matrix_(matrix), components_(components), min_samples_leaf_(min_samples_leaf), is_part_(components.width(), 0.0) {
   std::fill_n(is_part_.begin(), components.n_components(), 1.0);
 }
 
-double ComponentCutSearch::noise(std::span<const double> sums) const noexcept {
+double ComponentSplitSearch::noise(std::span<const double> sums) const noexcept {
   return components_.noise(sums[components_.count_at()], sums[components_.weight_at()]);
 }
 
 MTBOOST_VECTOR_CLONES
-bool ComponentCutSearch::improve(feature_t feature, std::span<const double> sums, const double* slots,
-                                 std::vector<double>& scratch, ComponentCut& best) const {
+bool ComponentSplitSearch::improve(feature_t feature, std::span<const double> sums, const double* slots,
+                                   std::vector<double>& scratch, ComponentSplit& best) const {
   const double before = best.gain;
   scratch.resize(3 * components_.width());
   switch (components_.width()) {
@@ -32,11 +33,11 @@ bool ComponentCutSearch::improve(feature_t feature, std::span<const double> sums
 
 // Width: numbers of a row; 0: known at run time only.
 template <std::size_t Width>
-void ComponentCutSearch::scan(feature_t feature, const double* sums, const double* slots, double* scratch,
-                              ComponentCut& best) const noexcept {
+void ComponentSplitSearch::scan(feature_t feature, const double* sums, const double* slots, double* scratch,
+                                ComponentSplit& best) const noexcept {
   const std::size_t width = Width > 0 ? Width : components_.width();
   const std::size_t count_at = components_.count_at(), weight_at = components_.weight_at();
-  const bin_t n_bins = matrix_.cuts().n_bins(feature);
+  const bin_t n_bins = matrix_.edges().n_bins(feature);
   double* const left = scratch;
   double* const with_missing = left + width;
   double* const missing = with_missing + width;
@@ -67,7 +68,7 @@ void ComponentCutSearch::scan(feature_t feature, const double* sums, const doubl
   std::fill_n(left, width, 0.0);
   for (bin_t bin = 0; bin < n_bins; ++bin) {
     const double* const slot = slots + bin * width;
-    if (slot[count_at] == 0.0) continue;  // divides as the cut before
+    if (slot[count_at] == 0.0) continue;  // divides as the split before
     for (std::size_t k = 0; k < width; ++k) left[k] += slot[k];
     const double gain = gain_of(left);
     if (gain > best.gain) best = {gain, feature, bin, false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cut of one feature that gains most: the fall of Σ w ‖c − mean‖² (forest/split_targets.hpp), from sums by bin; with
-// missing values on either side. Ties: the lower cut first, missing values right.
+// The split of one feature that gains most: the fall of Σ w ‖c − mean‖² (forest/split_targets.hpp), from sums by bin; with
+// missing values on either side. Ties: the lower split first, missing values right.
 #pragma once
 
 #include <span>
@@ -12,28 +12,28 @@
 
 namespace mtboost {
 
-struct ComponentCut {
+struct ComponentSplit {
   double gain = 0.0;  // 0: none
   feature_t feature = 0;
   bin_t bin = 0;  // the last one on the left
   bool is_missing_left = false;
 };
 
-class ComponentCutSearch {
+class ComponentSplitSearch {
  public:
-  ComponentCutSearch(const BinnedMatrix& matrix, const Components& components, row_t min_samples_leaf);
+  ComponentSplitSearch(const BinnedMatrix& matrix, const Components& components, row_t min_samples_leaf);
 
-  // No cut of a node of these sums gains, but by rounding, up to this.
+  // No split of a node of these sums gains, but by rounding, up to this.
   double noise(std::span<const double> sums) const noexcept;
 
-  // slots: of this feature. Whether a cut gains more than `best`, which it then becomes.
+  // slots: of this feature. Whether a split gains more than `best`, which it then becomes.
   bool improve(feature_t feature, std::span<const double> sums, const double* slots, std::vector<double>& scratch,
-               ComponentCut& best /* IN-OUT */) const;
+               ComponentSplit& best /* IN-OUT */) const;
 
  private:
   template <std::size_t Width>
   void scan(feature_t feature, const double* sums, const double* slots, double* scratch,
-            ComponentCut& best) const noexcept;
+            ComponentSplit& best) const noexcept;
 
   const BinnedMatrix& matrix_;
   const Components& components_;

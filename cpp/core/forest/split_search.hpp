@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One cut of one feature in one node: a random one (geurts2006) or the best (breiman2001).
+// One split of one feature in one node: a random one (geurts2006) or the best (breiman2001).
 //
-// Always holds: x < threshold goes left, both sides have rows, and a missing value goes where the cut says. A random cut
+// Always holds: x < threshold goes left, both sides have rows, and a missing value goes where the split says. A random split
 // sends missing values either way with equal chance. Gains are compared as float: of two features that divide the rows
 // alike, the one considered first wins, however their sums were rounded.
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace mtboost {
 
-struct FeatureCut {
-  float gain = -1.0f;  // below 0: no cut is possible
+struct FeatureSplit {
+  float gain = -1.0f;  // below 0: no split is possible
   float threshold = 0.0f;
   bool missing_left = false;
 
@@ -32,7 +32,7 @@ struct ValueRange {
   float most = -std::numeric_limits<float>::infinity();
   std::size_t n_missing = 0;
 
-  // A cut can be found where values differ, or where some are missing and some are not.
+  // A split can be found where values differ, or where some are missing and some are not.
   bool is_constant(std::size_t n) const noexcept { return n_missing == n || (least == most && n_missing == 0); }
 };
 
@@ -94,57 +94,58 @@ inline float draw_threshold(const ValueRange& range, RandomStream& random) noexc
 }
 
 // Buffers of one thread.
-class CutSearch {
+class SplitSearch {
  public:
-  explicit CutSearch(row_t min_samples_leaf) : min_samples_leaf_(min_samples_leaf) {}
+  explicit SplitSearch(row_t min_samples_leaf) : min_samples_leaf_(min_samples_leaf) {}
 
   // values: of the node's rows; missing ones are overwritten.
   template <typename Target>
-  FeatureCut random_cut(std::span<float> values, const ValueRange& range, Target& target, RandomStream& random) const {
-    FeatureCut cut;
+  FeatureSplit random_split(std::span<float> values, const ValueRange& range, Target& target,
+                            RandomStream& random) const {
+    FeatureSplit split;
     if (range.n_missing > 0) {
-      cut.missing_left = random.uniform() < 0.5;
+      split.missing_left = random.uniform() < 0.5;
       constexpr float kInfinity = std::numeric_limits<float>::infinity();
       for (float& value : values)
-        if (std::isnan(value)) value = cut.missing_left ? -kInfinity : kInfinity;
+        if (std::isnan(value)) value = split.missing_left ? -kInfinity : kInfinity;
     }
     if (range.least < range.most)
-      cut.threshold = draw_threshold(range, random);
+      split.threshold = draw_threshold(range, random);
     else  // missing values on one side, the others on the other
-      cut.threshold = cut.missing_left ? range.least : std::numeric_limits<float>::infinity();
+      split.threshold = split.missing_left ? range.least : std::numeric_limits<float>::infinity();
     row_t n_left = 0;
-    const auto gain = static_cast<float>(target.gain(values, cut.threshold, n_left));
-    if (is_allowed(n_left, values.size())) cut.gain = gain;
-    return cut;
+    const auto gain = static_cast<float>(target.gain(values, split.threshold, n_left));
+    if (is_allowed(n_left, values.size())) split.gain = gain;
+    return split;
   }
 
   // The same for n rows of which only some are not 0: costs these. A division gains the same whichever side is added up,
   // and the side of the zeros is what the other leaves.
   template <typename Target>
-  FeatureCut random_cut(std::span<const StoredValue> stored, std::size_t n, const ValueRange& range, Target& target,
-                        RandomStream& random) const {
-    FeatureCut cut;
-    cut.threshold = draw_threshold(range, random);
-    const bool zero_goes_left = 0.0f < cut.threshold;
+  FeatureSplit random_split(std::span<const StoredValue> stored, std::size_t n, const ValueRange& range, Target& target,
+                            RandomStream& random) const {
+    FeatureSplit split;
+    split.threshold = draw_threshold(range, random);
+    const bool zero_goes_left = 0.0f < split.threshold;
     std::size_t n_moved = 0;
     target.begin_scan();
     for (const StoredValue& own : stored)
-      if ((own.value < cut.threshold) != zero_goes_left) target.move_left(own.i), ++n_moved;
-    if (is_allowed(n_moved, n)) cut.gain = static_cast<float>(target.gain_of_scan());
+      if ((own.value < split.threshold) != zero_goes_left) target.move_left(own.i), ++n_moved;
+    if (is_allowed(n_moved, n)) split.gain = static_cast<float>(target.gain_of_scan());
     target.begin_scan();
-    return cut;
+    return split;
   }
 
-  // The cut between two values that gains most; of equal ones the first. Missing values are tried on both sides.
+  // The split between two values that gains most; of equal ones the first. Missing values are tried on both sides.
   template <typename Target>
-  FeatureCut best_cut(std::span<const float> values, const ValueRange& range, Target& target) {
-    if (range.n_missing == 0 && has_two_values(values, range)) return only_cut(values, range, target);
+  FeatureSplit best_split(std::span<const float> values, const ValueRange& range, Target& target) {
+    if (range.n_missing == 0 && has_two_values(values, range)) return only_split(values, range, target);
     sorted_.clear();
     missing_.clear();
     for (std::size_t i = 0; i < values.size(); ++i)
       (std::isnan(values[i]) ? missing_ : sorted_).push_back({values[i], static_cast<row_t>(i)});
     std::ranges::sort(sorted_);
-    FeatureCut best;
+    FeatureSplit best;
     scan(values.size(), false, target, best);
     if (range.n_missing > 0) scan(values.size(), true, target, best);
     target.begin_scan();
@@ -154,32 +155,32 @@ class CutSearch {
   // The same for n rows of which only some are not 0: values below 0 from the least up, values above 0 from the most
   // down, and nothing for each zero.
   template <typename Target>
-  FeatureCut best_cut(std::span<const StoredValue> stored, std::size_t n, Target& target) {
+  FeatureSplit best_split(std::span<const StoredValue> stored, std::size_t n, Target& target) {
     sorted_.assign(stored.begin(), stored.end());
     std::ranges::sort(sorted_);
     const auto first_above =
         static_cast<std::size_t>(std::ranges::upper_bound(sorted_, 0.0f, {}, &StoredValue::value) - sorted_.begin());
     const bool has_zeros = sorted_.size() < n;
-    const auto try_cut = [&](float below, float above, std::size_t n_moved, FeatureCut& best, bool also_equal) {
+    const auto try_split = [&](float below, float above, std::size_t n_moved, FeatureSplit& best, bool also_equal) {
       if (below >= above || !is_allowed(n_moved, n)) return;
       const auto gain = static_cast<float>(target.gain_of_scan());
       if (gain > best.gain || (also_equal && gain == best.gain)) best = {gain, middle_of(below, above), false};
     };
-    FeatureCut best, best_above;
+    FeatureSplit best, best_above;
     target.begin_scan();
     for (std::size_t place = 0; place < first_above; ++place) {
       target.move_left(sorted_[place].i);
       const bool is_last = place + 1 == first_above;
       if (is_last && !has_zeros && first_above == sorted_.size()) break;
-      try_cut(sorted_[place].value, is_last && has_zeros ? 0.0f : sorted_[place + 1].value, place + 1, best, false);
+      try_split(sorted_[place].value, is_last && has_zeros ? 0.0f : sorted_[place + 1].value, place + 1, best, false);
     }
     target.begin_scan();
     for (std::size_t place = sorted_.size(); place-- > first_above;) {
       target.move_left(sorted_[place].i);
       const bool is_first = place == first_above;
-      if (is_first && !has_zeros) break;  // the cut below it was tried above
-      try_cut(is_first ? 0.0f : sorted_[place - 1].value, sorted_[place].value, sorted_.size() - place, best_above,
-              true);
+      if (is_first && !has_zeros) break;  // the split below it was tried above
+      try_split(is_first ? 0.0f : sorted_[place - 1].value, sorted_[place].value, sorted_.size() - place, best_above,
+                true);
     }
     target.begin_scan();
     return best_above.gain > best.gain ? best_above : best;
@@ -205,17 +206,17 @@ class CutSearch {
     return !has_other;
   }
   template <typename Target>
-  FeatureCut only_cut(std::span<const float> values, const ValueRange& range, Target& target) const {
-    FeatureCut cut;
-    cut.threshold = middle_of(range.least, range.most);
+  FeatureSplit only_split(std::span<const float> values, const ValueRange& range, Target& target) const {
+    FeatureSplit split;
+    split.threshold = middle_of(range.least, range.most);
     row_t n_left = 0;
-    const auto gain = static_cast<float>(target.gain(values, cut.threshold, n_left));
-    if (is_allowed(n_left, values.size())) cut.gain = gain;
-    return cut;
+    const auto gain = static_cast<float>(target.gain(values, split.threshold, n_left));
+    if (is_allowed(n_left, values.size())) split.gain = gain;
+    return split;
   }
 
   template <typename Target>
-  void scan(std::size_t n, bool missing_left, Target& target, FeatureCut& best) const {
+  void scan(std::size_t n, bool missing_left, Target& target, FeatureSplit& best) const {
     target.begin_scan();
     std::size_t n_left = 0;
     if (missing_left)
@@ -223,8 +224,8 @@ class CutSearch {
     for (std::size_t place = 0; place <= sorted_.size(); ++place) {
       // Behind the last value the threshold is infinity, which divides nothing from infinite values.
       const float above = place < sorted_.size() ? sorted_[place].value : std::numeric_limits<float>::infinity();
-      const bool is_cut = place == 0 || sorted_[place - 1].value < above;
-      if (is_cut && is_allowed(n_left, n)) {
+      const bool is_split = place == 0 || sorted_[place - 1].value < above;
+      if (is_split && is_allowed(n_left, n)) {
         const auto gain = static_cast<float>(target.gain_of_scan());
         if (gain > best.gain) best = {gain, threshold_before(place), missing_left};
       }

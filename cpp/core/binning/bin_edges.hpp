@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bins of every feature, taken from the library that made them (XGBoost's quantile sketch, LightGBM's bin mappers),
 // never sketched again.
-// Always holds for XGBoost: bin b of a numeric feature is [value(b - 1), value(b)), so x goes left of cut b iff
-// x < value(b); values above the last cut belong to the last bin. Bin b of a categorical feature is the category value(b).
+// Always holds for XGBoost: bin b of a numeric feature is [value(b - 1), value(b)), so x goes left of edge b iff
+// x < value(b); values above the last edge belong to the last bin. Bin b of a categorical feature is the category value(b).
 // For LightGBM value(b) is LightGBM's own number of the bin: see LightgbmBins.
 #pragma once
 
@@ -36,24 +36,24 @@ struct LightgbmBins {
 
 inline constexpr bin_t kMostBins = 65536;  // of a feature, that of missing values included: stored in two bytes
 
-class Cuts {
+class BinEdges {
  public:
   // offsets: n_features + 1 positions in values. min_values: a threshold below every value of the feature.
-  Cuts(std::vector<std::uint32_t> offsets, std::vector<float> values, std::vector<float> min_values,
-       std::vector<std::uint8_t> is_categorical)
+  BinEdges(std::vector<std::uint32_t> offsets, std::vector<float> values, std::vector<float> min_values,
+           std::vector<std::uint8_t> is_categorical)
       : offsets_(std::move(offsets)),
         values_(std::move(values)),
         min_values_(std::move(min_values)),
         is_categorical_(std::move(is_categorical)) {
     require(!offsets_.empty() && offsets_.front() == 0 && offsets_.back() == values_.size(),
-            "cut offsets must start at 0 and end at the number of cut values");
+            "edge offsets must start at 0 and end at the number of edges");
     require(min_values_.size() == n_features() && is_categorical_.size() == n_features(),
             "min_values and is_categorical need one entry per feature");
     for (std::size_t feature = 0; feature < n_features(); ++feature)
-      require(offsets_[feature] <= offsets_[feature + 1], "cut offsets must not decrease");
+      require(offsets_[feature] <= offsets_[feature + 1], "edge offsets must not decrease");
   }
 
-  explicit Cuts(std::vector<LightgbmBins> features) : offsets_{0}, lightgbm_(std::move(features)) {
+  explicit BinEdges(std::vector<LightgbmBins> features) : offsets_{0}, lightgbm_(std::move(features)) {
     for (const LightgbmBins& feature : lightgbm_) {
       require(feature.n_bins > 0 && feature.missing_bin <= feature.n_bins && feature.frequent < feature.n_bins,
               "the missing and the frequent bin must be bins");
@@ -90,7 +90,7 @@ class Cuts {
   }
 
   // Whether a tree that speaks of the other's bins can be followed by these.
-  bool has_bins_of(const Cuts& other) const noexcept {
+  bool has_bins_of(const BinEdges& other) const noexcept {
     return offsets_ == other.offsets_ && is_categorical_ == other.is_categorical_;
   }
 
