@@ -11,8 +11,11 @@ import mtboost
 from mtboost.base.dataset import Dataset
 from mtboost.errors import ParameterError
 from mtboost.model.libraries import get_backend
+from mtboost.trees import random_slopes
 from mtboost.trees.random_slopes import (
-    Moments,
+    FewRows,
+    ManyRows,
+    RowsByTask,
     Variances,
     effects_given,
     first_variances,
@@ -37,63 +40,134 @@ def linear_rows(seed, n_tasks=N_TASKS, n_rows=20, noise=0.5, spread=1.0):
 # ---- the mixed model -----------------------------------------------------------------------------
 
 
-def penalised_least_squares(z, response, hessian, codes, variances):
-    """Solve for all effects of all tasks at once."""
-    n_tasks, n_effects = codes.max() + 1, z.shape[1] + 1
-    design = np.zeros((len(z), (n_tasks + 1) * n_effects))
-    ones = np.column_stack([np.ones(len(z)), z])
-    design[:, :n_effects] = ones
-    for row, code in enumerate(codes):
-        begin = (code + 1) * n_effects
-        design[row, begin : begin + n_effects] = ones[row]
-    shared = np.append(0.0, np.full(n_effects - 1, 1.0 / variances.of_slopes))
-    penalty = np.concatenate([shared, np.tile(1.0 / variances.of_tasks, n_tasks)])
-    weight = hessian / variances.of_noise
-    found = np.linalg.solve(
-        (design.T * weight) @ design + np.diag(penalty), design.T @ (weight * response)
-    )
-    return found[:n_effects], found[n_effects:].reshape(n_tasks, n_effects)
+# Rows of each task, of which a fifth have no weight; there are 4 effects.
+N_ROWS = [0, 1, 1, 2, 3, 3, 4, 5, 6, 6, 40, 0]
+
+
+def rows_of_all_sizes(seed):
+    """Rows of tasks of N_ROWS: columns, responses, hessians and codes of tasks."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(N_TASKS), N_ROWS))
+    z = rng.normal(size=(len(codes), N_COLUMNS))
+    response = rng.normal(size=len(codes)) + z.sum(axis=1) * rng.normal(size=N_TASKS)[codes]
+    return z, response, rng.choice([0.0, 0.5, 2.0], len(codes), p=[0.2, 0.4, 0.4]), codes
+
+
+def conditioned(design, prior, noise, response, *, is_first_free):
+    """Condition effects with these prior variances on all rows: means and covariances.
+
+    The first effect may have a flat prior: it is that of generalised least squares.
+    """
+    covariance = (design * prior) @ design.T + np.diag(noise)
+    solved = np.linalg.solve(covariance, np.column_stack([response, design]))
+    gain, left = prior[:, None] * design.T, solved
+    ones = np.zeros(len(prior))
+    if is_first_free:
+        ones[0] = 1.0
+        of_first = np.linalg.solve(covariance, design[:, 0])
+        information = design[:, 0] @ of_first
+        left = solved - np.outer(of_first, design[:, 0] @ solved) / information
+    means = gain @ left[:, 0]
+    covariances = np.diag(prior) - gain @ left[:, 1:] * prior
+    if is_first_free:
+        means[0], covariances[0, 0] = design[:, 0] @ solved[:, 0] / information, 1.0 / information
+    return means, covariances
+
+
+def of_mixed_model(z, response, hessian, codes, variances):
+    """Effects and uncertainty from the covariance of all rows: a slow twin of effects_given."""
+    used = hessian > 0.0
+    ones = np.column_stack([np.ones(used.sum()), z[used]])
+    design = np.zeros((len(ones), N_TASKS + 1, ones.shape[1]))
+    design[:, 0] = ones
+    design[np.arange(len(ones)), codes[used] + 1] = ones
+    shape, design = design.shape[1:], design.reshape(len(ones), -1)
+    prior = np.vstack([np.full(shape[1], variances.of_slopes), *[variances.of_tasks] * N_TASKS])
+    noise = variances.of_noise / hessian[used]
+    prior[0, 0] = 0.0
+    means, of_all = conditioned(design, prior.ravel(), noise, response[used], is_first_free=True)
+    prior[0] = 0.0
+    _, given = conditioned(design, prior.ravel(), noise, response[used], is_first_free=False)
+    spread = np.diag(given).reshape(shape)[1:].mean(axis=0)
+    errors = np.trace((design.T * hessian[used]) @ design @ given)
+    effects = means.reshape(shape)
+    return effects[0], effects[1:], np.diag(of_all)[: shape[1]], spread, errors
+
+
+def numbers(effects, uncertainty):
+    own = (uncertainty.of_shared, uncertainty.of_tasks, uncertainty.of_errors)
+    return (effects.shared, effects.by_task, *own)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_effects_are_those_of_penalised_least_squares(seed):
-    rng = np.random.default_rng(seed)
-    z, response, codes, _ = linear_rows(seed)
-    codes = rng.permutation(codes)
-    hessian = rng.choice([0.0, 0.5, 2.0], len(z))
-    variances = Variances(rng.uniform(0.1, 2.0, N_COLUMNS + 1), 0.7, 0.4)
-    moments = Moments.of_rows(z, response, hessian, codes, N_TASKS)
-    effects, _, _ = effects_given(moments, variances)
-    shared, by_task = penalised_least_squares(z, response, hessian, codes, variances)
-    assert_allclose(effects.shared, shared, rtol=1e-8)
-    assert_allclose(effects.by_task, by_task, rtol=1e-6, atol=1e-9)
+def test_effects_are_those_of_the_covariance_of_all_rows(seed):
+    z, response, hessian, codes = rows_of_all_sizes(seed)
+    of_tasks = np.random.default_rng(seed).uniform(0.1, 2.0, N_COLUMNS + 1)
+    variances = Variances(of_tasks, 0.7, 0.4)
+    rows = RowsByTask.of_rows(z, response, hessian, codes, N_TASKS)
+    assert {type(batch) for batch in rows.batches} == {FewRows, ManyRows}
+    expected = of_mixed_model(z, response, hessian, codes, variances)
+    for found, own in zip(numbers(*effects_given(rows, variances)), expected, strict=True):
+        assert_allclose(found, own, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_forms_of_a_task_find_the_same(seed, monkeypatch):
+    z, response, hessian, codes = rows_of_all_sizes(seed)
+    used = [np.flatnonzero((codes == task) & (hessian > 0.0)) for task in range(N_TASKS)]
+    root = np.sqrt(hessian)
+    scaled = np.column_stack([root, z * root[:, None]])
+    few, many = [], []
+    for task, own in enumerate(used):
+        of_task, weighted = np.array([task]), root[own] * response[own]
+        few.append(FewRows(of_task, scaled[own][None], weighted[None]))
+        many.append(ManyRows.of_rows(of_task, [scaled[own]], [weighted]))
+    n_rows = np.count_nonzero(hessian)
+    monkeypatch.setattr(random_slopes, "_MOST_NUMBERS", 10)  # batches of one or two tasks
+    mixed = RowsByTask.of_rows(z, response, hessian, codes, N_TASKS)
+    first = first_variances(N_COLUMNS + 1, response.var())
+    one, *others = (
+        fit_effects(rows, first)
+        for rows in (mixed, RowsByTask(few, N_TASKS, n_rows), RowsByTask(many, N_TASKS, n_rows))
+    )
+    for other in others:
+        assert_allclose(other.variances.of_tasks, one.variances.of_tasks, rtol=1e-9)
+        assert other.variances.of_slopes == pytest.approx(one.variances.of_slopes, rel=1e-9)
+        assert other.variances.of_noise == pytest.approx(one.variances.of_noise, rel=1e-9)
+        assert_allclose(other.shared, one.shared, rtol=1e-9)
+        assert_allclose(other.by_task, one.by_task, rtol=1e-8, atol=1e-11)
 
 
 def test_variances_of_many_tasks_are_found():
     z, response, codes, _ = linear_rows(0, n_tasks=2000, n_rows=10, noise=0.5, spread=0.8)
-    moments = Moments.of_rows(z, response, np.ones(len(z)), codes, 2000)
-    found = fit_effects(moments, first_variances(N_COLUMNS + 1, response.var())).variances
+    rows = RowsByTask.of_rows(z, response, np.ones(len(z)), codes, 2000)
+    found = fit_effects(rows, first_variances(N_COLUMNS + 1, response.var())).variances
     # Standard errors: 3 % for variances of 2000 tasks, 1 % for that of 20,000 rows.
     assert_allclose(found.of_tasks, [1.0, 0.64, 0.64, 0.64], rtol=0.15)
     assert found.of_noise == pytest.approx(0.25, rel=0.06)
 
 
 def test_an_integer_hessian_is_that_of_repeated_rows():
-    z, response, codes, _ = linear_rows(1)
+    z, response, _, codes = rows_of_all_sizes(1)
     counts = np.random.default_rng(1).integers(0, 4, len(z))
-    once = Moments.of_rows(z, response, counts.astype(float), codes, N_TASKS)
     again = [np.repeat(part, counts, axis=0) for part in (z, response, codes)]
-    repeated = Moments.of_rows(again[0], again[1], np.ones(counts.sum()), again[2], N_TASKS)
-    assert_allclose(once.squares, repeated.squares)
-    assert_allclose(once.products, repeated.products)
-    assert_allclose(once.response_squares, repeated.response_squares)
+    variances = first_variances(N_COLUMNS + 1, response.var())
+    once, repeated = (
+        numbers(*effects_given(RowsByTask.of_rows(*rows, N_TASKS), variances))
+        for rows in (
+            (z, response, counts.astype(float), codes),
+            (again[0], again[1], np.ones(counts.sum()), again[2]),
+        )
+    )
+    for own, other in zip(once, repeated, strict=True):
+        assert_allclose(own, other, rtol=1e-9, atol=1e-12)
 
 
 def test_tasks_that_do_not_differ_have_no_effects_of_their_own():
     z, _, codes, _ = linear_rows(2, n_tasks=200)
     response = 1.0 + z[:, 0] + np.random.default_rng(2).normal(size=len(z))
-    moments = Moments.of_rows(z, response, np.ones(len(z)), codes, 200)
-    effects = fit_effects(moments, first_variances(N_COLUMNS + 1, response.var()))
+    rows = RowsByTask.of_rows(z, response, np.ones(len(z)), codes, 200)
+    effects = fit_effects(rows, first_variances(N_COLUMNS + 1, response.var()))
     assert_allclose(effects.shared, [1.0, 1.0, 0.0, 0.0], atol=0.1)  # standard errors .016
     assert np.abs(effects.by_task).max() < 0.2
 
@@ -175,8 +249,8 @@ def test_first_trees_are_the_mixed_model(backend):
         steps = steps_of(X[:, place].astype(np.float32), place, 32)
         reached = steps.points[nearest_points(X[:, place], steps.points, 0)]
         z[:, place] = (reached - reached.mean()) / reached.std()
-    moments = Moments.of_rows(z, y, np.ones(len(y)), task, N_TASKS)
-    effects = fit_effects(moments, first_variances(N_COLUMNS + 1, y.var()))
+    rows = RowsByTask.of_rows(z, y, np.ones(len(y)), task, N_TASKS)
+    effects = fit_effects(rows, first_variances(N_COLUMNS + 1, y.var()))
     ones = np.column_stack([np.ones(len(y)), z])
     expected = (ones * (effects.shared + effects.by_task)[task]).sum(axis=1)
     assert_allclose(model.predict(X, task=task), expected, rtol=1e-4, atol=1e-5)

@@ -32,7 +32,7 @@ from mtboost.trees.losses import (
 )
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees, TaskValues
-from mtboost.trees.random_slopes import Moments, Variances, first_variances, fit_effects
+from mtboost.trees.random_slopes import RowsByTask, Variances, first_variances, fit_effects
 from mtboost.trees.steps import StepTree, steps_of
 
 _MOST_STEPS = 32
@@ -273,9 +273,9 @@ class WorkingModel:
                     outer = _fitted(np.zeros(len(z)), by_name, levels[number - 1], z)
                     left = response - outer
                 members, places = np.unique(own, return_inverse=True)
-                moments = Moments.of_rows(z, left, hessian / unit, places, len(members))
+                rows = RowsByTask.of_rows(z, left, hessian / unit, places, len(members))
                 effects = fit_effects(
-                    moments, variances[number], fixed_noise=is_classification(self.objective)
+                    rows, variances[number], fixed_noise=is_classification(self.objective)
                 )
                 variances[number] = effects.variances
                 by_name[members] = effects.shared + effects.by_task
