@@ -27,7 +27,9 @@ def class_names(y: Any) -> tuple[str, ...] | None:
     DataError
         Some labels are texts and others are not, or all are equal.
     """
-    parts = {f"y[{name!r}]": part for name, part in y.items()} if isinstance(y, Mapping) else {}
+    parts = (
+        {f"y[{shown(name)}]": part for name, part in y.items()} if isinstance(y, Mapping) else {}
+    )
     read = [_texts(part, argument) for argument, part in (parts or {"y": y}).items()]
     found = [part for part in read if part is not None]
     if not found:
@@ -51,7 +53,9 @@ def class_numbers(y: Any, names: Sequence[str] | None, argument: str = "y") -> A
     if names is None or y is None:
         return y
     if isinstance(y, Mapping):
-        return {task: class_numbers(own, names, f"{argument}[{task!r}]") for task, own in y.items()}
+        return {
+            task: class_numbers(own, names, f"{argument}[{shown(task)}]") for task, own in y.items()
+        }
     texts = _texts(y, argument)
     if texts is None:
         return y
@@ -92,9 +96,9 @@ def _texts(y: Any, argument: str) -> npt.NDArray[Any] | None:
         if not are_texts.any():
             return None
         if not are_texts.all():
-            row = int(are_texts.argmin())
+            row, other = int(are_texts.argmax()), int(are_texts.argmin())
             raise DataError(
-                f"{argument} is {shown(array[row])} at row {row}, but others are texts: give each "
-                "row the name of its class, or leave it out."
+                f"{argument} is {shown(array[row])} at row {row} and {shown(array[other])} at row "
+                f"{other}: give every row a number, or every row the name of its class."
             )
     return array.astype(np.str_)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from mtboost.base.arrays import as_array
 from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight, weights_of_classes, weights_with_classes
@@ -313,7 +314,7 @@ class _MultiTaskEstimator(SavedEstimator):
             checked = self._check_table(X, reset=True)
             used = None if self.time is None else set(map(str, X.columns)) - {self.time}
             table = as_table(checked, task_column=self.task, used=used)
-            if sample_weight is not None and np.ndim(sample_weight) < 2:
+            if sample_weight is not None and as_array(sample_weight).ndim < 2:
                 with reading_numbers("sample_weight"):
                     sample_weight = _check_sample_weight(sample_weight, table.native)
         objective = self._learn_labels(y, library)

@@ -99,10 +99,14 @@ def test_a_class_weight_that_does_not_fit_the_labels_is_refused(class_weight, me
         MultiTaskClassifier(class_weight=class_weight, **FAST).fit(X, FRAUD, task=SHOP)
 
 
-def test_only_the_classifier_weights_classes():
+def test_only_the_classifier_weights_classes_and_calibrates():
     of_regressor = inspect.signature(MultiTaskRegressor).parameters
     of_classifier = inspect.signature(MultiTaskClassifier).parameters
-    assert of_classifier.keys() - of_regressor.keys() == {"class_weight", "scale_pos_weight"}
+    assert of_classifier.keys() - of_regressor.keys() == {
+        "calibrate",
+        "class_weight",
+        "scale_pos_weight",
+    }
     assert set(MultiTaskRegressor().get_params()) == of_regressor.keys()
     with pytest.raises(TypeError, match="unexpected keyword argument 'class_weight'"):
         MultiTaskRegressor(class_weight="balanced")

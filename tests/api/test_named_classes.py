@@ -95,7 +95,7 @@ def test_auto_and_tasks_that_lack_a_class():
 @pytest.mark.parametrize(
     ("y", "arguments", "message"),
     [
-        (["a", "b", None] * 80, {}, "y is None at row 2, but others are texts"),
+        (["a", "b", None] * 80, {}, "y is 'a' at row 0 and None at row 2"),
         (["a"] * 240, {}, "y has one class only, 'a'"),
         (["a", "b", "c"] * 80, {"objective": "binary:logistic"}, "y has the classes 'a', 'b', 'c'"),
         (["a", "b"] * 120, {"objective": "reg:squarederror"}, "is not for them: leave it out"),

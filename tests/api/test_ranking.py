@@ -177,7 +177,7 @@ def test_baselines_and_an_ensemble():
     [
         ({"objective": "reg:squarederror"}, ParameterError, "does not rank the rows of queries"),
         ({"eval_metric": "rmse"}, ParameterError, "'rmse' does not fit objective='rank:ndcg'"),
-        ({"intervals": True}, ParameterError, "whose predictions rank rows"),
+        ({"intervals": True}, ParameterError, "whose predictions are not on the scale of labels"),
         ({"linear_effects": True}, ParameterError, "linear_effects=True is not possible"),
         ({"params": {"lambdarank_pair_method": "mean"}}, UnsupportedError, "draws pairs at random"),
         ({"params": {"lambdarank_unbiased": True}}, UnsupportedError, "position biases"),

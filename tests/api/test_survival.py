@@ -292,7 +292,11 @@ def test_intervals_of_hazards_are_refused():
     ("y", "options", "message"),
     [
         (Y, {}, r"needs y of shape \(1200, 2\)"),
-        (BOUNDS, {"objective": "reg:squarederror"}, "Two columns are the bounds of times"),
+        (
+            BOUNDS,
+            {"objective": "reg:squarederror"},
+            "y is inf at row 1, column 1: it must be finite",
+        ),
         (BOUNDS[:, ::-1].copy(), {}, "needs two bounds of the time of each row"),
         (-BOUNDS, {}, "survival:aft needs two bounds"),
         (BOUNDS, {"eval_metric": "cox-nloglik"}, "choose 'aft-nloglik', 'concordance'"),

@@ -152,5 +152,5 @@ def test_tasks_of_a_frame_are_one_of_its_columns(client):
 
 
 def test_labels_of_rows_are_refused_on_dask(client):
-    with pytest.raises(UnsupportedError, match="give TaskSplit 'label_lower_bound'"):
+    with pytest.raises(UnsupportedError, match="or give it 'label_lower_bound' as task"):
         train_on_dask(client, [TaskSplit(TASK)])

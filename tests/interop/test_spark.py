@@ -105,7 +105,7 @@ def test_pooled_leaves_return_from_spark_though_a_worker_has_no_rows(rows):
 
 
 def test_an_error_of_the_workers_is_raised_with_its_message(rows):
-    with pytest.raises(Exception, match="give TaskSplit 'label_lower_bound' as task"):
+    with pytest.raises(Exception, match="or give it 'label_lower_bound' as task"):
         train(rows, [TaskSplit(TASK)], n_workers=2)
 
 

@@ -87,7 +87,7 @@ def test_what_is_no_booster_or_no_matrix_is_refused():
         residual_margin(booster, X, 1)
     with pytest.raises(TypeError, match="objective must be None or a TaskObjective"):
         TaskQuitting(matrix, TASK, objective=1)
-    with pytest.raises(TypeError, match="valid must be an xgboost.DMatrix, found array"):
+    with pytest.raises(TypeError, match="valid must be an xgboost.DMatrix or a name, found array"):
         TaskQuitting(X, TASK)
 
 

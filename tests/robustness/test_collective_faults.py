@@ -118,7 +118,7 @@ def test_sums_of_workers_that_do_not_agree_are_refused(pool):
 def test_what_does_not_work_on_several_workers_is_refused_before_training(pool):
     for said in run_together(pool, refused_splits, range(2)):
         assert "TaskSplit does not train on several machines" in said["labels of rows"]
-        assert "give TaskSplit 'label_lower_bound'" in said["labels of rows"]
+        assert "or give it 'label_lower_bound' as task" in said["labels of rows"]
         assert "reg:pseudohubererror" in said["medians"]
         assert "percentiles as leaves, which workers cannot add up" in said["percentiles"]
 
