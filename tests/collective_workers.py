@@ -163,6 +163,14 @@ def train_by_task(part, *, objective, metric, params, task_weight=None, split=No
     return bytes(booster.save_raw("ubj")), history, quitting.quit_round
 
 
+def differing_weights(part):
+    """Train with other task weights on each worker."""
+    own = {"base_score": 0.5}
+    weights = {task: 1.0 + xgboost.collective.get_rank() for task in (0, 3, 6, 9, 12)}
+    options = {"objective": "reg:squarederror", "metric": "rmse", "params": own}
+    return train_by_task((part, part), task_weight=weights, **options)
+
+
 def train_with_prior(rows, *, dynamic, split=None):
     """A booster whose features are drawn by a prior."""
     matrix = _matrix(rows, "QuantileDMatrix")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several test files share."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -37,6 +38,14 @@ def one_thread_unless_asked():
     """
     with threadpoolctl.threadpool_limits(1, "openmp"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed():
+    """Close what a test or an example has drawn: matplotlib warns of many open figures."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def skip_unreadable_tables(item: pytest.Item) -> Iterator[None]:

@@ -8,7 +8,6 @@ import pytest
 import xgboost
 
 import mtboost
-from mtboost.dask import fitting
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import evaluate_by_task, evaluate_strata, get_metric
 from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit, task_metric
@@ -316,9 +315,3 @@ def test_a_matrix_needs_bounds_which_are_no_tasks():
         xgboost.train(AFT, xgboost.DMatrix(X, Y), 1, callbacks=[TaskSplit(TASK)])
     with pytest.raises(UnsupportedError, match="give TaskSplit the task of each row"):
         xgboost.train(AFT, matrix(), 1, callbacks=[TaskSplit("label_lower_bound")])
-
-
-@BOTH
-def test_several_machines_are_refused(objective):
-    with pytest.raises(UnsupportedError, match="objective"):
-        fitting._checked_arguments({"objective": objective}, has_eval_set=False)

@@ -371,6 +371,8 @@ def fit_rows(client, **changed):
         ({"linear_effects": True}, UnsupportedError, "linear_effects=True does not work"),
         ({"objective": "reg:quantileerror"}, UnsupportedError, "quantileerror' does not work"),
         ({"objective": "reg:absoluteerror"}, UnsupportedError, "absoluteerror' does not work"),
+        ({"objective": "survival:cox"}, UnsupportedError, "objective='survival:cox'"),
+        ({"objective": "survival:aft"}, UnsupportedError, "objective='survival:aft'"),
         ({"objective": "rank:ndcg"}, UnsupportedError, "ndcg' does not work"),
         ({"qid": [0, 1]}, UnsupportedError, "qid=a list does not work"),
         ({"validation": "first"}, ParameterError, "validation must be"),

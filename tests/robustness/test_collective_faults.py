@@ -9,6 +9,7 @@ import xgboost
 from collective_workers import (
     TIMEOUT,
     InRound,
+    differing_weights,
     end_process,
     grow_deeper,
     make_rows,
@@ -19,7 +20,6 @@ from collective_workers import (
     sum_at_different_steps,
     sum_from_another_thread,
     sum_of_unequal_lengths,
-    train_by_task,
     train_on_separate_bins,
     train_with_own,
     worker_pool,
@@ -32,14 +32,6 @@ from mtboost.xgboost import TaskSplit
 ROWS = make_rows(400)
 PARTS = parts_of(ROWS, 2)
 USUAL = {"params": {"max_depth": 3}, "split": {}}
-
-
-def differing_weights(part):
-    """Train with other task weights on each worker."""
-    own = {"base_score": 0.5}
-    weights = {task: 1.0 + xgboost.collective.get_rank() for task in (0, 3, 6, 9, 12)}
-    options = {"objective": "reg:squarederror", "metric": "rmse", "params": own}
-    return train_by_task((part, part), task_weight=weights, **options)
 
 
 @pytest.fixture(scope="module")
