@@ -977,7 +977,7 @@ def metric_or_scorer(metric: Any, *, are_classes: bool) -> Metric:
     Raises
     ------
     ParameterError, TypeError
-        There is no such metric or scorer.
+        The name is not that of a metric or scorer.
     """
     if hasattr(metric, "set_score_request"):
         return Metric(str(metric), _Scorer(metric, are_classes), True)

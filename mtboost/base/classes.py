@@ -65,7 +65,7 @@ def class_numbers(y: Any, names: Sequence[str] | None, argument: str = "y") -> A
     if is_unknown.any():
         row = int(is_unknown.argmax())
         raise DataError(
-            f"{argument} is {shown(str(texts[row]))} at row {row}, which is no class of the "
+            f"{argument} is {shown(str(texts[row]))} at row {row}, which is not a class of the "
             f"training rows. Known: {listed(list(names), 'class')}."
         )
     return places.astype(np.float64)

@@ -147,7 +147,7 @@ def other_scores(
 ) -> dict[TaskName, dict[str, float]]:
     """Return the scores of each task, and their standard errors, by names of a report.
 
-    Arguments as of :func:`errors_by_task`.
+    See :func:`errors_by_task` for the arguments.
     """
     found: dict[TaskName, dict[str, float]] = {task: {} for task in tasks}
     for metric in metrics:

@@ -133,7 +133,7 @@ class TaskObjective(BaseTaskObjective):
         return tasks
 
     def _in_columns(self, margins: Any, matrix: xgboost.DMatrix) -> Any:
-        """Return margins of the shape that those of other workers have."""
+        """Return margins in the shape that all workers have."""
         if matrix not in self._rows:  # the first round, on all workers
             n_columns = margins.shape[1] if margins.ndim == 2 else 0
             workers = Workers.of_this_thread()

@@ -122,7 +122,7 @@ class WorkerMetric:
     def _in_columns(
         self, prediction: npt.NDArray[np.floating[Any]]
     ) -> npt.NDArray[np.floating[Any]]:
-        """Return predictions of the shape that those of other workers have; 0 is no columns."""
+        """Return predictions in the shape that all workers have; 0 means one dimension."""
         if self._n_columns is None:
             n_columns = prediction.shape[1] if prediction.ndim == 2 else 0
             n_of_workers = self._workers.gather([n_columns if len(prediction) else 0], "columns")

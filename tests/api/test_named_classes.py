@@ -76,7 +76,7 @@ def test_later_labels_have_names_too(library):
     of_texts.add_task("new", X[:80], texts[:80], **few)
     of_numbers.add_task("new", X[:80], numbers[:80], **few)
     np.testing.assert_array_equal(*(m.predict({"new": X})["new"] for m in (of_texts, of_numbers)))
-    with pytest.raises(DataError, match="y is 'maybe' at row 3, which is no class of the training"):
+    with pytest.raises(DataError, match="y is 'maybe' at row 3, which is not a class of"):
         of_texts.evaluate(X, np.where(np.arange(240) == 3, "maybe", texts), task=task)
 
 

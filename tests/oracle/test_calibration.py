@@ -53,7 +53,7 @@ def test_the_pooled_map_is_that_of_one_task():
     prior = 1 / np.square(POOLED_DEVIATIONS)
     expected, _ = naive(margins, margins, labels, weights, prior, -1.0)
     np.testing.assert_allclose(pooled, [1 + expected[0], expected[1]], atol=1e-3)
-    np.testing.assert_array_equal(by_task, [pooled])  # there is no spread between tasks
+    np.testing.assert_array_equal(by_task, [pooled])  # the tasks do not differ
 
 
 def test_tasks_that_differ_have_their_own_maps_and_equal_ones_are_shrunk_together():
