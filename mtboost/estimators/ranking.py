@@ -15,7 +15,7 @@ from mtboost.base.renamed import without_parameters
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.multi_task import MultiTaskClassifier, Objective, _MultiTaskEstimator
-from mtboost.metrics import evaluate_by_task
+from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.model.predictions import UnknownTask
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import is_ranking

@@ -24,7 +24,7 @@ from mtboost.lightgbm.library import (
     scores_in_training,
 )
 from mtboost.lightgbm.objective import TaskObjective
-from mtboost.metrics import default_metric
+from mtboost.metrics.built_in import default_metric
 from mtboost.trees.growth import growth_of
 from mtboost.trees.losses import inverse_link, main_name
 from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch

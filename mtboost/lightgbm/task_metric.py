@@ -17,7 +17,8 @@ from mtboost.lightgbm.library import (
     tasks_of_matrices,
 )
 from mtboost.lightgbm.objective import TaskObjective
-from mtboost.metrics import Metric, get_metric
+from mtboost.metrics.built_in import get_metric
+from mtboost.metrics.metric import Metric
 from mtboost.trees.task_metric import metric_of_tasks
 
 Scores = list[tuple[str, float, bool]]

@@ -26,15 +26,15 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
-from mtboost.metrics import (
+from mtboost.metrics.built_in import check_outputs
+from mtboost.metrics.metric import (
     Metric,
-    check_outputs,
     is_of_bounds,
     is_of_hazards,
     is_of_queries,
     is_of_survival,
-    metric_or_scorer,
 )
+from mtboost.metrics.scorers import metric_or_scorer
 from mtboost.model.stages.mixed_objective import metrics_by_task
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
 from mtboost.model.stages.settings import Settings

@@ -21,16 +21,15 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, ParameterTypeError
-from mtboost.metrics import (
+from mtboost.metrics.by_task import evaluate_by_task, evaluate_strata
+from mtboost.metrics.metric import (
     Metric,
-    evaluate_by_task,
-    evaluate_strata,
     is_mean_of_rows,
     is_of_hazards,
     is_of_queries,
     is_of_survival,
-    metric_or_scorer,
 )
+from mtboost.metrics.scorers import metric_or_scorer
 from mtboost.trees.losses import (
     has_hazards,
     is_classification,

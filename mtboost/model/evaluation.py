@@ -19,7 +19,8 @@ from mtboost.base.tables import Table, as_table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
-from mtboost.metrics import Metric, metric_or_scorer
+from mtboost.metrics.metric import Metric
+from mtboost.metrics.scorers import metric_or_scorer
 from mtboost.model.estimates import (
     AnyMetric,
     Rows,

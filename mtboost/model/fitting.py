@@ -28,7 +28,7 @@ from mtboost.base.threads import openmp_threads
 from mtboost.base.times import check_times, split_time
 from mtboost.base.validation import Folds, validation_data
 from mtboost.errors import DataError, ParameterError
-from mtboost.metrics import is_mean_of_rows
+from mtboost.metrics.metric import is_mean_of_rows
 from mtboost.model.arguments import (
     EvalMetric,
     Strategy,

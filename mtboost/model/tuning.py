@@ -18,7 +18,7 @@ from mtboost.base.classes import class_names
 from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
-from mtboost.metrics import Metric
+from mtboost.metrics.metric import Metric
 from mtboost.model.arguments import (
     metric_of,
     names_of_objectives,

@@ -16,7 +16,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.base.validation import hold_out
 from mtboost.errors import UnsupportedError
-from mtboost.metrics import Metric
+from mtboost.metrics.metric import Metric
 from mtboost.model.arguments import check_rows, common_parameters, labels_are_classes
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.estimates import Rows, make_score

@@ -23,7 +23,8 @@ from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
-from mtboost.metrics import WITH_METRIC, Metric, default_metric
+from mtboost.metrics.built_in import WITH_METRIC, default_metric
+from mtboost.metrics.metric import Metric
 from mtboost.trees.document import Document, Unloaded
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.losses import (

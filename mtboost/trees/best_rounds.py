@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
-from mtboost.metrics import Metric
+from mtboost.metrics.metric import Metric
 
 _Codes = npt.NDArray[np.int64]
 

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float32Array, Float64Array
-from mtboost.metrics import Metric, evaluate_by_task
+from mtboost.metrics.by_task import evaluate_by_task
+from mtboost.metrics.metric import Metric
 from mtboost.trees.best_rounds import BestRounds
 from mtboost.trees.document import Unloaded
 

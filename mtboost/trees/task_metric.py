@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError
-from mtboost.metrics import Metric, named_scores, scores_by_task
+from mtboost.metrics.by_task import named_scores, scores_by_task
+from mtboost.metrics.metric import Metric
 from mtboost.trees.losses import inverse_link
 from mtboost.trees.task_objective import BaseTaskObjective
 

@@ -14,7 +14,9 @@ from mtboost.base.checks import check_count, check_number, check_type, check_ver
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.errors import DataError, UnsupportedError
-from mtboost.metrics import Metric, evaluate_by_task, get_metric
+from mtboost.metrics.built_in import get_metric
+from mtboost.metrics.by_task import evaluate_by_task
+from mtboost.metrics.metric import Metric
 from mtboost.trees.best_rounds import BestRounds
 from mtboost.trees.growth import TaskGrowth, growth_of
 from mtboost.trees.task_objective import BaseTaskObjective

@@ -14,7 +14,7 @@ from mtboost.base.checks import check_type, listed
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.tasks import TaskName, as_tasks
 from mtboost.errors import DataError
-from mtboost.metrics import default_metric
+from mtboost.metrics.built_in import default_metric
 from mtboost.trees.growth import growth_of
 from mtboost.trees.losses import inverse_link
 from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch

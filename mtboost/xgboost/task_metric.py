@@ -13,7 +13,9 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.base.tasks import TaskSet
-from mtboost.metrics import Metric, evaluate_by_task, get_metric
+from mtboost.metrics.built_in import get_metric
+from mtboost.metrics.by_task import evaluate_by_task
+from mtboost.metrics.metric import Metric
 from mtboost.trees.task_metric import metric_of_tasks
 from mtboost.xgboost.collective import Workers
 from mtboost.xgboost.library import (

@@ -10,13 +10,8 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.errors import UnsupportedError
-from mtboost.metrics import (
-    Metric,
-    evaluate_by_task,
-    is_mean_of_rows,
-    is_of_queries,
-    is_of_survival,
-)
+from mtboost.metrics.by_task import evaluate_by_task
+from mtboost.metrics.metric import Metric, is_mean_of_rows, is_of_queries, is_of_survival
 from mtboost.xgboost.collective import Workers
 
 

@@ -13,7 +13,9 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
 from mtboost.base.validation import Folds
-from mtboost.metrics import Metric, cox_losses, evaluate_by_task, is_of_hazards
+from mtboost.metrics.by_task import evaluate_by_task
+from mtboost.metrics.metric import Metric, is_of_hazards
+from mtboost.metrics.survival import cox_losses
 from mtboost.model.sharing.curves import extended_curves, mean_histories
 from mtboost.model.stages.common import (
     CommonModel,

@@ -9,7 +9,7 @@ import numpy as np
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
-from mtboost.metrics import Metric
+from mtboost.metrics.metric import Metric
 from mtboost.model.stages.mean_watch import as_losses, from_loss
 
 

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.metrics import Metric, evaluate_by_task
+from mtboost.metrics.by_task import evaluate_by_task
+from mtboost.metrics.metric import Metric
 from mtboost.model.estimates import Rows, errors_by_task, other_scores
 from mtboost.model.sharing.common_by_fold import CommonByFold, on_label_scale, row_losses
 from mtboost.model.sharing.curves import mean_curves, mean_histories

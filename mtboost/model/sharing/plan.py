@@ -31,7 +31,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
 from mtboost.base.validation import Folds
-from mtboost.metrics import Metric
+from mtboost.metrics.metric import Metric
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold, row_losses
 from mtboost.model.sharing.effort import Effort, TimeLimit
 from mtboost.model.sharing.evidence import Evidence, Sharing

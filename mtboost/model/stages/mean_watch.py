@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
-from mtboost.metrics import Metric
+from mtboost.metrics.metric import Metric
 
 #: What a model may still gain, in units of what it has gained in the second half of its rounds. In
 #: 14 searches this stopped 66 of some 290 models; one of them would have been the best in the end.

@@ -26,7 +26,10 @@ from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError, TrainingError
-from mtboost.metrics import Metric, check_outputs, evaluate_by_task, metric_or_scorer
+from mtboost.metrics.built_in import check_outputs
+from mtboost.metrics.by_task import evaluate_by_task
+from mtboost.metrics.metric import Metric
+from mtboost.metrics.scorers import metric_or_scorer
 from mtboost.trees.backend import Backend, Margins, Params
 from mtboost.trees.losses import (
     Loss,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
-from mtboost.metrics import Metric
+from mtboost.metrics.metric import Metric
 from mtboost.model.stages.mixed_objective import (
     gradient_function,
     measure_losses,

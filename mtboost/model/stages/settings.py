@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
-from mtboost.metrics import Metric, evaluate_by_task
+from mtboost.metrics.by_task import evaluate_by_task
+from mtboost.metrics.metric import Metric
 from mtboost.model.stages.objectives import Objectives
 from mtboost.model.stages.team import Team
 from mtboost.trees.backend import Backend, Margins
