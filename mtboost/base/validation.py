@@ -204,11 +204,17 @@ def hold_out(
     classes: bool | npt.NDArray[np.bool_],
     seed: int,
     shared: npt.NDArray[np.int64] | None = None,
+    *,
+    by_class: bool = True,
 ) -> tuple[Dataset, Dataset | None]:
     """Hold out the same part of each task, and of each class in it, or of the queries of each task.
 
     Of n rows of a task and class, the part of n is rounded up or down at random, so that it holds
     for small tasks together too. A row without which the others would lack a task or a class stays.
+
+    Where a task has the same part of each class, its rows to validate have the base rate of those
+    to train on, and a model that follows that rate too closely goes unpunished. Models that share
+    less do so; to compare them needs ``by_class=False``.
 
     Parameters
     ----------
@@ -219,6 +225,8 @@ def hold_out(
     seed : int
     shared : ndarray of int64, shape (n_rows,), optional
         Equal numbers for rows that are held out together.
+    by_class : bool
+        Whether each class in a task has its part, or only the task.
 
     Returns
     -------
@@ -229,7 +237,7 @@ def hold_out(
     if not fraction:
         return data, None
     rng = np.random.default_rng(seed)
-    strata = _Strata(data, classes, shared)
+    strata = _Strata(data, classes, shared, by_class)
     n_held_out = max(1, round(fraction * strata.n_drawn))
     places = (np.arange(n_held_out) + rng.random()) * (strata.n_drawn / n_held_out)
     pairs = strata.pairs([strata.order(rng)[np.floor(places).astype(np.int64)]], rng)
@@ -328,12 +336,14 @@ def cross_validation(
     classes: bool | npt.NDArray[np.bool_],
     seed: int,
     shared: npt.NDArray[np.int64] | None = None,
+    *,
+    by_class: bool = True,
 ) -> Folds | None:
     """Hold out each row once.
 
-    Each fold has the same part of each task, and of each class in it, rounded up or down. A row
-    without which the others would lack a task or a class stays with them. Rows with the same number
-    in `shared` are held out together.
+    Each fold has the same part of each task, and `by_class` of each class in it, rounded up or
+    down; see :func:`hold_out`. A row without which the others would lack a task or a class stays
+    with them. Rows with the same number in `shared` are held out together.
 
     Returns
     -------
@@ -341,7 +351,7 @@ def cross_validation(
         None if no row can be held out.
     """
     rng = np.random.default_rng(seed)
-    strata = _Strata(data, classes, shared)
+    strata = _Strata(data, classes, shared, by_class)
     order = strata.order(rng)
     pairs = strata.pairs([order[first::n_folds] for first in range(n_folds)], rng)
     return Folds(tuple(pairs)) if pairs else None
@@ -354,15 +364,17 @@ def _fraction_of(data: Dataset, fraction: float | Literal["auto"]) -> float:
 
 
 class _Strata:
-    """Rows by class, task, and whether they have weight."""
+    """Rows by task, `by_class` also by class, and whether they have weight."""
 
     def __init__(
         self,
         data: Dataset,
         classes: bool | npt.NDArray[np.bool_],
         shared: npt.NDArray[np.int64] | None,
+        by_class: bool,
     ) -> None:
         self._data = data
+        self._by_class = by_class
         self._labels = np.unique(np.where(classes, data.numbers(), 0.0), return_inverse=True)[1]
         self._codes = data.tasks.codes
         self._is_void = np.zeros(data.n_rows, bool)
@@ -379,7 +391,8 @@ class _Strata:
         Of rows that are held out together one at random.
         """
         shuffled = rng.permutation(self._data.tasks.n_tasks)[self._codes]
-        keys = (rng.random(self._data.n_rows), shuffled, self._labels, self._is_void)
+        classes = self._labels if self._by_class else np.zeros_like(self._labels)
+        keys = (rng.random(self._data.n_rows), shuffled, classes, self._is_void)
         order = np.lexsort(keys)
         if self._shared is None:
             return order

@@ -59,7 +59,12 @@ from mtboost.model.arguments import (
 from mtboost.model.fitted import fitted_by_plan, model_of
 from mtboost.model.fitting import fit as fit_on_one_machine
 from mtboost.model.fitting import fit_two_stages
-from mtboost.model.holding_out import check_no_splitter, check_training_rows, split_rows
+from mtboost.model.holding_out import (
+    DRAWN,
+    check_no_splitter,
+    check_training_rows,
+    split_rows,
+)
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import TaskReport
@@ -270,7 +275,7 @@ def _checked_arguments(options: Mapping[str, Any], *, has_eval_set: bool) -> dic
                 "out, or call mtboost.fit on one machine. docs/several_machines.md gives the "
                 "reason."
             )
-    check_choice("validation", arguments["validation"], ("random", "last"))
+    check_choice("validation", arguments["validation"], (*DRAWN, "last"))
     times = None if arguments["time"] is None else np.empty(0, np.int64)
     check_times(times, arguments["validation"], 0)
     check_switches(arguments["refit"], arguments["baselines"])

@@ -677,13 +677,14 @@ class MultiTaskClassifier(ClassifierMixin, _MultiTaskEstimator):  # type: ignore
         By default the objective's. Of a sequence the last one ends training, see
         :func:`mtboost.fit`.
     validation_fraction : float in [0, 1) or "auto", default="auto"
-        Fraction of the rows of each task and class that is held out, unless ``fit`` gets
-        `eval_set`. ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than
-        2000 rows holds out each row once, in five folds. With 0 every task uses all rounds of the
-        common model and none gets a specific one.
-    validation : {"random", "last"} or splitter, default="random"
-        Rows that are held out: drawn at random, or the last of each task by `time`, or those that a
-        splitter of scikit-learn names, see :func:`mtboost.fit`.
+        Fraction of the rows of each task that is held out, unless ``fit`` gets `eval_set`.
+        ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 2000 rows
+        holds out each row once, in five folds. With 0 every task uses all rounds of the common
+        model and none gets a specific one.
+    validation : {"random", "stratified", "last"} or splitter, default="random"
+        Rows that are held out: drawn at random, from each class of a task or from all its rows, or
+        the last of each task by `time`, or those that a splitter of scikit-learn names, see
+        :func:`mtboost.fit`.
     time : str, optional
         Column of the data frame `X` with the time of each row, for ``validation="last"``. It is not
         used as a feature.

@@ -55,6 +55,7 @@ from mtboost.model.fitted import (
     model_of,
 )
 from mtboost.model.holding_out import (
+    DRAWN,
     Validation,
     check_no_splitter,
     check_training_rows,
@@ -235,14 +236,17 @@ def fit(
         margin if the training rows have one. Rows of tasks without training rows decide nothing;
         a warning names them.
     validation_fraction : float in [0, 1) or "auto", default="auto"
-        Without `eval_set`, the fraction of each task's rows (of each class, for a classifier) that
-        is held out. Numbers of rows are rounded up or down at random, so that the fraction also
-        holds over many small tasks. ``"auto"`` is 0.2, or 0 for a single task;
-        ``strategy="auto"`` with fewer than 2000 rows uses five-fold cross-validation. With 0 every
-        task uses all rounds of the common model and none gets a specific model.
-    validation : {"random", "last"}, or splitter of scikit-learn, default="random"
-        Which rows are held out without `eval_set`: random ones, or with ``"last"`` those of each
-        task with the latest `time`, so that the model is chosen by how well it predicts later rows.
+        Without `eval_set`, the fraction of each task's rows that is held out. Numbers of rows are
+        rounded up or down at random, so that the fraction also holds over many small tasks.
+        ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 2000 rows
+        uses five-fold cross-validation. With 0 every task uses all rounds of the common model and
+        none gets a specific model.
+    validation : {"random", "stratified", "last"}, or splitter of scikit-learn, default="random"
+        Which rows are held out without `eval_set`: random ones of each task, or with ``"last"``
+        those of each task with the latest `time`, so that the model is chosen by how well it
+        predicts later rows. ``"stratified"`` draws the same fraction of each class in each task, as
+        the two-stage strategy always does; ``strategy="auto"`` then underestimates how uncertain
+        the base rates of small tasks are (docs/strategies.md).
         ``"last"`` never uses folds, which would train on rows later than the validation rows. A
         splitter, such as ``TimeSeriesSplit()``, has a method ``split(X, y, groups)``, where groups
         are the tasks; in each split every task needs training rows. The two-stage strategy accepts
@@ -482,7 +486,7 @@ def fit(
     place = {"task_column": column, "task_position": position}
     place |= {"classes": classes, "label_names": data.label_names}
     model = model_of({**fitted.to_parts(all_rows, folds), **place}, is_auto=is_auto)
-    may_draw = eval_set is None and validation == "random"
+    may_draw = eval_set is None and isinstance(validation, str) and validation in DRAWN
     rows_for = partial(held_out, fitted, model, unweighted, all_rows, seed if may_draw else None)
     if intervals:
         model.conformity_scores = held_out_scores(rows_for("intervals"))

@@ -23,7 +23,9 @@ _FEW_SHARED_ROWS = 10_000
 N_FOLDS = 5
 
 #: How validation rows are held out: by name, or by a splitter of scikit-learn.
-Validation = Literal["random", "last"] | Any
+Validation = Literal["random", "stratified", "last"] | Any
+#: Rows that are drawn: another draw is as good.
+DRAWN = ("random", "stratified")
 
 
 def split_rows(
@@ -94,7 +96,7 @@ def _hold_out(
                 "once: pass a splitter with n_splits=1, or strategy='auto'."
             )
         return split
-    check_choice("validation", validation, ("random", "last"), besides="a splitter of scikit-learn")
+    check_choice("validation", validation, (*DRAWN, "last"), besides="a splitter of scikit-learn")
     if validation == "last":
         assert times is not None
         if is_auto and fraction == "auto":
@@ -103,15 +105,16 @@ def _hold_out(
         if valid is None and is_auto:
             raise _no_validation_rows(fraction)
         return None if valid is None else Folds(((train, valid),))
+    by_class = validation == "stratified" or not is_auto
     if is_auto and isinstance(fraction, str) and fraction == "auto":
         n_distinct = data.n_rows if shared is None else len(np.unique(shared))
         if n_distinct < _FEW_ROWS and data.n_rows < _FEW_SHARED_ROWS and refit is not False:
-            folds = cross_validation(data, N_FOLDS, classes, seed, shared)
+            folds = cross_validation(data, N_FOLDS, classes, seed, shared, by_class=by_class)
             if folds is None:
                 raise _no_validation_rows(1.0 / N_FOLDS)
             return folds
         fraction = 1.0 / N_FOLDS  # for a single task too
-    train, valid = hold_out(data, fraction, classes, seed, shared)
+    train, valid = hold_out(data, fraction, classes, seed, shared, by_class=by_class)
     if valid is None and is_auto:
         raise _no_validation_rows(fraction)
     return None if valid is None else Folds(((train, valid),))

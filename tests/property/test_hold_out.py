@@ -18,8 +18,8 @@ def rows_of(counts, share_of_positives=0.5, seed=0):
     return Dataset(np.arange(len(task))[:, None], y, task=task)
 
 
-def held_out(data, seed, fraction=0.2, classes=True):
-    train, valid = hold_out(data, fraction, classes, seed)
+def held_out(data, seed, fraction=0.2, classes=True, by_class=True):
+    train, valid = hold_out(data, fraction, classes, seed, by_class=by_class)
     rows = valid.common.native[:, 0].astype(int)
     both = np.sort(np.concatenate([rows, train.common.native[:, 0].astype(int)]))
     np.testing.assert_array_equal(both, np.arange(data.n_rows))
@@ -54,6 +54,23 @@ def test_each_task_and_class_has_its_part_rounded_up_or_down():
                 group = (data.tasks.codes == task) & (data.y == label)
                 part = group.sum() * found.sum() / data.n_rows
                 assert np.floor(part) <= found[group].sum() <= np.ceil(part)
+
+
+@pytest.mark.parametrize("by_class", [True, False])
+def test_base_rates_of_held_out_rows_are_as_uncertain_as_those_of_new_rows(by_class):
+    data = rows_of([25] * 40)
+    codes, differences = data.tasks.codes, []
+    for seed in range(30):
+        found = held_out(data, seed, by_class=by_class)
+        rates = [
+            np.bincount(codes, data.y * own) / np.bincount(codes, own) for own in (found, ~found)
+        ]
+        differences.append(rates[0] - rates[1])
+    p = np.bincount(codes, data.y) / 25
+    expected = 25 / 24 * p * (1 - p) * (1 / 5 + 1 / 20)  # of rows drawn without replacement
+    found = (np.array(differences) ** 2).mean() / expected.mean()
+    # 1200 squares, near χ² with one degree of freedom: 5 deviations of 2 / 1200, 1 in a million.
+    assert found < 0.5 if by_class else abs(found - 1) < 5 * np.sqrt(2 / 1200)
 
 
 def test_training_rows_have_every_task_and_class():
