@@ -284,7 +284,7 @@ def numbers_of_nodes(nodes: StepNodes) -> Int32Array:
 
 
 def _step_tree(steps: StepTree) -> Tree:
-    nodes = steps.nodes()
+    nodes = steps.nodes
     if steps.n_leaves == 1:
         return constant_tree(float(steps.values[0]), int(steps.counts[0]))
     numbers, is_split = numbers_of_nodes(nodes), nodes.left >= 0

@@ -70,7 +70,7 @@ class LightgbmDocument(Document):
 
     @staticmethod
     def numbers_of_leaves(steps: StepTree) -> Int32Array:
-        nodes = steps.nodes()
+        nodes = steps.nodes
         return assemble.numbers_of_nodes(nodes)[nodes.leaf_nodes()]
 
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> lightgbm.Booster:

@@ -14,14 +14,14 @@ In matrices, for one task: U = √H Z, where Z has a column of ones first, and u
 D = diag(τ²), V = U D U' + σ² I is the covariance of u given the shared effects b, and
 C = (U'U / σ² + D⁻¹)⁻¹ that of the task's effects given u. Estimation needs
 
-    U'V⁻¹U     = S - S C S,  S = U'U / σ²    what the task says about b
-    U'V⁻¹u     = (I - S C) U'u / σ²          and the right-hand side of that
+    U'V⁻¹U     = D⁻¹ - D⁻¹ C D⁻¹             what the task says about b
+    U'V⁻¹u     = D⁻¹ C U'u / σ²              and the right-hand side of that
     D U'V⁻¹(u - U b) = C U'(u - U b) / σ²    the task's effects
     diag C     = τ² - τ⁴ diag(U'V⁻¹U)        their posterior variances
-    tr(U'U C)  = σ² (n - σ² tr V⁻¹)          what they add to the squared errors of its n rows
+    σ² (p - tr(D⁻¹ C)) = σ² (n - σ² tr V⁻¹)  what they add to the squared errors, tr(U'U C)
 
-by the identity of Woodbury (Golub and Van Loan, Matrix computations, section 2.1.4). The left sides
-invert a matrix of n rows, the right sides one of all effects: each task has the smaller of the two.
+by the identity of Woodbury (Golub and Van Loan, Matrix computations, section 2.1.4), for n rows and
+p effects. V has n rows, C has p: each task has the smaller of the two inverted.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import lapack
 
 from mtboost.base.arrays import Float64Array, Int32Array
 
@@ -42,6 +43,8 @@ _TOLERANCE = 1e-3
 _LEAST = 1e-8
 #: Numbers of a batch of tasks: matrices of them that exist only within a step of EM stay small.
 _MOST_NUMBERS = 1 << 18
+#: Rows of matrices from which on Cholesky factors are faster than NumPy's inverses of a batch.
+_LARGE = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ class FewRows:
         """Return V⁻¹ of each task."""
         covariances = (self.rows * variances.of_tasks) @ self.rows.transpose(0, 2, 1)
         covariances += variances.of_noise * np.eye(self.rows.shape[1])
-        return np.linalg.inv(covariances).astype(np.float64, copy=False)
+        return inverses_of(covariances)
 
     def reduced(self, inverses: Float64Array, variances: Variances) -> Reduced:
         """Return the sums over the tasks."""
@@ -220,17 +223,18 @@ class ManyRows:
     def inverses(self, variances: Variances) -> Float64Array:
         """Return C of each task."""
         precisions = self.squares / variances.of_noise + np.diag(1.0 / variances.of_tasks)
-        return np.linalg.inv(precisions).astype(np.float64, copy=False)
+        return inverses_of(precisions)
 
     def reduced(self, inverses: Float64Array, variances: Variances) -> Reduced:
         """Return the sums over the tasks."""
-        squares, products = self.squares / variances.of_noise, self.products / variances.of_noise
-        explained = squares @ inverses  # by the tasks' own effects
+        precisions, noise = 1.0 / variances.of_tasks, variances.of_noise
+        total = inverses.sum(axis=0)
+        spread, n_own = np.diag(total), len(inverses)
         return Reduced(
-            (squares - explained @ squares).sum(axis=0),
-            products.sum(axis=0) - np.einsum("tij,tj->i", explained, products),
-            np.einsum("tii->i", inverses),
-            variances.of_noise * float(np.einsum("tii->", explained)),
+            np.diag(n_own * precisions) - precisions[:, None] * total * precisions,
+            precisions * np.einsum("tij,tj->i", inverses, self.products) / noise,
+            spread,
+            noise * (n_own * len(total) - float(precisions @ spread)),
         )
 
     def effects(
@@ -301,6 +305,21 @@ class RowsByTask:
         return cls(batches, n_tasks, len(used))
 
 
+def inverses_of(matrices: Float64Array) -> Float64Array:
+    """Return the inverses of positive definite matrices: shape (n_matrices, n, n)."""
+    if matrices.shape[-1] < _LARGE:
+        return np.linalg.inv(matrices).astype(np.float64, copy=False)
+    found = np.empty_like(matrices)
+    for own, inverse in zip(matrices, found, strict=True):
+        factor, failed = lapack.dpotrf(own, lower=True, clean=True)
+        if failed:  # by rounding
+            inverse[:] = np.linalg.inv(own)
+            continue
+        lower, _ = lapack.dpotri(factor, lower=True, overwrite_c=True)
+        inverse[:] = lower + np.tril(lower, -1).T
+    return found
+
+
 def first_variances(n_effects: int, of_response: float) -> Variances:
     """Return what the estimation begins with."""
     return Variances(
@@ -342,7 +361,7 @@ def effects_given(rows: RowsByTask, variances: Variances) -> tuple[Effects, Unce
     reduced = functools.reduce(Reduced.plus, parts)
     prior = np.full(len(reduced.products), 1.0 / variances.of_slopes)
     prior[0] = 0.0
-    covariance = np.linalg.inv(reduced.squares + np.diag(prior)).astype(np.float64)
+    covariance = inverses_of((reduced.squares + np.diag(prior))[None])[0]
     shared = covariance @ reduced.products
     by_task = np.empty((rows.n_tasks, len(shared)))
     for batch, own in zip(rows.batches, inverses, strict=True):

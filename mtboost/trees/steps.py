@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.trees.leaf_gains import Splits, quadratic_gains
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class StepTree:
     """A balanced tree of one column: each leaf has the values nearest to one point.
 
@@ -59,8 +60,9 @@ class StepTree:
         """Return the same steps with values and the training rows behind them."""
         return replace(self, values=values, hessians=hessians, counts=counts)
 
+    @cached_property
     def nodes(self) -> StepNodes:
-        """Return the nodes, root first, parents before children."""
+        """The nodes, root first, parents before children."""
         begins, ends, parents = [0], [self.n_leaves], [-1]
         left: list[int] = []
         for node, (begin, end) in enumerate(zip(begins, ends, strict=False)):

@@ -213,7 +213,7 @@ def with_first_trees(document: Document, steps: Sequence[StepTree]) -> Document:
 
 
 def _step_tree(steps: StepTree, n_features: int) -> Document:
-    nodes = steps.nodes()
+    nodes = steps.nodes
     tree: Tree = {
         "left": nodes.left,
         "right": nodes.right,

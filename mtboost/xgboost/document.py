@@ -61,7 +61,7 @@ class XgboostDocument(Document):
 
     @staticmethod
     def numbers_of_leaves(steps: StepTree) -> Int32Array:
-        return steps.nodes().leaf_nodes()
+        return steps.nodes.leaf_nodes()
 
     def followed_by(self, other: Self, columns: Columns) -> Self:
         n_rounds = self._n_rounds()

@@ -11,6 +11,8 @@ import mtboost
 from mtboost.base.dataset import Dataset
 from mtboost.errors import ParameterError
 from mtboost.model.libraries import get_backend
+from mtboost.model.stages import common
+from mtboost.model.stages import linear_effects as stage
 from mtboost.trees import random_slopes
 from mtboost.trees.random_slopes import (
     FewRows,
@@ -100,7 +102,9 @@ def numbers(effects, uncertainty):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_effects_are_those_of_the_covariance_of_all_rows(seed):
+@pytest.mark.parametrize("large", [1, 100])  # from here on matrices are inverted by Cholesky
+def test_effects_are_those_of_the_covariance_of_all_rows(seed, large, monkeypatch):
+    monkeypatch.setattr(random_slopes, "_LARGE", large)
     z, response, hessian, codes = rows_of_all_sizes(seed)
     of_tasks = np.random.default_rng(seed).uniform(0.1, 2.0, N_COLUMNS + 1)
     variances = Variances(of_tasks, 0.7, 0.4)
@@ -324,6 +328,43 @@ def test_auto_finds_slopes_that_differ(backend):
         errors.append(np.mean((model.predict(X, task=new_task) - expected) ** 2))
         assert (model.common_trees.n_linear > 0) == (linear_effects is None)
     assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_models_of_the_same_rows_share_their_linear_effects(backend, monkeypatch):
+    X, y, task, _ = linear_rows(7, n_tasks=60, n_rows=12)
+    fit_linear_effects, labels = common.fit_linear_effects, []
+
+    def watched(settings, data):
+        labels.append(data.labels().tobytes())
+        return fit_linear_effects(settings, data)
+
+    monkeypatch.setattr(common, "fit_linear_effects", watched)
+    options = {"task": task, "backend": backend, "effort": "fast", "n_threads": 1}
+    model = mtboost.fit(X, y, **options)
+    assert model.common_trees.n_linear  # several models with them have been trained
+    assert len(set(labels)) == len(labels)
+    n_shared = len(labels)
+    after_effects = common._after_linear_effects
+    monkeypatch.setattr(
+        common, "_after_linear_effects", lambda *rows: after_effects(*rows[:3], None)
+    )
+    alone = mtboost.fit(X, y, **options)
+    assert len(labels) > 2 * n_shared
+    assert alone.common_losses == model.common_losses
+    assert_array_equal(alone.predict(X, task=task), model.predict(X, task=task))
+
+
+def test_effects_of_few_rows_count_by_their_rows(monkeypatch):
+    rng = np.random.default_rng(11)
+    X, y, task = rng.normal(size=(60, 50)), rng.normal(size=60), np.arange(60) % 20
+    n_values = 20 * 50 * 32  # of the leaves; more than the rows, fewer than 20 times 51 squared
+    options = {"num_boost_round": 1, "validation_fraction": 0}
+    monkeypatch.setattr(stage, "_MOST_NUMBERS", n_values)
+    assert fit(X, y, task, **options).common_trees.n_linear == 51
+    monkeypatch.setattr(stage, "_MOST_NUMBERS", n_values - 1)
+    with pytest.raises(ParameterError, match="20 tasks of 50 columns are too many"):
+        fit(X, y, task, **options)
 
 
 def test_changed_models_keep_linear_effects():

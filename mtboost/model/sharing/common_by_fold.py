@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from mtboost.metrics.survival import cox_losses
 from mtboost.model.sharing.curves import extended_curves, mean_histories
 from mtboost.model.stages.common import (
     CommonModel,
-    KeptMatrices,
+    SharedByModels,
     fit_common,
     follow_common,
     followed_margins,
@@ -27,9 +28,10 @@ from mtboost.model.stages.common import (
 from mtboost.model.stages.mean_watch import MeanWatch, as_losses
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
+from mtboost.trees.backend import Margins
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommonByFold:
     """Common models with one setting, one for each fold.
 
@@ -86,18 +88,26 @@ class CommonByFold:
     ) -> list[dict[TaskName, SpecificModel]]:
         """Continue the models for each task in each fold; see :func:`fit_specific`."""
         return [
-            fit_specific(settings, train, valid, model, alone=alone)
-            for model, (train, valid) in zip(self.models, self.folds.pairs, strict=True)
+            fit_specific(settings, *pair, model, alone=alone, followed=margins)
+            for model, pair, margins in zip(
+                self.models, self.folds.pairs, self._followed, strict=True
+            )
         ]
 
     def followed_margins(self) -> npt.NDArray[Any]:
         """Return the margins of the validation rows, fold after fold."""
-        return np.concatenate(
-            [
-                followed_margins(self.settings, model, valid)
-                for model, (_, valid) in zip(self.models, self.folds.pairs, strict=True)
-            ]
-        )
+        return np.concatenate([of_valid for _, of_valid in self._followed])
+
+    @cached_property
+    def _followed(self) -> list[tuple[Margins, Margins]]:
+        """Margins of the training and of the validation rows of each fold."""
+        return [
+            (
+                followed_margins(self.settings, model, train),
+                followed_margins(self.settings, model, valid),
+            )
+            for model, (train, valid) in zip(self.models, self.folds.pairs, strict=True)
+        ]
 
     def history(self, metric: Metric) -> dict[TaskName, Float64Array]:
         """Return a validation metric of each task after 0, 1, ... rounds."""
@@ -120,7 +130,7 @@ def fit_common_by_fold(
     settings: Settings,
     folds: Folds,
     to_beat: Sequence[float] | None = None,
-    kept: Sequence[KeptMatrices | None] | None = None,
+    shared: Sequence[SharedByModels | None] | None = None,
 ) -> CommonByFold:
     """Grow the common model of each fold; all folds together say how many rounds are best.
 
@@ -130,14 +140,14 @@ def fit_common_by_fold(
     folds : Folds
     to_beat : sequence of float, optional
         Mean loss of each fold that a model must come near, or its training ends.
-    kept : sequence of KeptMatrices, optional
-        Matrices of each fold, for models of other trees.
+    shared : sequence of SharedByModels, optional
+        What models of other trees have left in each fold.
     """
     bars = [np.inf] * len(folds.pairs) if to_beat is None else to_beat
-    matrices = [None] * len(folds.pairs) if kept is None else kept
+    known = [None] * len(folds.pairs) if shared is None else shared
     models = [
-        fit_common(settings, train, valid, to_beat=bar, kept=own)
-        for (train, valid), bar, own in zip(folds.pairs, bars, matrices, strict=True)
+        fit_common(settings, train, valid, to_beat=bar, shared=own)
+        for (train, valid), bar, own in zip(folds.pairs, bars, known, strict=True)
     ]
     best = _best_round(models, folds)
     followed = [

@@ -209,9 +209,9 @@ def plan_sharing(
     rival = with_linear_effects(found, effort)
     if effort.small_steps or rival is not None:
         steps = small if effort.small_steps else _in_steps(settings, _LINEAR_LEARNING_RATE)
-        common, scale = fit_common_by_fold(found.chosen(steps), part), _steps_in(steps, small)
+        common, scale = found.fit_chosen(steps), _steps_in(steps, small)
     if rival is not None:
-        linear = fit_common_by_fold(rival.chosen(steps), part)
+        linear = rival.fit_chosen(steps)
         losses = (linear.losses_of_rows(), common.losses_of_rows())
         rival.losses = found.losses | rival.losses
         if is_better(*losses, part):

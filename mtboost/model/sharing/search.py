@@ -27,7 +27,7 @@ from mtboost.base.validation import Folds
 from mtboost.model.arguments import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
 from mtboost.model.sharing.effort import Effort, TimeLimit, can_fill
-from mtboost.model.stages.common import KeptMatrices
+from mtboost.model.stages.common import SharedByModels
 from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.pooled_leaves import Pooling, PoolingOption, RelativePooling
@@ -149,7 +149,7 @@ class Search:
         self._limit = limit
         self._weights = folds.valid_weights()
         self._progress = progress
-        self._kept: list[KeptMatrices] = [{} for _ in folds.pairs]
+        self._shared = [SharedByModels() for _ in folds.pairs]
         #: Least mean loss of any model, in each fold.
         self._least = [np.inf] * len(folds.pairs)
 
@@ -172,7 +172,7 @@ class Search:
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
             folds = self.folds
             with self._limit.measured():
-                common = fit_common_by_fold(own, folds, self._least, self._kept)
+                common = fit_common_by_fold(own, folds, self._least, self._shared)
             of_rows = common.losses_of_rows()
             self._least = list(map(min, self._least, common.least_losses()))
             if not known or is_better(
@@ -195,6 +195,10 @@ class Search:
     def chosen(self, settings: Settings) -> Settings:
         """These settings with the best setting; κ as it was found."""
         return self.best.applied(settings, self.common.models[0].trees.pooled.pooling)
+
+    def fit_chosen(self, settings: Settings) -> CommonByFold:
+        """Train the best setting with these settings to the end."""
+        return fit_common_by_fold(self.chosen(settings), self.folds, shared=self._shared)
 
     def vary(self, **values: Sequence[Any]) -> None:
         """Try other values of one field of the best setting."""

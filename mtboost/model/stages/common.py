@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,27 @@ from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors, describe_tasks
 
-#: Matrices of the same rows with different added columns, and these columns, by how nodes may
-#: separate tasks. Their parameters differ in nothing that bins depend on.
-KeptMatrices: TypeAlias = "dict[tuple[int | None, bool], tuple[AddedToCommon | None, Any, Any]]"
 # Cells of a training matrix that is kept.
 _MOST_KEPT = 4_000_000
+
+
+@dataclass(slots=True, eq=False)
+class SharedByModels:
+    """What common models of the same rows share; their settings differ in trees alone.
+
+    Attributes
+    ----------
+    matrices : dict
+        Added columns, the matrix of the training rows and that of others, by how nodes may separate
+        tasks and whether trees follow linear effects.
+    after_linear : tuple of LinearEffects, Dataset and Dataset, optional
+        Linear effects, and the training and other rows with them as base margins.
+    """
+
+    matrices: dict[tuple[int | None, bool, bool], tuple[AddedToCommon | None, Any, Any]] = field(
+        default_factory=dict
+    )
+    after_linear: tuple[LinearEffects, Dataset, Dataset | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +68,12 @@ def fit_common(
     valid: Dataset | None,
     callbacks: tuple[Any, ...] = (),
     to_beat: float = np.inf,
-    kept: KeptMatrices | None = None,
+    shared: SharedByModels | None = None,
 ) -> CommonModel:
     """Grow the common model; with validation rows, tasks quit when it stops helping them.
 
     With ``common_early_stopping_rounds`` training also ends when the mean loss can hardly reach
-    `to_beat` any more. `kept` has the matrices of models of the same rows.
+    `to_beat` any more. `shared` has what other models of the same rows have left.
     """
     if settings.team is not None:
         alone = replace(settings, team=None)
@@ -65,12 +81,8 @@ def fit_common(
         return settings.team.train(train, data, valid)
     backend, rounds = settings.backend, settings.common_early_stopping_rounds
     described = data
-    linear = fit_linear_effects(settings, data) if settings.linear_effects else None
-    if linear is not None:
-        data, kept = data.with_base_margin(linear.margins(data)), None
-        if valid is not None:
-            valid = valid.with_base_margin(linear.margins(valid))
-    added, matrix, valid_matrix = _common_matrices(settings, data, valid, described, kept)
+    linear, data, valid = _after_linear_effects(settings, data, valid, shared)
+    added, matrix, valid_matrix = _common_matrices(settings, data, valid, described, shared)
     if valid is None:
         trees = _train_common(settings, data, matrix, added, settings.rounds, callbacks, linear)
         return CommonModel(trees, dict.fromkeys(data.tasks, trees.n_rounds), {}, {})
@@ -117,9 +129,7 @@ def refit_common(settings: Settings, data: Dataset, common: CommonModel) -> Comm
         return settings.team.train(lambda own, _: refit_common(alone, own, common), data, None)
     quit_at = settings.backend.quit_at(common.left_after)
     added = _added_columns(settings, data)
-    linear = fit_linear_effects(settings, data) if settings.linear_effects else None
-    if linear is not None:
-        data = data.with_base_margin(linear.margins(data))
+    linear, data, _ = _after_linear_effects(settings, data, None, None)
     matrix = _common_matrix(settings, data, added)
     n_rounds = common.trees.n_rounds - common.trees.n_linear
     trees = _train_common(settings, data, matrix, added, n_rounds, (quit_at,), linear)
@@ -222,26 +232,43 @@ def _train_common(
     return trees if linear is None else linear.before(trees)
 
 
+def _after_linear_effects(
+    settings: Settings, data: Dataset, valid: Dataset | None, shared: SharedByModels | None
+) -> tuple[LinearEffects | None, Dataset, Dataset | None]:
+    """Return linear effects of the training rows, if any, and the rows with them as margins."""
+    if not settings.linear_effects:
+        return None, data, valid
+    if shared is not None and shared.after_linear is not None:
+        return shared.after_linear
+    linear = fit_linear_effects(settings, data)
+    data = data.with_base_margin(linear.margins(data))
+    if valid is not None:
+        valid = valid.with_base_margin(linear.margins(valid))
+    if shared is not None:
+        shared.after_linear = (linear, data, valid)
+    return linear, data, valid
+
+
 def _common_matrices(
     settings: Settings,
     data: Dataset,
     valid: Dataset | None,
     described: Dataset,
-    kept: KeptMatrices | None,
+    shared: SharedByModels | None,
 ) -> tuple[AddedToCommon | None, Any, Any]:
     """Return the added columns, the matrix of the training rows and that of others, if any.
 
     Tasks are described by the rows of `described`: those of `data` before linear effects.
     """
     options = settings.options
-    key = (options.n_descriptors, options.task_splits is not None)
-    if kept is not None and key in kept:
-        return kept[key]
+    key = (options.n_descriptors, options.task_splits is not None, settings.linear_effects)
+    if shared is not None and key in shared.matrices:
+        return shared.matrices[key]
     added = _added_columns(settings, described)
     matrix = _common_matrix(settings, data, added)
     valid_matrix = None if valid is None else _common_matrix(settings, valid, added, matrix)
-    if kept is not None and data.n_rows * data.common.n_features <= _MOST_KEPT:
-        kept[key] = (added, matrix, valid_matrix)
+    if shared is not None and data.n_rows * data.common.n_features <= _MOST_KEPT:
+        shared.matrices[key] = (added, matrix, valid_matrix)
     return added, matrix, valid_matrix
 
 

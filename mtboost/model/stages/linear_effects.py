@@ -36,7 +36,7 @@ from mtboost.trees.random_slopes import RowsByTask, Variances, first_variances, 
 from mtboost.trees.steps import StepTree, steps_of
 
 _MOST_STEPS = 32
-#: Numbers that the moments of all tasks, or the values of all leaves, may have.
+#: Numbers that the rows or moments of all tasks, or the values of all leaves, may have.
 _MOST_NUMBERS = 5_000_000
 #: Cells of the columns of all rows, which are copied as numbers.
 _MOST_CELLS = 20_000_000
@@ -62,8 +62,9 @@ def why_no_linear_effects(settings: Settings, data: Dataset) -> str:
     n_columns = len(_numeric_columns(data.common))
     if n_columns == 0:
         return "X has no column of numbers"
-    n_numbers = data.tasks.n_tasks * max((n_columns + 1) ** 2, n_columns * _MOST_STEPS)
-    if n_numbers > _MOST_NUMBERS:
+    n_effects = n_columns + 1
+    n_moments = n_effects * int(np.minimum(data.tasks.counts, n_effects).sum())
+    if max(n_moments, data.tasks.n_tasks * n_columns * _MOST_STEPS) > _MOST_NUMBERS:
         return f"{data.tasks.n_tasks} tasks of {n_columns} columns are too many"
     if data.n_rows * n_columns > _MOST_CELLS:
         return f"{data.n_rows} rows of {n_columns} columns are too many"

@@ -56,6 +56,7 @@ def fit_specific(
     common: CommonModel,
     n_rounds: Mapping[TaskName, int] | None = None,
     alone: Collection[TaskName] = (),
+    followed: tuple[Margins, Margins] | None = None,
 ) -> dict[TaskName, SpecificModel]:
     """Continue the common model for each task on its own rows and all its columns.
 
@@ -67,6 +68,8 @@ def fit_specific(
     alone : collection of task names
         Tasks that use no common rounds, and begin at their own start score; without a model if
         all their rows are of one class, whose score would be infinite.
+    followed : tuple of ndarray, optional
+        Margins of the training and validation rows by the common model, where they are known.
     """
     can_stop = settings.early_stopping_rounds is not None
     if n_rounds is None and not can_stop and valid is None:
@@ -84,11 +87,15 @@ def fit_specific(
     n_parallel = max(1, min(settings.n_threads, len(tasks)))
     stop = _Stop(settings.backend)
     start = settings.backend.start_score(common.trees.booster) if alone else None
+    margins, valid_margins = followed or (
+        followed_margins(settings, common, data),
+        followed_margins(settings, common, valid) if valid else None,
+    )
     continued = _Continued(
         data,
         valid,
-        followed_margins(settings, common, data),
-        followed_margins(settings, common, valid) if valid else None,
+        margins,
+        valid_margins,
         _prior(settings, common, data),
         settings.n_threads // n_parallel,
         stop.callback,
