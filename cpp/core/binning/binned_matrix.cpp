@@ -110,7 +110,7 @@ BinnedMatrix::BinnedMatrix(BinEdges edges, row_t n_rows, std::vector<std::uint8_
       slot_offsets_.push_back(slot_offsets_.back() + n_slots);
     }
     groups_.push_back(group);
-    row_bytes_ += kGroupSize * group.bytes_per_bin;  // whole groups: eight bins are loaded at once
+    row_bytes_ += group.n_features * group.bytes_per_bin;
   }
   if (is_sparse_) {
     require(n_slots() <= std::numeric_limits<slot_t>::max(), "all features together have too many bins: lower max_bin");

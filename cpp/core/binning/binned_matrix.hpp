@@ -3,7 +3,7 @@
 //
 // Memory picture. The table is kept twice, each form for who reads it. For histograms, which read all features of a
 // row: rows lie one after another; a row is a sequence of groups of eight features. A bin takes one byte, or
-// two in a group that has a feature with more than 256 slots; eight bins are loaded at once, and a thread owns whole
+// two in a group that has a feature with more than 256 slots; a group's bins are loaded at once, and a thread owns whole
 // groups. For partitions and sums of tasks, which read one feature of scattered rows: features lie one after another.
 // A missing value is stored as bin n_bins(feature), so that the loop needs no branch; its sums are never read.
 //
@@ -116,11 +116,11 @@ class BinnedMatrix {
   std::size_t row_bytes_ = 0;
   LargeArray<std::uint8_t> data_;
   std::vector<std::size_t> column_offsets_;
-  LargeArray<std::uint8_t> columns_;
+  UnsetArray<std::uint8_t> columns_;
   std::vector<std::size_t> row_starts_, column_starts_;
   LargeArray<slot_t> slots_;
-  LargeArray<row_t> column_rows_;
-  LargeArray<std::uint16_t> column_bins_;
+  UnsetArray<row_t> column_rows_;
+  UnsetArray<std::uint16_t> column_bins_;
 };
 
 // Fills a matrix from consecutive blocks of the caller's rows, so that no second copy of X is ever alive.

@@ -13,29 +13,29 @@ namespace {
 constexpr std::size_t kRowsPerBlock = 16384;
 constexpr std::size_t kStepsPerRow = 4;
 
+// Both put the rows that go left at the front of `sides`, the others at its end, backwards.
 template <typename Bin>
-std::size_t divide(const std::uint8_t* column, const std::uint8_t* goes_left, std::span<const row_t> rows, row_t* left,
-                   row_t* right) noexcept {
-  std::size_t n_left = 0, n_right = 0;
-  for (const row_t row : rows) {  // without a branch: both targets are written, one of them advances
+std::size_t divide(const std::uint8_t* column, const std::uint8_t* goes_left, std::span<const row_t> rows,
+                   row_t* sides /* OUT */) noexcept {
+  row_t *left = sides, *right = sides + rows.size();
+  for (const row_t row : rows) {  // without a branch: both targets are written, one of them moves on
     Bin bin;
     std::memcpy(&bin, column + row * sizeof bin, sizeof bin);
-    const std::size_t is_left = goes_left[bin];
-    left[n_left] = row;
-    right[n_right] = row;
-    n_left += is_left;
-    n_right += 1 - is_left;
+    const std::ptrdiff_t is_left = goes_left[bin];
+    *left = right[-1] = row;
+    left += is_left;
+    right -= 1 - is_left;
   }
-  return n_left;
+  return static_cast<std::size_t>(left - sides);
 }
 
 // Rows whose value is not stored go together; only the others are looked up.
 std::size_t divide(const BinnedMatrix::SparseColumn& column, std::span<const std::uint8_t> goes_left,
-                   bin_t unstored_bin, std::span<const row_t> rows, row_t* left, row_t* right) noexcept {
-  std::size_t n_left = 0, n_right = 0, next = 0;
+                   bin_t unstored_bin, std::span<const row_t> rows, row_t* sides /* OUT */) noexcept {
+  row_t *left = sides, *right = sides + rows.size();
+  std::size_t next = 0;
   const auto move_to = [&](bool is_left, std::size_t begin, std::size_t end) {
-    for (std::size_t position = begin; position < end; ++position)
-      (is_left ? left[n_left++] : right[n_right++]) = rows[position];
+    for (std::size_t position = begin; position < end; ++position) *(is_left ? left++ : --right) = rows[position];
   };
   const bool are_unstored_left = goes_left[unstored_bin] != 0;
   for_each_value(column, rows, [&](std::size_t position, bin_t bin) {
@@ -44,15 +44,14 @@ std::size_t divide(const BinnedMatrix::SparseColumn& column, std::span<const std
     next = position + 1;
   });
   move_to(are_unstored_left, next, rows.size());
-  return n_left;
+  return static_cast<std::size_t>(left - sides);
 }
 
 }  // namespace
 
-void RowPartition::start(LargeArray<row_t> rows) {
+void RowPartition::start(UnsetArray<row_t> rows) {
   rows_ = std::move(rows);
-  left_rows_.resize(rows_.size());
-  right_rows_.resize(rows_.size());
+  sides_.resize(rows_.size());
   slices_.assign(1, {0, rows_.size()});
 }
 
@@ -74,16 +73,15 @@ void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> 
     Block& block = blocks[i];
     const NodeSplit& split = splits[block.split];
     const auto rows = std::span<const row_t>(rows_).subspan(block.begin, block.end - block.begin);
-    row_t* left = left_rows_.data() + block.begin;
-    row_t* right = right_rows_.data() + block.begin;
+    row_t* sides = sides_.data() + block.begin;
     if (matrix.is_sparse()) {
       block.n_left = divide(matrix.sparse_column(split.feature), split.goes_left,
-                            matrix.edges().unstored_bin(split.feature), rows, left, right);
+                            matrix.edges().unstored_bin(split.feature), rows, sides);
       return;
     }
     const BinnedMatrix::Column column = matrix.column(split.feature);
     const auto divide_block = column.bytes_per_bin == 1 ? divide<std::uint8_t> : divide<std::uint16_t>;
-    block.n_left = divide_block(column.bytes, split.goes_left.data(), rows, left, right);
+    block.n_left = divide_block(column.bytes, split.goes_left.data(), rows, sides);
   });
 
   std::size_t first_block = 0;
@@ -108,10 +106,9 @@ void RowPartition::split(const BinnedMatrix& matrix, std::span<const NodeSplit> 
   }
   pool.parallel_for(blocks.size(), n_steps, [&](std::size_t i) {
     const Block& block = blocks[i];
-    std::copy_n(left_rows_.begin() + static_cast<std::ptrdiff_t>(block.begin), block.n_left,
-                rows_.begin() + static_cast<std::ptrdiff_t>(block.left_target));
-    std::copy_n(right_rows_.begin() + static_cast<std::ptrdiff_t>(block.begin), block.end - block.begin - block.n_left,
-                rows_.begin() + static_cast<std::ptrdiff_t>(block.right_target));
+    const row_t* sides = sides_.data();
+    std::copy(sides + block.begin, sides + block.begin + block.n_left, rows_.data() + block.left_target);
+    std::reverse_copy(sides + block.begin + block.n_left, sides + block.end, rows_.data() + block.right_target);
   });
 }
 

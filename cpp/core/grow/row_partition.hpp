@@ -18,10 +18,10 @@ namespace mtboost {
 class RowPartition {
  public:
   // Starts a tree: these rows, ascending, belong to the root, node 0.
-  void start(LargeArray<row_t> rows);
+  void start(UnsetArray<row_t> rows);
   void start(std::span<const row_t> rows);  // of a copy of them
   // The row list of the last tree, whose memory may be used for that of the next.
-  LargeArray<row_t> take_rows() noexcept { return std::move(rows_); }
+  UnsetArray<row_t> take_rows() noexcept { return std::move(rows_); }
 
   std::span<const row_t> rows(node_t node) const noexcept {
     const Slice& slice = slices_[static_cast<std::size_t>(node)];
@@ -45,8 +45,8 @@ class RowPartition {
     std::size_t n_left = 0, left_target = 0, right_target = 0;
   };
 
-  LargeArray<row_t> rows_;
-  LargeArray<row_t> left_rows_, right_rows_;  // where a block puts its sides before they are moved together
+  UnsetArray<row_t> rows_;
+  UnsetArray<row_t> sides_;  // of each block: left rows from its front on, right rows from its end backwards
   std::vector<Slice> slices_;
 };
 

@@ -478,7 +478,7 @@ void TreeGrower::check_task_column() const {
 }
 
 void TreeGrower::list_participating_rows(const GrowParams& params, const Sample& sample,
-                                         LargeArray<row_t>& rows) const {
+                                         UnsetArray<row_t>& rows) const {
   rows.clear();
   rows.reserve(matrix_->n_rows());
   const auto add = [&](row_t begin, row_t end) {
@@ -527,14 +527,22 @@ std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::size_t
   std::vector<node_t> leaves(matrix_->n_rows(), kNoNode);
   const auto caller_rows = matrix_->caller_rows();
   const auto caller_row = [&](row_t row) { return caller_rows.empty() ? row : caller_rows[row]; };
-  pool.parallel_for(static_cast<std::size_t>(tree.n_nodes()), n_participating, [&](std::size_t node) {
-    if (!tree.is_leaf(static_cast<node_t>(node))) return;
-    for (const row_t row : partition_.rows(static_cast<node_t>(node)))
-      leaves[caller_row(row)] = static_cast<node_t>(node);
+  // By blocks of rows, so that what is written lies near together.
+  const std::size_t n_blocks = (leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock;
+  const auto end_of = [&](std::size_t block) {
+    return static_cast<row_t>(std::min((block + 1) * kRowsPerBlock, leaves.size()));
+  };
+  pool.parallel_for(n_blocks, n_participating, [&](std::size_t block) {
+    for (node_t node = 0; node < tree.n_nodes(); ++node) {
+      if (!tree.is_leaf(node)) continue;
+      const auto rows = partition_.rows(node);
+      auto row = std::ranges::lower_bound(rows, static_cast<row_t>(block * kRowsPerBlock));
+      for (const row_t end = end_of(block); row != rows.end() && *row < end; ++row) leaves[caller_row(*row)] = node;
+    }
   });
   if (n_participating == leaves.size()) return leaves;
-  pool.parallel_for((leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock, [&](std::size_t block) {
-    const auto end = static_cast<row_t>(std::min((block + 1) * kRowsPerBlock, leaves.size()));
+  pool.parallel_for(n_blocks, [&](std::size_t block) {
+    const row_t end = end_of(block);
     std::vector<row_t> rows;
     for (auto row = static_cast<row_t>(block * kRowsPerBlock); row < end; ++row)
       if (leaves[caller_row(row)] == kNoNode) rows.push_back(row);
@@ -554,7 +562,7 @@ TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const Gradi
   require(std::ranges::adjacent_find(sample.features, std::ranges::greater_equal{}) == sample.features.end() &&
               (sample.features.empty() || sample.features.back() < matrix_->n_features()),
           "features must ascend, and be below the number of features");
-  LargeArray<row_t> rows = partition_.take_rows();
+  UnsetArray<row_t> rows = partition_.take_rows();
   list_participating_rows(params, sample, rows);
   const std::size_t n_rows = rows.size();
   const std::size_t steps_per_cell = score_ == nullptr ? 1 : 16;  // a score over tasks visits the rows again and again

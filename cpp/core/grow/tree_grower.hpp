@@ -69,7 +69,7 @@ class TreeGrower {
   class Growth;
 
   void check_task_column() const;
-  void list_participating_rows(const GrowParams& params, const Sample& sample, LargeArray<row_t>& rows /* OUT */) const;
+  void list_participating_rows(const GrowParams& params, const Sample& sample, UnsetArray<row_t>& rows /* OUT */) const;
   std::span<const GradientPair> in_stored_order(std::span<const GradientPair> gradients, ThreadPool& pool);
   std::vector<node_t> leaves_of_all_rows(const Tree& tree, std::size_t n_participating, ThreadPool& pool) const;
 
@@ -84,8 +84,8 @@ class TreeGrower {
   bool has_whole_tasks_;
   RowPartition partition_;
   HistogramPool histograms_;
-  LargeArray<GradientPair> stored_gradients_;
-  LargeArray<GradientPair> task_gradients_;  // of the rows of a level, task by task
+  UnsetArray<GradientPair> stored_gradients_;
+  UnsetArray<GradientPair> task_gradients_;  // of the rows of a level, task by task
 };
 
 }  // namespace mtboost

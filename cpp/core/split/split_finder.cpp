@@ -9,7 +9,7 @@
 namespace mtboost {
 
 SplitFinder::SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks,
-                         LargeArray<GradientPair>& own_gradients, const Communicator* workers, bool has_whole_tasks)
+                         UnsetArray<GradientPair>& own_gradients, const Communicator* workers, bool has_whole_tasks)
     : matrix_(matrix),
       score_(score),
       tasks_(tasks),

@@ -30,7 +30,7 @@ class SplitFinder {
   // them. has_whole_tasks: no task has rows on two workers. own_gradients: memory for the gradients of a level's rows,
   // which the next finder uses again. The references must outlive the finder.
   SplitFinder(const BinnedMatrix& matrix, MakeScan make_scan, const SplitScore* score, const TaskRows* tasks,
-              LargeArray<GradientPair>& own_gradients, const Communicator* workers = nullptr,
+              UnsetArray<GradientPair>& own_gradients, const Communicator* workers = nullptr,
               bool has_whole_tasks = false);
 
   struct Found {
@@ -51,7 +51,7 @@ class SplitFinder {
   const Communicator* workers_;
   bool has_whole_tasks_;
   std::shared_ptr<ScratchPool> scratches_;
-  LargeArray<GradientPair>& own_gradients_;  // of the searches' rows, side by side
+  UnsetArray<GradientPair>& own_gradients_;  // of the searches' rows, side by side
 };
 
 }  // namespace mtboost
