@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of long work: a bar of tqdm, or lines of the log where tqdm is not installed."""
+"""Progress of long work: a bar of tqdm, or lines of the log where tqdm is not installed.
+
+Both show which step is going on, of at most how many, what is best so far and the time left.
+"""
 
 from __future__ import annotations
 
 import logging
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,6 +37,7 @@ class Progress:
         self._n_steps = n_steps
         self._unit, self._every = unit, every
         self._n_begun = 0
+        self._start = time.monotonic()
         self._is_shown = is_shown
         self._bar: Any = None
         self._handler: logging.Handler | None = None
@@ -75,15 +80,23 @@ class Progress:
             self._bar.set_description(step)
             self._bar.set_postfix_str(best)
         elif self._is_shown:
-            after = f"; {best}" if best else ""
-            _LOG.info("%d of at most %d: %s%s", self._n_begun + 1, self._n_steps, step, after)
+            self._log(self._n_begun + 1, self._n_begun, step, best)
         self._n_begun += 1
 
-    def report(self, n_done: int, reached: str) -> None:
+    def report(self, n_done: int, reached: str = "") -> None:
         """Say how many steps have ended, and what they have reached."""
         self._n_begun = n_done
         if self._bar is not None:
             self._bar.set_postfix_str(reached, refresh=False)
             self._bar.update(n_done - self._bar.n)
         elif self._is_shown and (n_done % self._every == 0 or n_done == self._n_steps):
-            _LOG.info("%d of at most %d: %s", n_done, self._n_steps, reached)
+            self._log(n_done, n_done, reached)
+
+    def _log(self, number: int, n_done: int, *said: str) -> None:
+        """Write a line about a step; those to come are taken to be as long as the others."""
+        left = ""
+        if 0 < n_done < self._n_steps:
+            mean = (time.monotonic() - self._start) / n_done
+            left = f"about {mean * (self._n_steps - n_done):.0f} s left"
+        parts = "; ".join(part for part in (*said, left) if part)
+        _LOG.info("%d of at most %d%s", number, self._n_steps, parts and f": {parts}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of a search: a bar, or lines of the log."""
+"""Progress of searches and forests: a bar, or lines of the log."""
 
 import logging
 import re
@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import mtboost
 from mtboost.base.progress import Progress
@@ -47,7 +48,36 @@ def test_lines_of_the_log_count_the_steps(effort, no_tqdm, caplog):
     counts = [re.match(r"(\d+) of at most (\d+): ", line).groups() for line in caplog.messages]
     assert [int(number) for number, _ in counts] == list(range(1, len(counts) + 1))
     assert len(counts) <= int(counts[0][1])
-    assert caplog.messages[-1].endswith("final model")
+    assert all("; about " in line for line in caplog.messages[1:])
+    assert ": final model; about " in caplog.messages[-1]
+
+
+FORESTS = [
+    (mtboost.MTExtraTreesRegressor(12, random_state=0, n_jobs=1), Y),
+    (mtboost.ProjectedForestRegressor(12, random_state=0, n_jobs=1), X[:, ::-1]),
+]
+
+
+@pytest.mark.parametrize(("forest", "labels"), FORESTS)
+def test_forests_show_their_trees_and_grow_the_same(forest, labels, no_tqdm, caplog, capfd):
+    caplog.set_level(logging.INFO, "mtboost")
+    silent = clone(forest).fit(X, labels)
+    assert not caplog.messages
+    shown = clone(forest).set_params(verbose=5).fit(X, labels)
+    np.testing.assert_array_equal(shown.predict(X), silent.predict(X))
+    *lines, last = caplog.messages
+    assert [re.fullmatch(r"(\d+) of at most 12: about \d+ s left", own)[1] for own in lines] == [
+        "5",
+        "10",
+    ]
+    assert last == "12 of at most 12"
+    assert capfd.readouterr().out == ""
+
+
+def test_a_bar_shows_the_trees(capfd):
+    pytest.importorskip("tqdm")
+    clone(FORESTS[0][0]).set_params(verbose=True).fit(X, Y)
+    assert "12/12" in capfd.readouterr().err
 
 
 def test_lines_reach_stderr_where_nobody_handles_the_log(no_tqdm, capfd, monkeypatch):

@@ -15,8 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array
-from mtboost.base.checks import check_count, check_number, check_switch, is_integer, listed
+from mtboost.base.checks import (
+    check_count,
+    check_number,
+    check_switch,
+    check_verbose,
+    is_integer,
+    listed,
+)
 from mtboost.base.labels import as_float64_weights
+from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.forests.forest_file import forest_from_file, forest_to_file
@@ -31,6 +39,8 @@ from mtboost.estimators.tree_parameters import (
 
 #: Sums of squares of as many labels as memory holds fit in float64.
 LARGEST_LABEL = 1e140
+#: Times that progress is shown.
+_MOST_REPORTS = 50
 
 
 #: Fitted attributes of forests, and their types.
@@ -62,6 +72,7 @@ class BaseForest(TableEstimator):
     oob_score: bool
     warm_start: bool
     random_state: int | np.random.RandomState | None
+    verbose: bool | int
 
     forest_: _core.Forest
 
@@ -75,20 +86,28 @@ class BaseForest(TableEstimator):
         if sample_weight is not None:
             n_rows = table.shape[0]
             weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
+        every = check_verbose(self.verbose)
         n_missing = self._begin(table, tasks)
         self._check_can_be_saved()
         if n_missing == 0:
             return self
         codes = core_codes(tasks.codes) if self._knows_tasks() else None
         n_threads = self._n_threads(table.size)
-        self.forest_.grow(
-            _core.FeatureColumns(core_table(table), n_threads=n_threads),
-            n_trees=n_missing,
-            tasks=codes,
-            weights=weights,
-            n_threads=n_threads,
-            **labels,
-        )
+        columns = _core.FeatureColumns(core_table(table), n_threads=n_threads)
+        n_known = self.forest_.n_trees
+        # Trees of one call grow side by side.
+        at_once = max(every, n_threads, -(-n_missing // _MOST_REPORTS)) if every else n_missing
+        with Progress(n_known + n_missing, is_shown=every > 0, unit="tree") as progress:
+            while self.forest_.n_trees < n_known + n_missing:
+                self.forest_.grow(
+                    columns,
+                    n_trees=min(at_once, n_known + n_missing - self.forest_.n_trees),
+                    tasks=codes,
+                    weights=weights,
+                    n_threads=n_threads,
+                    **labels,
+                )
+                progress.report(self.forest_.n_trees)
         if self.oob_score:
             found = self.forest_.predict_out_of_bag(
                 core_table(table), tasks=codes, weights=weights, n_threads=n_threads

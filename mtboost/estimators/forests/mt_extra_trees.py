@@ -144,6 +144,9 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed; with an int each fit is the same.
+    verbose : bool or int, default=False
+        Show progress: a bar of tqdm, or without it lines in the log every `verbose` trees, but at
+        most 50. Trees do not depend on it.
 
     Attributes
     ----------
@@ -201,6 +204,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.task_split_prob = task_split_prob
@@ -217,6 +221,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Probability of each class: the mean over trees of its share in the row's leaf.
@@ -375,6 +380,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.task_split_prob = task_split_prob
@@ -391,6 +397,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def predict(self, X: Any, *, task: Any = None) -> Float64Array:
         """Mean over trees of the mean label of the row's leaf.

@@ -64,6 +64,7 @@ class _ProjectedForest(BaseForest):
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.projection = projection
@@ -80,6 +81,7 @@ class _ProjectedForest(BaseForest):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Grow the trees.
@@ -189,6 +191,9 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed; with an int each fit is the same.
+    verbose : bool or int, default=False
+        Show progress: a bar of tqdm, or without it lines in the log every `verbose` trees, but at
+        most 50. Trees do not depend on it.
 
     Attributes
     ----------
