@@ -76,7 +76,7 @@ def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) 
             "the common model, and decide nothing. model.evaluate(..., unknown_task='common') "
             "shows how well it predicts them.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
     return valid
 

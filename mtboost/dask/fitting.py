@@ -23,7 +23,7 @@ import numpy as np
 from mtboost.base.checks import check_choice, check_count, check_number, did_you_mean, listed
 from mtboost.base.dataset import Dataset, is_column, place_of_task_column
 from mtboost.base.labels import not_all_zero
-from mtboost.base.task_weights import TaskWeight, weights_with_tasks
+from mtboost.base.task_weights import weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.times import check_times, split_time
 from mtboost.base.validation import Folds, parts_of_eval_set, validation_data
@@ -48,25 +48,15 @@ from mtboost.dask.searching import (
 )
 from mtboost.dask.workers import Workers, WorkerTeam, client_of, threads_of, threads_of_worker
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.model.arguments import (
-    check_auto,
-    check_rows,
-    check_switches,
-    make_settings,
-    objective_for,
-    strategy_of,
-)
+from mtboost.model.arguments import DRAWN, Arguments, Strategy
 from mtboost.model.fitted import fitted_by_plan, model_of
 from mtboost.model.fitting import fit as fit_on_one_machine
 from mtboost.model.fitting import fit_two_stages
-from mtboost.model.holding_out import (
-    DRAWN,
-    check_no_splitter,
-    check_training_rows,
-    split_rows,
-)
+from mtboost.model.holding_out import check_training_rows, split_rows
 from mtboost.model.libraries import get_backend
+from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
+from mtboost.model.problem import Problem, check_rows, complete_objective
 from mtboost.model.reports import TaskReport
 from mtboost.model.sharing.effort import Effort, effort_of
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
@@ -78,20 +68,6 @@ _DEFAULTS = {
     for name, argument in inspect.signature(fit_on_one_machine).parameters.items()
 }
 _OF_ROWS = ("X", "y", "task", "eval_set", "weight", "base_margin")
-#: Arguments of make_settings().
-_OF_SETTINGS = (
-    *("split_score", "beta", "pooling", "task_splits", "symmetric_trees", "random_strength"),
-    *("linear_effects", "params", "num_boost_round", "early_stopping_rounds", "min_delta"),
-    *("eval_metric", "specific_params", "specific_rounds", "feature_prior", "on_round", "verbose"),
-    *("n_threads", "seed"),
-)
-
-
-#: Arguments that the workers need for their rows.
-_OF_JOB = (
-    *("time", "feature_names", "common_features", "validation", "validation_fraction"),
-    *("task_weight", "refit", "seed"),
-)
 
 
 def fit(
@@ -164,29 +140,20 @@ def fit(
     (0, 1, 2)
     """
     client = client_of(client)
-    arguments = _checked_arguments(options, has_eval_set=eval_set is not None)
+    own = {"task": task, "eval_set": eval_set, "weight": weight, "base_margin": base_margin}
+    arguments = _checked_arguments(options, {"X": X, "y": y, **own})
     search_rows = check_count("search_rows", search_rows, low=1)
     column = task if is_column(task) else None
-    if task is None:
-        raise ParameterError(
-            "task is None: name the column of X that contains the task, or pass the tasks. For a "
-            "single model of all rows use xgboost.dask.train."
-        )
-    rows = {"y": y, "weight": weight, "base_margin": base_margin}
-    check_no_text(X, {column, arguments["time"]})
-    delayed = delayed_chunks(X, {**rows, "task": None if column is not None else task})
-    delayed_valid = None
-    if eval_set is not None:
-        check_no_splitter(arguments["validation"])
-        delayed_valid = _delayed_eval_set(eval_set, column, arguments["time"])
+    delayed, delayed_valid = _delayed_rows(arguments, column)
     addresses = sorted(client.nthreads())
     all_workers = Workers(client, addresses)
 
     chunks = client.compute(delayed)
     found = _summary(client, all_workers, chunks, column)
-    template = _template(found, column, arguments)
-    settings = _settings(template, arguments, found.n_rows)
-    weights_with_tasks(template.tasks, None, arguments["task_weight"])  # raises
+    problem = _problem(found, column, arguments)
+    template = problem.data
+    settings = make_settings(problem, arguments, n_rows=found.n_rows)
+    weights_with_tasks(template.tasks, None, arguments.task_weight)  # raises
     valid_chunks, found_valid = None, None
     if delayed_valid is not None:
         valid_chunks = client.compute(delayed_valid)
@@ -199,92 +166,101 @@ def fit(
         template,
         column,
         _balanced_totals(found, found_valid),
-        has_eval_set=eval_set is not None,
-        is_auto=arguments["strategy"] == "auto",
-        **{name: arguments[name] for name in _OF_JOB},
+        eval_set is not None,
+        arguments.without_rows(),
     )
     shared = client.scatter(job, hash=False)
-    own = _distributed(client, workers, chunks, shared)
-    own_valid: Sequence[Any] = [None] * len(workers.addresses)
-    if valid_chunks is not None:
-        own_valid = _distributed(client, workers, valid_chunks, shared)
+    rows = [_distributed(client, workers, own, shared) for own in (chunks, valid_chunks)]
     del chunks, valid_chunks
 
     search, plan = None, None
-    if job.is_auto:
+    if arguments.is_auto:
         sample = sample_of(found.tasks, search_rows)
-        search = _found_on(workers, (own, own_valid), sample, column, shared, arguments)
+        search = _found_on(workers, rows, sample, column, shared, arguments)
         plan = for_all_tasks(search.plan, template.tasks.names)
-    prepared = workers.call(prepare, own, own_valid, job=shared)
+    prepared = workers.call(prepare, *rows, job=shared)
     workers.wait(prepared)
-    del own, own_valid, shared
+    del rows, shared
     parts = _merged(_trained(workers, prepared, job, plan, arguments), template.tasks.names)
     if search is not None:
         parts["reports"] |= _with_valid_rows(parts["reports"], search.n_valid)
-    name, position = place_of_task_column(found.row, column, arguments["feature_names"])
-    place = {"task_column": name, "task_position": position}
-    return model_of({**parts, **place}, is_auto=search is not None)
+    return model_of({**parts, **problem.to_parts()}, is_auto=search is not None)
 
 
 # ---- on the client -------------------------------------------------------------------------------
 
 
-def _checked_arguments(options: Mapping[str, Any], *, has_eval_set: bool) -> dict[str, Any]:
-    """Return all arguments of fit() that do not belong to rows; raise for those it cannot have."""
+def _checked_arguments(options: Mapping[str, Any], rows: Mapping[str, Any]) -> Arguments:
+    """Return the arguments of fit(); raise for those that workers cannot have."""
     for name in options:
         if name not in _DEFAULTS or name in _OF_ROWS:
             raise TypeError(
                 f"mtboost.dask.fit() got an unexpected argument {name!r}."
                 f"{did_you_mean(name, _DEFAULTS)}"
             )
-    arguments = {**_DEFAULTS, **options}
-    refused = {
-        "backend": arguments["backend"] != "xgboost",
-        "objective": isinstance(arguments["objective"], Mapping)
-        or arguments["objective"] == "reg:absoluteerror"  # workers cannot add up its medians
-        or is_quantile(arguments["objective"])
-        or is_ranking(arguments["objective"])
-        or is_survival(arguments["objective"]),
-        "qid": arguments["qid"] is not None,
-        "linear_effects": arguments["linear_effects"] is True,
-        "task_splits": isinstance(arguments["task_splits"], str),
-        "baselines": arguments["baselines"] is True,
-        "on_round": arguments["on_round"] is not None,
-        "init_model": arguments["init_model"] is not None,
-        "intervals": arguments["intervals"] is True,
-        "calibrate": arguments["calibrate"] is True,
-        "n_ensemble": arguments["n_ensemble"] != 1,
-        "validation": not isinstance(arguments["validation"], str),
-        "time": not isinstance(arguments["time"], str | None),
-    }
-    arguments["strategy"] = strategy_of(
-        arguments["strategy"],
-        arguments["objective"],
-        arguments["early_stopping_rounds"],
-        arguments["min_delta"],
-        arguments["validation_fraction"],
-        () if has_eval_set else None,
-    )
-    if arguments["strategy"] == "auto":
-        check_auto(arguments["early_stopping_rounds"], arguments["min_delta"])
-        refused["refit"] = arguments["refit"] is False
-    for name, is_refused in refused.items():
+    arguments = Arguments(**{**_DEFAULTS, **options, **rows}).checked()
+    for name, is_refused in _refused(arguments).items():
         if is_refused:
             raise UnsupportedError(
-                f"{name}={_shown(arguments[name])} does not work on several machines: leave it "
-                "out, or call mtboost.fit on one machine. docs/several_machines.md gives the "
-                "reason."
+                f"{name}={_shown(getattr(arguments, name))} does not work on several machines: "
+                "leave it out, or call mtboost.fit on one machine. docs/several_machines.md gives "
+                "the reason."
             )
-    check_choice("validation", arguments["validation"], (*DRAWN, "last"))
-    times = None if arguments["time"] is None else np.empty(0, np.int64)
-    check_times(times, arguments["validation"], 0)
-    check_switches(arguments["refit"], arguments["baselines"])
-    effort_of(arguments["effort"])  # raises
+    if arguments.task is None:
+        raise ParameterError(
+            "task is None: name the column of X that contains the task, or pass the tasks. For a "
+            "single model of all rows use xgboost.dask.train."
+        )
+    check_choice("validation", arguments.validation, (*DRAWN, "last"))
+    times = None if arguments.time is None else np.empty(0, np.int64)
+    check_times(times, arguments.validation, 0)
     return arguments
+
+
+def _refused(arguments: Arguments) -> dict[str, bool]:
+    """Return whether arguments have values that workers cannot have, by name."""
+    objective = arguments.objective
+    return {
+        "backend": arguments.backend != "xgboost",
+        "objective": isinstance(objective, Mapping)
+        or objective == "reg:absoluteerror"  # workers cannot add up its medians
+        or is_quantile(objective)
+        or is_ranking(objective)
+        or is_survival(objective),
+        "qid": arguments.qid is not None,
+        "linear_effects": arguments.linear_effects is True,
+        "task_splits": isinstance(arguments.task_splits, str),
+        "baselines": arguments.baselines,
+        "on_round": arguments.on_round is not None,
+        "init_model": arguments.init_model is not None,
+        "intervals": arguments.intervals,
+        "calibrate": arguments.calibrate,
+        "n_ensemble": arguments.n_ensemble != 1,
+        "validation": not isinstance(arguments.validation, str),
+        "time": not isinstance(arguments.time, str | None),
+        "refit": arguments.is_auto and arguments.refit is False,
+    }
 
 
 def _shown(value: object) -> str:
     return repr(value) if isinstance(value, str | bool) else f"a {type(value).__name__}"
+
+
+def _delayed_rows(
+    arguments: Arguments, column: str | int | None
+) -> tuple[list[Any], list[Any] | None]:
+    """Return the training rows and the user's validation rows, one delayed chunk a partition."""
+    check_no_text(arguments.X, {column, arguments.time})
+    rows = {
+        "y": arguments.y,
+        "weight": arguments.weight,
+        "base_margin": arguments.base_margin,
+        "task": None if column is not None else arguments.task,
+    }
+    delayed = delayed_chunks(arguments.X, rows)
+    if arguments.eval_set is None:
+        return delayed, None
+    return delayed, _delayed_eval_set(arguments.eval_set, column, arguments.time)
 
 
 def _delayed_eval_set(eval_set: Sequence[Any], column: str | int | None, time: Any) -> list[Any]:
@@ -303,38 +279,36 @@ def _delayed_eval_set(eval_set: Sequence[Any], column: str | int | None, time: A
     return delayed_chunks(X, rows, "eval_set: ")
 
 
-def _template(found: Summary, column: str | int | None, arguments: Mapping[str, Any]) -> Dataset:
+def _template(found: Summary, column: str | int | None, arguments: Arguments) -> Dataset:
     """Return few rows with all columns, tasks and labels, of which settings can be made."""
     weights = np.array([*found.weights.values()])
     not_all_zero(weights, "weight")
     n_rows = len(found.labels)
     X = Chunk(found.row, {}).take(np.zeros(n_rows, np.int64)).X
-    if arguments["time"] is not None:
-        X, _ = split_time(X, arguments["time"])
+    if arguments.time is not None:
+        X, _ = split_time(X, arguments.time)
     names = tuple(found.tasks)
     template = Dataset(
         X,
         found.labels,
         task=column if column is not None else [names[0]] * n_rows,
-        feature_names=arguments["feature_names"],
-        common_features=arguments["common_features"],
+        feature_names=arguments.feature_names,
+        common_features=arguments.common_features,
     )
     template.tasks = TaskSet(names, np.zeros(n_rows, np.int32))
     return template
 
 
-def _settings(template: Dataset, arguments: Mapping[str, Any], n_rows: int) -> Settings:
-    library = get_backend("xgboost")
-    objective = arguments["objective"]
-    if objective is None:
-        objective = objective_for(library, template.labels())
-    if arguments["eval_metric"] is not None and isinstance(
-        arguments["eval_metric"], Mapping | list | tuple
-    ):
+def _problem(found: Summary, column: str | int | None, arguments: Arguments) -> Problem:
+    """Return the problem of the rows of all workers, of which there are few here."""
+    template = _template(found, column, arguments)
+    eval_metric = arguments.eval_metric
+    if isinstance(eval_metric, Mapping | list | tuple):
         raise ParameterError("eval_metric holds several: give one metric for all tasks.")
-    given = {name: arguments[name] for name in _OF_SETTINGS}
-    is_auto = arguments["strategy"] == "auto"
-    return make_settings(template, library, objective, is_auto=is_auto, n_rows=n_rows, **given)
+    library = get_backend("xgboost")
+    objective = complete_objective(library, arguments.objective, template)
+    place = place_of_task_column(found.row, column, arguments.feature_names)
+    return Problem(template, library, objective, eval_metric, place=place)
 
 
 def _fraction(fraction: Any, n_tasks: int) -> float:
@@ -366,13 +340,15 @@ def _owner_of_tasks(n_rows: Mapping[TaskName, int], n_workers: int) -> dict[Task
 
 
 def _distributed(
-    client: distributed.Client, workers: Workers, chunks: Sequence[Any], job: Any
+    client: distributed.Client, workers: Workers, chunks: Sequence[Any] | None, job: Any
 ) -> Sequence[Any]:
     """Send rows to the workers of their tasks; those of a worker stay in their order.
 
-    `job` is the future of one.
+    `job` is the future of one. Without rows each worker has None.
     """
     ranks = range(len(workers.addresses))
+    if chunks is None:
+        return [None] * len(ranks)
     pieces = client.map(
         split, chunks, range(len(chunks)), n_workers=len(ranks), job=job, pure=False
     )
@@ -416,11 +392,11 @@ def _known_tasks(
 
 def _found_on(
     workers: Workers,
-    rows: tuple[Sequence[Any], Sequence[Any]],
+    rows: Sequence[Sequence[Any]],
     sample: Sample,
     column: str | int | None,
     job: Any,
-    arguments: Mapping[str, Any],
+    arguments: Arguments,
 ) -> Found:
     """Search on a sample of the training and the validation rows, on the first worker."""
     first = workers.first()
@@ -428,10 +404,8 @@ def _found_on(
         first.call(joined, [workers.call(sampled, part, sample=sample, column=column)])
         for part in rows
     ]
-    effort = effort_of(arguments["effort"])
-    futures = first.call(
-        _search, *samples, n_threads=arguments["n_threads"], job=job, effort=effort
-    )
+    effort = effort_of(arguments.effort)
+    futures = first.call(_search, *samples, n_threads=arguments.n_threads, job=job, effort=effort)
     (found,) = first.gather(futures)
     assert isinstance(found, Found)
     return found
@@ -442,7 +416,7 @@ def _trained(
     prepared: Sequence[Any],
     job: _Job,
     plan: SharingPlan | None,
-    arguments: Mapping[str, Any],
+    arguments: Arguments,
 ) -> list[dict[str, Any]]:
     """Train on all workers together, and return the parts of each."""
     facts = workers.gather(workers.call(_facts, prepared, settings=job.settings))
@@ -454,12 +428,12 @@ def _trained(
             train,
             prepared,
             workers.introduced(),
-            n_threads=arguments["n_threads"],
+            n_threads=arguments.n_threads,
             settings=job.settings,
             tasks=job.template.tasks.names,
             has_validation=any(each.has_validation for each in facts),
-            refit=job.refit,
-            callbacks=tuple(arguments["callbacks"]),
+            refit=arguments.refit,
+            callbacks=tuple(arguments.callbacks),
             plan=plan,
         )
         return workers.gather(futures)
@@ -504,15 +478,8 @@ class _Job:
     column: str | int | None
     balanced_totals: tuple[float, float]
     has_eval_set: bool
-    is_auto: bool
-    time: str | None
-    feature_names: Any
-    common_features: Any
-    validation: str
-    validation_fraction: Any
-    task_weight: TaskWeight
-    refit: bool | None
-    seed: int
+    #: Without rows.
+    arguments: Arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,7 +531,7 @@ def _search(
     chunk: Chunk, valid_chunk: Chunk | None, *, n_threads: int | None, job: _Job, effort: Effort
 ) -> Found:
     """Search on the rows of a sample."""
-    prepared = prepare(chunk, valid_chunk, job=job, fraction=job.validation_fraction)
+    prepared = prepare(chunk, valid_chunk, job=job, fraction=job.arguments.validation_fraction)
     assert prepared.folds is not None
     n_threads = threads_of(n_threads)
     settings = _with_threads(job.settings, n_threads)
@@ -581,57 +548,51 @@ def prepare(
     chunk: Chunk, valid_chunk: Chunk | None, *, job: _Job, fraction: Any = None
 ) -> Prepared:
     """Check the rows of a worker, and hold some of them out, by default as two stages need it."""
-    settings, template = job.settings, job.template
+    settings, template, arguments = job.settings, job.template, job.arguments
     data, times = _dataset(chunk, job)
     objective = settings.objectives.function or settings.objectives.names
     check_rows(settings.backend, data, objective, settings.params)
-    check_times(times, job.validation, data.n_rows)
+    check_times(times, arguments.validation, data.n_rows)
     valid = None
     if job.has_eval_set:
         valid = data.take(np.empty(0, np.int64))
         if valid_chunk is not None:
             rows = valid_chunk.rows
             X = valid_chunk.X
-            if job.time is not None and job.time in getattr(X, "columns", ()):
-                X = X.drop(columns=job.time)
+            if arguments.time is not None and arguments.time in getattr(X, "columns", ()):
+                X = X.drop(columns=arguments.time)
             eval_set = (X, rows["y"], rows.get("task"), None, rows.get("base_margin"))
-            valid = validation_data(data, eval_set, job.feature_names)
+            valid = validation_data(data, eval_set, arguments.feature_names)
             valid.weight = rows.get("weight")  # of this worker all may be 0
         valid.align(template)
-    is_search = fraction is not None
-    if not is_search:  # what "auto" has found is trained on all rows
-        fraction = 0.0 if job.is_auto else _fraction(job.validation_fraction, len(job.owner))
-    task_weight = job.task_weight
+    strategy: Strategy = "auto"
+    if fraction is None:  # what "auto" has found is trained on all rows
+        strategy, fraction = "two-stage", 0.0
+        if not arguments.is_auto:
+            fraction = _fraction(arguments.validation_fraction, len(job.owner))
+    task_weight = arguments.task_weight
     if isinstance(task_weight, Mapping):
         task_weight = {name: task_weight[name] for name in data.tasks}
-    all_rows, folds = split_rows(
-        settings,
-        data,
-        valid,
-        is_auto=is_search,
-        validation=job.validation,
-        times=times,
-        validation_fraction=fraction,
-        task_weight=task_weight,
-        refit=job.refit,
-        seed=job.seed,
-        balanced_totals=job.balanced_totals,
+    problem = Problem(
+        data, settings.backend, objective, task_weight=task_weight, valid=valid, times=times
     )
-    return Prepared(all_rows, folds)
+    own = replace(arguments, strategy=strategy, validation_fraction=fraction)
+    return Prepared(*split_rows(settings, problem, own, job.balanced_totals))
 
 
 def _dataset(chunk: Chunk, job: _Job) -> tuple[Dataset, Any]:
+    arguments = job.arguments
     X, times = chunk.X, None
-    if job.time is not None:
-        X, times = split_time(X, job.time)
+    if arguments.time is not None:
+        X, times = split_time(X, arguments.time)
     rows = chunk.rows
     data = Dataset(
         X,
         rows["y"],
         task=rows["task"] if job.column is None else job.column,
         base_margin=rows.get("base_margin"),
-        feature_names=job.feature_names,
-        common_features=job.common_features,
+        feature_names=arguments.feature_names,
+        common_features=arguments.common_features,
     )
     data.weight = rows.get("weight")  # of this worker all may be 0
     data.align(job.template)

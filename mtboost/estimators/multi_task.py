@@ -41,9 +41,8 @@ from mtboost.base.threads import threads_of_jobs
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
-from mtboost.model.arguments import EvalMetric, Strategy, TaskSplits, strategy_of
+from mtboost.model.arguments import EvalMetric, Strategy, TaskSplits, Validation, strategy_of
 from mtboost.model.fitting import fit
-from mtboost.model.holding_out import Validation
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.parts import to_parts

@@ -9,8 +9,8 @@ that chance has made cancel.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from mtboost.base.checks import check_count, check_type, is_number
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, UnsupportedError
+from mtboost.model.arguments import Arguments
 from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
 from mtboost.model.common_trees import CommonTrees
@@ -34,10 +35,7 @@ _SAME = (
 
 
 def fit_ensemble(
-    fit: Callable[..., MultiTaskModel],
-    arguments: Mapping[str, Any],
-    n_models: int,
-    tasks: TaskSet,
+    fit: Callable[..., MultiTaskModel], arguments: Arguments, tasks: TaskSet
 ) -> MultiTaskModel:
     """Return the mean of models that differ in their seeds: ``fit(n_ensemble=...)``.
 
@@ -46,7 +44,7 @@ def fit_ensemble(
     UnsupportedError
         Before any training, for models that have no mean.
     """
-    if isinstance(arguments["objective"], Mapping):
+    if isinstance(arguments.objective, Mapping):
         raise UnsupportedError(
             "n_ensemble averages margins, which have different units with an objective for each "
             "task: leave one of them out."
@@ -56,10 +54,12 @@ def fit_ensemble(
             "n_ensemble averages trees of single tasks, and nested tasks have leaf values of "
             "groups too: leave n_ensemble out, or name the tasks by one column."
         )
-    effort, seed = arguments["effort"], check_count("seed", arguments["seed"])
+    effort, n_models = arguments.effort, arguments.n_ensemble
+    seed = check_count("seed", arguments.seed)
     if is_number(effort):
         effort = effort / n_models
-    own = {**arguments, "n_ensemble": 1, "effort": effort}
+    own = {each.name: getattr(arguments, each.name) for each in fields(arguments)}
+    own |= {"n_ensemble": 1, "effort": effort}
     return average_models([fit(**{**own, "seed": seed + number}) for number in range(n_models)])
 
 

@@ -13,13 +13,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads
 from mtboost.base.validation import hold_out
 from mtboost.errors import DataError
-from mtboost.model.arguments import (
-    check_rows,
-    common_parameters,
-    feature_prior_of,
-    labels_are_classes,
-    make_objectives,
-)
+from mtboost.model.making_settings import common_parameters, feature_prior_of, make_objectives
 from mtboost.model.new_rows import with_levels
 from mtboost.model.new_task import (
     NewTask,
@@ -31,6 +25,7 @@ from mtboost.model.new_task import (
     without_task_column,
 )
 from mtboost.model.predictions import FittedTasks
+from mtboost.model.problem import check_rows, labels_are_classes
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import is_multiclass

@@ -11,6 +11,7 @@ from typing import Any
 from mtboost.base.archive import read_model
 from mtboost.base.checks import listed
 from mtboost.errors import ParameterError
+from mtboost.model.arguments import Arguments
 from mtboost.model.model import MultiTaskModel
 
 _ROUNDS = 100
@@ -21,7 +22,7 @@ _READ = ("init_model", "X", "y", "objective", "backend", "early_stopping_rounds"
 _COUNTS = ("num_boost_round", "validation_fraction")
 
 
-def continued(arguments: Mapping[str, Any], signature: inspect.Signature) -> MultiTaskModel:
+def continued(arguments: Arguments, signature: inspect.Signature) -> MultiTaskModel:
     """Train more rounds, with the arguments of :func:`mtboost.fit`, whose signature it is.
 
     Raises
@@ -29,14 +30,14 @@ def continued(arguments: Mapping[str, Any], signature: inspect.Signature) -> Mul
     ParameterError
         An argument differs from its default, or from the model, and more rounds cannot have it.
     """
-    model = _as_model(arguments["init_model"])
+    model = _as_model(arguments.init_model)
     defaults = {name: own.default for name, own in signature.parameters.items()}
-    early_stopping_rounds = arguments["early_stopping_rounds"]
+    early_stopping_rounds = arguments.early_stopping_rounds
     taken = (*_OF_UPDATE, *_READ, *_COUNTS)
     others = [
         name
         for name, default in defaults.items()
-        if name not in taken and not _is_same(arguments[name], default)
+        if name not in taken and not _is_same(getattr(arguments, name), default)
     ]
     if early_stopping_rounds not in (None, defaults["early_stopping_rounds"]):
         others.append("early_stopping_rounds")
@@ -46,7 +47,7 @@ def continued(arguments: Mapping[str, Any], signature: inspect.Signature) -> Mul
             "have the settings of the model and those in params: leave "
             f"{'it' if len(others) == 1 else 'them'} out, or train a new model without init_model."
         )
-    backend, objective = arguments["backend"], arguments["objective"]
+    backend, objective = arguments.backend, arguments.objective
     if backend != model.backend:
         raise ParameterError(
             f"init_model is a model of {model.backend}, but backend is {backend!r}: pass "
@@ -62,16 +63,18 @@ def continued(arguments: Mapping[str, Any], signature: inspect.Signature) -> Mul
             "objective is a function, but new rounds have the loss of the model, "
             f"{model.objective!r}: leave it out."
         )
-    rounds, fraction = arguments["num_boost_round"], arguments["validation_fraction"]
+    rounds: int | None = arguments.num_boost_round
+    fraction: Any = arguments.validation_fraction
     if early_stopping_rounds is None:
         fraction = 0.0
+    own: dict[str, Any] = {} if isinstance(fraction, str) else {"validation_fraction": fraction}
+    own |= {name: getattr(arguments, name) for name in _OF_UPDATE}
     return model.update(
-        arguments["X"],
-        arguments["y"],
+        arguments.X,
+        arguments.y,
         rounds=_ROUNDS if rounds is None else rounds,
-        pooling="auto" if arguments["pooling"] is None else arguments["pooling"],
-        **({} if isinstance(fraction, str) else {"validation_fraction": fraction}),
-        **{name: arguments[name] for name in _OF_UPDATE},
+        pooling="auto" if arguments.pooling is None else arguments.pooling,
+        **own,
     )
 
 

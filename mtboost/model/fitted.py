@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.threads import openmp_threads
 from mtboost.base.validation import Folds, cross_validation
 from mtboost.errors import DataError
+from mtboost.model.arguments import DRAWN, Arguments
 from mtboost.model.boosters import Boosters
 from mtboost.model.calibration import Calibration, fit_calibration
 from mtboost.model.evaluation import margins_of_rows
@@ -167,7 +169,27 @@ def model_of(parts: Mapping[str, Any], *, is_auto: bool) -> MultiTaskModel:
     return MultiTaskModel(**own)
 
 
-def held_out(
+def add_held_out(
+    model: MultiTaskModel,
+    fitted: Fitted,
+    folds: Folds | None,
+    data: Dataset,
+    arguments: Arguments,
+) -> None:
+    """Add what held-out rows show: their errors for intervals, and the calibration of classes.
+
+    `folds` and `data` are as of :func:`split_rows`.
+    """
+    validation = arguments.validation
+    may_draw = arguments.eval_set is None and isinstance(validation, str) and validation in DRAWN
+    rows_for = partial(_held_out, fitted, model, folds, data, arguments.seed if may_draw else None)
+    if arguments.intervals:
+        model.conformity_scores = _held_out_scores(rows_for("intervals"))
+    if arguments.calibrate:
+        model.calibration = _calibration_of(rows_for("calibrate"), model.tasks)
+
+
+def _held_out(
     fitted: Fitted,
     model: MultiTaskModel,
     folds: Folds | None,
@@ -210,7 +232,7 @@ def held_out(
         yield model_of({**parts, **nowhere}, is_auto=fitted.plan is not None), valid
 
 
-def calibration_of(
+def _calibration_of(
     held_out: Iterable[tuple[MultiTaskModel, Dataset]], tasks: Sequence[TaskName]
 ) -> Calibration:
     """Return the calibration of tasks by models and rows that they were not trained on."""
@@ -237,7 +259,7 @@ def calibration_of(
     )
 
 
-def held_out_scores(
+def _held_out_scores(
     held_out: Iterable[tuple[MultiTaskModel, Dataset]],
 ) -> dict[TaskName, Float64Array]:
     """Return conformity scores of rows that the models predicting them were not trained on."""

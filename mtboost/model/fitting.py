@@ -11,70 +11,37 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 from mtboost.base.atomic_file import PathName
-from mtboost.base.checks import check_count, check_switch
-from mtboost.base.classes import class_names, class_numbers, with_class_numbers
-from mtboost.base.dataset import Dataset, place_of_task_column
+from mtboost.base.dataset import Dataset
 from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
-from mtboost.base.several_labels import by_task
-from mtboost.base.tables import as_table
-from mtboost.base.task_tables import CommonFeatures, is_mapping
+from mtboost.base.task_tables import CommonFeatures
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.threads import openmp_threads
-from mtboost.base.times import check_times, split_time
-from mtboost.base.validation import Folds, validation_data
+from mtboost.base.validation import Folds
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics.metric import is_mean_of_rows
-from mtboost.model.arguments import (
-    EvalMetric,
-    Strategy,
-    TaskSplits,
-    check_auto,
-    check_n_classes,
-    check_rows,
-    check_switches,
-    make_settings,
-    objective_for,
-    objective_for_classes,
-    strategy_of,
-)
+from mtboost.model.arguments import Arguments, EvalMetric, Strategy, TaskSplits, Validation
 from mtboost.model.averaging import fit_ensemble
 from mtboost.model.calibration import check_can_calibrate
 from mtboost.model.continuing import continued
 from mtboost.model.evaluation import validation_errors
-from mtboost.model.fitted import (
-    Fitted,
-    calibration_of,
-    fitted_by_plan,
-    held_out,
-    held_out_scores,
-    model_of,
-)
-from mtboost.model.holding_out import (
-    DRAWN,
-    Validation,
-    check_no_splitter,
-    check_training_rows,
-    split_rows,
-    with_positives,
-)
+from mtboost.model.fitted import Fitted, add_held_out, fitted_by_plan, model_of
+from mtboost.model.holding_out import check_training_rows, split_rows, with_positives
 from mtboost.model.intervals import check_is_of_numbers
-from mtboost.model.libraries import get_backend
+from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
+from mtboost.model.problem import Problem, check_n_classes, check_rows, read_problem
 from mtboost.model.reports import validation_scores
 from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
 from mtboost.model.sharing.plan import SharingPlan, fit_plan, plan_sharing
 from mtboost.model.stages.common import fit_common
 from mtboost.model.stages.linear_effects import why_no_linear_effects
-from mtboost.model.stages.mixed_objective import objectives_by_task
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import fit_specific
 from mtboost.trees.feature_weights import PriorOption
-from mtboost.trees.losses import has_bounds
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_quitting import OnRound
@@ -374,125 +341,51 @@ def fit(
     ----------
     zhang2019, section 3 (key in docs/papers.md).
     """
-    arguments = dict(locals())
+    arguments = Arguments(**locals())
     if init_model is not None:
         return continued(arguments, inspect.signature(fit))
-    check_count("n_ensemble", n_ensemble, low=1)
-    if check_switch("calibrate", calibrate) and n_ensemble > 1:
-        raise ParameterError(
-            "calibrate=True is for one model, and n_ensemble averages several: leave one out."
-        )
-    if intervals and n_ensemble > 1:
-        raise ParameterError(
-            "intervals=True is for one model, and n_ensemble averages several: leave one out, "
-            "or call conformalize(X, y) of the mean with rows that it was not trained on."
-        )
-    times = None
-    if time is not None:
-        X, times = split_time(X, time)
-    rounds = (early_stopping_rounds, min_delta, validation_fraction, eval_set)
-    is_auto = strategy_of(strategy, objective, *rounds) == "auto"
-    checked_effort = effort_of(effort)
-    if is_auto:
-        check_auto(early_stopping_rounds, min_delta)
-        if common_features is None and _has_names(X, feature_names):
-            common_features = "all"  # columns that a task lacks may help the others
-    rows: dict[str, Any] = {
-        "weight": weight,
-        "base_margin": base_margin,
-        "feature_names": feature_names,
-    }
-    classes = class_names(y)
-    eval_set = with_class_numbers(eval_set, classes)
-    y = class_numbers(y, classes)
-    rows["are_bounds"] = has_bounds(objective)
-    data = Dataset(X, y, task=task, qid=qid, common_features=common_features, **rows)
-    objective, eval_metric, task_weight = (
-        by_task(own, data.label_names, data.tasks) for own in (objective, eval_metric, task_weight)
-    )
-    library = get_backend(backend)
-    if classes is not None:
-        objective = objective_for_classes(library, objective, classes)
-    if objective is None:
-        objective = objective_for(library, data.labels())
-    if isinstance(objective, Mapping):
-        objective = objectives_by_task(objective, data.tasks, library)
+    arguments = arguments.checked()
+    problem = read_problem(arguments)
     if n_ensemble > 1:
-        return fit_ensemble(fit, arguments, n_ensemble, data.tasks)
-    settings = make_settings(
-        data,
-        library,
-        objective,
-        is_auto=is_auto,
-        split_score=split_score,
-        beta=beta,
-        pooling=pooling,
-        task_splits=task_splits,
-        symmetric_trees=symmetric_trees,
-        random_strength=random_strength,
-        linear_effects=linear_effects,
-        params=params,
-        num_boost_round=num_boost_round,
-        early_stopping_rounds=early_stopping_rounds,
-        min_delta=min_delta,
-        eval_metric=eval_metric,
-        specific_params=specific_params,
-        specific_rounds=specific_rounds,
-        feature_prior=feature_prior,
-        on_round=on_round,
-        verbose=verbose,
-        n_threads=n_threads,
-        seed=seed,
-    )
+        return fit_ensemble(fit, arguments, problem.data.tasks)
+    settings = _settings(problem, arguments)
+    rows, folds = split_rows(settings, problem, arguments)
+    judges = with_positives(settings, folds, problem.data) if folds and arguments.is_auto else folds
+    fitted = _train(settings, judges, rows, arguments)
+    parts = {**fitted.to_parts(rows, judges), **problem.to_parts()}
+    model = model_of(parts, is_auto=arguments.is_auto)
+    add_held_out(model, fitted, folds, rows, arguments)
+    return model
+
+
+def _settings(problem: Problem, arguments: Arguments) -> Settings:
+    """Return the settings of both stages for rows that are checked."""
+    settings = make_settings(problem, arguments)
+    library, objective, data = problem.library, problem.objective, problem.data
+    n_outputs = library.n_outputs(settings.params)
     check_rows(library, data, objective, settings.params)
-    check_n_classes(classes, library.n_outputs(settings.params))
-    settings = _with_possible_effects(settings, data)
-    check_times(times, validation, data.n_given_rows)
-    if times is not None and data.row_numbers is not None:
-        times = times[data.row_numbers]
-    check_switches(refit, baselines)
-    if check_switch("intervals", intervals):
-        check_is_of_numbers(objective, library.n_outputs(settings.params))
-    if calibrate:
+    check_n_classes(problem.classes, n_outputs)
+    if arguments.intervals:
+        check_is_of_numbers(objective, n_outputs)
+    if arguments.calibrate:
         check_can_calibrate(objective, data.base_margin)
-    valid = None
-    if eval_set is not None:
-        check_no_splitter(validation)
-        valid = validation_data(data, eval_set, feature_names)
-    all_rows, folds = split_rows(
-        settings,
-        data,
-        valid,
-        is_auto=is_auto,
-        validation=validation,
-        times=times,
-        validation_fraction=validation_fraction,
-        task_weight=task_weight,
-        refit=refit,
-        seed=seed,
-    )
+    return _with_possible_effects(settings, data)
+
+
+def _train(settings: Settings, folds: Folds | None, data: Dataset, arguments: Arguments) -> Fitted:
+    """Train as the strategy says, on the rows that are not held out and then on `data`."""
     for train in [train for train, _ in folds.pairs] if folds else [data]:
         check_training_rows(settings, train)
-    unweighted = folds
-    if is_auto:
+    callbacks = tuple(arguments.callbacks)
+    if arguments.is_auto:
         assert folds is not None
-        unweighted, folds = folds, with_positives(settings, folds, data)
-        fitted = _fit_auto(settings, folds, all_rows, refit, tuple(callbacks), checked_effort)
+        effort = effort_of(arguments.effort)
+        fitted = _fit_auto(settings, folds, data, arguments.refit, callbacks, effort)
     else:
-        fitted = fit_two_stages(settings, folds, all_rows, refit, tuple(callbacks))
-    if baselines and folds:
+        fitted = fit_two_stages(settings, folds, data, arguments.refit, callbacks)
+    if arguments.baselines and folds:
         fitted.add_baselines(folds)
-    column, position = place_of_task_column(X, data.task_column, feature_names)
-    place = {"task_column": column, "task_position": position}
-    place |= {"classes": classes, "label_names": data.label_names}
-    model = model_of({**fitted.to_parts(all_rows, folds), **place}, is_auto=is_auto)
-    may_draw = eval_set is None and isinstance(validation, str) and validation in DRAWN
-    rows_for = partial(held_out, fitted, model, unweighted, all_rows, seed if may_draw else None)
-    if intervals:
-        model.conformity_scores = held_out_scores(rows_for("intervals"))
-    if calibrate:
-        model.calibration = calibration_of(rows_for("calibrate"), model.tasks)
-    return model
+    return fitted
 
 
 def fit_two_stages(
@@ -597,10 +490,3 @@ def _with_possible_effects(settings: Settings, data: Dataset) -> Settings:
     if reason and settings.linear_effects:
         raise ParameterError(f"linear_effects=True is not possible: {reason}. Leave it out.")
     return replace(settings, given={*settings.given, "linear_effects"}) if reason else settings
-
-
-def _has_names(X: Any, feature_names: Any) -> bool:
-    """Whether X is a mapping of tables whose columns have names."""
-    if not is_mapping(X) or not X:
-        return False
-    return feature_names is not None or as_table(next(iter(X.values()))).feature_names is not None

@@ -6,15 +6,17 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.base.checks import check_choice
 from mtboost.base.dataset import Dataset
 from mtboost.base.shared_rows import shared_rows
-from mtboost.base.task_weights import TaskWeight, weights_with_tasks
-from mtboost.base.times import Times
+from mtboost.base.task_weights import weights_with_tasks
 from mtboost.base.validation import Folds, cross_validation, hold_out, hold_out_last, split_by
 from mtboost.errors import DataError, ParameterError
-from mtboost.model.arguments import check_rows, labels_are_classes, weight_of_positives
+from mtboost.model.arguments import DRAWN, Arguments
+from mtboost.model.making_settings import weight_of_positives
+from mtboost.model.problem import Problem, check_rows, labels_are_classes
 from mtboost.model.stages.settings import Settings
 
 # With fewer distinct rows each is held out in turn, unless there are many rows in all.
@@ -22,102 +24,88 @@ _FEW_ROWS = 2000
 _FEW_SHARED_ROWS = 10_000
 N_FOLDS = 5
 
-#: How validation rows are held out: by name, or by a splitter of scikit-learn.
-Validation = Literal["random", "stratified", "last"] | Any
-#: Rows that are drawn: another draw is as good.
-DRAWN = ("random", "stratified")
-
 
 def split_rows(
     settings: Settings,
-    data: Dataset,
-    valid: Dataset | None,
-    *,
-    is_auto: bool,
-    validation: Validation,
-    times: Times | None,
-    validation_fraction: float | Literal["auto"],
-    task_weight: TaskWeight,
-    refit: bool | None,
-    seed: int,
+    problem: Problem,
+    arguments: Arguments,
     balanced_totals: tuple[float, float] | None = None,
 ) -> tuple[Dataset, Folds | None]:
     """Return all rows, and pairs of rows to train on and to validate on, None for no hold-out.
 
-    `valid` are validation rows of the user, which are held out in place of some of `data`. The
-    weights of tasks become part of those of the rows. Where there are other tasks elsewhere,
-    `balanced_totals` are those of :func:`weights_with_tasks`, of `data` and with `valid`.
+    Validation rows of the user are held out in place of some of the others. The weights of tasks
+    become part of those of the rows. Where there are other tasks elsewhere, `balanced_totals` are
+    those of :func:`weights_with_tasks`, of training rows and of all.
     """
+    data, valid = problem.data, problem.valid
     total, total_of_all = (None, None) if balanced_totals is None else balanced_totals
     all_rows = data
     if valid is not None:
-        objective = settings.objectives.function or settings.objectives.names
-        check_rows(settings.backend, valid, objective, settings.params, "eval_set: ")
-        if refit:
+        check_rows(settings.backend, valid, problem.objective, settings.params, "eval_set: ")
+        if arguments.refit:
             all_rows = data.with_rows(valid)
             all_rows.weight = weights_with_tasks(
-                all_rows.tasks, all_rows.weight, task_weight, total_of_all
+                all_rows.tasks, all_rows.weight, problem.task_weight, total_of_all
             )
-    data.weight = weights_with_tasks(data.tasks, data.weight, task_weight, total)
-    if valid is not None:
-        if is_auto and valid.queries is None:
-            valid.groups = shared_rows(valid)
-        return all_rows, Folds(((data, valid),))
-    return data, _hold_out(
-        data, validation, times, validation_fraction, settings, is_auto, refit, seed
-    )
+    data.weight = weights_with_tasks(data.tasks, data.weight, problem.task_weight, total)
+    if valid is None:
+        return data, _hold_out(problem, arguments)
+    if arguments.is_auto and valid.queries is None:
+        valid.groups = shared_rows(valid)
+    return all_rows, Folds(((data, valid),))
 
 
-def _hold_out(
-    data: Dataset,
-    validation: Validation,
-    times: Times | None,
-    fraction: float | Literal["auto"],
-    settings: Settings,
-    is_auto: bool,
-    refit: bool | None,
-    seed: int,
-) -> Folds | None:
+def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
     """Return rows to train on and to validate on, in turn where auto has few rows.
 
     A row that several tasks have is held out in all of them, and counts once.
     """
-    classes = labels_are_classes(settings.objectives.names, data.tasks)
+    data, validation, seed = problem.data, arguments.validation, arguments.seed
+    fraction = arguments.validation_fraction
+    classes = labels_are_classes(problem.objective, data.tasks)
     shared = shared_rows(data) if data.queries is None else data.queries
-    if data.queries is None and is_auto:
+    if data.queries is None and arguments.is_auto:
         data.groups = shared
     if not isinstance(validation, str):
-        if data.queries is None and shared is None:
-            data.groups = np.arange(data.n_rows)  # the splitter may hold out a row several times
-        split = split_by(data, validation, classes)
-        if len(split.pairs) > 1 and not is_auto:
-            raise ParameterError(
-                f"validation gives {len(split.pairs)} splits, but strategy='two-stage' holds out "
-                "once: pass a splitter with n_splits=1, or strategy='auto'."
-            )
-        return split
+        return _by_splitter(problem, arguments, classes, shared)
     check_choice("validation", validation, (*DRAWN, "last"), besides="a splitter of scikit-learn")
-    if validation == "last":
-        assert times is not None
-        if is_auto and fraction == "auto":
-            fraction = 1.0 / N_FOLDS
-        train, valid = hold_out_last(data, fraction, times)
-        if valid is None and is_auto:
-            raise _no_validation_rows(fraction)
-        return None if valid is None else Folds(((train, valid),))
-    by_class = validation == "stratified" or not is_auto
-    if is_auto and isinstance(fraction, str) and fraction == "auto":
+    by_class = validation == "stratified" or not arguments.is_auto
+    if arguments.is_auto and isinstance(fraction, str) and fraction == "auto":
         n_distinct = data.n_rows if shared is None else len(np.unique(shared))
-        if n_distinct < _FEW_ROWS and data.n_rows < _FEW_SHARED_ROWS and refit is not False:
+        are_few = n_distinct < _FEW_ROWS and data.n_rows < _FEW_SHARED_ROWS
+        fraction = 1.0 / N_FOLDS  # for a single task too
+        if validation != "last" and are_few and arguments.refit is not False:
             folds = cross_validation(data, N_FOLDS, classes, seed, shared, by_class=by_class)
             if folds is None:
-                raise _no_validation_rows(1.0 / N_FOLDS)
+                raise _no_validation_rows(fraction)
             return folds
-        fraction = 1.0 / N_FOLDS  # for a single task too
-    train, valid = hold_out(data, fraction, classes, seed, shared, by_class=by_class)
-    if valid is None and is_auto:
+    if validation == "last":
+        assert problem.times is not None
+        train, valid = hold_out_last(data, fraction, problem.times)
+    else:
+        train, valid = hold_out(data, fraction, classes, seed, shared, by_class=by_class)
+    if valid is None and arguments.is_auto:
         raise _no_validation_rows(fraction)
     return None if valid is None else Folds(((train, valid),))
+
+
+def _by_splitter(
+    problem: Problem,
+    arguments: Arguments,
+    classes: bool | npt.NDArray[np.bool_],
+    shared: npt.NDArray[np.integer[Any]] | None,
+) -> Folds:
+    """Return the rows that the user's splitter holds out."""
+    data = problem.data
+    if data.queries is None and shared is None:
+        data.groups = np.arange(data.n_rows)  # the splitter may hold out a row several times
+    split = split_by(data, arguments.validation, classes)
+    if len(split.pairs) > 1 and not arguments.is_auto:
+        raise ParameterError(
+            f"validation gives {len(split.pairs)} splits, but strategy='two-stage' holds out "
+            "once: pass a splitter with n_splits=1, or strategy='auto'."
+        )
+    return split
 
 
 def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
@@ -139,12 +127,6 @@ def with_positives(settings: Settings, folds: Folds, data: Dataset) -> Folds:
     objective = settings.objectives.function or settings.objectives.names
     weight = weight_of_positives(settings.backend, objective, settings.params, data)
     return folds.with_positives(weight)
-
-
-def check_no_splitter(validation: Validation) -> None:
-    """Raise if rows are to be held out although the user gives validation rows."""
-    if validation != "random":
-        raise ParameterError("validation and eval_set are both given: leave one of them out.")
 
 
 def check_training_rows(settings: Settings, train: Dataset) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mtboost.base.checks import as_float, check_type, did_you_mean, shown
 from mtboost.errors import ParameterError
-from mtboost.model.arguments import AUTO_LEARNING_RATE, LEARNING_RATE, is_zero
+from mtboost.model.arguments import is_zero
 from mtboost.model.fitting import fit
+from mtboost.model.making_settings import AUTO_LEARNING_RATE, LEARNING_RATE
 from mtboost.trees.backend import Backend
 
 if TYPE_CHECKING:

@@ -19,16 +19,12 @@ from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics.metric import Metric
-from mtboost.model.arguments import (
-    metric_of,
-    names_of_objectives,
-    objective_for,
-    objective_for_classes,
-    strategy_of,
-)
+from mtboost.model.arguments import strategy_of
 from mtboost.model.fitting import fit
 from mtboost.model.libraries import get_backend
+from mtboost.model.making_settings import metric_of
 from mtboost.model.model import MultiTaskModel
+from mtboost.model.problem import names_of_objectives, objective_for, objective_for_classes
 from mtboost.model.search_space import FIT_ARGUMENTS, Space, check_fit_arguments, make_space
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from mtboost.base.progress import Progress
 from mtboost.base.queries import ascending, begins_of
 from mtboost.base.tasks import TaskSet
 from mtboost.base.validation import Folds
-from mtboost.model.arguments import may_split_tasks
+from mtboost.model.making_settings import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
 from mtboost.model.sharing.effort import Effort, TimeLimit, can_fill
 from mtboost.model.stages.common import SharedByModels
