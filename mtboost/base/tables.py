@@ -13,6 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
@@ -689,11 +690,19 @@ def _checked_names(
 
 
 def _is_categorical(dtype: Any) -> bool:
-    return str(dtype).startswith(_CATEGORICAL)
+    return not isinstance(dtype, np.dtype) and str(dtype).startswith(_CATEGORICAL)
+
+
+@lru_cache(maxsize=64)
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether XGBoost reads arrays of this type; to spell types takes long, of many columns."""
+    return _NUMERIC.fullmatch(str(dtype)) is not None
 
 
 def _is_usable(dtype: Any) -> bool:
     """Whether XGBoost reads a column of this type, once its codes are fixed."""
+    if isinstance(dtype, np.dtype):
+        return _is_number(dtype)
     name = str(dtype)
     if name == "category":  # pandas alone lets anything be a category
         return len(dtype.categories) == 0 or dtype.categories.inferred_type in ("integer", "string")
@@ -746,6 +755,8 @@ def _with_text_as_categories(
 
 
 def _may_be_text(dtype: Any) -> bool:
+    if isinstance(dtype, np.dtype) and _is_number(dtype):
+        return False
     return str(dtype).startswith(("object", "str", "String", "large_string", "Utf8"))
 
 
