@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors for one entry per row or value. resize() leaves the new entries of plain types unset: whoever fills them, by
-// several threads if need be, is the first to touch their memory, which takes longer than the values themselves.
+// Vectors for one entry per row, value or slot. resize() leaves new entries unset: whoever fills them, several threads
+// perhaps, is the first to touch their memory, which takes longer than the values themselves.
 //
 // LargeArray requests its memory in large pages where the operating system has them (2 MiB on Linux, if transparent huge
 // pages are not switched off), for arrays that are read at scattered places: the table, row by row. The processor
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -33,8 +34,9 @@ struct UnsetAllocator {
   T* allocate(std::size_t n) { return std::allocator<T>().allocate(n); }
   void deallocate(T* memory, std::size_t n) noexcept { std::allocator<T>().deallocate(memory, n); }
   template <typename U>
-  void construct(U* entry) noexcept {
-    ::new (static_cast<void*>(entry)) U;
+  void construct(U*) noexcept {
+    static_assert(std::is_aggregate_v<U> || std::is_arithmetic_v<U>);  // the memory holds such entries without more ado
+    static_assert(std::is_trivially_copyable_v<U>);
   }
   template <typename U, typename... Arguments>
   void construct(U* entry, Arguments&&... arguments) {

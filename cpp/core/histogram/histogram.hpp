@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/large_array.hpp"
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
 
@@ -19,12 +20,12 @@ namespace mtboost {
 
 struct TaskLayer {
   task_t task;
-  std::vector<GradientSums> slots;
+  UnsetArray<GradientSums> slots;
 };
 
 struct Histogram {
-  std::vector<GradientSums> pooled;  // BinnedMatrix::n_slots() entries
-  std::vector<TaskLayer> layers;     // the same from the rows of one task; ascending by task
+  UnsetArray<GradientSums> pooled;  // BinnedMatrix::n_slots() entries
+  std::vector<TaskLayer> layers;    // the same from the rows of one task; ascending by task
 
   // Empty if the task has no layer.
   std::span<const GradientSums> layer(task_t task) const noexcept {
@@ -48,7 +49,7 @@ SlotRange slots_of_groups(const BinnedMatrix& matrix, std::size_t first_group, s
 void add(std::span<const GradientSums> addend, std::span<GradientSums> target /* IN-OUT */) noexcept;
 void subtract(std::span<const GradientSums> subtrahend, std::span<GradientSums> target /* IN-OUT */) noexcept;
 
-// Lends buffers while a tree grows and keeps their memory for the next tree. What they hold is left over.
+// Lends buffers while a tree grows and keeps their memory for the next tree. What they hold is left over, or unset.
 class HistogramPool {
  public:
   explicit HistogramPool(std::size_t n_slots) : n_slots_(n_slots) {}
@@ -73,15 +74,15 @@ class HistogramPool {
   }
 
  private:
-  std::vector<GradientSums> take_buffer() {
-    if (free_.empty()) return std::vector<GradientSums>(n_slots_);
+  UnsetArray<GradientSums> take_buffer() {
+    if (free_.empty()) return UnsetArray<GradientSums>(n_slots_);
     auto buffer = std::move(free_.back());
     free_.pop_back();
     return buffer;
   }
 
   std::size_t n_slots_;
-  std::vector<std::vector<GradientSums>> free_;
+  std::vector<UnsetArray<GradientSums>> free_;
 };
 
 }  // namespace mtboost
