@@ -185,33 +185,8 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
     def number(name: str) -> float:
         return _all_digits(name, params[name], booster.params)
 
-    def floats(name: str) -> list[float]:
-        return [float(value) for value in params[name].split(",") if value]
-
     return Settings(
-        grow=_core.LightgbmParams(
-            learning_rate=number("learning_rate"),
-            max_depth=max(int(params["max_depth"]), 0),
-            num_leaves=int(params["num_leaves"]),
-            min_data_in_leaf=int(params["min_data_in_leaf"]),
-            min_sum_hessian_in_leaf=number("min_sum_hessian_in_leaf"),
-            min_gain_to_split=number("min_gain_to_split"),
-            lambda_l1=number("lambda_l1"),
-            lambda_l2=number("lambda_l2"),
-            max_delta_step=number("max_delta_step"),
-            path_smooth=number("path_smooth"),
-            monotone_penalty=number("monotone_penalty"),
-            max_cat_to_onehot=int(params["max_cat_to_onehot"]),
-            max_cat_threshold=int(params["max_cat_threshold"]),
-            cat_smooth=number("cat_smooth"),
-            cat_l2=number("cat_l2"),
-            min_data_per_group=int(params["min_data_per_group"]),
-            feature_fraction_bynode=number("feature_fraction_bynode"),
-            feature_contri=floats("feature_contri"),
-            monotone_constraints=[int(value) for value in floats("monotone_constraints")],
-            interaction_constraints=_groups(params),
-            seed=int(params["feature_fraction_seed"]) % 2**64,
-        ),
+        grow=_growth(params, number),
         n_threads=default_n_threads(int(params["num_threads"])),
         objective=params["objective"],
         objective_options={
@@ -232,6 +207,37 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
         other_rate=number("other_rate"),
         feature_fraction=number("feature_fraction"),
         feature_fraction_seed=int(params["feature_fraction_seed"]),
+    )
+
+
+def _growth(params: Mapping[str, str], number: Callable[[str], float]) -> _core.LightgbmParams:
+    """Return how single trees grow; `number` reads a parameter with all its digits."""
+
+    def floats(name: str) -> list[float]:
+        return [float(value) for value in params[name].split(",") if value]
+
+    return _core.LightgbmParams(
+        learning_rate=number("learning_rate"),
+        max_depth=max(int(params["max_depth"]), 0),
+        num_leaves=int(params["num_leaves"]),
+        min_data_in_leaf=int(params["min_data_in_leaf"]),
+        min_sum_hessian_in_leaf=number("min_sum_hessian_in_leaf"),
+        min_gain_to_split=number("min_gain_to_split"),
+        lambda_l1=number("lambda_l1"),
+        lambda_l2=number("lambda_l2"),
+        max_delta_step=number("max_delta_step"),
+        path_smooth=number("path_smooth"),
+        monotone_penalty=number("monotone_penalty"),
+        max_cat_to_onehot=int(params["max_cat_to_onehot"]),
+        max_cat_threshold=int(params["max_cat_threshold"]),
+        cat_smooth=number("cat_smooth"),
+        cat_l2=number("cat_l2"),
+        min_data_per_group=int(params["min_data_per_group"]),
+        feature_fraction_bynode=number("feature_fraction_bynode"),
+        feature_contri=floats("feature_contri"),
+        monotone_constraints=[int(value) for value in floats("monotone_constraints")],
+        interaction_constraints=_groups(params),
+        seed=int(params["feature_fraction_seed"]) % 2**64,
     )
 
 

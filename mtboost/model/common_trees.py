@@ -172,6 +172,26 @@ class CommonTrees:
         if self.pooled.pooling is None:
             same = [TaskValues.none()] * len(self.pooled.values)
             return self.with_tasks(names, same, descriptors)
+        start = (table, labels, weight, base_margin)
+        own = self._learned_values(names, known, *start, loss, signs, descriptors)
+        return self.with_tasks(names, own, descriptors)
+
+    def _learned_values(
+        self,
+        names: Sequence[TaskName],
+        known: Sequence[int],
+        table: Table,
+        labels: FloatArray,
+        weight: FloatArray | None,
+        base_margin: Margins | None,
+        loss: Loss,
+        signs: Sequence[int],
+        descriptors: TaskDescriptors | None,
+    ) -> list[TaskValues]:
+        """Values of a new task, of these names in the hierarchy, for each tree.
+
+        `known` are the codes of the groups that have values, and `descriptors` those with the task.
+        """
         document = self.backend.document(self.booster)
         n_outputs = document.n_outputs
         labels = label_columns(labels)
@@ -226,7 +246,7 @@ class CommonTrees:
             own.append(replace(values, value=values.value + others.start))
             table_of_task = values.of_task(pooled, *path).astype(margins.dtype)
             margins[:, output] += table_of_task[leaves[:, number]]
-        return self.with_tasks(names, own, descriptors)
+        return own
 
     def _start(
         self,

@@ -20,7 +20,7 @@ The order of the search:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -197,26 +197,13 @@ def plan_sharing(
     progress : Progress
     """
     on_round, settings = settings.on_round, replace(settings, on_round=None)
-    large, small = _in_steps(settings, effort.learning_rate), _in_steps(settings, 0.0)
+    small = _in_steps(settings, 0.0)
     own = small
     if "learning_rate" not in settings.given:
         own = _in_steps(settings, _OWN_LEARNING_RATE)
     part = part_of(folds, effort.most_rows)
-    n_after = _N_OWN_MODELS + _steps_in(large, small) * _n_rows(folds) / _n_rows(part)
-    found = search(large, part, effort, progress, TimeLimit(effort.seconds, n_after))
+    found, common, scale = _best_common(settings, folds, part, effort, progress)
     best = found.chosen(small)
-    common, scale = found.common, _steps_in(large, small)
-    rival = with_linear_effects(found, effort)
-    if effort.small_steps or rival is not None:
-        steps = small if effort.small_steps else _in_steps(settings, _LINEAR_LEARNING_RATE)
-        common, scale = found.fit_chosen(steps), _steps_in(steps, small)
-    if rival is not None:
-        linear = rival.fit_chosen(steps)
-        losses = (linear.losses_of_rows(), common.losses_of_rows())
-        rival.losses = found.losses | rival.losses
-        if is_better(*losses, part):
-            found, best, common = rival, rival.chosen(small), linear
-        found.losses = rival.losses
     history = common.history(reported)
     if on_round is not None:
         _tell(on_round, history)
@@ -232,12 +219,8 @@ def plan_sharing(
     progress.begin("independent models")
     independent, own_scale = _add_best_independent(evidence, found, own, watched, effort)
     common_share = evidence.add_average()
-    # A task with one class learns nothing alone, and all its validation rows may agree with that.
     one_class = settings.tasks_of_one_class(folds.pairs[0][0])
-    sharing = evidence.ways()
-    sharing |= {
-        task: "common" for task in one_class if sharing[task] in ("averaged", "independent")
-    }
+    sharing = _ways(evidence, one_class)
     found_alone = evidence.rounds("independent")
     alone = {task: _rounds_in(independent, own_scale, n) for task, n in found_alone.items()}
     continued = evidence.rounds("common + specific")
@@ -265,17 +248,66 @@ def plan_sharing(
     if part is not folds:
         common = fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool))
         plan = replace(_with_common(plan, common, 1.0, reported), common=common.models[0])
+    _add_final_scores(plan, evidence, reported, settings.other_metrics)
+    if reported is not settings.metric:
+        return plan  # its curves of the tasks' own models are not known
+    return replace(plan, own_history=_own_history(evidence, plan.sharing, own_scale))
+
+
+def _best_common(
+    settings: Settings, folds: Folds, part: Folds, effort: Effort, progress: Progress
+) -> tuple[Search, CommonByFold, float]:
+    """Search the common model on a part of the rows.
+
+    Returns
+    -------
+    found : Search
+    common : CommonByFold
+        The chosen model.
+    scale : float
+        Small steps in one of its steps.
+    """
+    large, small = _in_steps(settings, effort.learning_rate), _in_steps(settings, 0.0)
+    n_after = _N_OWN_MODELS + _steps_in(large, small) * _n_rows(folds) / _n_rows(part)
+    found = search(large, part, effort, progress, TimeLimit(effort.seconds, n_after))
+    common, scale = found.common, _steps_in(large, small)
+    rival = with_linear_effects(found, effort)
+    if effort.small_steps or rival is not None:
+        steps = small if effort.small_steps else _in_steps(settings, _LINEAR_LEARNING_RATE)
+        common, scale = found.fit_chosen(steps), _steps_in(steps, small)
+    if rival is not None:
+        linear = rival.fit_chosen(steps)
+        losses = (linear.losses_of_rows(), common.losses_of_rows())
+        rival.losses = found.losses | rival.losses
+        if is_better(*losses, part):
+            found, common = rival, linear
+        found.losses = rival.losses
+    return found, common, scale
+
+
+def _ways(evidence: Evidence, one_class: Collection[TaskName]) -> dict[TaskName, Sharing]:
+    """Return the way that each task takes, given the tasks with one class.
+
+    Such a task learns nothing alone, and all its validation rows may agree with that.
+    """
+    return {
+        task: "common" if task in one_class and way in ("averaged", "independent") else way
+        for task, way in evidence.ways().items()
+    }
+
+
+def _add_final_scores(
+    plan: SharingPlan, evidence: Evidence, reported: Metric, others: Sequence[Metric]
+) -> None:
+    """Add the scores of the way that each task takes, with their errors and other metrics."""
     errors = evidence.errors(reported, plan.sharing)
-    others = evidence.other_scores(settings.other_metrics, plan.sharing)
+    other_scores = evidence.other_scores(others, plan.sharing)
     for task, way in plan.sharing.items():
         if way in plan.scores[task]:
             plan.scores[task]["final"] = plan.scores[task][way]
             if task in errors:
                 plan.scores[task]["final se"] = errors[task]
-            plan.scores[task] |= others[task]
-    if reported is not settings.metric:
-        return plan  # its curves of the tasks' own models are not known
-    return replace(plan, own_history=_own_history(evidence, plan.sharing, own_scale))
+            plan.scores[task] |= other_scores[task]
 
 
 def _own_history(
