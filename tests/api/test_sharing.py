@@ -276,10 +276,10 @@ def test_groups_of_tasks_are_divided_by_what_describes_them(library):
 def test_independent_models_that_are_far_off_are_of_one_size(library, monkeypatch):
     sizes = []
 
-    def counted(stages, train, valid, common, n_rounds=None, alone=()):
-        if alone and n_rounds is None:
+    def counted(stages, *arguments, alone=(), **options):
+        if alone:
             sizes.append(stages.params)
-        return fit_specific(stages, train, valid, common, n_rounds, alone)
+        return fit_specific(stages, *arguments, alone=alone, **options)
 
     fit_specific = common_by_fold.fit_specific
     monkeypatch.setattr(common_by_fold, "fit_specific", counted)
