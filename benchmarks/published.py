@@ -298,10 +298,11 @@ def _losses() -> str:
     few = list(compared("never_worse_few_rows", FEW_ROWS, list(METRICS)[:4]))
     counts = pd.Series([each.verdict for each in few]).value_counts()
     return (
-        f"With 5 or 20 % of the training rows (two or three seeds) it is better than the best "
-        f"other method in {counts.get('better', 0)} of {len(few)}\ncomparisons and worse in "
-        f"{counts.get('worse', 0)}. The calibration error of its probabilities is larger than that "
-        f"of the best boosted method\non {n_worse} of {len(errors)} sets with classes.\n"
+        f"With 5 or 20 % of the training rows (two or three seeds) it is tied with the best other "
+        f"method in {counts.get('tied', 0)} of {len(few)} comparisons,\nbetter in "
+        f"{counts.get('better', 0)} and worse in {counts.get('worse', 0)}. The calibration error "
+        f"of its probabilities is larger than that of the best boosted method\non {n_worse} of "
+        f"{len(errors)} sets with classes.\n"
     )
 
 
