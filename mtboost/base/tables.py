@@ -695,7 +695,7 @@ def _is_categorical(dtype: Any) -> bool:
 
 @lru_cache(maxsize=64)
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether XGBoost reads arrays of this type; to spell types takes long, of many columns."""
+    """Whether XGBoost reads arrays of this type; kept, as names of types take long to make."""
     return _NUMERIC.fullmatch(str(dtype)) is not None
 
 

@@ -136,7 +136,7 @@ def get_metric(metric: str | Metric) -> Metric:
     Raises
     ------
     ParameterError
-        There is no such metric, or the number after ``@`` is out of range.
+        The name is unknown, or the number after ``@`` is out of range.
     TypeError
         A bare function: nothing says whether greater is better.
 

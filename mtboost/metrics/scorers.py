@@ -116,7 +116,7 @@ def task_scorer(
     Raises
     ------
     ParameterError, TypeError
-        There is no such metric, or way to aggregate.
+        The metric or the way to aggregate is unknown.
 
     Examples
     --------

@@ -178,7 +178,7 @@ def add_held_out(
 ) -> None:
     """Add what held-out rows show: their errors for intervals, and the calibration of classes.
 
-    `folds` and `data` are as of :func:`split_rows`.
+    `folds` and `data` are what :func:`split_rows` returned.
     """
     validation = arguments.validation
     may_draw = arguments.eval_set is None and isinstance(validation, str) and validation in DRAWN

@@ -71,7 +71,7 @@ def common_parameters(
 ) -> dict[str, Any]:
     """The library's parameters of both stages, or of the common one of tasks with own losses.
 
-    `is_ours` as of :meth:`Backend.check_values`.
+    See :meth:`Backend.check_values` for `is_ours`.
     """
     objectives = names_of_objectives(objective)
     check_kind_of_rows(objective, data)

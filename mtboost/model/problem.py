@@ -11,10 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import FloatArray
-from mtboost.base.checks import (
-    listed,
-    refuse,
-)
+from mtboost.base.checks import listed, refuse
 from mtboost.base.classes import class_names, class_numbers, with_class_numbers
 from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.several_labels import by_task
