@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions with other parameters: old names, which work for one more release, or fewer."""
+"""Functions with other parameters: old names, which work for one more release, or fewer.
+
+Names that a function does not know are refused with the nearest one that it knows.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import warnings
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from mtboost.base.checks import did_you_mean
+
+#: End of the message that refuses a keyword, of its name, all keywords and the names of parameters.
+Remedy: TypeAlias = Callable[[str, Mapping[str, Any], Collection[str]], str]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 def renamed(
-    **new_names: str,
+    remedy: Remedy | None = None, /, **new_names: str
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Let a function accept keywords by their old names, ``@renamed(old="new")``, with a warning.
+
+    Keywords that it does not have are refused with the nearest one, or with what `remedy` returns.
 
     Examples
     --------
@@ -25,9 +34,15 @@ def renamed(
     ...     return early_stopping_rounds
     >>> fit(patience=5)  # doctest: +SKIP
     FutureWarning: patience is now called early_stopping_rounds; the old name ends with mtboost 0.3.
+    >>> fit(early_stopping_round=5)
+    Traceback (most recent call last):
+    TypeError: fit() got an unexpected keyword argument 'early_stopping_round'. Did you mean \
+'early_stopping_rounds'?
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        names = inspect.signature(function).parameters
+
         @functools.wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             for old, new in new_names.items():
@@ -41,11 +56,29 @@ def renamed(
                     stacklevel=2,
                 )
                 kwargs[new] = kwargs.pop(old)
+            for name in kwargs:
+                if name not in names:
+                    raise _unexpected(function, args, name, kwargs, remedy)
             return function(*args, **kwargs)
 
         return call
 
     return decorate
+
+
+def _unexpected(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    name: str,
+    given: Mapping[str, Any],
+    remedy: Remedy | None,
+) -> TypeError:
+    """Return the error of a keyword that a function, or the class of its constructor, lacks."""
+    called = type(args[0]) if function.__name__ == "__init__" else function
+    known = inspect.signature(called).parameters
+    hint = remedy(name, given, known) if remedy else did_you_mean(name, known)
+    dot = hint and "."
+    return TypeError(f"{called.__name__}() got an unexpected keyword argument {name!r}{dot}{hint}")
 
 
 def without_parameters(

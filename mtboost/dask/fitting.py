@@ -20,7 +20,7 @@ from typing import Any
 import distributed
 import numpy as np
 
-from mtboost.base.checks import check_choice, check_count, check_number, did_you_mean, listed
+from mtboost.base.checks import check_choice, check_count, check_number, listed
 from mtboost.base.dataset import Dataset, is_column, place_of_task_column
 from mtboost.base.labels import not_all_zero
 from mtboost.base.task_weights import weights_with_tasks
@@ -53,6 +53,7 @@ from mtboost.model.fitted import fitted_by_plan, model_of
 from mtboost.model.fitting import fit as fit_on_one_machine
 from mtboost.model.fitting import fit_two_stages
 from mtboost.model.holding_out import check_training_rows, split_rows
+from mtboost.model.keywords import where_it_belongs
 from mtboost.model.libraries import get_backend
 from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
@@ -196,7 +197,7 @@ def _checked_arguments(options: Mapping[str, Any], rows: Mapping[str, Any]) -> A
         if name not in _DEFAULTS or name in _OF_ROWS:
             raise TypeError(
                 f"mtboost.dask.fit() got an unexpected argument {name!r}."
-                f"{did_you_mean(name, _DEFAULTS)}"
+                f"{where_it_belongs(name, options, _DEFAULTS)}"
             )
     arguments = Arguments(**{**_DEFAULTS, **options, **rows}).checked()
     for name, is_refused in _refused(arguments).items():

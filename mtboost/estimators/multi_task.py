@@ -43,6 +43,7 @@ from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
 from mtboost.model.arguments import EvalMetric, Strategy, TaskSplits, Validation, strategy_of
 from mtboost.model.fitting import fit
+from mtboost.model.keywords import where_it_belongs
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.parts import to_parts
@@ -127,7 +128,7 @@ class _MultiTaskEstimator(SavedEstimator):
 
     model_: MultiTaskModel
 
-    @renamed(patience="early_stopping_rounds")
+    @renamed(where_it_belongs, patience="early_stopping_rounds")
     def __init__(
         self,
         *,

@@ -31,6 +31,7 @@ from mtboost.model.evaluation import validation_errors
 from mtboost.model.fitted import Fitted, add_held_out, fitted_by_plan, model_of
 from mtboost.model.holding_out import check_training_rows, split_rows, with_positives
 from mtboost.model.intervals import check_is_of_numbers
+from mtboost.model.keywords import where_it_belongs
 from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.problem import Problem, check_n_classes, check_rows, read_problem
@@ -47,7 +48,7 @@ from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_quitting import OnRound
 
 
-@renamed(patience="early_stopping_rounds")
+@renamed(where_it_belongs, patience="early_stopping_rounds")
 def fit(
     X: Any,
     y: Any,

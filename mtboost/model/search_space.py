@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mtboost.base.checks import as_float, check_type, did_you_mean, shown
+from mtboost.base.checks import as_float, check_type, shown
 from mtboost.errors import ParameterError
 from mtboost.model.arguments import is_zero
 from mtboost.model.fitting import fit
+from mtboost.model.keywords import where_it_belongs
 from mtboost.model.making_settings import AUTO_LEARNING_RATE, LEARNING_RATE
 from mtboost.trees.backend import Backend
 
@@ -256,7 +257,7 @@ def check_fit_arguments(given: Mapping[str, Any]) -> None:
     """Demand names of arguments that tune() hands on to fit()."""
     for name in given:
         if name == "on_round" or name not in FIT_ARGUMENTS:
-            hint = did_you_mean(name, FIT_ARGUMENTS)
+            hint = where_it_belongs(name, given, FIT_ARGUMENTS)
             raise TypeError(f"tune() got an unknown argument {name!r}.{hint}")
 
 

@@ -263,7 +263,7 @@ def test_fit_refuses_bad_parameters_before_the_first_tree(library, changes, mess
 
 WRONG_TYPES = {
     "X is text": ({"X": "table.csv"}, "X is a builtins.str"),
-    "unknown argument": ({"max_depth": 3}, "unexpected keyword argument 'max_depth'"),
+    "unknown argument": ({"max_depth": 3}, "unexpected keyword argument 'max_depth'. It is a"),
     "unknown parameter": (
         {"params": {"max_dept": 3}},
         "params has an unknown name 'max_dept'. Did you mean 'max_depth'",
