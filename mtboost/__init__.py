@@ -33,8 +33,7 @@ from mtboost.estimators.forests import (
     compress,
 )
 from mtboost.estimators.load import load_model
-from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
-from mtboost.estimators.ranking import MultiTaskRanker
+from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRanker, MultiTaskRegressor
 from mtboost.model.averaging import average_models
 from mtboost.model.fitting import fit
 from mtboost.model.model import MultiTaskModel

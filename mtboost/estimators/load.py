@@ -24,8 +24,7 @@ from mtboost.estimators.forests.mt_adaboost import MTAdaBoostClassifier
 from mtboost.estimators.forests.mt_decision_tree import MTDecisionTreeClassifier
 from mtboost.estimators.forests.mt_extra_trees import MTExtraTreesClassifier, MTExtraTreesRegressor
 from mtboost.estimators.forests.projected import ProjectedForestClassifier, ProjectedForestRegressor
-from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
-from mtboost.estimators.ranking import MultiTaskRanker
+from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRanker, MultiTaskRegressor
 from mtboost.model.model import MultiTaskModel
 
 _KINDS: dict[str, type[SavedEstimator]] = {

@@ -486,7 +486,7 @@ def test_x_is_handed_on_as_it_is(X, monkeypatch):
         seen.append(X)
         return mtboost.fit(X, *args, **kwargs)
 
-    monkeypatch.setattr("mtboost.estimators.multi_task.fit", spy)
+    monkeypatch.setattr("mtboost.estimators.multi_task.base.fit", spy)
     task = "shop" if X is FRAME else None
     MultiTaskRegressor(task=task, **FAST).fit(X, VALUES)
     assert seen[0] is X

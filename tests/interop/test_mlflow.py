@@ -86,7 +86,7 @@ def test_a_logged_booster_is_served(example, backend, flavor):
 def test_a_logged_estimator_is_served(backend, format):
     estimator = backend.estimator().fit(SHOPS, LABELS["yes or no"])
     trusted = [
-        "mtboost.estimators.multi_task.MultiTaskClassifier",
+        "mtboost.estimators.multi_task.classifier.MultiTaskClassifier",
         "mtboost.model.model.MultiTaskModel",
         "mtboost.model.boosters.Boosters",
         "mtboost.model.common_trees.CommonTrees",

@@ -14,7 +14,8 @@ from mtboost.base.queries import as_queries, check_queries
 from mtboost.base.renamed import without_parameters
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
-from mtboost.estimators.multi_task import MultiTaskClassifier, Objective, _MultiTaskEstimator
+from mtboost.estimators.multi_task.base import MultiTaskEstimator, Objective
+from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
 from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.model.predictions import UnknownTask
 from mtboost.trees.backend import Backend
@@ -22,7 +23,7 @@ from mtboost.trees.losses import is_ranking
 
 
 @shares_docstring_of(MultiTaskClassifier, without=["classes_"])
-class MultiTaskRanker(_MultiTaskEstimator):
+class MultiTaskRanker(MultiTaskEstimator):
     """Ranker for related tasks: a common model, continued by a specific model for each task.
 
     Ranks the rows of each query, such as the products that a market shows for a search. Every query
@@ -68,7 +69,7 @@ class MultiTaskRanker(_MultiTaskEstimator):
     """
 
     __init__ = without_parameters("class_weight", "scale_pos_weight", "intervals", "calibrate")(
-        _MultiTaskEstimator.__init__
+        MultiTaskEstimator.__init__
     )
 
     def fit(
