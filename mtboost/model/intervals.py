@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,8 @@ from mtboost.base.labels import as_labels, as_weights
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.conformal import TaskQuantiles, task_quantiles
-from mtboost.model.new_rows import RowsOfTask
+from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
+from mtboost.model.new_task import check_new_name
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.trees.backend import Margins
 from mtboost.trees.losses import (
@@ -211,3 +212,135 @@ def _unit(model: FittedTasks, task: TaskName) -> float:
     """Unit of a task's errors, so that tasks whose labels have different units are comparable."""
     loss = model.losses.get(task)
     return loss.unit if loss is not None and has_identity_link(loss.objective) else 1.0
+
+
+class TasksWithIntervals(FittedTasks):
+    """A :class:`mtboost.MultiTaskModel` that predicts intervals."""
+
+    __slots__ = ()
+
+    def predict_interval(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        alpha: float = 0.1,
+        base_margin: Any = None,
+        unknown_task: UnknownTask = "error",
+    ) -> Any:
+        """Predict intervals that contain the labels of new rows with probability 1 - `alpha`.
+
+        Split-conformal intervals about :meth:`predict`, whose widths come from the errors of
+        held-out rows (:attr:`conformity_scores`). The quantile of a task with few of them is shrunk
+        towards that of all tasks, see docs/intervals.md. :meth:`evaluate` shows the coverage of
+        each task.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            As in :meth:`predict`.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        alpha : float in (0, 1), default=0.1
+            Probability that a label is outside; 1 - ``confidence_level`` of MAPIE.
+        base_margin : array-like of shape (n_rows,), or mapping, optional
+            Margin that each row starts from.
+        unknown_task : {"error", "common"}
+            As in :meth:`predict`. A task without scores, such as one of :meth:`add_task`, gets
+            intervals by how much the errors of the other tasks differ. Those of an unknown task are
+            too narrow unless :meth:`conformalize` has had rows of such tasks.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2); for a mapping, a dict of them
+            Lower and upper bound, in the unit of the labels. Infinite, with a warning, where there
+            are too few scores for this `alpha`.
+
+        Raises
+        ------
+        DataError
+            The model has no scores, labels are classes, or as :meth:`predict`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(600, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 200)
+        >>> y = X[:, 0] + np.where(shop == "c", 3.0, 1.0) * rng.normal(size=600)
+        >>> model = mtboost.fit(
+        ...     X, y, task=shop, strategy="two-stage", num_boost_round=20, intervals=True
+        ... )
+        >>> low, high = model.predict_interval(X, task=shop, alpha=0.2).T
+        >>> bool((high - low)[shop == "c"].mean() > 2 * (high - low)[shop == "a"].mean())
+        True
+        """
+        return predict_interval(
+            self,
+            X,
+            task=task,
+            alpha=alpha,
+            base_margin=base_margin,
+            unknown_task=unknown_task,
+        )
+
+    def conformalize(
+        self, X: Any, y: Any, *, task: Any = None, weight: Any = None, base_margin: Any = None
+    ) -> Self:
+        """Learn the widths of intervals from rows that the model has not seen.
+
+        Nothing was chosen by these rows, so that :meth:`predict_interval` covers as often as it
+        says. They replace the :attr:`conformity_scores` of their tasks; other tasks keep theirs.
+
+        Rows of tasks that the model does not know are predicted by the common model. Intervals of
+        unknown tasks then go by how much the errors of these tasks differ, which are larger than
+        those of tasks that were trained.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Rows, as in :meth:`predict`.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like
+            Labels.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0; rows of weight 0 are left out, all others count alike.
+        base_margin : array-like of shape (n_rows,), or mapping, optional
+            Margin that each row starts from.
+
+        Returns
+        -------
+        MultiTaskModel
+            A new model; this one stays as it is.
+
+        Raises
+        ------
+        DataError
+            The rows do not fit the model, labels are classes, or a task is unknown and each has an
+            objective.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(600, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 200)
+        >>> y = X[:, 0] + rng.normal(size=600)
+        >>> train, own = np.arange(600) % 3 > 0, np.arange(600) % 3 == 0
+        >>> model = mtboost.fit(
+        ...     X[train], y[train], task=shop[train], strategy="two-stage", num_boost_round=20
+        ... ).conformalize(X[own], y[own], task=shop[own])
+        >>> model.predict_interval(X, task=shop).shape
+        (600, 2)
+        """
+        rows = rows_by_task(self, X, y, task, weight, base_margin)
+        if self.losses:
+            check_known(self, rows, "Give a new task to add_task() first.")
+        for name in rows:
+            if name not in self.quit_round:
+                check_new_name(name, self.tasks)
+        scores = self.conformity_scores | score_rows(self, rows)
+        return self._copy(conformity_scores=scores)

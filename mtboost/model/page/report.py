@@ -20,6 +20,7 @@ from mtboost.base.tables import concat
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, UnsupportedError
+from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.evaluation import ALL_TASKS
 from mtboost.model.page.elements import (
     Child,
@@ -85,13 +86,13 @@ class UnseenRows:
 
 
 def report_page(
-    model: FittedTasks, parts: Mapping[str, Any], title: str, test: UnseenRows | None
+    model: ExplainedTasks, parts: Mapping[str, Any], title: str, test: UnseenRows | None
 ) -> bytes:
     """Return the page.
 
     Parameters
     ----------
-    model : FittedTasks
+    model : ExplainedTasks
     parts : mapping
         The fields of the model by name.
     title : str
@@ -449,7 +450,7 @@ def _with_error(value: float, error: float) -> str:
 # ---- behaviour -----------------------------------------------------------------------------------
 
 
-def _behaviour(model: FittedTasks, test: UnseenRows | None) -> list[Child]:
+def _behaviour(model: ExplainedTasks, test: UnseenRows | None) -> list[Child]:
     if test is None:
         return [element("p", "This needs rows: pass X and y.", class_="quiet")]
     tables = tables_by_task(model, test.X, test.task)

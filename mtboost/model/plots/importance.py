@@ -14,6 +14,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_switch
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
+from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.plots.drawing import (
     COLOR_MAP,
     MOST_NAMES,
@@ -26,7 +27,6 @@ from mtboost.model.plots.drawing import (
     task_rows,
 )
 from mtboost.model.plots.rows import fitted, some_rows, tables_by_task
-from mtboost.model.predictions import FittedTasks
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -134,7 +134,7 @@ class Contributions:
 
 
 def contributions_by_task(
-    model: FittedTasks,
+    model: ExplainedTasks,
     tables: Mapping[TaskName, Table],
     tasks: list[TaskName],
     max_rows: int,

@@ -14,6 +14,7 @@ from mtboost.base.tables import Table, as_table, has_names
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, UnsupportedError
+from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.evaluation import on_label_scale
 from mtboost.model.new_rows import check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
@@ -30,7 +31,7 @@ class LabelledRows:
     base_margin: Any
 
 
-def fitted(model: Any) -> FittedTasks:
+def fitted(model: Any) -> ExplainedTasks:
     """Return the model itself, or that of an estimator.
 
     Raises
@@ -38,10 +39,10 @@ def fitted(model: Any) -> FittedTasks:
     TypeError
         It is neither.
     """
-    if isinstance(model, FittedTasks):
+    if isinstance(model, ExplainedTasks):
         return model
     own = getattr(model, "model_", None)
-    if isinstance(own, FittedTasks):
+    if isinstance(own, ExplainedTasks):
         return own
     if own is None and hasattr(model, "get_params"):
         from sklearn.utils.validation import check_is_fitted

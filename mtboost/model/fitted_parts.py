@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a fitted model, and the ordinary boosters that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.checks import check_choice, did_you_mean, listed
+from mtboost.base.classes import class_numbers
+from mtboost.base.frames import FrameLibrary, as_frame
+from mtboost.base.several_labels import LabelNames, labels_of
+from mtboost.base.tables import Columns, TaskColumn, TaskPosition
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.errors import DataError, UnsupportedError
+from mtboost.model.boosters import Boosters
+from mtboost.model.calibration import Calibration
+from mtboost.model.common_stage import CommonStage
+from mtboost.model.common_trees import CommonTrees
+from mtboost.model.reports import TaskReport
+from mtboost.model.task_trees import TaskTrees
+from mtboost.trees.backend import Backend
+from mtboost.trees.document import Document
+from mtboost.trees.losses import TaskLoss, is_quantile
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class FittedParts:
+    """The parts of a :class:`mtboost.MultiTaskModel`, which has the same attributes."""
+
+    common_trees: CommonTrees
+    specific: Boosters
+    quit_round: dict[TaskName, int]
+    common_columns: Columns
+    task_columns: dict[TaskName, Columns]
+    objective: str | dict[TaskName, str]
+    metric: str | dict[TaskName, str]
+    task_column: TaskColumn | None
+    reports: dict[TaskName, TaskReport]
+    losses: dict[TaskName, TaskLoss] = field(default_factory=dict)
+    common_losses: dict[str, float] = field(default_factory=dict)
+    common_choice: str | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
+    task_position: TaskPosition | None = None
+    conformity_scores: dict[TaskName, npt.NDArray[np.float64]] = field(default_factory=dict)
+    classes: tuple[str, ...] | None = None
+    label_names: LabelNames | None = None
+    calibration: Calibration | None = None
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        n_specific = sum(report.specific_rounds > 0 for report in self.reports.values())
+        kinds = dict.fromkeys(self.losses[task].objective for task in self.losses)
+        return (
+            f"<MultiTaskModel {', '.join(kinds) or self.objective}: {len(self.tasks)} tasks, "
+            f"{self._library.n_rounds(self.common)} common rounds, {n_specific} specific models>"
+        )
+
+    def _copy(self, **changes: Any) -> Self:
+        """The same with other parts; what a copy adds to its parts does not reach this one."""
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__} | changes
+        own = {name: dict(part) for name, part in parts.items() if type(part) is dict}
+        own["specific"] = parts["specific"].copy()
+        return type(self)(**(parts | own | {"_cache": {}}))
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = [name for name in self.__dataclass_fields__ if name != "_cache"]
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in {**state, "_cache": {}}.items():
+            setattr(self, name, value)
+
+    @property
+    def common(self) -> Any:
+        """Booster of the common model."""
+        return self.common_trees.booster
+
+    @property
+    def backend(self) -> str:
+        """Name of the library of all boosters."""
+        return self._library.name
+
+    @property
+    def _library(self) -> Backend:
+        return self.common_trees.backend
+
+    @property
+    def _stage(self) -> CommonStage:
+        """The common model as each task follows it, and what predictions keep of it."""
+        found = self._cache.get("stage")
+        if found is None:
+            stage = CommonStage(
+                self.common_trees,
+                self.quit_round,
+                self.common_columns,
+                self.task_columns,
+                self.losses,
+            )
+            found = self._cache.setdefault("stage", stage)
+        own: CommonStage = found
+        return own
+
+    @property
+    def _task_trees(self) -> TaskTrees:
+        """The trees that the core predicts with."""
+        found = self._cache.get("trees")
+        if found is None:  # threads may arrive here together: one of them adds what all use
+            found = self._cache.setdefault("trees", TaskTrees(self._stage, self.specific))
+        trees: TaskTrees = found
+        return trees
+
+    @property
+    def _task_set(self) -> TaskSet:
+        """The tasks by code."""
+        found = self._cache.get("task set")
+        if found is None:
+            found = self._cache.setdefault("task set", TaskSet(self.tasks, np.empty(0, np.int32)))
+        task_set: TaskSet = found
+        return task_set
+
+    @property
+    def _names(self) -> TaskSet:
+        """The tasks by code, and after them the groups that have leaf values."""
+        found = self._cache.get("names")
+        if found is None:
+            names = TaskSet(self._stage.names, np.empty(0, np.int32))
+            found = self._cache.setdefault("names", names)
+        names_and_groups: TaskSet = found
+        return names_and_groups
+
+    @property
+    def _used_columns(self) -> frozenset[str] | None:
+        """Names of the columns of any task; None if columns have no names."""
+        found = self._cache.get("used columns", False)
+        if found is False:
+            columns = [self.common_columns, *self.task_columns.values()]
+            names = [own.names for own in dict.fromkeys(columns) if own.names is not None]
+            used = frozenset[str]().union(*names) if len(names) else None
+            found = self._cache.setdefault("used columns", used)
+        own_names: frozenset[str] | None = found
+        return own_names
+
+    @property
+    def _labels(self) -> LabelNames:
+        """Labels of a row, of a model that has several."""
+        return labels_of(self.label_names or (), self.tasks)
+
+    @property
+    def _task_position(self) -> TaskColumn:
+        """Position of the task column in training; its name in models of early files."""
+        found = self.task_column if self.task_position is None else self.task_position
+        assert found is not None
+        return found
+
+    @property
+    def _levels(self) -> tuple[float, ...]:
+        """Levels of the quantiles that the model predicts; empty of other models."""
+        return self._library.levels({**self.params, "objective": self.objective})
+
+    @property
+    def _output_name(self) -> str:
+        """What the margins of a row belong to."""
+        return "levels" if is_quantile(self.objective) else "classes"
+
+    @property
+    def tasks(self) -> tuple[TaskName, ...]:
+        """Names of the tasks, in the order of training."""
+        return tuple(self.quit_round)
+
+    @property
+    def history(self) -> dict[TaskName, dict[str, npt.NDArray[np.float64]]]:
+        """Validation metric of each task after 0, 1, ... rounds, by stage.
+
+        Curves of models of the training rows alone, by which rounds were found; empty where there
+        were no validation rows. With ``strategy="auto"`` of the common model that was chosen, and
+        of the task's specific or independent model, unless its rounds were found at another
+        learning rate.
+        """
+        return {
+            task: {"common": report.common_history, "specific": report.specific_history}
+            for task, report in self.reports.items()
+        }
+
+    def curves(self, *, output: FrameLibrary = "pandas") -> Any:
+        """Return :attr:`history` as one table, a row for each task, stage and round.
+
+        Parameters
+        ----------
+        output : {"pandas", "polars"}, default="pandas"
+            Library of the table.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``task``, ``stage`` (``"common"`` or ``"specific"``), ``round``, ``metric`` (its
+            name) and ``value``.
+
+        Raises
+        ------
+        MissingDependencyError
+            The library of `output` is not installed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> model = mtboost.fit(X, X[:, 0], task=shop, strategy="two-stage", num_boost_round=5)
+        >>> model.curves().groupby(["task", "stage"])["value"].min().shape
+        (6,)
+        """
+        check_choice("output", output, ("pandas", "polars"))
+        columns: dict[str, list[Any]] = {
+            name: [] for name in ("task", "stage", "round", "metric", "value")
+        }
+        for task, stages in self.history.items():
+            metric = self.metric if isinstance(self.metric, str) else self.metric[task]
+            for stage, curve in stages.items():
+                n = len(curve)
+                rows = ([task] * n, [stage] * n, range(n), [metric] * n, curve.tolist())
+                for own, values in zip(columns.values(), rows, strict=True):
+                    own.extend(values)
+        return as_frame(columns, output)
+
+    def booster(self, task: TaskName | None = None) -> Any:
+        """One ordinary booster for a task: its common rounds, then its specific rounds.
+
+        It predicts from the task's columns and has no others, gives the model's margins (of XGBoost
+        bit for bit; of LightGBM up to the order of two sums in double precision), and needs no
+        mtboost. Calibrated margins are in its leaf values, up to rounding.
+
+        Parameters
+        ----------
+        task : task name, optional
+            By default all: a booster with an output for each task, in the order of :attr:`tasks`,
+            and a last one for unknown tasks, which predicts as ``unknown_task="common"`` does.
+            Every row is predicted as if it were of every task. Tasks with the same splits share
+            trees whose leaves hold a number for each of them. XGBoost has such trees, LightGBM has
+            not. A model of one task has its output alone.
+
+        Returns
+        -------
+        xgboost.Booster or lightgbm.Booster
+            With the categories and names of the training columns.
+
+        Raises
+        ------
+        DataError
+            The task is unknown, or one booster with the different trees of all tasks would be too
+            large.
+        UnsupportedError
+            A booster of all tasks that the library has not: of LightGBM, of several classes or
+            levels, or of tasks with different objectives.
+        """
+        if task is None:
+            return self._booster_of_all()
+        self._check_task(task)
+        return self._document_of(task).load()
+
+    def _document_of(self, task: TaskName | None) -> Document:
+        """Trees of a task, or of an unknown one."""
+        document = self._stage.continued_by(task, None if task is None else self.specific[task])
+        return document if self.calibration is None else document.affine(*self.calibration.of(task))
+
+    def _booster_of_all(self) -> Any:
+        if self.losses or self._stage.n_outputs > 1:
+            what = "different objectives" if self.losses else f"several {self._output_name}"
+            raise UnsupportedError(
+                f"One booster cannot hold all tasks of a model with {what}. Ask for that of one "
+                f"task, such as booster({self.tasks[0]!r})."
+            )
+        tasks = self.tasks if len(self.tasks) == 1 else (*self.tasks, None)
+        return self._library.stacked(map(self._document_of, tasks))
+
+    def _check_task(self, task: TaskName) -> None:
+        if task not in self.quit_round:
+            raise DataError(
+                f"task {task!r} is unknown. Known: {listed(self.tasks, 'task')}."
+                f"{did_you_mean(task, self.tasks)}"
+            )
+
+    def _names_of_features(self, task: TaskName) -> list[str]:
+        """Names of a task's columns, those of the library where the user gave none."""
+        columns = self.task_columns[task]
+        return list(columns.names or self._library.feature_names(columns))
+
+    def _encode(self, y: Any) -> Any:
+        """Labels with the numbers of classes that have names."""
+        return class_numbers(y, self.classes)
