@@ -9,7 +9,7 @@ import xgboost
 
 import mtboost.lightgbm
 import mtboost.xgboost
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.lightgbm import resolve as lightgbm_resolve
 from mtboost.xgboost import resolve as xgboost_resolve
 from mtboost.xgboost.library import check_readable

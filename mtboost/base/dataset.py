@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import FloatArray, as_array
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import did_you_mean
 from mtboost.base.labels import as_base_margin, as_labels, as_weights
 from mtboost.base.missing_columns import align_some, columns_with_nan, lacking
@@ -24,16 +25,8 @@ from mtboost.base.queries import (
     queries_of_tables,
 )
 from mtboost.base.several_labels import LabelNames, label_rows, names_of_labels
-from mtboost.base.tables import (
-    Columns,
-    Table,
-    TaskColumn,
-    TaskPosition,
-    as_table,
-    column_names,
-    columns_of,
-    concat,
-)
+from mtboost.base.stacked_tables import concat
+from mtboost.base.tables import Columns, Table, TaskColumn, TaskPosition, column_names, columns_of
 from mtboost.base.task_tables import (
     CommonFeatures,
     are_all,

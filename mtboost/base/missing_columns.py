@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from mtboost.base.tables import Columns, Table, concat
+from mtboost.base.stacked_tables import concat
+from mtboost.base.tables import Columns, Table
 
 
 def lacking(columns: Columns, own: Columns | Table) -> tuple[str, ...]:

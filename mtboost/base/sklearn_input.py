@@ -16,8 +16,9 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from mtboost.base.checked_tables import as_table
 from mtboost.base.sparse_tables import checked_sparse
-from mtboost.base.tables import TaskColumn, as_table, has_names
+from mtboost.base.tables import TaskColumn, has_names
 from mtboost.base.times import without_column
 from mtboost.errors import DataError
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as the user has them, behind one face.
+"""Tables as the user has them, behind one face, and the columns that a model knows.
 
 A table is not converted: XGBoost's own constructors read the user's object, and read it once. What
 is needed before that is its names, checks, and subsets of its rows and columns. Only category
@@ -8,53 +8,26 @@ are recognised by their classes and imported only for tables that come from them
 """
 
 import operator
-import re
 import warnings
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from mtboost.base.arrays import as_array
-from mtboost.base.checks import did_you_mean, listed, refuse
-from mtboost.base.sparse_tables import checked_sparse
-from mtboost.errors import DataError, ParameterTypeError
+from mtboost.base.checks import did_you_mean, listed
+from mtboost.base.column_types import PLAIN_NUMBER, is_categorical
+from mtboost.errors import DataError
 
 Library: TypeAlias = Literal["numpy", "scipy", "pandas", "polars", "pyarrow"]
 #: The column that holds the tasks, or the columns of nested ones, outermost first.
 TaskColumn: TypeAlias = str | int | tuple[str | int, ...]
 #: Its position in the table, or those of several.
 TaskPosition: TypeAlias = int | tuple[int, ...]
-
-_TABLE_CLASSES: dict[tuple[str, str], Library] = {
-    ("pandas", "DataFrame"): "pandas",
-    ("polars", "DataFrame"): "polars",
-    ("pyarrow", "Table"): "pyarrow",
-}
-# Column types XGBoost reads, as pandas (plain, nullable, arrow), polars and pyarrow spell them.
-_NUMBER = r"(bool|[Bb]oolean|float|double|float16|[Ff]loat(32|64)|(u?i|U?I)nt(8|16|32|64))"
-_NUMERIC = re.compile(rf"{_NUMBER}(\[pyarrow\])?|Sparse\[{_NUMBER}, .*\]")
-#: Types of polars and pyarrow that NumPy has, too.
-_PLAIN_NUMBER = re.compile(
-    r"(?P<is_float>float|double|Float(32|64))|bool|Boolean|(u?i|U?I)nt(8|16|32|64)"
-)
 #: Cells of a table that is copied to be predicted by the core.
 _MOST_COPIED = 1 << 20
-#: Texts in a column that may be categories.
-_MOST_LABELS = 1000
-_CATEGORICAL = (
-    "category",
-    "Categorical",
-    "Enum",
-    "dictionary<values=string",
-    "dictionary<values=large_string",
-)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -101,7 +74,7 @@ class Table:
     @property
     def categorical_features(self) -> tuple[str, ...]:
         """Names of the columns that hold categories."""
-        return tuple(name for name, dtype in self.column_types.items() if _is_categorical(dtype))
+        return tuple(name for name, dtype in self.column_types.items() if is_categorical(dtype))
 
     def categories(self, column: str) -> list[Any]:
         """Labels of the categories of a column; their positions are XGBoost's codes."""
@@ -122,16 +95,16 @@ class Table:
 
     def select(self, columns: Sequence[str | int]) -> "Table":
         """Some columns in the given order; by name, or by position where there are no names."""
-        return self._select(self._positions(columns))
+        return self._select(self.positions(columns))
 
     def drop(self, *columns: str | int) -> "Table":
         """All columns but some, without a copy where the library allows it."""
-        dropped = self._positions(columns)
+        dropped = self.positions(columns)
         return self._select([p for p in range(self.n_features) if p not in dropped])
 
     def column(self, column: str | int) -> npt.NDArray[Any]:
         """One column as an array of shape (n_rows,); categories as their labels."""
-        (position,) = self._positions([column])
+        (position,) = self.positions([column])
         match self.library:
             case "pandas":
                 return as_array(self.native.iloc[:, position])
@@ -147,7 +120,7 @@ class Table:
     def number_column(self, column: str | int) -> npt.NDArray[np.float64]:
         """Return a column of numbers, NaN where it has a missing value of any kind."""
         if self.library == "pandas":  # the cells of nullable types may be pandas.NA
-            own = self.native.iloc[:, self._positions([column])[0]]
+            own = self.native.iloc[:, self.positions([column])[0]]
             return np.asarray(own.to_numpy(np.float64, na_value=np.nan))
         return self.column(column).astype(np.float64)
 
@@ -204,7 +177,7 @@ class Table:
         for position, own in enumerate(
             self.native.get_columns() if is_polars else self.native.columns
         ):
-            plain = _PLAIN_NUMBER.fullmatch(str(own.dtype if is_polars else own.type))
+            plain = PLAIN_NUMBER.fullmatch(str(own.dtype if is_polars else own.type))
             has_missing = bool(own.null_count() if is_polars else own.null_count)
             if plain is None or (has_missing and not plain["is_float"]):
                 return None
@@ -234,13 +207,13 @@ class Table:
                 native = self.native[:, positions]
         return Table(native, self.library, names)
 
-    def _with_categories(self, categories: Mapping[str, list[Any]]) -> "Table":
+    def with_categories(self, categories: Mapping[str, list[Any]]) -> "Table":
         """The same values in category columns of exactly these categories."""
         native = self.native
         match self.library:
             case "pandas":
                 native = native.copy(deep=False)
-                positions = self._positions(list(categories))
+                positions = self.positions(list(categories))
                 for position, labels in zip(positions, categories.values(), strict=True):
                     column = native.iloc[:, position].cat
                     # astype would leave the same labels in another order as they are.
@@ -264,19 +237,20 @@ class Table:
                     native = native.set_column(native.column_names.index(name), name, column)
         return Table(native, self.library, self.feature_names)
 
-    def _with_text(self, labels: Mapping[str, list[str]]) -> "Table":
+    def with_text(self, labels: Mapping[str, list[str]]) -> "Table":
         """The same with categories in columns of text."""
         if self.library != "pandas":
-            return self._with_categories(labels) if labels else self
+            return self.with_categories(labels) if labels else self
         import pandas
 
         native = self.native.copy(deep=False)
-        for position, own in zip(self._positions(list(labels)), labels.values(), strict=True):
+        for position, own in zip(self.positions(list(labels)), labels.values(), strict=True):
             dtype = pandas.CategoricalDtype(pandas.Index(own, dtype=object))
             native.isetitem(position, native.iloc[:, position].astype(object).astype(dtype))
         return Table(native, self.library, self.feature_names)
 
-    def _positions(self, columns: Sequence[str | int]) -> list[int]:
+    def positions(self, columns: Sequence[str | int]) -> list[int]:
+        """Return the positions of columns; raises DataError for one that is not there."""
         if self.feature_names is None:
             return [self._checked_position(column) for column in columns]
         position_of = {name: position for position, name in enumerate(self.feature_names)}
@@ -296,12 +270,12 @@ class Table:
 
     def name_of(self, column: str | int) -> str | int:
         """Return the name of a column; the position where columns have none."""
-        (position,) = self._positions([column])
+        (position,) = self.positions([column])
         return position if self.feature_names is None else self.feature_names[position]
 
     def position_of(self, column: str | int) -> int:
         """Return the position of a column."""
-        return self._positions([column])[0]
+        return self.positions([column])[0]
 
     def _checked_position(self, column: str | int) -> int:
         if isinstance(column, str):
@@ -326,73 +300,6 @@ def column_names(X: Any) -> tuple[str, ...]:
     """Names of the columns of a data frame; none of another table."""
     names = getattr(X, "column_names", getattr(X, "columns", ()))
     return tuple(map(str, names)) if isinstance(names, Iterable) else ()
-
-
-def as_table(
-    X: Any,
-    *,
-    feature_names: Sequence[str] | None = None,
-    task_column: TaskColumn | list[str] | None = None,
-    argument: str = "X",
-    used: Collection[str] | None = None,
-) -> Table:
-    """Check a table and wrap it, without copying or converting it.
-
-    Parameters
-    ----------
-    X : table of shape (n_rows, n_features)
-        NumPy array or nested list of numbers; SciPy sparse (CSR or CSC as they are, other formats
-        become CSR); pandas or polars DataFrame or pyarrow Table of numbers, booleans,
-        categories and text, which becomes categories in sorted order. NaN and null are missing;
-        XGBoost refuses infinity.
-    feature_names : sequence of str, optional
-        Names for the columns of an array.
-    task_column : str, int or sequence of str, optional
-        Columns that will be dropped and so may hold anything; an array that holds one may be one of
-        objects.
-    argument : str
-        What messages call the table.
-    used : collection of str, optional
-        Names of the columns that will be selected: others may hold anything. By default all.
-
-    Returns
-    -------
-    Table
-        Columns of polars type Categorical have become Enum, whose codes do not depend on the rows.
-
-    Raises
-    ------
-    DataError
-        The table is empty or not two-dimensional, a column holds what trees cannot split (it is
-        named), or column names are repeated or not allowed by XGBoost.
-    TypeError
-        X is not a table of a known kind.
-    """
-    native, library = _recognise(X, argument, may_hold_objects=task_column is not None)
-    for length, what in zip(native.shape, ("rows", "columns"), strict=True):
-        if length == 0:
-            raise DataError(f"{argument} has no {what}: its shape is {tuple(native.shape)}.")
-    names = _checked_names(feature_names, _own_names(native, library), native.shape[1], argument)
-    table = Table(native, library, names)
-    columns = () if task_column is None else columns_of(task_column)
-    # Misspelt, one would stand among the columns of features.
-    exempt = {str(table.name_of(column)) for column in columns}
-    if used is not None:
-        exempt |= {name for name in names or () if name not in used}
-    # A row to predict may lack all text: the categories are those of the model.
-    may_be_empty = used is not None
-    table = _with_text_as_categories(table, exempt, argument, may_be_empty)
-    for name, dtype in table.column_types.items():
-        if name not in exempt and not _is_usable(dtype):
-            raise DataError(_unusable_column(argument, name, dtype))
-    table = _with_fixed_codes(table)
-    for name in table.categorical_features:
-        if name not in exempt and not may_be_empty and not table.categories(name):
-            raise DataError(
-                f"{argument} has a column {name!r} without categories, as it is missing in every "
-                f"row: drop it."
-            )
-    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,7 +390,7 @@ class Columns:
             if unknown:
                 _warn_of_unknown(table, name, unknown)
             changed[name] = known
-        return table._with_categories(changed) if changed else table
+        return table.with_categories(changed) if changed else table
 
 
 def _warn_of_unknown(table: Table, column: str, unknown: set[Any]) -> None:
@@ -499,132 +406,6 @@ def _warn_of_unknown(table: Table, column: str, unknown: set[Any]) -> None:
             return
 
 
-def concat(tables: Sequence[Table]) -> Table:
-    """Stack the rows of tables of one library with the same columns in the same order.
-
-    Parameters
-    ----------
-    tables : sequence of Table
-        At least one. Number types may differ; the result has a type that holds them.
-
-    Returns
-    -------
-    Table
-        Categories of a column are the union over the tables.
-
-    Raises
-    ------
-    DataError
-        Libraries, columns or types do not agree.
-    """
-    first = tables[0]
-    for number, table in enumerate(tables):
-        if table.library != first.library:
-            raise DataError(
-                f"Tables of {first.library} and {table.library} cannot be stacked: convert one of "
-                f"them."
-            )
-        if (table.feature_names, table.n_features) != (first.feature_names, first.n_features):
-            raise DataError(
-                f"Tables 0 and {number} have different columns: select the same ones in the same "
-                f"order."
-            )
-    if len(tables) == 1:
-        return first
-    tables = unify_categories(tables, first.feature_names or ())
-    stacked = Table(_stack_natives(tables), first.library, first.feature_names)
-    for name, dtype in stacked.column_types.items():
-        if not _is_usable(dtype):
-            dtypes = dict.fromkeys(str(table.column_types[name]) for table in tables)
-            raise DataError(
-                f"Column {name!r} is {' and '.join(dtypes)} in tables to be stacked: give it one "
-                f"type."
-            )
-    return stacked
-
-
-def unify_categories(tables: Sequence[Table], columns: Iterable[str]) -> list[Table]:
-    """Give the category columns among some columns the categories of all tables together.
-
-    A table may lack columns.
-    """
-    categorical = [set(table.categorical_features) for table in tables]
-    having = Counter(chain.from_iterable(table.feature_names or () for table in tables))
-    union: dict[str, list[Any]] = {}
-    for name in columns:
-        n_categorical = sum(name in names for names in categorical)
-        if n_categorical == 0:
-            continue
-        if n_categorical < having[name]:
-            raise DataError(
-                f"Column {name!r} holds categories in some tables only: convert it in the others."
-            )
-        labels = dict.fromkeys(
-            chain.from_iterable(
-                table.categories(name)
-                for table, names in zip(tables, categorical, strict=True)
-                if name in names
-            )
-        )
-        if len(set(map(type, labels))) > 1:
-            raise DataError(
-                f"Column {name!r} has str categories in some tables, int in others: convert them "
-                f"to str."
-            )
-        union[name] = list(labels)
-    if not union:
-        return list(tables)
-    return [
-        table._with_categories({name: union[name] for name in union if name in names})
-        for table, names in zip(tables, categorical, strict=True)
-    ]
-
-
-def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tuple[Any, Library]:
-    """The table as XGBoost can read it, and where it comes from."""
-    for cls in type(X).__mro__:
-        library = _TABLE_CLASSES.get((cls.__module__.partition(".")[0], cls.__name__))
-        if library is not None:
-            return X, library
-    if isinstance(X, np.ma.MaskedArray):
-        raise DataError(
-            f"{argument} is a masked array: mark missing values by NaN, X.filled(np.nan)."
-        )
-    if scipy.sparse.issparse(X):
-        _check_array(X, argument)
-        return _as_compressed(checked_sparse(X, argument)), "scipy"
-    # Data frames of other libraries turn into arrays too, but would lose names and categories.
-    if isinstance(X, list | tuple) or (hasattr(X, "__array__") and not hasattr(type(X), "columns")):
-        try:
-            array = np.asarray(X)
-        except ValueError as error:
-            raise DataError(f"{argument} is not a rectangular table of numbers: {error}") from error
-        _check_array(array, argument, may_hold_objects)
-        return array, "numpy"
-    raise TypeError(
-        f"{argument} is a {type(X).__module__}.{type(X).__name__}; give a NumPy array, a SciPy "
-        f"sparse matrix, a pandas or polars DataFrame (collect a LazyFrame) or a pyarrow Table."
-    )
-
-
-def _check_array(array: Any, argument: str, may_hold_objects: bool = False) -> None:
-    if array.ndim != 2:
-        raise DataError(
-            f"{argument} has shape {array.shape}, but a table has rows and columns. Reshape one "
-            f"column by reshape(-1, 1), one row by reshape(1, -1)."
-        )
-    if array.dtype.kind not in ("biufO" if may_hold_objects else "biuf"):
-        raise DataError(
-            f"{argument} has dtype {array.dtype}: an array must hold numbers. Convert it by "
-            f"X.astype(float), or use a DataFrame with category columns for strings."
-        )
-    if not array.dtype.isnative:  # XGBoost reads the bytes in the wrong order without a word
-        raise DataError(
-            f"{argument} has foreign byte order ({array.dtype.str}): convert it by "
-            f"X.astype(X.dtype.newbyteorder('='))."
-        )
-
-
 def _as_numbers(objects: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
     try:
         return objects.astype(np.float64)
@@ -635,214 +416,6 @@ def _as_numbers(objects: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
         ) from error
 
 
-def _as_compressed(X: Any) -> Any:
-    """A CSR or CSC matrix that XGBoost reads as SciPy means it."""
-    if X.format == "csc" and X.dtype == bool:
-        X = X.astype(np.float32)  # XGBoost reads a boolean CSR matrix, but not CSC
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()  # entries of one cell add up in SciPy; XGBoost takes them for two values
-    return X
-
-
 def has_names(X: Any) -> bool:
     """Whether the columns of a table have names: those of data frames."""
     return hasattr(type(X), "columns")
-
-
-def _own_names(X: Any, library: Library) -> tuple[str, ...] | None:
-    if library in ("numpy", "scipy"):
-        return None
-    if library == "pyarrow":
-        return tuple(X.column_names)
-    if library == "pandas" and X.columns.nlevels > 1:
-        return tuple(" ".join(map(str, levels)) for levels in X.columns)  # as XGBoost joins them
-    return tuple(map(str, X.columns))
-
-
-def _checked_names(
-    given: Sequence[str] | None, own: tuple[str, ...] | None, n_features: int, argument: str
-) -> tuple[str, ...] | None:
-    if given is None and own is None:
-        return None
-    if isinstance(given, str | set | frozenset) or not isinstance(given, Iterable | None):
-        refuse("feature_names", given, "None or a sequence of str", kind=ParameterTypeError)
-    given = None if given is None else tuple(given)
-    if given is not None and own is not None and tuple(given) != own:
-        raise DataError(
-            f"feature_names differ from the column names of {argument}: leave them out, or rename "
-            f"the columns."
-        )
-    names = own if own is not None else tuple(given if given is not None else ())
-    if len(names) != n_features:
-        raise DataError(
-            f"feature_names has {len(names)} names, {argument} has {n_features} columns."
-        )
-    for name, n_times in Counter(names).items():
-        if n_times > 1:
-            raise DataError(f"{argument} has {n_times} columns named {name!r}: names must differ.")
-        if not isinstance(name, str) or set("[]<\0") & set(name):
-            raise DataError(
-                f"{argument} has a column named {name!r}: XGBoost demands strings without '[', ']' "
-                f"and '<', and cuts them off at a NUL."
-            )
-    return names
-
-
-def _is_categorical(dtype: Any) -> bool:
-    return not isinstance(dtype, np.dtype) and str(dtype).startswith(_CATEGORICAL)
-
-
-@lru_cache(maxsize=64)
-def _is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether XGBoost reads arrays of this type; kept, as names of types take long to make."""
-    return _NUMERIC.fullmatch(str(dtype)) is not None
-
-
-def _is_usable(dtype: Any) -> bool:
-    """Whether XGBoost reads a column of this type, once its codes are fixed."""
-    if isinstance(dtype, np.dtype):
-        return _is_number(dtype)
-    name = str(dtype)
-    if name == "category":  # pandas alone lets anything be a category
-        return len(dtype.categories) == 0 or dtype.categories.inferred_type in ("integer", "string")
-    if _is_categorical(dtype):
-        return not name.endswith("[pyarrow]")  # read in an arrow table, not in pandas
-    return _NUMERIC.fullmatch(name) is not None
-
-
-def _unusable_column(argument: str, column: str, dtype: Any) -> str:
-    if str(dtype) == "category":
-        found = f"{dtype.categories.inferred_type} categories"
-        remedy = "XGBoost knows categories of str and of int; convert them to str"
-    elif str(dtype).startswith(("datetime", "Datetime", "Date", "timestamp", "date", "period")):
-        found = f"dates (dtype {dtype})"
-        remedy = (
-            f"make numbers of them that mean something, such as the day of the week or the days "
-            f"since an event, drop it, or pass time={column!r} to hold out the last rows"
-        )
-    else:
-        found = f"dtype {dtype}"
-        remedy = (
-            f"make it numbers or categories (pandas category, polars Categorical or Enum, arrow "
-            f"dictionary of strings), drop it, or pass task={column!r} if it names the task"
-        )
-    return f"{argument} has a column {column!r} of {found}: {remedy}."
-
-
-def _with_text_as_categories(
-    table: Table, exempt: Collection[str], argument: str, may_be_empty: bool
-) -> Table:
-    """The table with sorted categories in the columns of text, but for the exempt ones."""
-    chosen = [
-        name
-        for name, dtype in table.column_types.items()
-        if name not in exempt and _may_be_text(dtype) and _is_text(table, name, may_be_empty)
-    ]
-    if not chosen:
-        return table
-    found = {}
-    for name in chosen:
-        labels = _labels_of_text(table, name)
-        if len(labels) > _MOST_LABELS:
-            raise DataError(
-                f"{argument} has {len(labels)} different texts in column {name!r}, too many for "
-                "categories: drop it, or make it a category column if they are meant to be some."
-            )
-        if labels or may_be_empty:
-            found[name] = labels
-    return table._with_text(found)
-
-
-def _may_be_text(dtype: Any) -> bool:
-    if isinstance(dtype, np.dtype) and _is_number(dtype):
-        return False
-    return str(dtype).startswith(("object", "str", "String", "large_string", "Utf8"))
-
-
-def _is_text(table: Table, column: str, may_be_empty: bool) -> bool:
-    if table.library != "pandas":
-        return True
-    import pandas
-
-    (position,) = table._positions([column])
-    kind = pandas.api.types.infer_dtype(table.native.iloc[:, position])
-    return kind == "string" or (kind == "empty" and may_be_empty)
-
-
-def _labels_of_text(table: Table, column: str) -> list[str]:
-    (position,) = table._positions([column])
-    match table.library:
-        case "pandas":
-            values = table.native.iloc[:, position].dropna().unique().tolist()
-        case "polars":
-            values = table.native.to_series(position).drop_nulls().unique().to_list()
-        case _:
-            values = table.native.column(position).unique().drop_null().to_pylist()
-    return sorted(map(str, values))
-
-
-def _with_fixed_codes(table: Table) -> Table:
-    """A table whose subsets all give a category the same code, as those of pandas do by themselves.
-
-    polars numbers the categories of each subset anew, except those of an Enum, which is why XGBoost
-    3.4 reads no others; arrow may have another dictionary in each chunk. XGBoost 3.2 reads neither
-    integer categories of pandas' own types nor a dictionary that could hold nulls, such as those
-    pyarrow makes of pandas' categories; 3.1 no categories of pandas' own type of strings.
-    """
-    if table.library == "pandas":
-        own = {
-            name: table.categories(name)
-            for name in table.categorical_features
-            if _is_own_type_of_pandas(table.column_types[name].categories)
-        }
-        return table._with_categories(own) if own else table
-    if table.library == "polars":
-        found = {
-            name: table.native[name].unique().drop_nulls().cast(str).sort().to_list()
-            for name, dtype in table.column_types.items()
-            if str(dtype).startswith("Categorical")
-        }
-        return table._with_categories(found) if found else table
-    if table.library == "pyarrow":
-        table = Table(table.native.unify_dictionaries(), "pyarrow", table.feature_names)
-        nullable = {
-            name: [label for label in table.categories(name) if label is not None]
-            for name in table.categorical_features
-            if table.native.column(name).chunk(0).dictionary.buffers()[0] is not None
-        }
-        return table._with_categories(nullable) if nullable else table
-    return table
-
-
-def _is_own_type_of_pandas(categories: Any) -> bool:
-    if categories.inferred_type == "integer":
-        return not (isinstance(categories.dtype, np.dtype) and categories.dtype.kind in "iu")
-    return str(categories.dtype).startswith("string")  # str is the usual one of pandas 3
-
-
-def _stack_natives(tables: Sequence[Table]) -> Any:
-    natives = [table.native for table in tables]
-    match tables[0].library:
-        case "numpy":
-            return np.concatenate(natives)
-        case "scipy":
-            return scipy.sparse.vstack(natives, format=natives[0].format)
-        case "pandas":
-            import pandas
-
-            return pandas.concat(natives, ignore_index=True)
-        case "polars":
-            import polars
-
-            try:
-                return polars.concat(natives, how="vertical_relaxed")
-            except polars.exceptions.PolarsError as error:
-                raise DataError(f"polars cannot stack the tables: {error}") from error
-        case "pyarrow":
-            import pyarrow
-
-            try:
-                return pyarrow.concat_tables(natives, promote_options="permissive")
-            except pyarrow.ArrowException as error:
-                raise DataError(f"pyarrow cannot stack the tables: {error}") from error

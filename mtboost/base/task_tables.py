@@ -12,10 +12,12 @@ import numpy.typing as npt
 import scipy.sparse
 
 from mtboost.base.arrays import FloatArray
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import did_you_mean, listed, refuse
 from mtboost.base.labels import as_base_margin, as_labels, as_nonnegative, not_all_zero
 from mtboost.base.missing_columns import stack_union
-from mtboost.base.tables import Table, as_table, concat, unify_categories
+from mtboost.base.stacked_tables import concat, unify_categories
+from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName, check_digits
 from mtboost.errors import DataError, ParameterTypeError
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dask.dataframe.utils import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.dask.chunks import check_collection
 from mtboost.dask.fitting import fit
 from mtboost.dask.predicting import predict_with

@@ -12,9 +12,10 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 
 from mtboost.base.arrays import Float64Array, as_array
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, check_count, did_you_mean, listed
 from mtboost.base.labels import as_labels
-from mtboost.base.tables import Table, as_table
+from mtboost.base.tables import Table
 from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.importances import ImportanceType, Names, importances_of

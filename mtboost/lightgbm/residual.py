@@ -10,9 +10,10 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_type
 from mtboost.base.docstrings import shares_docstring_of
-from mtboost.base.tables import Table, as_table
+from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.lightgbm.library import read_parameters

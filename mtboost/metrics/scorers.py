@@ -12,8 +12,9 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from mtboost.base.arrays import Float64Array
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, did_you_mean
-from mtboost.base.tables import TaskColumn, as_table
+from mtboost.base.tables import TaskColumn
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError
 from mtboost.metrics.built_in import BUILT_IN, get_metric

@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, check_type
 from mtboost.base.frames import FrameLibrary, Output, as_frame, unlike
-from mtboost.base.tables import Table, as_table
+from mtboost.base.tables import Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, ParameterError

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_seed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_weights
 from mtboost.base.queries import Queries, as_queries, check_queries, queries_of_tables
-from mtboost.base.tables import Table, as_table
+from mtboost.base.tables import Table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_base_margin, as_labels, as_weights
 from mtboost.base.several_labels import label_rows, names_of_labels
-from mtboost.base.tables import Table, as_table
+from mtboost.base.tables import Table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError

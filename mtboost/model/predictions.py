@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, check_switch, did_you_mean, listed
 from mtboost.base.dataset import (
     as_task_column,
@@ -19,7 +20,7 @@ from mtboost.base.dataset import (
 from mtboost.base.frames import Output, predictions_as
 from mtboost.base.labels import as_base_margin
 from mtboost.base.several_labels import label_codes
-from mtboost.base.tables import Table, as_table, has_names
+from mtboost.base.tables import Table, has_names
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
 from mtboost.errors import DataError, ParameterError

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import FloatArray
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import listed, refuse
 from mtboost.base.classes import class_names, class_numbers, with_class_numbers
 from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.several_labels import by_task
-from mtboost.base.tables import TaskColumn, TaskPosition, as_table
+from mtboost.base.tables import TaskColumn, TaskPosition
 from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName, TaskSet

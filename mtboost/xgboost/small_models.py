@@ -20,7 +20,7 @@ import xgboost
 
 from mtboost import _core
 from mtboost.base.arrays import Float32Array
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.errors import UnsupportedError
 from mtboost.trees.document import Unloaded
 from mtboost.trees.losses import make_loss

@@ -63,7 +63,9 @@ def test_boosters_contain_the_calibration(library, rounds, tmp_path):
         assert (slope, intercept) != (1.0, 0.0)
         document = model._library.document(model.booster(name))
         found = model._library.predict_margin(
-            document.load(), model.task_columns[name].align(mtboost.base.tables.as_table(X)), None
+            document.load(),
+            model.task_columns[name].align(mtboost.base.checked_tables.as_table(X)),
+            None,
         )
         np.testing.assert_allclose(found, margins[name], atol=1e-5)
         sums = model.contributions({name: X})[name].sum(axis=1)

@@ -8,7 +8,7 @@ import xgboost
 from model_documents import trees
 
 import mtboost
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.xgboost.library import check_readable
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import mtboost
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 
 FIXED = {

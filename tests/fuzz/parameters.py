@@ -383,7 +383,9 @@ def _fit_case(rng: np.random.Generator) -> tuple[str, Callable[[], None]]:
         margins = model.predict_margin(X, task=task)
         for each in model.tasks:
             own = task == each
-            table = mtboost.base.tables.as_table(X[own], feature_names=options.get("feature_names"))
+            table = mtboost.base.checked_tables.as_table(
+                X[own], feature_names=options.get("feature_names")
+            )
             found = library.margins(
                 model.booster(each), model.task_columns[each].align(table).native
             )

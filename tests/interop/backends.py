@@ -17,7 +17,7 @@ import xgboost
 import mtboost
 import mtboost.lightgbm
 from mtboost import MultiTaskClassifier, ProjectedBoostingClassifier
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.xgboost import TaskQuitting, TaskSplit
 from mtboost.xgboost.library import check_readable
 

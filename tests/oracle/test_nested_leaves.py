@@ -9,7 +9,7 @@ import pytest
 import xgboost
 
 import mtboost
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import task_scorer
 from mtboost.model import common_trees, task_trees

@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import NotFittedError
 
 import mtboost
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.errors import UnsupportedError
 from mtboost.model.importances import importances_of
 from mtboost.xgboost.library import check_readable, version

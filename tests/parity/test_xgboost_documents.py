@@ -9,7 +9,7 @@ import xgboost
 from model_documents import document as json_document
 from numpy.testing import assert_array_equal
 
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.errors import ModelFormatError
 from mtboost.xgboost.assemble import load_document, read_document
 from mtboost.xgboost.library import check_readable

@@ -25,7 +25,7 @@ from parity.test_naive_twin_is_xgboost import (
     stock_parameters,
 )
 
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.xgboost import TaskSplit
 from mtboost.xgboost.library import check_readable
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from property.draws import FEW
 from scipy import special, stats
 
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.datasets import FraudScenes, make_fraud_scenes
 from mtboost.errors import DataError, ParameterError
 from mtboost.xgboost.library import check_readable

@@ -18,7 +18,7 @@ from mtboost import (
     ProjectedBoostingRegressor,
     _core,
 )
-from mtboost.base.tables import as_table
+from mtboost.base.checked_tables import as_table
 from mtboost.estimators.boosting.dynamic_sampling import PRIOR_TREES, DynamicSampling
 from mtboost.estimators.boosting.tree_importances import (
     as_shares,

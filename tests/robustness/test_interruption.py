@@ -21,8 +21,8 @@ from model_documents import assert_same_model
 
 import mtboost
 import mtboost.lightgbm
+from mtboost.base.checked_tables import as_table
 from mtboost.base.interrupts import restored, uninterrupted
-from mtboost.base.tables import as_table
 from mtboost.base.threads import map_in_threads, openmp_threads
 from mtboost.lightgbm import library as lightgbm_library
 from mtboost.lightgbm.booster import release, take_over

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from processes import run_script
 
 import mtboost
+from mtboost.base.checked_tables import as_table
 from mtboost.base.labels import as_base_margin, as_labels, as_weights
-from mtboost.base.tables import Columns, as_table, concat
+from mtboost.base.stacked_tables import concat
+from mtboost.base.tables import Columns
 from mtboost.base.task_tables import check_task_keys, from_mapping, is_mapping
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.xgboost import library as xgboost_library

@@ -20,11 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import FloatArray
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_number, check_switch, check_verbose
 from mtboost.base.labels import as_label_weights
 from mtboost.base.sklearn_input import reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
-from mtboost.base.tables import as_table
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.boosting.rounds import (
     Engine,

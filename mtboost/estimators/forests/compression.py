@@ -21,11 +21,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_number, check_seed, is_integer, is_number
 from mtboost.base.labels import check_magnitude
 from mtboost.base.sklearn_input import accuracy, check_classes, r2, reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
-from mtboost.base.tables import as_table
 from mtboost.base.threads import default_n_threads, threads_of_jobs
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.estimators.forests.base import LARGEST_LABEL, BaseForest

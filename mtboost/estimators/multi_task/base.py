@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mtboost.base.arrays import as_array
 from mtboost.base.atomic_file import PathName
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight
 from mtboost.base.renamed import renamed
@@ -26,7 +27,7 @@ from mtboost.base.sklearn_input import (
     checked_table,
     reading_numbers,
 )
-from mtboost.base.tables import Table, TaskColumn, as_table, columns_of
+from mtboost.base.tables import Table, TaskColumn, columns_of
 from mtboost.base.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName

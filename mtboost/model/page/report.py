@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mtboost.base.archive import digest_of
-from mtboost.base.tables import concat
+from mtboost.base.stacked_tables import concat
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, UnsupportedError

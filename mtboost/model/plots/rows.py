@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from mtboost.base.arrays import Float64Array
+from mtboost.base.checked_tables import as_table
 from mtboost.base.labels import as_labels, as_nonnegative
-from mtboost.base.tables import Table, as_table, has_names
+from mtboost.base.tables import Table, has_names
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, UnsupportedError

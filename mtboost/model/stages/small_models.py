@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float32Array, Float64Array
+from mtboost.base.checked_tables import as_table
 from mtboost.base.dataset import Dataset
-from mtboost.base.tables import Columns, as_table
+from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins, Rows

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of columns, as pandas, polars and pyarrow spell them: which ones trees can split."""
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+# Column types XGBoost reads, as pandas (plain, nullable, arrow), polars and pyarrow spell them.
+_NUMBER = r"(bool|[Bb]oolean|float|double|float16|[Ff]loat(32|64)|(u?i|U?I)nt(8|16|32|64))"
+_NUMERIC = re.compile(rf"{_NUMBER}(\[pyarrow\])?|Sparse\[{_NUMBER}, .*\]")
+#: Types of polars and pyarrow that NumPy has, too.
+PLAIN_NUMBER = re.compile(
+    r"(?P<is_float>float|double|Float(32|64))|bool|Boolean|(u?i|U?I)nt(8|16|32|64)"
+)
+_CATEGORICAL = (
+    "category",
+    "Categorical",
+    "Enum",
+    "dictionary<values=string",
+    "dictionary<values=large_string",
+)
+
+
+def is_categorical(dtype: Any) -> bool:
+    """Whether a column of this type holds categories."""
+    return not isinstance(dtype, np.dtype) and str(dtype).startswith(_CATEGORICAL)
+
+
+@lru_cache(maxsize=64)
+def is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether XGBoost reads arrays of this type; kept, as names of types take long to make."""
+    return _NUMERIC.fullmatch(str(dtype)) is not None
+
+
+def is_usable(dtype: Any) -> bool:
+    """Whether XGBoost reads a column of this type, once its codes are fixed."""
+    if isinstance(dtype, np.dtype):
+        return is_number(dtype)
+    name = str(dtype)
+    if name == "category":  # pandas alone lets anything be a category
+        return len(dtype.categories) == 0 or dtype.categories.inferred_type in ("integer", "string")
+    if is_categorical(dtype):
+        return not name.endswith("[pyarrow]")  # read in an arrow table, not in pandas
+    return _NUMERIC.fullmatch(name) is not None
+
+
+def may_be_text(dtype: Any) -> bool:
+    """Whether a column of this type can hold texts, which become categories."""
+    if isinstance(dtype, np.dtype) and is_number(dtype):
+        return False
+    return str(dtype).startswith(("object", "str", "String", "large_string", "Utf8"))
+
+
+def is_own_type_of_pandas(categories: Any) -> bool:
+    """Whether labels of categories have a type of pandas that not every XGBoost reads."""
+    if categories.inferred_type == "integer":
+        return not (isinstance(categories.dtype, np.dtype) and categories.dtype.kind in "iu")
+    return str(categories.dtype).startswith("string")  # str is the usual one of pandas 3
+
+
+def unusable_column(argument: str, column: str, dtype: Any) -> str:
+    """Return the message that refuses a column that is not :func:`is_usable`."""
+    if str(dtype) == "category":
+        found = f"{dtype.categories.inferred_type} categories"
+        remedy = "XGBoost knows categories of str and of int; convert them to str"
+    elif str(dtype).startswith(("datetime", "Datetime", "Date", "timestamp", "date", "period")):
+        found = f"dates (dtype {dtype})"
+        remedy = (
+            f"make numbers of them that mean something, such as the day of the week or the days "
+            f"since an event, drop it, or pass time={column!r} to hold out the last rows"
+        )
+    else:
+        found = f"dtype {dtype}"
+        remedy = (
+            f"make it numbers or categories (pandas category, polars Categorical or Enum, arrow "
+            f"dictionary of strings), drop it, or pass task={column!r} if it names the task"
+        )
+    return f"{argument} has a column {column!r} of {found}: {remedy}."
