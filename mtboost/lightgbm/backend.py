@@ -22,17 +22,10 @@ from mtboost.lightgbm.callbacks import TaskSplit
 from mtboost.lightgbm.document import LightgbmDocument
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.trees.backend import (
-    Backend,
-    Margins,
-    Params,
-    Response,
-    Rows,
-    UntrainableError,
-    read_number,
-)
+from mtboost.trees.backend import Backend, Margins, Response, Rows, UntrainableError
 from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
+from mtboost.trees.library_parameters import Params, read_number
 from mtboost.trees.losses import has_log_link, main_name, make_lightgbm_loss
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import rounds_of_rows

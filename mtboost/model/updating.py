@@ -27,7 +27,7 @@ from mtboost.model.reports import TaskReport
 from mtboost.model.stages.common import fit_common, follow_common
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
 from mtboost.model.stages.settings import Settings
-from mtboost.trees.backend import Params
+from mtboost.trees.library_parameters import Params
 from mtboost.trees.losses import is_multiclass
 from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption, TaskValues
 from mtboost.trees.tree_options import TreeOptions

@@ -21,15 +21,7 @@ from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import openmp_threads
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.trees.backend import (
-    Backend,
-    Margins,
-    Params,
-    Response,
-    Rows,
-    is_quick,
-    read_number,
-)
+from mtboost.trees.backend import Backend, Margins, Response, Rows, is_quick
 from mtboost.trees.document import Document, Unloaded
 from mtboost.trees.feature_weights import (
     FeaturePrior,
@@ -37,6 +29,7 @@ from mtboost.trees.feature_weights import (
     sampled_fraction,
     sampling_weights,
 )
+from mtboost.trees.library_parameters import Params, read_number
 from mtboost.trees.losses import has_identity_link, is_quantile, make_loss
 from mtboost.trees.refreshed_leaves import LeafRule
 from mtboost.trees.task_column import AddedColumns

@@ -30,7 +30,8 @@ from mtboost.metrics.built_in import check_outputs
 from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.metrics.metric import Metric
 from mtboost.metrics.scorers import metric_or_scorer
-from mtboost.trees.backend import Backend, Margins, Params
+from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.library_parameters import Params
 from mtboost.trees.losses import (
     Loss,
     TaskLoss,
