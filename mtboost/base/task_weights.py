@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from mtboost.base.arrays import FloatArray, Total
+from mtboost.base.arrays import Float64Array, FloatArray, Total
 from mtboost.base.checks import check_number, refuse
 from mtboost.base.labels import as_stored
 from mtboost.base.task_tables import check_task_keys
@@ -22,13 +22,11 @@ def weights_with_tasks(
     tasks: TaskSet,
     weight: FloatArray | None,
     task_weight: TaskWeight,
-    balanced_total: float | None = None,
     total: Total | None = None,
 ) -> FloatArray | None:
     """Row weights, shape (n_rows,), times the weight of the row's task.
 
-    `balanced_total` is what each task has in all if they are balanced, by default the mean of these
-    tasks. `total` adds up the weights of the tasks over several machines.
+    `total` adds up the weights of the tasks over several machines.
     """
     if task_weight is None:
         return weight
@@ -37,11 +35,7 @@ def weights_with_tasks(
         totals = np.bincount(tasks.codes, own, minlength=tasks.n_tasks).astype(np.float64)
         if total is not None:
             totals = total(totals)
-            balanced_total = totals.sum() / tasks.n_tasks
-        if balanced_total is None:
-            factors = own.sum() / (tasks.n_tasks * np.where(totals > 0, totals, 1.0))
-        else:
-            factors = balanced_total / np.where(totals > 0, totals, 1.0)
+        factors = balanced_factors(totals)
     elif isinstance(task_weight, Mapping):
         check_task_keys("task_weight", task_weight, tasks.names)
         factors = np.array(
@@ -56,3 +50,9 @@ def weights_with_tasks(
             f"fit in float32."
         )
     return as_stored(weights)
+
+
+def balanced_factors(totals: Float64Array) -> Float64Array:
+    """Return the factors by which tasks with these total weights all have the mean of them."""
+    mean: float = totals.sum() / len(totals)
+    return mean / np.where(totals > 0, totals, 1.0)

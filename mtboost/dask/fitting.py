@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """:func:`fit`: both stages of zhang2019 on the workers of Dask.
 
-The rows are distributed by task once, so that each task has all its rows on one worker. Each worker
-then does what :func:`mtboost.fit` does on one machine, with its own tasks; only the common model is
-trained by all of them together, in XGBoost's collective. The parts of the model are collected.
+The rows are distributed by task once, so that each task has all its rows on one worker, but for
+large tasks, of which every worker has a part (placing.py). Each worker then does what
+:func:`mtboost.fit` does on one machine, with its own tasks; the common model, and the specific
+models of large tasks, are trained by all of them together, in XGBoost's collective. The parts of
+the model are collected.
 """
 
 from __future__ import annotations
 
 import copy
-import heapq
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ import numpy as np
 from mtboost.base.checks import check_choice, check_count, check_number, listed
 from mtboost.base.dataset import Dataset, is_column, place_of_task_column
 from mtboost.base.labels import not_all_zero
-from mtboost.base.task_weights import weights_with_tasks
+from mtboost.base.task_weights import TaskWeight, balanced_factors, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.times import check_times, split_time
 from mtboost.base.validation import Folds, parts_of_eval_set, validation_data
@@ -37,6 +38,7 @@ from mtboost.dask.chunks import (
     summarise,
     together,
 )
+from mtboost.dask.placing import Placement, place_tasks, rows_before
 from mtboost.dask.searching import (
     Found,
     Sample,
@@ -58,7 +60,7 @@ from mtboost.model.libraries import get_backend
 from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.problem import Problem, check_rows, complete_objective
-from mtboost.model.reports import TaskReport
+from mtboost.model.reports import TaskReport, joined_reports
 from mtboost.model.sharing.effort import Effort, effort_of
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
 from mtboost.model.stages.settings import Settings
@@ -81,6 +83,7 @@ def fit(
     weight: Any = None,
     base_margin: Any = None,
     search_rows: int = 1_000_000,
+    large_task_rows: int = 100_000,
     **options: Any,
 ) -> MultiTaskModel:
     """Fit a common model of all tasks on the workers of Dask, and a specific model of each.
@@ -91,7 +94,8 @@ def fit(
     Parameters
     ----------
     client : distributed.Client or None
-        None is the one in use. All its workers take part, up to the number of tasks.
+        None is the one in use. All its workers take part; without large tasks, as many as there
+        are tasks.
     X : dask DataFrame or Array of shape (n_rows, n_features)
         Categories must be known to Dask (``X.categorize()``).
     y : dask Series or Array of shape (n_rows,)
@@ -107,6 +111,10 @@ def fit(
     search_rows : int, default=1,000,000
         With more rows ``strategy="auto"`` searches on a sample of about this size, on one worker,
         and trains what it finds on all rows, on all workers.
+    large_task_rows : int, default=100,000
+        A task with more rows, and more than an equal part of all rows would give a worker, has
+        them on all workers, which train its specific model together. Other tasks have all their
+        rows on one worker.
     **options
         Further arguments of :func:`mtboost.fit`. The default of `n_threads` are the threads of each
         worker, and `time` is a column of `X`.
@@ -144,34 +152,39 @@ def fit(
     own = {"task": task, "eval_set": eval_set, "weight": weight, "base_margin": base_margin}
     arguments = _checked_arguments(options, {"X": X, "y": y, **own})
     search_rows = check_count("search_rows", search_rows, low=1)
+    large_task_rows = check_count("large_task_rows", large_task_rows, low=1)
     column = task if is_column(task) else None
     delayed, delayed_valid = _delayed_rows(arguments, column)
     addresses = sorted(client.nthreads())
     all_workers = Workers(client, addresses)
 
     chunks = client.compute(delayed)
-    found = _summary(client, all_workers, chunks, column)
+    found, n_before = _summary(client, all_workers, chunks, column)
     problem = _problem(found, column, arguments)
     template = problem.data
     settings = make_settings(problem, arguments, n_rows=found.n_rows)
     weights_with_tasks(template.tasks, None, arguments.task_weight)  # raises
-    valid_chunks, found_valid = None, None
+    valid_chunks, found_valid, n_before_valid = None, None, None
     if delayed_valid is not None:
         valid_chunks = client.compute(delayed_valid)
-        found_valid = _known_tasks(client, all_workers, valid_chunks, column, found)
+        found_valid, n_before_valid = _known_tasks(client, all_workers, valid_chunks, column, found)
 
-    workers = Workers(client, addresses[: len(found.tasks)])
+    placement = place_tasks(found.tasks, len(addresses), large_task_rows)
+    workers = Workers(client, addresses[: placement.n_workers])
     job = _Job(
-        _owner_of_tasks(found.tasks, len(workers.addresses)),
+        placement,
         settings,
         template,
         column,
-        _balanced_totals(found, found_valid),
+        _task_weights(found, found_valid, arguments.task_weight),
         eval_set is not None,
         arguments.without_rows(),
     )
     shared = client.scatter(job, hash=False)
-    rows = [_distributed(client, workers, own, shared) for own in (chunks, valid_chunks)]
+    rows = [
+        _distributed(client, workers, own, before, shared)
+        for own, before in ((chunks, n_before), (valid_chunks, n_before_valid))
+    ]
     del chunks, valid_chunks
 
     search, plan = None, None
@@ -319,40 +332,39 @@ def _fraction(fraction: Any, n_tasks: int) -> float:
     return check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")
 
 
-def _balanced_totals(found: Summary, found_valid: Summary | None) -> tuple[float, float]:
-    """Return the mean weight of the tasks, of training rows and with the validation rows."""
-    total = sum(found.weights.values())
-    total_of_valid = 0.0
+def _task_weights(
+    found: Summary, found_valid: Summary | None, task_weight: TaskWeight
+) -> tuple[TaskWeight, TaskWeight]:
+    """Return the weights of tasks, of training rows and with the validation rows."""
+    if task_weight != "balanced":
+        return task_weight, task_weight
+    totals = np.array([*found.weights.values()])
+    totals_of_all = totals.copy()
     if found_valid is not None:
-        total_of_valid = sum(found_valid.weights.get(name, 0.0) for name in found.tasks)
-    n_tasks = len(found.tasks)
-    return total / n_tasks, (total + total_of_valid) / n_tasks
-
-
-def _owner_of_tasks(n_rows: Mapping[TaskName, int], n_workers: int) -> dict[TaskName, int]:
-    """Return the worker of each task: the largest first, each to the one with the fewest rows."""
-    loads = [(0, rank) for rank in range(n_workers)]
-    owner: dict[TaskName, int] = {}
-    for name in sorted(n_rows, key=lambda name: -n_rows[name]):
-        load, rank = heapq.heappop(loads)
-        owner[name] = rank
-        heapq.heappush(loads, (load + n_rows[name], rank))
-    return owner
+        totals_of_all += [found_valid.weights.get(name, 0.0) for name in found.tasks]
+    of_training, of_all = (
+        dict(zip(found.tasks, balanced_factors(own).tolist(), strict=True))
+        for own in (totals, totals_of_all)
+    )
+    return of_training, of_all
 
 
 def _distributed(
-    client: distributed.Client, workers: Workers, chunks: Sequence[Any] | None, job: Any
+    client: distributed.Client,
+    workers: Workers,
+    chunks: Sequence[Any] | None,
+    n_before: Sequence[Mapping[TaskName, int]] | None,
+    job: Any,
 ) -> Sequence[Any]:
     """Send rows to the workers of their tasks; those of a worker stay in their order.
 
-    `job` is the future of one. Without rows each worker has None.
+    `n_before` has for each chunk the rows of its tasks in those before it. `job` is the future of
+    one. Without rows each worker has None.
     """
     ranks = range(len(workers.addresses))
     if chunks is None:
         return [None] * len(ranks)
-    pieces = client.map(
-        split, chunks, range(len(chunks)), n_workers=len(ranks), job=job, pure=False
-    )
+    pieces = client.map(split, chunks, range(len(chunks)), n_before, job=job, pure=False)
     by_worker = [[client.submit(_item, own, rank, pure=False) for own in pieces] for rank in ranks]
     futures: Sequence[Any] = workers.call(joined, by_worker)
     workers.wait(futures)
@@ -361,9 +373,12 @@ def _distributed(
 
 def _summary(
     client: distributed.Client, workers: Workers, chunks: Sequence[Any], column: str | int | None
-) -> Summary:
-    parts = client.map(summarise, chunks, range(len(chunks)), task=column, pure=False)
-    return together(workers.gather(parts))
+) -> tuple[Summary, list[dict[TaskName, int]]]:
+    """Return what is known of the rows, and for each chunk those of its tasks before it."""
+    parts = workers.gather(
+        client.map(summarise, chunks, range(len(chunks)), task=column, pure=False)
+    )
+    return together(parts), rows_before([part.tasks if part else {} for part in parts])
 
 
 def _known_tasks(
@@ -372,10 +387,10 @@ def _known_tasks(
     chunks: Sequence[Any],
     column: str | int | None,
     found: Summary,
-) -> Summary:
-    """Return the summary of validation rows, and warn of tasks without training rows."""
+) -> tuple[Summary, list[dict[TaskName, int]]]:
+    """Return what :func:`_summary` does of validation rows; warn of tasks without training rows."""
     try:
-        valid = _summary(client, workers, chunks, column)
+        valid, n_before = _summary(client, workers, chunks, column)
     except DataError as error:
         raise DataError(f"eval_set: {error}") from None
     unknown = [name for name in valid.tasks if name not in found.tasks]
@@ -388,7 +403,7 @@ def _known_tasks(
             UserWarning,
             stacklevel=3,
         )
-    return valid
+    return valid, n_before
 
 
 def _found_on(
@@ -432,6 +447,7 @@ def _trained(
             n_threads=arguments.n_threads,
             settings=job.settings,
             tasks=job.template.tasks.names,
+            divided=job.placement.divided,
             has_validation=any(each.has_validation for each in facts),
             refit=arguments.refit,
             callbacks=tuple(arguments.callbacks),
@@ -446,9 +462,17 @@ def _merged(fitted: Sequence[dict[str, Any]], names: Sequence[TaskName]) -> dict
     shares = {task: own for parts in fitted for task, own in parts.pop("shares").items()}
     merged.pop("shares", None)
     merged["common_trees"] = replace(merged["common_trees"], shares=shares)
-    for key in ("quit_round", "specific", "task_columns", "reports", "specific_params"):
+    for key in ("quit_round", "specific", "task_columns", "specific_params"):
         of_all = {task: own for parts in fitted for task, own in parts[key].items()}
         merged[key] = {task: of_all[task] for task in names}
+    reports: dict[TaskName, list[TaskReport]] = {}
+    for parts in fitted:
+        for task, report in parts["reports"].items():
+            reports.setdefault(task, []).append(report)
+    merged["reports"] = {
+        task: own[0] if len(own) == 1 else joined_reports(own)
+        for task, own in ((task, reports[task]) for task in names)
+    }
     return merged
 
 
@@ -473,11 +497,12 @@ def _with_valid_rows(
 class _Job:
     """What the workers are to do with their rows."""
 
-    owner: Mapping[TaskName, int]
+    placement: Placement
     settings: Settings
     template: Dataset
     column: str | int | None
-    balanced_totals: tuple[float, float]
+    #: Of training rows, and of all rows.
+    task_weights: tuple[TaskWeight, TaskWeight]
     has_eval_set: bool
     #: Without rows.
     arguments: Arguments
@@ -511,8 +536,11 @@ def _item(pieces: Sequence[Chunk | None], rank: int) -> Chunk | None:
     return pieces[rank]
 
 
-def split(chunk: Chunk, number: int, *, n_workers: int, job: _Job) -> list[Chunk | None]:
+def split(
+    chunk: Chunk, number: int, n_before: Mapping[TaskName, int], *, job: _Job
+) -> list[Chunk | None]:
     """Return the rows of a partition for each worker, None for one that gets none."""
+    n_workers = job.placement.n_workers
     if not chunk.n_rows:
         return [None] * n_workers
     tasks = chunk.tasks(job.column)
@@ -523,7 +551,7 @@ def split(chunk: Chunk, number: int, *, n_workers: int, job: _Job) -> list[Chunk
             settings.backend.check_labels(settings.objectives.names, n_outputs, chunk.rows["y"])
         except DataError as error:
             raise in_partition(number, error) from None
-    worker = np.array([job.owner.get(name, -1) for name in tasks.names])[tasks.codes]
+    worker = job.placement.workers_of(tasks, n_before)
     places = [np.flatnonzero(worker == rank) for rank in range(n_workers)]
     return [chunk.take(own) if len(own) else None for own in places]
 
@@ -570,15 +598,16 @@ def prepare(
     if fraction is None:  # what "auto" has found is trained on all rows
         strategy, fraction = "two-stage", 0.0
         if not arguments.is_auto:
-            fraction = _fraction(arguments.validation_fraction, len(job.owner))
-    task_weight = arguments.task_weight
-    if isinstance(task_weight, Mapping):
-        task_weight = {name: task_weight[name] for name in data.tasks}
+            fraction = _fraction(arguments.validation_fraction, template.tasks.n_tasks)
+    task_weight, task_weight_of_all = (
+        {name: weights[name] for name in data.tasks} if isinstance(weights, Mapping) else weights
+        for weights in job.task_weights
+    )
     problem = Problem(
         data, settings.backend, objective, task_weight=task_weight, valid=valid, times=times
     )
     own = replace(arguments, strategy=strategy, validation_fraction=fraction)
-    return Prepared(*split_rows(settings, problem, own, job.balanced_totals))
+    return Prepared(*split_rows(settings, problem, own, task_weight_of_all))
 
 
 def _dataset(chunk: Chunk, job: _Job) -> tuple[Dataset, Any]:
@@ -616,6 +645,7 @@ def train(
     n_threads: int | None,
     settings: Settings,
     tasks: tuple[TaskName, ...],
+    divided: tuple[TaskName, ...],
     has_validation: bool,
     refit: bool | None,
     callbacks: tuple[Any, ...],
@@ -630,13 +660,13 @@ def train(
         team = None
         if collective is not None:
             members = tasks if plan is None else tuple(plan.pool)
-            team = stack.enter_context(WorkerTeam(collective, members, n_threads))
+            team = stack.enter_context(WorkerTeam(collective, members, divided, n_threads))
         if plan is not None:
             own = of_tasks(plan, data.tasks.names)
             own = replace(
                 own,
                 settings=replace(_with_threads(own.settings, n_threads), team=team),
-                independent=_with_threads(own.independent, n_threads),
+                independent=replace(_with_threads(own.independent, n_threads), team=team),
             )
             folds, fitted = (
                 None,
@@ -649,5 +679,7 @@ def train(
             fitted = fit_two_stages(settings, folds, data, refit, callbacks)
     parts = fitted.to_parts(data, folds)
     parts["shares"] = dict(parts["common_trees"].shares)
-    is_first = collective is None or int(collective["dmlc_task_id"]) == 0
-    return parts if is_first else {**parts, "common_trees": None}
+    if collective is not None and int(collective["dmlc_task_id"]):  # the first worker has the same
+        parts["common_trees"] = None
+        parts["specific"] = {t: own for t, own in parts["specific"].items() if t not in divided}
+    return parts

@@ -19,10 +19,11 @@ import joblib
 import xgboost
 from xgboost.tracker import RabitTracker
 
-from mtboost.base.dataset import Dataset
+from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.errors import ParameterError, TrainingError, UnsupportedError
+from mtboost.xgboost.collective import Workers as CollectiveWorkers
 from mtboost.xgboost.collective import with_whole_tasks
 
 # So often it is checked whether all workers are still there.
@@ -173,7 +174,7 @@ def threads_of_worker(n_threads: int) -> Iterator[None]:
 
 
 class WorkerTeam:
-    """This worker's part in the team that trains the common model.
+    """This worker's part in the team that trains models together.
 
     The collective belongs to a thread, so that XGBoost, called from another, trains alone.
 
@@ -182,14 +183,21 @@ class WorkerTeam:
     arguments : mapping
         Those of the collective.
     tasks : tuple of task names
-        Tasks of all workers.
+        Tasks of the common model, on all workers.
+    divided : tuple of task names
+        Tasks that have rows on every worker.
     n_threads : int
     """
 
     def __init__(
-        self, arguments: Mapping[str, Any], tasks: tuple[TaskName, ...], n_threads: int
+        self,
+        arguments: Mapping[str, Any],
+        tasks: tuple[TaskName, ...],
+        divided: tuple[TaskName, ...],
+        n_threads: int,
     ) -> None:
-        self._arguments, self._tasks, self._n_threads = arguments, tasks, n_threads
+        self._arguments, self._n_threads = arguments, n_threads
+        self.tasks, self.divided = tasks, divided
         self._executor = ThreadPoolExecutor(1)
         self._collective = ExitStack()
 
@@ -212,20 +220,15 @@ class WorkerTeam:
         finally:
             self._executor.shutdown()
 
-    def train(
-        self,
-        train: Callable[[Dataset, Dataset | None], Result],
-        data: Dataset,
-        valid: Dataset | None,
-    ) -> Result:
+    def call(self, function: Callable[[], Result]) -> Result:
         def call() -> Result:
             with threads_of_worker(self._n_threads):
-                return train(
-                    data.with_task_names(self._tasks),
-                    None if valid is None else valid.with_task_names(self._tasks),
-                )
+                return function()
 
         return self._executor.submit(call).result()
+
+    def total(self, values: Float64Array) -> Float64Array:
+        return CollectiveWorkers().sum(values, "numbers of rows")
 
 
 def client_of(client: distributed.Client | None) -> distributed.Client:

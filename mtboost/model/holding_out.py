@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mtboost.base.checks import check_choice
 from mtboost.base.dataset import Dataset
 from mtboost.base.shared_rows import shared_rows
-from mtboost.base.task_weights import weights_with_tasks
+from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.validation import Folds, cross_validation, hold_out, hold_out_last, split_by
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.arguments import DRAWN, Arguments
@@ -29,25 +29,24 @@ def split_rows(
     settings: Settings,
     problem: Problem,
     arguments: Arguments,
-    balanced_totals: tuple[float, float] | None = None,
+    task_weight_of_all: TaskWeight = None,
 ) -> tuple[Dataset, Folds | None]:
     """Return all rows, and pairs of rows to train on and to validate on, None for no hold-out.
 
     Validation rows of the user are held out in place of some of the others. The weights of tasks
-    become part of those of the rows. Where there are other tasks elsewhere, `balanced_totals` are
-    those of :func:`weights_with_tasks`, of training rows and of all.
+    become part of those of the rows. `task_weight_of_all` is that of all rows, where it differs
+    from that of the training rows: other machines have rows, too.
     """
     data, valid = problem.data, problem.valid
-    total, total_of_all = (None, None) if balanced_totals is None else balanced_totals
     all_rows = data
     if valid is not None:
         check_rows(settings.backend, valid, problem.objective, settings.params, "eval_set: ")
         if arguments.refit:
             all_rows = data.with_rows(valid)
             all_rows.weight = weights_with_tasks(
-                all_rows.tasks, all_rows.weight, problem.task_weight, total_of_all
+                all_rows.tasks, all_rows.weight, task_weight_of_all or problem.task_weight
             )
-    data.weight = weights_with_tasks(data.tasks, data.weight, problem.task_weight, total)
+    data.weight = weights_with_tasks(data.tasks, data.weight, problem.task_weight)
     if valid is None:
         return data, _hold_out(problem, arguments)
     if arguments.is_auto and valid.queries is None:

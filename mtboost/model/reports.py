@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,26 @@ class TaskReport:
                 if n < _FEW_OF_A_CLASS:
                     return f"{n} {what} validation rows: {remedy}"
         return ""
+
+
+def joined_reports(parts: Sequence[TaskReport]) -> TaskReport:
+    """Return the report of a task whose rows were divided at random among several machines.
+
+    They all know the scores of all rows, but each the standard error by its part.
+    """
+    first = parts[0]
+    scores = dict(first.scores)
+    n_valid = np.array([part.n_valid_rows for part in parts], np.float64)
+    errors = np.array([part.scores.get("final se", np.nan) for part in parts])
+    if not np.isnan(errors[n_valid > 0]).all():
+        shares = n_valid / n_valid.sum()
+        scores["final se"] = float(np.sqrt(np.nansum((shares * errors) ** 2)))
+    counts = {
+        name: sum(getattr(part, name) for part in parts)
+        for name in ("n_rows", "n_valid_rows", "n_positives", "n_valid_positives")
+        if getattr(first, name) is not None
+    }
+    return replace(first, **counts, scores=scores)
 
 
 def validation_scores(

@@ -137,7 +137,7 @@ class Backend(LibraryParameters):
         those of one thread of the library bit for bit.
         """
         n_rows, n_columns = self._shape(matrix, params)
-        is_small = n_rows * n_columns < _SMALL
+        is_small = n_rows * n_columns < _SMALL and not self.has_other_machines()
         if is_small:
             params = {**params, **self.one_thread}
         if options is None:
@@ -146,6 +146,11 @@ class Backend(LibraryParameters):
             one_task = TaskSet.from_labels(None, n_rows)
             callbacks = [self._task_split(one_task, options.of_one_task(), table), *callbacks]
         return self._train(params, matrix, n_rounds, objective, valid, callbacks)
+
+    @staticmethod
+    def has_other_machines() -> bool:
+        """Whether this thread trains together with other machines, which may have more rows."""
+        return False
 
     def small_trainer(
         self, params: Params, first: Rows, options: TreeOptions, n_threads: int

@@ -225,6 +225,10 @@ class XgboostBackend(Backend):
             rows.table, rows.added, max_bin=params.get("max_bin"), **options
         )
 
+    @staticmethod
+    def has_other_machines() -> bool:
+        return xgboost.collective.get_world_size() > 1
+
     def small_trainer(
         self, params: Params, first: Rows, options: TreeOptions, n_threads: int
     ) -> XgboostSmallTrainer | None:

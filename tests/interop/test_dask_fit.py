@@ -10,6 +10,7 @@ import pytest
 from collective_workers import InRound, end_one, end_process, raise_on_one
 
 import mtboost
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError, UnsupportedError
 
 da = pytest.importorskip("dask.array")
@@ -21,6 +22,7 @@ pytest.importorskip("xgboost.dask")
 import mtboost.dask  # noqa: E402
 from mtboost.dask import fitting as dask_fitting  # noqa: E402
 from mtboost.dask.chunks import Chunk  # noqa: E402
+from mtboost.dask.placing import Placement, place_tasks, rows_before  # noqa: E402
 from mtboost.dask.searching import Found, Sample, sample_of, sampled  # noqa: E402
 from mtboost.model import fitting  # noqa: E402
 from mtboost.model.sharing.plan import fit_plan  # noqa: E402
@@ -62,20 +64,27 @@ def spread(values, n_rows=200):
     return da.from_array(values, chunks=(n_rows, *values.shape[1:]))
 
 
-def fit_both(client, X, y, *, task, eval_set=None, rows=None, **options):
+def fit_both(client, X, y, *, task, eval_set=None, rows=None, large_task_rows=100_000, **options):
     """Fit on the cluster, and on one machine."""
     options = {**ROUNDS, **options}
     collections = {name: spread(own) for name, own in (rows or {}).items()}
     own_task = task if isinstance(task, str | int) else spread(task)
     own_set = eval_set and tuple(None if own is None else spread(own) for own in eval_set)
     found = mtboost.dask.fit(
-        client, spread(X), spread(y), task=own_task, eval_set=own_set, **collections, **options
+        client,
+        spread(X),
+        spread(y),
+        task=own_task,
+        eval_set=own_set,
+        large_task_rows=large_task_rows,
+        **collections,
+        **options,
     )
     alone = {"eval_set": eval_set, **(rows or {}), **options}
     return found, mtboost.fit(X, y, task=task, **alone)
 
 
-def assert_same_model(found, expected, X, task=None):
+def assert_same_model(found, expected, X, task=None, *, rtol_of_errors=1e-5):
     assert found.tasks == expected.tasks
     assert found.quit_round == expected.quit_round
     structure = [
@@ -84,7 +93,11 @@ def assert_same_model(found, expected, X, task=None):
     pd.testing.assert_frame_equal(*structure)
     margins = (own.predict_margin(X, task=task) for own in (found, expected))
     np.testing.assert_allclose(*margins, rtol=1e-6, atol=1e-6)
-    pd.testing.assert_frame_equal(found.report(), expected.report(), rtol=1e-5)
+    reports = [own.report() for own in (found, expected)]
+    errors = [own.filter(like=" se") for own in reports]
+    pd.testing.assert_frame_equal(*errors, rtol=rtol_of_errors)
+    values = (own.drop(columns=own.filter(like=" se")) for own in reports)
+    pd.testing.assert_frame_equal(*values, rtol=1e-5)
     assert type(found) is mtboost.MultiTaskModel
 
 
@@ -122,6 +135,84 @@ def test_options_of_fit_work_on_several_workers(client, name):
         client, X[~IS_VALID], Y[~IS_VALID], task=TASK[~IS_VALID], eval_set=eval_set, **OPTIONS[name]
     )
     assert_same_model(*models, X, TASK)
+
+
+# ---- tasks that are larger than a worker --------------------------------------------------------
+
+# With three workers, 150 rows divide the largest task, 2 (40 % of the rows); 300 rows of two tasks
+# divide both.
+LARGE = {"large_task_rows": 150}
+
+
+@pytest.mark.parametrize("n_tasks", [5, 2, 1])
+def test_workers_divide_the_rows_of_large_tasks(client, n_tasks):
+    task = np.unique(TASK, return_inverse=True)[1] % n_tasks
+    train, valid = ~IS_VALID, IS_VALID
+    eval_set = X[valid], Y[valid], task[valid]
+    models = fit_both(
+        client, X[train], Y[train], task=task[train], eval_set=eval_set, refit=True, **LARGE
+    )
+    assert_same_model(*models, X, task, rtol_of_errors=0.2)
+    assert any(models[0].specific.values()) or n_tasks == 1
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "features drawn"])
+def test_options_of_fit_work_with_large_tasks(client, name):
+    eval_set = X[IS_VALID], Y[IS_VALID], TASK[IS_VALID]
+    rows = X[~IS_VALID], Y[~IS_VALID]
+    options = {"task": TASK[~IS_VALID], "eval_set": eval_set, **OPTIONS[name], **LARGE}
+    models = fit_both(client, *rows, **options)
+    assert_same_model(*models, X, TASK, rtol_of_errors=0.2)
+
+
+def test_classes_and_weights_of_large_tasks(client):
+    classes = np.digitize(Y, [0.3, 0.9])
+    train, valid = ~IS_VALID, IS_VALID
+    options = {"objective": "multi:softprob", "rows": {"weight": WEIGHT[train]}, **LARGE}
+    eval_set = X[valid], classes[valid], TASK[valid], WEIGHT[valid]
+    models = fit_both(
+        client, X[train], classes[train], task=TASK[train], eval_set=eval_set, **options
+    )
+    assert_same_model(*models, X, TASK, rtol_of_errors=0.2)
+
+
+def test_auto_divides_large_tasks(client):
+    options = {"task": spread(TASK), "search_rows": 800, **QUICK, **LARGE}
+    report = mtboost.dask.fit(client, spread(X), spread(Y), **options).report()
+    assert report["sharing"].all()
+    assert report["rows"].to_dict() == dict(zip(*np.unique(TASK, return_counts=True), strict=True))
+
+
+def test_a_large_task_whose_validation_rows_are_on_one_worker(client):
+    is_valid = np.flatnonzero(IS_VALID & (TASK == 2))[:1]
+    eval_set = X[is_valid], Y[is_valid], TASK[is_valid]
+    options = {"eval_set": eval_set, "num_boost_round": 10, **LARGE}
+    models = fit_both(client, X[~IS_VALID], Y[~IS_VALID], task=TASK[~IS_VALID], **options)
+    assert_same_model(*models, X, TASK)
+
+
+def test_rows_of_large_tasks_are_dealt_out_in_turn():
+    counts = [{"a": 5, "b": 3}, {}, {"a": 4, "c": 1}]
+    found = place_tasks({"a": 9, "b": 3, "c": 1}, 2, large_task_rows=4)
+    assert found == Placement(2, {"b": 0, "c": 1}, ("a",))
+    before = rows_before(counts)
+    assert before == [{"a": 0, "b": 0}, {}, {"a": 5, "c": 0}]
+    tasks = TaskSet.from_labels(["c", "a", "a", "a", "a"], 5)
+    assert found.workers_of(tasks, before[2]).tolist() == [1, 1, 0, 1, 0]
+    unknown = TaskSet.from_labels(["b", "z"], 2)
+    assert found.workers_of(unknown, {}).tolist() == [0, -1]
+
+
+@pytest.mark.parametrize(
+    ("n_workers", "large_task_rows", "divided"),
+    [(1, 1, ()), (2, 1, ("a",)), (4, 1, ("a", "b")), (4, 50, ("a",)), (200, 1, ())],
+)
+def test_which_tasks_are_divided(n_workers, large_task_rows, divided):
+    """Those above the limit and above an equal part, if each worker has a row."""
+    found = place_tasks({"a": 60, "b": 30, "c": 10}, n_workers, large_task_rows)
+    assert found.divided == divided
+    assert found.owner.keys() == set("abc") - set(divided)
+    assert found.n_workers == (n_workers if divided else min(n_workers, 3))
 
 
 def test_nodes_may_split_tasks_of_different_workers(client):
@@ -216,8 +307,11 @@ def test_auto_finds_how_much_to_share_on_a_sample_and_trains_it_on_all_rows(clie
         assert squared_error(model) < 1.2 * squared_error(alone)
 
 
+@pytest.mark.parametrize("large_task_rows", [N_ROWS, 100])
 @pytest.mark.parametrize("own_pool", [False, True])
-def test_what_was_found_is_trained_as_on_one_machine(client, own_pool, monkeypatch):
+def test_what_was_found_is_trained_as_on_one_machine(
+    client, own_pool, large_task_rows, monkeypatch
+):
     """Tasks average or go alone; those that do not train the common model may be a worker's all."""
     sign = np.select([TASK == 2, TASK == 3, TASK == 5], [1.0, 5.0, -3.0], -1.0)
     y = sign * (X[:, 0] > 20) + sign**2 * (X[:, 1] > 10) + RNG.normal(0, 0.1, N_ROWS)
@@ -237,7 +331,8 @@ def test_what_was_found_is_trained_as_on_one_machine(client, own_pool, monkeypat
     expected = mtboost.fit(X, y, task=TASK, **options)
     found = Found(plans[0], {})
     monkeypatch.setattr(dask_fitting, "_search", lambda *_, **__: found)
-    model = mtboost.dask.fit(client, spread(X), spread(y), task=spread(TASK), **options)
+    options |= {"task": spread(TASK), "large_task_rows": large_task_rows}
+    model = mtboost.dask.fit(client, spread(X), spread(y), **options)
     assert set(model.common_trees.shares) == set(expected.common_trees.shares) == {2}
     margins = (own.predict_margin(X, task=TASK) for own in (model, expected))
     np.testing.assert_allclose(*margins, rtol=1e-5, atol=1e-5)

@@ -315,6 +315,12 @@ def test_other_losses_have_linear_effects_on_the_margin(backend, objective):
     assert margins.std() == pytest.approx(expected.std(), rel=0.25)
 
 
+QUICK = {
+    **{"effort": "fast", "n_threads": 1, "num_boost_round": 40},
+    "params": {"learning_rate": 0.3},
+}
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_auto_finds_slopes_that_differ(backend):
     X, y, task, _ = linear_rows(7, n_tasks=60, n_rows=12)
@@ -323,7 +329,7 @@ def test_auto_finds_slopes_that_differ(backend):
     errors = []
     for linear_effects in (None, False):
         model = mtboost.fit(
-            X, y, task=task, backend=backend, effort="fast", linear_effects=linear_effects
+            X, y, task=task, backend=backend, linear_effects=linear_effects, **QUICK
         )
         errors.append(np.mean((model.predict(X, task=new_task) - expected) ** 2))
         assert (model.common_trees.n_linear > 0) == (linear_effects is None)
@@ -332,7 +338,7 @@ def test_auto_finds_slopes_that_differ(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_models_of_the_same_rows_share_their_linear_effects(backend, monkeypatch):
-    X, y, task, _ = linear_rows(7, n_tasks=60, n_rows=12)
+    X, y, task, _ = linear_rows(7, n_tasks=30, n_rows=12)
     fit_linear_effects, labels = common.fit_linear_effects, []
 
     def watched(settings, data):
@@ -340,7 +346,7 @@ def test_models_of_the_same_rows_share_their_linear_effects(backend, monkeypatch
         return fit_linear_effects(settings, data)
 
     monkeypatch.setattr(common, "fit_linear_effects", watched)
-    options = {"task": task, "backend": backend, "effort": "fast", "n_threads": 1}
+    options = {"task": task, "backend": backend, **QUICK}
     model = mtboost.fit(X, y, **options)
     assert model.common_trees.n_linear  # several models with them have been trained
     assert len(set(labels)) == len(labels)

@@ -76,9 +76,10 @@ def fit_common(
     `to_beat` any more. `shared` has what other models of the same rows have left.
     """
     if settings.team is not None:
-        alone = replace(settings, team=None)
-        train = partial(fit_common, alone, callbacks=callbacks, to_beat=to_beat)
-        return settings.team.train(train, data, valid)
+        alone, names = replace(settings, team=None), settings.team.tasks
+        data = data.with_task_names(names)
+        valid = None if valid is None else valid.with_task_names(names)
+        return settings.team.call(partial(fit_common, alone, data, valid, callbacks, to_beat))
     backend, rounds = settings.backend, settings.common_early_stopping_rounds
     described = data
     linear, data, valid = _after_linear_effects(settings, data, valid, shared)
@@ -126,7 +127,8 @@ def refit_common(settings: Settings, data: Dataset, common: CommonModel) -> Comm
     """Grow it again on more rows, each task leaving after the round found before."""
     if settings.team is not None:
         alone = replace(settings, team=None)
-        return settings.team.train(lambda own, _: refit_common(alone, own, common), data, None)
+        data = data.with_task_names(settings.team.tasks)
+        return settings.team.call(partial(refit_common, alone, data, common))
     quit_at = settings.backend.quit_at(common.left_after)
     added = _added_columns(settings, data)
     linear, data, _ = _after_linear_effects(settings, data, None, None)

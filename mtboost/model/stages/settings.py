@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Total
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.metrics.metric import Metric
 from mtboost.model.stages.objectives import Objectives
-from mtboost.model.stages.team import Team
+from mtboost.model.stages.team import Team, of_one_machine
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import is_classification
@@ -47,7 +49,7 @@ class Settings:
     linear_effects : bool
         Whether the common model begins with linear effects of the columns (linear_effects.py).
     team : Team, optional
-        The machines that train the common model together; None is this one.
+        The machines that train models together; None is this one.
     other_metrics : tuple of Metric
         Decide nothing, and are in the report.
     given : collection of str
@@ -93,16 +95,20 @@ class Settings:
             return self
         return replace(self, objectives=objectives, params=params)
 
-    def tasks_of_one_class(self, data: Dataset) -> set[TaskName]:
-        """Return tasks whose rows with weight are all of one class; none if labels are numbers."""
+    def tasks_of_one_class(self, data: Dataset, total: Total = of_one_machine) -> set[TaskName]:
+        """Return tasks whose rows with weight are all of one class; none if labels are numbers.
+
+        `total` adds up over several machines.
+        """
         if not is_classification(self.objectives.names):
             return set()
         rows = slice(None) if data.weight is None else np.flatnonzero(data.weight)
-        codes, labels = data.tasks.codes[rows], data.labels()[rows]
-        least, largest = np.full((2, data.tasks.n_tasks), np.nan)
-        np.fmin.at(least, codes, labels)
-        np.fmax.at(largest, codes, labels)
-        return {data.tasks.names[code] for code in np.flatnonzero(~(least < largest)).tolist()}
+        codes, labels = data.tasks.codes[rows], data.labels()[rows].astype(np.float64)
+        powers = (None, labels, labels**2)
+        sums = [np.bincount(codes, power, data.tasks.n_tasks) for power in powers]
+        n, first, second = total(np.stack(sums))
+        has_one = n * second == first**2  # labels without variance
+        return set(compress(data.tasks.names, has_one))
 
     def inverse_link(self, margins: Margins) -> npt.NDArray[np.floating]:
         """Return margins on the scale of the labels; those of a user's objective as they are."""

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Float32Array
+from mtboost.base.arrays import Float32Array, Total
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName
@@ -18,6 +20,7 @@ from mtboost.base.threads import map_in_threads, openmp_threads
 from mtboost.model.stages.common import CommonModel, followed_margins
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.small_models import fit_small_models
+from mtboost.model.stages.team import Team, of_one_machine
 from mtboost.trees.backend import Backend, Margins, Rows, UntrainableError
 from mtboost.trees.document import Unloaded
 from mtboost.trees.feature_weights import FeaturePrior
@@ -77,10 +80,9 @@ def fit_specific(
     if settings.specific_rounds == 0 or (n_rounds is None and valid is None):
         reason = "no validation rows" if settings.specific_rounds else "specific_rounds is 0"
         return {task: _no_model(settings.of_task(task), data, task, reason) for task in data.tasks}
-    models, rounds = _without_models(settings, data, valid if can_stop else None, n_rounds)
-    if alone:
-        for task in settings.tasks_of_one_class(data).intersection(alone):
-            models[task] = _no_model(settings.of_task(task), data, task, "its rows have one class")
+    if settings.team is not None and settings.team.divided:
+        return _fit_on_machines(settings, settings.team, data, valid, common, n_rounds, alone)
+    models, rounds = _without_models(settings, data, valid if can_stop else None, n_rounds, alone)
     # The largest task first: it would otherwise be waited for at the end.
     order = np.argsort(-data.tasks.counts, kind="stable").tolist()
     tasks = [task for task in map(data.tasks.names.__getitem__, order) if task not in models]
@@ -126,19 +128,26 @@ def _without_models(
     data: Dataset,
     valid: Dataset | None,
     n_rounds: Mapping[TaskName, int] | None,
+    alone: Collection[TaskName],
+    total: Total = of_one_machine,
 ) -> tuple[dict[TaskName, SpecificModel], dict[TaskName, int]]:
     """Tasks of which there is nothing to train, and the rounds that are fixed."""
+    names = data.tasks.names
     rounds = {} if n_rounds is None else dict(n_rounds)
     reasons: dict[TaskName, str] = {}
     if data.weight is not None:
-        weights = np.bincount(data.tasks.codes[data.weight > 0], minlength=data.tasks.n_tasks)
-        without = [data.tasks.names[code] for code in np.flatnonzero(weights == 0).tolist()]
-        reasons |= dict.fromkeys(without, "no row has weight")
+        codes = data.tasks.codes[data.weight > 0]
+        n_counted = total(np.bincount(codes, minlength=len(names)).astype(np.float64))
+        reasons |= dict.fromkeys(compress(names, n_counted == 0), "no row has weight")
     if n_rounds is None and valid is not None:
-        without = [task for task in data.tasks if task not in valid.tasks]
-        reasons |= dict.fromkeys(without, "no validation rows")
+        own = dict(zip(valid.tasks, valid.tasks.counts.tolist(), strict=True))
+        n_valid = total(np.array([own.get(task, 0) for task in names], np.float64))
+        reasons |= dict.fromkeys(compress(names, n_valid == 0), "no validation rows")
     without = [task for task, n in rounds.items() if n == 0]
     reasons |= dict.fromkeys(without, "no gain on the validation rows")
+    if alone:
+        of_one_class = settings.tasks_of_one_class(data, total).intersection(alone)
+        reasons |= dict.fromkeys(of_one_class, "its rows have one class")
     return {
         task: _no_model(settings.of_task(task), data, task, reason)
         for task, reason in reasons.items()
@@ -214,6 +223,60 @@ def _fit_small(
             else:
                 best = model.n_rounds if model.is_defined else None
                 models[task] = _best_rounds(settings, data, task, trees, best, model.history)
+    return models
+
+
+def _fit_on_machines(
+    settings: Settings,
+    team: Team,
+    data: Dataset,
+    valid: Dataset | None,
+    common: CommonModel,
+    n_rounds: Mapping[TaskName, int] | None,
+    alone: Collection[TaskName],
+) -> dict[TaskName, SpecificModel]:
+    """Train the models of divided tasks on all machines together, the others on this one."""
+    settings = replace(settings, team=None)
+    models = {}
+    whole = [task for task in data.tasks if task not in team.divided]
+    if whole:
+        own_valid = valid.of_tasks(whole) if valid else None
+        own = data.of_tasks(whole)
+        models = fit_specific(settings, own, own_valid, common, n_rounds, alone)
+    part = data.of_tasks(team.divided)
+    valid_part = valid.of_tasks(team.divided) if valid else None
+    continued = _Continued(
+        part.with_task_names(team.divided),
+        valid_part.with_task_names(team.divided) if valid_part else None,
+        followed_margins(settings, common, part),
+        followed_margins(settings, common, valid_part) if valid_part else None,
+        _prior(settings, common, data),
+        settings.n_threads,
+        _Stop(settings.backend).callback,
+    )
+    fit = partial(_fit_divided, settings, team, continued, common, n_rounds, alone)
+    models |= team.call(fit)
+    return {task: models[task] for task in data.tasks}
+
+
+def _fit_divided(
+    settings: Settings,
+    team: Team,
+    continued: _Continued,
+    common: CommonModel,
+    n_rounds: Mapping[TaskName, int] | None,
+    alone: Collection[TaskName],
+) -> dict[TaskName, SpecificModel]:
+    """Train one model after the other, each on the rows of all machines."""
+    data, valid = continued.data, continued.valid
+    if settings.early_stopping_rounds is None:
+        valid = None
+    models, rounds = _without_models(settings, data, valid, n_rounds, alone, team.total)
+    start = settings.backend.start_score(common.trees.booster) if alone else None
+    for task in team.divided:
+        if task not in models:
+            own, left_start = settings.of_task(task), start if task in alone else None
+            models[task] = _fit_task(own, continued, task, rounds.get(task), left_start)
     return models
 
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines that train the common model together, each on the rows of other tasks."""
+"""Machines that train models together, each on a part of the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from mtboost.base.dataset import Dataset
+from mtboost.base.arrays import Float64Array
+from mtboost.base.tasks import TaskName
 
 Result = TypeVar("Result")
 
@@ -14,24 +15,30 @@ Result = TypeVar("Result")
 class Team(Protocol):
     """What one of the machines knows of the others.
 
-    All of them call :meth:`train` with the same function, and as often. Whatever they do between
-    these calls concerns the tasks whose rows they have.
+    All of them call :meth:`call` as often, with functions that do the same on other rows. Whatever
+    they do between these calls concerns tasks whose rows they have alone.
+
+    Attributes
+    ----------
+    tasks : sequence of task names
+        Tasks of the common model, on all machines.
+    divided : sequence of task names
+        Tasks that have rows on every machine; the others are on one.
     """
 
-    def train(
-        self,
-        train: Callable[[Dataset, Dataset | None], Result],
-        data: Dataset,
-        valid: Dataset | None,
-    ) -> Result:
-        """Call a function where sums over the machines are possible.
+    @property
+    def tasks(self) -> Sequence[TaskName]: ...
 
-        Parameters
-        ----------
-        train : callable
-            Is given the rows, with the names of the tasks of all machines.
-        data : Dataset
-            Training rows of this machine.
-        valid : Dataset, optional
-            Validation rows of this machine; None only if no machine has any.
-        """
+    @property
+    def divided(self) -> Sequence[TaskName]: ...
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        """Call a function where sums over the machines are possible."""
+
+    def total(self, values: Float64Array) -> Float64Array:
+        """Add up numbers over the machines, within :meth:`call`."""
+
+
+def of_one_machine(values: Float64Array) -> Float64Array:
+    """Total of numbers where there is no other machine."""
+    return values
