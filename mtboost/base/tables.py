@@ -8,7 +8,6 @@ are recognised by their classes and imported only for tables that come from them
 """
 
 import operator
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import as_array
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.column_types import PLAIN_NUMBER, is_categorical
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError
 
 Library: TypeAlias = Literal["numpy", "scipy", "pandas", "polars", "pyarrow"]
@@ -397,11 +397,9 @@ def _warn_of_unknown(table: Table, column: str, unknown: set[Any]) -> None:
     """Warn of categories that some row has and training did not have."""
     for row, label in enumerate(table.column(column)):
         if label in unknown:
-            warnings.warn(
+            warn_user(
                 f"X has {label!r} in the category column {column!r}, first at row {row}, which "
                 "training did not have: it counts as missing.",
-                UserWarning,
-                stacklevel=2,
             )
             return
 

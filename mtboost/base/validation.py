@@ -17,6 +17,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.queries import Queries, ascending, begins_of
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError
 
 
@@ -71,12 +72,10 @@ def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) 
     except DataError as error:
         raise DataError(f"eval_set: {error}") from None
     if unknown:
-        warnings.warn(
+        warn_user(
             f"eval_set has rows of {listed(unknown, 'task')}, without training rows: they follow "
             "the common model, and decide nothing. model.evaluate(..., unknown_task='common') "
             "shows how well it predicts them.",
-            UserWarning,
-            stacklevel=6,
         )
     return valid
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from mtboost.base.labels import not_all_zero
 from mtboost.base.task_weights import TaskWeight, balanced_factors, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.times import check_times, split_time
+from mtboost.base.user_warnings import warn_user
 from mtboost.base.validation import Folds, parts_of_eval_set, validation_data
 from mtboost.dask.chunks import (
     Chunk,
@@ -397,11 +397,9 @@ def _known_tasks(
     if len(unknown) == len(valid.tasks):
         TaskSet(tuple(found.tasks), np.empty(0, np.int32)).code(unknown[0])  # raises
     if unknown:
-        warnings.warn(
+        warn_user(
             f"eval_set has rows of {listed(unknown, 'task')}, without training rows: they decide "
             "nothing.",
-            UserWarning,
-            stacklevel=3,
         )
     return valid, n_before
 

@@ -8,7 +8,6 @@ half widths of intervals; docs/intervals.md says where rows come from.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -21,6 +20,7 @@ from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_weights
 from mtboost.base.tasks import TaskName
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.conformal import TaskQuantiles, task_quantiles
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
@@ -75,12 +75,10 @@ def predict_interval(
         parts = [found]
     if any(np.isinf(own).any() for own in parts):
         n_scores = sum(map(len, model.conformity_scores.values()))
-        warnings.warn(
+        warn_user(
             f"Some intervals are infinite: alpha={alpha:g} needs more than {n_scores} conformity "
             f"scores of {len(model.conformity_scores)} tasks to bound the errors of every task "
             "here. Pass a larger alpha, or conformalize(X, y) with more rows.",
-            UserWarning,
-            stacklevel=3,
         )
     return found
 

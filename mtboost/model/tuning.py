@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from mtboost.base.checks import check_count, check_number, check_seed, check_typ
 from mtboost.base.classes import class_names
 from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics.metric import Metric
 from mtboost.model.arguments import strategy_of
@@ -324,10 +324,9 @@ def _optimize(
                 error = error.__context__
             if not _finished(study):
                 raise error from None
-            warnings.warn(
+            warn_user(
                 f"The search was interrupted: the best of {len(_finished(study))} finished trials "
                 f"is fitted now.",
-                stacklevel=2,
             )
     if not _finished(study):
         raise TrainingError(

@@ -146,6 +146,35 @@ def test_validation_rows_of_new_tasks_are_left_out_with_a_warning():
         mtboost.fit(X, y, task=task, eval_set=(X, y, np.full(240, "new")), **TWO_STAGE)
 
 
+def by_fit(X, y, task, eval_set):
+    mtboost.fit(X, y, task=task, eval_set=eval_set, **TWO_STAGE)
+
+
+def by_fit_of_several_models(X, y, task, eval_set):
+    mtboost.fit(X, y, task=task, eval_set=eval_set, n_ensemble=2, **TWO_STAGE)
+
+
+def by_an_estimator(X, y, task, eval_set):
+    options = {"strategy": "two-stage", "n_estimators": 8, "early_stopping_rounds": 3}
+    mtboost.MultiTaskRegressor(**options).fit(X, y, task=task, eval_set=eval_set)
+
+
+def by_tune(X, y, task, eval_set):
+    mtboost.tune(X, y, task=task, eval_set=eval_set, n_trials=1, n_threads=1, **TWO_STAGE)
+
+
+@pytest.mark.parametrize("call", [by_fit, by_fit_of_several_models, by_an_estimator, by_tune])
+def test_the_warning_names_the_line_of_the_user(call):
+    X, y, task = table()
+    other = np.where(np.arange(240) < 40, "new", task)
+    with pytest.warns(UserWarning, match="without training rows") as found:
+        call(X, y, task, (X, y, other))
+    lines = {line for *_, line in call.__code__.co_lines()}
+    for warning in found:
+        assert warning.filename == __file__
+        assert warning.lineno in lines
+
+
 @pytest.mark.parametrize("kind", ["table", "mapping"])
 def test_refit_trains_on_the_users_validation_rows_too(kind, library):
     X, y, task = table()

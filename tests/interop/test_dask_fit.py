@@ -117,6 +117,20 @@ def test_workers_train_the_model_of_one_machine(client, n_tasks):
         assert any(models[0].specific.values())
 
 
+def test_the_warning_of_tasks_without_training_rows_names_the_line_of_the_user(client):
+    train = spread(X), spread(Y)
+    valid = spread(X), spread(Y), spread(np.where(np.arange(N_ROWS) < 100, 12, TASK))
+
+    def fit():
+        mtboost.dask.fit(client, *train, task=spread(TASK), eval_set=valid, **ROUNDS)
+
+    with pytest.warns(UserWarning, match="task 12, without training rows") as found:
+        fit()
+    (warning,) = found
+    assert warning.filename == __file__
+    assert warning.lineno in {line for *_, line in fit.__code__.co_lines()}
+
+
 OPTIONS = {
     "pooling": {"split_score": "plain", "pooling": "auto"},
     "variance": {"split_score": "variance", "refit": True},

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import abc
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
@@ -25,6 +24,7 @@ from mtboost.base.checks import check_count, check_number, check_switch, check_v
 from mtboost.base.labels import as_label_weights
 from mtboost.base.sklearn_input import reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.boosting.rounds import (
     Engine,
@@ -454,10 +454,9 @@ class BaseBoosting(TableEstimator):
     def _to_file(self) -> dict[str, Any]:
         self._check_has_trees()
         if callable(self.scoring):
-            warnings.warn(
+            warn_user(
                 "scoring is a function, which a model file cannot hold: the estimator that "
                 "load_model() returns has scoring='loss'.",
-                stacklevel=2,
             )
         models = [
             {

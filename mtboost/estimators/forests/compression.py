@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -27,6 +26,7 @@ from mtboost.base.labels import check_magnitude
 from mtboost.base.sklearn_input import accuracy, check_classes, r2, reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.threads import default_n_threads, threads_of_jobs
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.estimators.forests.base import LARGEST_LABEL, BaseForest
 from mtboost.estimators.forests.forest_file import forest_from_file, forest_to_file
@@ -167,11 +167,10 @@ def compress(
         )
         curve = CvCurve.of([path["valid_losses"] / len(labels.scale) for path in paths])
         if curve.best == max_steps:
-            warnings.warn(
+            warn_user(
                 f"The cross-validated error is least after {max_steps} steps, the last that were "
                 f"tried: raise max_steps, or epsilon.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         max_steps = curve.best
     if not _is_fitted(forest):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
@@ -17,6 +16,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_verbose
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.progress import Progress
+from mtboost.base.user_warnings import warn_user
 from mtboost.estimators.forests.drawn_tree import importances
 from mtboost.estimators.forests.mt_decision_tree import (
     Criterion,
@@ -176,11 +176,10 @@ class MTAdaBoostClassifier(MTTreeEstimator):
                 votes.append(1.0 if is_chance else -np.log(beta))
                 progress.report(number + 1, f"error {error:.6g}")
                 if is_chance:
-                    warnings.warn(
+                    warn_user(
                         f"The first tree errs on {error:.3f} of the weight, and AdaBoost.M1 needs "
                         "less than 1/2: the model is this tree alone. More tasks and classes need "
                         "deeper trees: raise max_depth.",
-                        stacklevel=2,
                     )
                 if is_chance or error == 0.0:
                     break
