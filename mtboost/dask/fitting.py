@@ -61,7 +61,7 @@ from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.problem import Problem, check_rows, complete_objective
 from mtboost.model.reports import TaskReport, joined_reports
-from mtboost.model.sharing.effort import Effort, effort_of
+from mtboost.model.sharing.effort import Effort
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.losses import is_quantile, is_ranking, is_survival
@@ -418,8 +418,8 @@ def _found_on(
         first.call(joined, [workers.call(sampled, part, sample=sample, column=column)])
         for part in rows
     ]
-    effort = effort_of(arguments.effort)
-    futures = first.call(_search, *samples, n_threads=arguments.n_threads, job=job, effort=effort)
+    options = {"n_threads": arguments.n_threads, "job": job, "effort": arguments.effort}
+    futures = first.call(_search, *samples, **options)
     (found,) = first.gather(futures)
     assert isinstance(found, Found)
     return found

@@ -12,7 +12,7 @@ from mtboost.base.task_tables import CommonFeatures
 from mtboost.base.task_weights import TaskWeight
 from mtboost.errors import ParameterError
 from mtboost.metrics.metric import Metric
-from mtboost.model.sharing.effort import EffortOption, effort_of
+from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.pooled_leaves import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
@@ -38,7 +38,7 @@ class Arguments:
     task: Any
     objective: str | Mapping[Any, str] | Callable[..., Any] | None
     strategy: Strategy | None
-    effort: EffortOption
+    effort: EffortOption | Effort
     split_score: Score | None
     beta: Beta
     pooling: PoolingOption
@@ -83,7 +83,7 @@ class Arguments:
         return self.strategy == "auto"
 
     def checked(self) -> Self:
-        """Return the arguments with a strategy, if those that do not depend on rows are valid."""
+        """Return the arguments with strategy and effort, if what does not need rows is valid."""
         check_count("n_ensemble", self.n_ensemble, low=1)
         if self.refit is not None:
             check_switch("refit", self.refit)
@@ -91,7 +91,7 @@ class Arguments:
         for name in ("calibrate", "intervals"):
             if check_switch(name, getattr(self, name)) and self.n_ensemble > 1:
                 raise ParameterError(_NOT_OF_MEANS[name])
-        effort_of(self.effort)  # raises
+        effort = effort_of(self.effort)
         if self.eval_set is not None and self.validation != "random":
             raise ParameterError("validation and eval_set are both given: leave one of them out.")
         rounds = (self.early_stopping_rounds, self.min_delta)
@@ -100,7 +100,7 @@ class Arguments:
         )
         if strategy == "auto":
             _check_auto(*rounds)
-        return replace(self, strategy=strategy)
+        return replace(self, strategy=strategy, effort=effort)
 
     def without_rows(self) -> Self:
         """Return what other processes can have: arguments without rows and callbacks."""

@@ -9,13 +9,13 @@ that chance has made cancel.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import reduce
 
 import numpy as np
 
 from mtboost.base.arrays import Float32Array
-from mtboost.base.checks import check_count, check_type, is_number
+from mtboost.base.checks import check_count, check_type
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, UnsupportedError
@@ -25,6 +25,7 @@ from mtboost.model.common_stage import CommonStage
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import TaskReport
+from mtboost.model.sharing.effort import Effort
 from mtboost.trees.document import Document
 
 #: What models have in common that have a mean.
@@ -56,8 +57,8 @@ def fit_ensemble(
         )
     effort, n_models = arguments.effort, arguments.n_ensemble
     seed = check_count("seed", arguments.seed)
-    if is_number(effort):
-        effort = effort / n_models
+    assert isinstance(effort, Effort)
+    effort = replace(effort, seconds=effort.seconds / n_models)
     own = {each.name: getattr(arguments, each.name) for each in fields(arguments)}
     own |= {"n_ensemble": 1, "effort": effort}
     return average_models([fit(**{**own, "seed": seed + number}) for number in range(n_models)])

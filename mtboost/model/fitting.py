@@ -36,7 +36,7 @@ from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.problem import Problem, check_n_classes, check_rows, read_problem
 from mtboost.model.reports import validation_scores
-from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
+from mtboost.model.sharing.effort import Effort, EffortOption
 from mtboost.model.sharing.plan import SharingPlan, fit_plan, plan_sharing
 from mtboost.model.stages.common import fit_common
 from mtboost.model.stages.linear_effects import why_no_linear_effects
@@ -380,8 +380,8 @@ def _train(settings: Settings, folds: Folds | None, data: Dataset, arguments: Ar
     callbacks = tuple(arguments.callbacks)
     if arguments.is_auto:
         assert folds is not None
-        effort = effort_of(arguments.effort)
-        fitted = _fit_auto(settings, folds, data, arguments.refit, callbacks, effort)
+        assert isinstance(arguments.effort, Effort)
+        fitted = _fit_auto(settings, folds, data, arguments.refit, callbacks, arguments.effort)
     else:
         fitted = fit_two_stages(settings, folds, data, arguments.refit, callbacks)
     if arguments.baselines and folds:

@@ -7,7 +7,7 @@ import abc
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,8 @@ from mtboost.trees.monotone import leaf_bounds
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import (
     PooledTrees,
+    Pooling,
     TaskValues,
-    check_pooling,
     pool_leaves,
 )
 from mtboost.trees.task_column import place_of_task_column
@@ -74,7 +74,7 @@ class TaskGrowth(abc.ABC):
     ) -> None:
         self._options = options
         self._task_column = task_column
-        self.pooled = PooledTrees(check_pooling(options.pooling))
+        self.pooled = PooledTrees(cast(Pooling, options.pooling))
         self._knows_tasks = options.make_score() is not None
         self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
             weakref.WeakKeyDictionary()

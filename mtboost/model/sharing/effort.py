@@ -160,6 +160,8 @@ EFFORTS: dict[EffortName, Effort] = {
 
 def effort_of(option: object) -> Effort:
     """Return the effort with a name, or that of a number of seconds."""
+    if isinstance(option, Effort):
+        return option
     if is_number(option):
         seconds = check_number("effort", option, above=0.0)
         return replace(EFFORTS["balanced"], seconds=seconds)
