@@ -51,6 +51,7 @@ from mtboost.dask.searching import (
 from mtboost.dask.workers import Workers, WorkerTeam, client_of, threads_of, threads_of_worker
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.arguments import DRAWN, Arguments, Strategy
+from mtboost.model.checked_rows import check_rows
 from mtboost.model.fitted import fitted_by_plan, model_of
 from mtboost.model.fitting import fit as fit_on_one_machine
 from mtboost.model.fitting import fit_two_stages
@@ -59,7 +60,8 @@ from mtboost.model.keywords import where_it_belongs
 from mtboost.model.libraries import get_backend
 from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.problem import Problem, check_rows, complete_objective
+from mtboost.model.named_objectives import complete_objective
+from mtboost.model.problem import Problem
 from mtboost.model.reports import TaskReport, joined_reports
 from mtboost.model.sharing.effort import Effort
 from mtboost.model.sharing.plan import SharingPlan, fit_plan

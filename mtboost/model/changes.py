@@ -13,7 +13,9 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads
 from mtboost.base.validation import hold_out
 from mtboost.errors import DataError
+from mtboost.model.checked_rows import check_rows
 from mtboost.model.making_settings import common_parameters, feature_prior_of, make_objectives
+from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.new_rows import with_levels
 from mtboost.model.new_task import (
     NewTask,
@@ -25,7 +27,6 @@ from mtboost.model.new_task import (
     without_task_column,
 )
 from mtboost.model.predictions import FittedTasks
-from mtboost.model.problem import check_rows, labels_are_classes
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import is_multiclass

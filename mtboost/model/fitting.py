@@ -26,6 +26,7 @@ from mtboost.metrics.metric import is_mean_of_rows
 from mtboost.model.arguments import Arguments, EvalMetric, Strategy, TaskSplits, Validation
 from mtboost.model.averaging import fit_ensemble
 from mtboost.model.calibration import check_can_calibrate
+from mtboost.model.checked_rows import check_rows
 from mtboost.model.continuing import continued
 from mtboost.model.evaluation import validation_errors
 from mtboost.model.fitted import Fitted, add_held_out, fitted_by_plan, model_of
@@ -34,7 +35,8 @@ from mtboost.model.intervals import check_is_of_numbers
 from mtboost.model.keywords import where_it_belongs
 from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.problem import Problem, check_n_classes, check_rows, read_problem
+from mtboost.model.named_objectives import check_n_classes
+from mtboost.model.problem import Problem, read_problem
 from mtboost.model.reports import validation_scores
 from mtboost.model.sharing.effort import Effort, EffortOption
 from mtboost.model.sharing.plan import SharingPlan, fit_plan, plan_sharing

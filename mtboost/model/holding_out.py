@@ -15,8 +15,10 @@ from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.validation import Folds, cross_validation, hold_out, hold_out_last, split_by
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.arguments import DRAWN, Arguments
+from mtboost.model.checked_rows import check_rows
 from mtboost.model.making_settings import weight_of_positives
-from mtboost.model.problem import Problem, check_rows, labels_are_classes
+from mtboost.model.named_objectives import labels_are_classes
+from mtboost.model.problem import Problem
 from mtboost.model.stages.settings import Settings
 
 # With fewer distinct rows each is held out in turn, unless there are many rows in all.

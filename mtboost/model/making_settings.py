@@ -32,7 +32,9 @@ from mtboost.metrics.metric import (
 )
 from mtboost.metrics.scorers import metric_or_scorer
 from mtboost.model.arguments import Arguments, EvalMetric
-from mtboost.model.problem import Problem, check_kind_of_rows, names_of_objectives
+from mtboost.model.checked_rows import check_kind_of_rows
+from mtboost.model.named_objectives import names_of_objectives
+from mtboost.model.problem import Problem
 from mtboost.model.stages.mixed_objective import metrics_by_task
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
 from mtboost.model.stages.settings import Settings

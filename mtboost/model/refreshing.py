@@ -17,9 +17,9 @@ from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.errors import ParameterError, UnsupportedError
+from mtboost.model.checked_rows import check_rows
 from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
-from mtboost.model.problem import check_rows
 from mtboost.model.refreshed_effects import refreshed_effects
 from mtboost.model.stages.linear_effects import WorkingModel
 from mtboost.model.stages.mixed_objective import gradient_function, start_margins

@@ -24,7 +24,7 @@ from mtboost.model.fitting import fit
 from mtboost.model.libraries import get_backend
 from mtboost.model.making_settings import metric_of
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.problem import names_of_objectives, objective_for, objective_for_classes
+from mtboost.model.named_objectives import names_of_objectives, objective_for, objective_for_classes
 from mtboost.model.search_space import FIT_ARGUMENTS, Space, check_fit_arguments, make_space
 
 if TYPE_CHECKING:

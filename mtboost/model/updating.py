@@ -17,12 +17,13 @@ from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.base.validation import hold_out
 from mtboost.errors import UnsupportedError
 from mtboost.metrics.metric import Metric
+from mtboost.model.checked_rows import check_rows
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.estimates import Rows, make_score
 from mtboost.model.making_settings import common_parameters
+from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of, with_levels
 from mtboost.model.predictions import FittedTasks
-from mtboost.model.problem import check_rows, labels_are_classes
 from mtboost.model.reports import TaskReport
 from mtboost.model.stages.common import fit_common, follow_common
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective

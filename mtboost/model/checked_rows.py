@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of rows, of training and of eval_set, against the objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mtboost.base.arrays import FloatArray
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName
+from mtboost.errors import DataError, ParameterError
+from mtboost.trees.backend import Backend
+from mtboost.trees.losses import as_zero_one, has_bounds, is_ranking
+
+
+def check_rows(
+    backend: Backend,
+    data: Dataset,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    settings: Mapping[str, Any],
+    where: str = "",
+) -> None:
+    """Demand tables the library reads, labels in the domain, one base margin per output.
+
+    Labels -1 and 1 of LightGBM's ``binary`` become 0 and 1 in `data`.
+    """
+    check_kind_of_rows(objective, data)
+    for table in data.tables:
+        backend.check_table(table)
+    n_outputs = backend.n_outputs(settings)
+    labels = data.y = as_zero_one(objective, data.labels())
+    parts: list[tuple[str, FloatArray, str]] = []
+    if isinstance(objective, str):
+        parts = [(objective, labels, "")]
+    elif isinstance(objective, Mapping):
+        parts = [
+            (objective[task], labels[data.tasks.rows(task)], f"task {task!r}, rows of it counted: ")
+            for task in data.tasks
+        ]
+    for name, own_labels, of_task in parts:
+        try:
+            backend.check_labels(name, n_outputs, own_labels)
+        except DataError as error:
+            raise DataError(f"{where}{of_task}{error}") from None
+    margins = data.base_margin
+    n_found = 1 if margins is None or margins.ndim == 1 else margins.shape[1]
+    if margins is not None and n_found != n_outputs:
+        raise DataError(
+            f"{where}base_margin has {n_found} columns, but {settings['objective']} has "
+            f"{n_outputs} margins a row."
+        )
+
+
+def check_kind_of_rows(objective: object, data: Dataset) -> None:
+    """Raise unless rows have queries, or bounds of labels, exactly if the objective needs them."""
+    shape = data.labels().shape
+    if has_bounds(objective) and len(shape) == 1:
+        raise DataError(
+            f"objective={objective!r} needs y of shape ({data.n_rows}, 2), lower and upper bounds "
+            f"of times, found {shape}: repeat the time of an event, and give infinity as upper "
+            "bound of a row that is right-censored."
+        )
+    if len(shape) == 2 and not has_bounds(objective):
+        raise DataError(
+            f"y has shape {shape}, but must have ({data.n_rows},), because X has {data.n_rows} "
+            "rows. Two columns are the bounds of times of objective='survival:aft'."
+        )
+    if is_ranking(objective) and data.queries is None:
+        raise DataError(
+            f"objective={objective!r} ranks the rows of each query: pass qid, the query of each "
+            "row, to mtboost.fit or MultiTaskRanker. Changes of a fitted model, tune and Dask do "
+            "not support it."
+        )
+    if data.queries is not None and not is_ranking(objective):
+        raise ParameterError(
+            f"qid is given, but objective={objective!r} does not rank the rows of queries: leave "
+            "qid out, or pass objective='rank:ndcg' (LightGBM: 'lambdarank')."
+        )

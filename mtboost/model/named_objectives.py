@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objectives of a call of fit or tune: as it names them, or by the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.checks import listed, refuse
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
+from mtboost.model.stages.mixed_objective import objectives_by_task
+from mtboost.trees.backend import Backend
+from mtboost.trees.losses import is_classification, is_multiclass
+
+Objective = str | Mapping[TaskName, str] | Callable[..., Any]
+
+
+def complete_objective(
+    library: Backend, objective: Any, data: Dataset, classes: Sequence[str] | None = None
+) -> Objective:
+    """Return the objective, that of each task where they differ; by default one for the labels."""
+    if classes is not None:
+        objective = objective_for_classes(library, objective, classes)
+    if objective is None:
+        return objective_for(library, data.labels())
+    if isinstance(objective, Mapping):
+        return objectives_by_task(objective, data.tasks, library)
+    found: Objective = objective
+    return found
+
+
+def objective_for_classes(backend: Backend, objective: Any, names: Sequence[str]) -> str:
+    """Return the objective of classes with names: by default logistic for two, softmax for more.
+
+    Raises
+    ------
+    DataError
+        It is none of classes, or of two where there are more.
+    """
+    are_two = len(names) == 2
+    if objective is None:
+        return backend.binary if are_two else backend.multiclass
+    if not is_classification(objective) or not (are_two or is_multiclass(objective)):
+        raise DataError(
+            f"y has the {listed(names, 'class')}, and objective={objective!r} is not for them: "
+            f"leave it out, or choose {backend.multiclass!r}."
+        )
+    return str(objective)
+
+
+def objective_for(backend: Backend, labels: npt.NDArray[Any]) -> str:
+    """Return the objective for labels: logistic for 0 and 1, else squared error."""
+    values = np.unique(labels)
+    is_binary = len(values) == 2 and np.array_equal(values, [0.0, 1.0])
+    return backend.binary if is_binary else backend.squared_error
+
+
+def names_of_objectives(objective: object) -> list[str]:
+    """Objectives of the library, each once; none if a function gives the gradients."""
+    if isinstance(objective, str):
+        return [objective]
+    if isinstance(objective, Mapping):
+        return list(dict.fromkeys(objective.values()))
+    if not callable(objective):
+        allowed = "the name of an objective, a mapping of task to name, or a function"
+        refuse("objective", objective, allowed, "None", kind=ParameterTypeError)
+    return []
+
+
+def check_n_classes(names: Sequence[str] | None, n_outputs: int) -> None:
+    """Raise unless a model of classes with names has an output for each, or one for two."""
+    if names is not None and n_outputs not in (
+        len(names),
+        len(names) - 1 if len(names) == 2 else 0,
+    ):
+        raise ParameterError(
+            f"params has 'num_class' = {n_outputs}, but y has {len(names)} classes: leave it out."
+        )
+
+
+def labels_are_classes(
+    objective: str | Mapping[TaskName, str] | Callable[..., Any], tasks: TaskSet
+) -> bool | npt.NDArray[np.bool_]:
+    """Whether the labels are classes, of all rows or of each."""
+    if not isinstance(objective, Mapping):
+        return is_classification(objective)
+    of_task: npt.NDArray[np.bool_] = np.array([is_classification(objective[t]) for t in tasks])
+    return of_task[tasks.codes]
