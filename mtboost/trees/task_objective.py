@@ -59,7 +59,7 @@ class BaseTaskObjective(ABC):
         self._check_library()
         if not callable(objective):
             check_type("objective", objective, str, "a name or a function")
-        self.tasks = self._tasks_of_labels(task)
+        self.tasks = self._tasks_of_labels(task, objective)
         self.objective = objective
         self._options: dict[str, Any] = options
         self._n_threads = default_n_threads(n_threads, self.tasks.n_rows)
@@ -99,7 +99,7 @@ class BaseTaskObjective(ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _rows=weakref.WeakKeyDictionary())
 
-    def _tasks_of_labels(self, task: Any) -> TaskSet:
+    def _tasks_of_labels(self, task: Any, objective: object) -> TaskSet:
         return as_tasks(task)
 
     @staticmethod

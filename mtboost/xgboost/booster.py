@@ -56,7 +56,7 @@ from mtboost.xgboost.library_grown import (
     why_library_grows,
 )
 from mtboost.xgboost.matrices import ValidationMatrix, starting_from
-from mtboost.xgboost.task_field import INSTEAD, task_numbers, tasks_in_field
+from mtboost.xgboost.task_field import INSTEAD, check_no_bounds, task_numbers, tasks_in_field
 from mtboost.xgboost.ubjson import encode
 from mtboost.xgboost.vector_leaves import scalar_trees
 
@@ -374,11 +374,7 @@ class XgboostGrowth(TaskGrowth):
     def _start(self, matrix: xgboost.DMatrix, objective: Objective | None) -> None:
         n_rows = matrix.num_row()
         if self.reads_tasks:
-            if has_bounds(self.settings.objective):
-                raise UnsupportedError(
-                    f"objective={self.settings.objective!r} reads bounds of times from the field "
-                    "'label_lower_bound': give TaskSplit the task of each row."
-                )
+            check_no_bounds("TaskSplit", self.settings.objective)
             self._set_tasks(tasks_in_field("TaskSplit", matrix, self._workers))
         elif not n_rows and self._workers is None:
             raise DataError("The training matrix has no rows: pass one with at least one row.")

@@ -22,7 +22,13 @@ from mtboost.xgboost.library import (
     labels_of,
     query_begins,
 )
-from mtboost.xgboost.task_field import INSTEAD, TASK_FIELD, is_task_field, tasks_in_field
+from mtboost.xgboost.task_field import (
+    INSTEAD,
+    TASK_FIELD,
+    check_no_bounds,
+    is_task_field,
+    tasks_in_field,
+)
 
 
 class TaskObjective(BaseTaskObjective):
@@ -56,7 +62,8 @@ class TaskObjective(BaseTaskObjective):
     UnsupportedError
         The loss has no gradient in the core, or sets its leaves by another rule
         (``"reg:absoluteerror"`` of XGBoost 3.0 to 3.3). In training on several machines: `task` are
-        labels of rows, or the loss ranks.
+        labels of rows, or the loss ranks. With ``"survival:aft"``: `task` is a field, which
+        has its bounds.
 
     Notes
     -----
@@ -106,9 +113,12 @@ class TaskObjective(BaseTaskObjective):
     def _labels_of(self, data: xgboost.DMatrix) -> Any:
         return labels_of(data, self.objective)
 
-    def _tasks_of_labels(self, task: Any) -> TaskSet:
+    def _tasks_of_labels(self, task: Any, objective: object) -> TaskSet:
         self._is_in_field = is_task_field("task", task)
-        return TaskSet((), np.empty(0, np.int32)) if self._is_in_field else as_tasks(task)
+        if not self._is_in_field:
+            return as_tasks(task)
+        check_no_bounds("TaskObjective", objective)
+        return TaskSet((), np.empty(0, np.int32))
 
     def _tasks_of(self, data: Any, n_rows: int) -> TaskSet:
         """Tasks of the rows of a matrix, which all workers read together if it has them."""

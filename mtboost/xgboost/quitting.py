@@ -28,7 +28,13 @@ from mtboost.xgboost.library import (
     read_objective,
 )
 from mtboost.xgboost.objective import TaskObjective
-from mtboost.xgboost.task_field import INSTEAD, TASK_FIELD, is_task_field, tasks_in_field
+from mtboost.xgboost.task_field import (
+    INSTEAD,
+    TASK_FIELD,
+    check_no_bounds,
+    is_task_field,
+    tasks_in_field,
+)
 from mtboost.xgboost.worker_metrics import WorkerMetric
 
 # Attribute of a booster with the rounds of each task.
@@ -148,6 +154,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         self._matrix = matrix
         growth = growth_of(model)
         if self._is_in_field:
+            check_no_bounds("TaskQuitting", read_objective(model).name)
             self._valid_tasks = tasks_in_field("TaskQuitting", matrix, self._workers)
         else:
             self._valid_tasks = as_tasks(self._valid_task, matrix.num_row())

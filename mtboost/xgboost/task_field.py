@@ -9,7 +9,8 @@ import xgboost
 
 from mtboost.base.checks import check_choice
 from mtboost.base.tasks import TaskSet
-from mtboost.errors import DataError
+from mtboost.errors import DataError, UnsupportedError
+from mtboost.trees.losses import has_bounds
 from mtboost.xgboost.collective import Workers
 
 #: Field of a matrix that may have the tasks. Only survival objectives of XGBoost read it.
@@ -26,6 +27,18 @@ def is_task_field(argument: str, task: object) -> bool:
         check_choice(argument, task, (TASK_FIELD,), besides="labels of the rows")
         return True
     return False
+
+
+def check_no_bounds(user: str, objective: object) -> None:
+    """Raise UnsupportedError for an objective whose bounds of times lie in the field of the tasks.
+
+    `user` is the class that would read the tasks there.
+    """
+    if has_bounds(objective):
+        raise UnsupportedError(
+            f"objective={objective!r} reads bounds of times from the field {TASK_FIELD!r}: give "
+            f"{user} the task of each row."
+        )
 
 
 def task_numbers(matrix: xgboost.DMatrix) -> npt.NDArray[np.int64] | None:

@@ -310,6 +310,23 @@ def test_bounds_that_do_not_fit_are_refused(y, options, message):
         mtboost.fit(X, y, task=TASK, **options)
 
 
+def test_tasks_and_bounds_in_one_field_are_refused_before_training():
+    with pytest.raises(UnsupportedError, match="give TaskObjective the task of each row"):
+        TaskObjective("survival:aft", "label_lower_bound")
+    TaskObjective("survival:cox", "label_lower_bound")  # has times in the labels
+    quitting = TaskQuitting(matrix(), "label_lower_bound")
+    seen = []
+
+    class Seen(xgboost.callback.TrainingCallback):
+        def after_iteration(self, model, epoch, evals_log):
+            seen.append(epoch)
+            return False
+
+    with pytest.raises(UnsupportedError, match="give TaskQuitting the task of each row"):
+        xgboost.train(AFT, matrix(), 1, callbacks=[Seen(), quitting])
+    assert not seen
+
+
 def test_a_matrix_needs_bounds_which_are_no_tasks():
     with pytest.raises(DataError, match="give it label_lower_bound= and label_upper_bound="):
         xgboost.train(AFT, xgboost.DMatrix(X, Y), 1, callbacks=[TaskSplit(TASK)])
