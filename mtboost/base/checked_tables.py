@@ -79,7 +79,7 @@ def as_table(
     table = _with_text_as_categories(table, exempt, argument, may_be_empty)
     for name, dtype in table.column_types.items():
         if name not in exempt and not is_usable(dtype):
-            raise DataError(unusable_column(argument, name, dtype))
+            raise DataError(unusable_column(argument, name, dtype, _kind_of_objects(table, name)))
     table = _with_fixed_codes(table)
     for name in table.categorical_features:
         if name not in exempt and not may_be_empty and not table.categories(name):
@@ -211,11 +211,22 @@ def _with_text_as_categories(
 def _is_text(table: Table, column: str, may_be_empty: bool) -> bool:
     if table.library != "pandas":
         return True
+    kind = _inferred(table, column)
+    return kind == "string" or (kind == "empty" and may_be_empty)
+
+
+def _kind_of_objects(table: Table, column: str) -> str:
+    """Return what pandas infers of a column of its objects; empty for other columns."""
+    is_of_objects = table.library == "pandas" and str(table.column_types[column]) == "object"
+    return _inferred(table, column) if is_of_objects else ""
+
+
+def _inferred(table: Table, column: str) -> str:
     import pandas
 
     (position,) = table.positions([column])
-    kind = pandas.api.types.infer_dtype(table.native.iloc[:, position])
-    return kind == "string" or (kind == "empty" and may_be_empty)
+    kind: str = pandas.api.types.infer_dtype(table.native.iloc[:, position])
+    return kind
 
 
 def _labels_of_text(table: Table, column: str) -> list[str]:

@@ -22,6 +22,9 @@ _CATEGORICAL = (
     "dictionary<values=large_string",
 )
 
+_DURATIONS = ("timedelta", "duration", "Duration")
+_DATES = ("datetime", "Datetime", "Date", "timestamp", "date", "period")
+
 
 def is_categorical(dtype: Any) -> bool:
     """Whether a column of this type holds categories."""
@@ -60,12 +63,23 @@ def is_own_type_of_pandas(categories: Any) -> bool:
     return str(categories.dtype).startswith("string")  # str is the usual one of pandas 3
 
 
-def unusable_column(argument: str, column: str, dtype: Any) -> str:
-    """Return the message that refuses a column that is not :func:`is_usable`."""
+def unusable_column(argument: str, column: str, dtype: Any, kind: str = "") -> str:
+    """Return the message that refuses a column that is not :func:`is_usable`.
+
+    `kind` is what pandas infers of the values of a column of objects.
+    """
     if str(dtype) == "category":
         found = f"{dtype.categories.inferred_type} categories"
         remedy = "XGBoost knows categories of str and of int; convert them to str"
-    elif str(dtype).startswith(("datetime", "Datetime", "Date", "timestamp", "date", "period")):
+    elif (kind or str(dtype)).startswith(_DURATIONS):
+        found = f"durations (dtype {dtype})"
+        convert = ".dt.total_seconds()"
+        if kind:
+            convert = "pandas.to_timedelta(column).dt.total_seconds()"
+        elif type(dtype).__module__.startswith("pyarrow"):
+            convert = ".cast('int64'), in the unit of its type"
+        remedy = f"make numbers of them by {convert}, or drop it"
+    elif (kind or str(dtype)).startswith(_DATES):
         found = f"dates (dtype {dtype})"
         remedy = (
             f"make numbers of them that mean something, such as the day of the week or the days "

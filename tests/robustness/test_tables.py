@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables, labels and weights of any kind are read alike, or refused with one clear error."""
 
+import datetime
 import warnings
 
 import numpy as np
@@ -350,6 +351,63 @@ def test_a_number_type_is_accepted_if_and_only_if_xgboost_reads_it(make, dtype):
 )
 def test_what_trees_cannot_be_grown_on_is_refused(X, message):
     with pytest.raises(DataError, match=message):
+        as_table(X)
+
+
+DAYS = [datetime.timedelta(1), datetime.timedelta(2)]
+DATES = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("X", "convert", "message"),
+    [
+        (
+            pd.DataFrame({"x": pd.to_timedelta(DAYS)}),
+            lambda X: X.assign(x=X["x"].dt.total_seconds()),
+            r"durations \(dtype timedelta64.*by \.dt\.total_seconds\(\), or drop it",
+        ),
+        (
+            pd.DataFrame({"x": pd.Series(DAYS, dtype=pd.ArrowDtype(pa.duration("s")))}),
+            lambda X: X.assign(x=X["x"].dt.total_seconds()),
+            r"durations .*by \.dt\.total_seconds\(\), or drop it",
+        ),
+        (
+            pd.DataFrame({"x": pd.Series([*DAYS, None], dtype=object)}),
+            lambda X: X.assign(x=pd.to_timedelta(X["x"]).dt.total_seconds()),
+            r"durations \(dtype object\).*by pandas.to_timedelta\(column\)\.dt\.total_seconds",
+        ),
+        (
+            pl.DataFrame({"x": DAYS}),
+            lambda X: X.with_columns(pl.col("x").dt.total_seconds()),
+            r"durations .*by \.dt\.total_seconds\(\), or drop it",
+        ),
+        (
+            pa.table({"x": pa.array(DAYS)}),
+            lambda X: pa.table({"x": X["x"].cast("int64")}),
+            r"durations \(dtype duration.*by \.cast\('int64'\), in the unit of its type",
+        ),
+    ],
+)
+def test_a_column_of_durations_is_refused_with_a_remedy_that_works(X, convert, message):
+    with pytest.raises(DataError, match=message):
+        as_table(X)
+    as_table(convert(X))
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        pd.DataFrame({"x": DATES}),
+        pd.DataFrame({"x": [DATES[0], None]}),
+        pd.DataFrame({"x": pd.Series([datetime.datetime(2024, 1, 1)], dtype=object)}),
+        pl.DataFrame({"x": DATES}),
+        pl.DataFrame({"x": [datetime.datetime(2024, 1, 1)]}),
+        pa.table({"x": DATES}),
+        pa.table({"x": [datetime.datetime(2024, 1, 1)]}),
+    ],
+)
+def test_columns_of_dates_are_refused_alike(X):
+    with pytest.raises(DataError, match="'x' of dates .*the day of the week.*pass time='x'"):
         as_table(X)
 
 
