@@ -20,15 +20,3 @@ def assert_same_model(found, expected):
         for name, values in expected_tree.items():
             assert tree[name] == values, f"{name} of tree {number}"
     assert document(found) == document(expected)
-
-
-def feature_sets(booster):
-    """Features that each tree splits on."""
-    return [
-        {
-            feature
-            for feature, left in zip(tree["split_indices"], tree["left_children"], strict=True)
-            if left >= 0
-        }
-        for tree in trees(booster)
-    ]

@@ -87,8 +87,8 @@ def updated_parts(
         check_rows(model._library, valid, _objective(model, valid), settings.params, "eval_set: ")
     with openmp_threads(n_threads):
         new = _train(settings, data, train, valid)
-    parts = _added(model, data, new)
-    parts["reports"] = _reports(model, parts, data, train, valid, new)
+    parts = _added(model, new)
+    parts["reports"] = _reports(model, parts, train, valid, new)
     return parts
 
 
@@ -202,7 +202,7 @@ def _is_better(
 # ---- one model of old and new trees --------------------------------------------------------------
 
 
-def _added(model: FittedTasks, data: Dataset, new: _NewRounds) -> dict[str, Any]:
+def _added(model: FittedTasks, new: _NewRounds) -> dict[str, Any]:
     """Return trees, models and rounds with the new trees.
 
     They follow the common trees, where these can be followed. A task that uses but a part of these,
@@ -277,7 +277,6 @@ def _recoded(values: TaskValues, codes: Any) -> TaskValues:
 def _reports(
     model: FittedTasks,
     parts: Mapping[str, Any],
-    data: Dataset,
     train: Dataset,
     valid: Dataset | None,
     new: _NewRounds,

@@ -39,7 +39,6 @@ from mtboost import _core
 ALPHA = 1e-4
 N_TREES = 1500
 N_FEATURES = 4
-NO_LIMIT = 2**32 - 1
 f32 = np.float32
 
 
