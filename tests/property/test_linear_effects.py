@@ -142,6 +142,33 @@ def test_both_forms_of_a_task_find_the_same(seed, monkeypatch):
         assert_allclose(other.by_task, one.by_task, rtol=1e-8, atol=1e-11)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n_columns", [3, 60])  # by NumPy's inverses, and by Cholesky
+def test_variances_at_their_floor_cost_few_digits(seed, n_columns):
+    """U'V⁻¹U as D⁻¹ - D⁻¹ C D⁻¹, a small difference of large numbers, against V inverted."""
+    rng, n_effects = np.random.default_rng(seed), n_columns + 1
+    of_tasks = rng.uniform(0.1, 1.0, n_effects)
+    of_tasks[rng.permutation(n_effects)[: n_effects // 2]] = random_slopes._LEAST
+    variances = Variances(of_tasks, 0.7, 0.4)
+    rows = [rng.normal(size=(n, n_effects)) for n in (n_effects, 2 * n_effects, 500)]
+    responses = [rng.normal(size=len(own)) for own in rows]
+    many = ManyRows.of_rows(np.arange(3), rows, responses)
+    found = many.reduced(many.inverses(variances), variances)
+    squares, products, spread, trace = 0.0, 0.0, 0.0, 0.0
+    for own, response in zip(rows, responses, strict=True):
+        inverse = np.linalg.inv((own * of_tasks) @ own.T + variances.of_noise * np.eye(len(own)))
+        weighted = own.T @ inverse
+        squares, products = squares + weighted @ own, products + weighted @ response
+        covariance = np.diag(of_tasks) - (of_tasks[:, None] * (weighted @ own)) * of_tasks
+        spread, trace = spread + np.diag(covariance), trace + np.trace(own.T @ own @ covariance)
+    # Three tasks with D⁻¹ = 1e8, and a C that is known to a few roundings.
+    rounding = 4 * len(rows) * np.finfo(float).eps / random_slopes._LEAST
+    assert_allclose(found.squares, squares, rtol=0, atol=rounding)
+    assert_allclose(found.products, products, rtol=1e-9, atol=1e-9 * np.abs(products).max())
+    assert_allclose(found.spread, spread, rtol=1e-9)
+    assert found.trace == pytest.approx(trace, rel=1e-9)
+
+
 def test_variances_of_many_tasks_are_found():
     z, response, codes, _ = linear_rows(0, n_tasks=2000, n_rows=10, noise=0.5, spread=0.8)
     rows = RowsByTask.of_rows(z, response, np.ones(len(z)), codes, 2000)
