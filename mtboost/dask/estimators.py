@@ -17,6 +17,7 @@ from dask.dataframe.utils import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
 from mtboost.base.checked_tables import as_table
+from mtboost.base.frames import Output
 from mtboost.dask.chunks import check_collection
 from mtboost.dask.fitting import fit
 from mtboost.dask.predicting import predict_with
@@ -126,6 +127,7 @@ class _OnDask:
         task: Any,
         base_margin: Any,
         unknown_task: UnknownTask | None,
+        **options: Any,
     ) -> Any:
         """Return the collection of what the estimator of one machine predicts for the partitions.
 
@@ -142,9 +144,14 @@ class _OnDask:
         )
         alone.callbacks = None
         rows = {"task": task, "base_margin": base_margin}
-        options = {"unknown_task": self._asked(unknown_task)}
+        options["unknown_task"] = self._asked(unknown_task)
         if not isinstance(X, dask.dataframe.DataFrame | dask.array.Array):
             return getattr(alone, method)(X, **rows, **options)
+        if options.pop("output", "numpy") != "numpy":
+            raise UnsupportedError(
+                "output is for tables that are predicted at once, and collections of Dask are "
+                "predicted as collections of their kind: leave it out."
+            )
         return predict_with(self.client, alone, self.model_, method, X, rows, options)
 
     def predict(
@@ -154,6 +161,7 @@ class _OnDask:
         task: Any = None,
         base_margin: Any = None,
         unknown_task: UnknownTask | None = None,
+        output: Output = "numpy",
     ) -> Any:
         """Predict lazily, partition by partition; see :func:`mtboost.dask.predict`.
 
@@ -168,13 +176,15 @@ class _OnDask:
         unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained. By default the parameter of the
             estimator.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            Of a table, as on one machine. Predictions of a collection are a collection.
 
         Returns
         -------
         dask Series or Array, or ndarray
             Classes of a classifier, else numbers in the unit of the labels.
         """
-        return self._predicted("predict", X, task, base_margin, unknown_task)
+        return self._predicted("predict", X, task, base_margin, unknown_task, output=output)
 
     def _to_parts(self: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return the parts of the estimator of one machine, which a file has no client for."""
@@ -229,6 +239,7 @@ class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
         task: Any = None,
         base_margin: Any = None,
         unknown_task: UnknownTask | None = None,
+        output: Output = "numpy",
     ) -> Any:
         """Compute the probability of each class lazily, partition by partition.
 
@@ -243,13 +254,15 @@ class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
         unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained. By default the parameter of the
             estimator.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            Of a table, as on one machine. Predictions of a collection are a collection.
 
         Returns
         -------
         dask DataFrame or Array, or ndarray
             Shape (n_rows, n_classes), in the order of ``classes_``.
         """
-        return self._predicted("predict_proba", X, task, base_margin, unknown_task)
+        return self._predicted("predict_proba", X, task, base_margin, unknown_task, output=output)
 
     def decision_function(
         self,

@@ -34,7 +34,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mtboost
-from mtboost import MultiTaskClassifier, MultiTaskRegressor
+from mtboost import MultiTaskClassifier, MultiTaskRanker, MultiTaskRegressor
 from mtboost.errors import DataError, ParameterError
 
 _ROUNDED = (
@@ -693,11 +693,16 @@ def test_a_task_that_was_not_requested_is_not_dropped_in_silence():
 
 @pytest.mark.parametrize(
     "estimator",
-    [MultiTaskClassifier(strategy="two-stage"), MultiTaskRegressor(strategy="two-stage")],
+    [
+        MultiTaskClassifier(strategy="two-stage"),
+        MultiTaskRegressor(strategy="two-stage"),
+        MultiTaskRanker(strategy="two-stage"),
+    ],
 )
 def test_only_what_belongs_to_rows_can_be_requested(estimator):
     requests = estimator.get_metadata_routing()
-    assert set(requests.fit.requests) == {"task", "sample_weight", "base_margin", "eval_set"}
+    of_fit = {"task", "sample_weight", "base_margin", "eval_set"}
+    assert set(requests.fit.requests) - {"qid"} == of_fit
     for method in ("predict", "predict_proba", "decision_function"):
         if hasattr(estimator, method):
             assert set(getattr(requests, method).requests) == {"task", "base_margin"}

@@ -8,6 +8,7 @@ import pytest
 from processes import run_script
 
 import mtboost
+from mtboost import MultiTaskClassifier, MultiTaskRanker, MultiTaskRegressor
 from mtboost.errors import DataError, ParameterError
 
 RNG = np.random.default_rng(0)
@@ -144,3 +145,73 @@ def test_probabilities_are_a_frame_with_a_column_for_each_class(library):
         found = predict(FRAME, task=SHOP, output="polars")
         assert found.columns == ["class_0", "class_1", "class_2"]
         np.testing.assert_array_equal(found.to_numpy(), expected)
+
+
+def test_estimators_predict_a_series_in_the_library_that_is_asked_for(library):
+    options = {"strategy": "two-stage", "n_estimators": 5, "backend": library.name, "n_jobs": 1}
+    model = MultiTaskRegressor(**options).fit(FRAME, Y, task=SHOP)
+    expected = model.predict(FRAME, task=SHOP)
+    assert type(expected) is np.ndarray
+    found = model.predict(FRAME, task=SHOP, output="pandas")
+    pd.testing.assert_series_equal(found, pd.Series(expected, FRAME.index, name="prediction"))
+    found = model.predict(FRAME, task=SHOP, output="polars")
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+    with pytest.raises(ParameterError, match="output must be 'numpy', 'pandas' or 'polars'"):
+        model.predict(FRAME, task=SHOP, output="arrow")
+
+
+def test_a_classifier_predicts_classes_and_a_column_of_probabilities_for_each(library):
+    options = {"strategy": "two-stage", "n_estimators": 5, "backend": library.name, "n_jobs": 1}
+    y = np.array(["low", "mid", "top"])[np.digitize(Y, [-0.5, 0.5])]
+    model = MultiTaskClassifier(**options).fit(FRAME, y, task=SHOP)
+    classes, probabilities = (
+        predict(FRAME, task=SHOP) for predict in (model.predict, model.predict_proba)
+    )
+    found = model.predict(FRAME, task=SHOP, output="pandas")
+    pd.testing.assert_index_equal(found.index, FRAME.index)
+    assert found.name == "prediction"
+    assert found.tolist() == classes.tolist()
+    found = model.predict(FRAME, task=SHOP, output="polars")
+    assert found.dtype == pl.String
+    assert found.to_list() == classes.tolist()
+    found = model.predict_proba(FRAME, task=SHOP, output="pandas")
+    assert found.columns.tolist() == ["low", "mid", "top"]
+    pd.testing.assert_index_equal(found.index, FRAME.index)
+    np.testing.assert_array_equal(found.to_numpy(), probabilities)
+    found = model.predict_proba(FRAME, task=SHOP, output="polars")
+    assert found.columns == ["low", "mid", "top"]
+    np.testing.assert_array_equal(found.to_numpy(), probabilities)
+    by_task = model.predict({"b": FRAME[SHOP == "b"]}, output="pandas")["b"]
+    assert by_task.tolist() == classes[SHOP == "b"].tolist()
+    for predict in (model.predict, model.predict_proba):
+        with pytest.raises(ParameterError, match="output must be 'numpy', 'pandas' or 'polars'"):
+            predict(FRAME, task=SHOP, output="arrow")
+
+
+def test_classes_that_are_numbers_name_the_columns():
+    options = {"strategy": "two-stage", "n_estimators": 5, "n_jobs": 1}
+    model = MultiTaskClassifier(**options).fit(FRAME, np.where(Y > 0, 7, 3), task=SHOP)
+    assert model.predict_proba(FRAME, task=SHOP, output="pandas").columns.tolist() == [3, 7]
+    assert model.predict_proba(FRAME, task=SHOP, output="polars").columns == ["3", "7"]
+    assert model.predict(FRAME, task=SHOP, output="pandas").dtype == np.int64
+
+
+@pytest.mark.parametrize("estimator", [MultiTaskClassifier, MultiTaskRegressor])
+def test_estimators_of_several_labels_name_the_columns(estimator):
+    labels = pd.DataFrame({"up": Y > 0, "far": abs(Y) > 0.5}).astype(int)
+    model = estimator(strategy="two-stage", n_estimators=5, n_jobs=1).fit(FRAME, labels)
+    found = model.predict(FRAME, output="pandas")
+    assert found.columns.tolist() == ["up", "far"]
+    np.testing.assert_array_equal(found.to_numpy(), model.predict(FRAME))
+    if estimator is MultiTaskClassifier:
+        with pytest.raises(ParameterError, match="one number a label.* 2: pass output='numpy'"):
+            model.predict_proba(FRAME, output="pandas")
+
+
+def test_a_ranker_predicts_a_series():
+    options = {"strategy": "two-stage", "n_estimators": 5, "n_jobs": 1}
+    qid = np.unique(SHOP, return_inverse=True)[1] * 1000 + np.arange(len(SHOP)) // 8
+    model = MultiTaskRanker(**options).fit(FRAME, np.digitize(Y, [0.0]), task=SHOP, qid=qid)
+    found = model.predict(FRAME, task=SHOP, output="pandas")
+    np.testing.assert_array_equal(found.to_numpy(), model.predict(FRAME, task=SHOP))
+    pd.testing.assert_index_equal(found.index, FRAME.index)

@@ -422,6 +422,10 @@ def test_the_regressor_is_that_of_one_machine(client):
     np.testing.assert_allclose(found.predict(FRAME), alone.predict(FRAME), rtol=1e-5, atol=1e-6)
     for name in ("tasks_", "quit_round_", "n_features_in_"):
         assert getattr(found, name) == getattr(alone, name)
+    of_pandas = found.predict(FRAME, output="pandas")
+    pd.testing.assert_series_equal(of_pandas, alone.predict(FRAME, output="pandas"), rtol=1e-5)
+    with pytest.raises(UnsupportedError, match="output is for tables that are predicted at once"):
+        found.predict(spread(FRAME), output="pandas")
     assert found.feature_names_in_.tolist() == alone.feature_names_in_.tolist()
     np.testing.assert_allclose(found.feature_importances_, alone.feature_importances_, rtol=1e-4)
 
@@ -438,6 +442,7 @@ def test_the_classifier_knows_its_classes_and_is_saved_as_that_of_one_machine(cl
     found.save(tmp_path / "model.mtboost")
     loaded = mtboost.load_model(tmp_path / "model.mtboost")
     assert type(loaded) is mtboost.MultiTaskClassifier
+    assert set(found.get_metadata_routing().predict.requests) == {"task", "base_margin"}
     np.testing.assert_array_equal(loaded.predict(X, task=TASK), predicted)
     assert pickle.loads(pickle.dumps(found)).classes_.tolist() == found.classes_.tolist()
 

@@ -75,8 +75,9 @@ _LIBRARY_PARAMETERS = (
     "interaction_constraints",
 )
 _N_ESTIMATORS = 100
-# Says how to predict and nothing about rows, which is what scikit-learn routes.
+# Say how to predict and nothing about rows, which is what scikit-learn routes.
 UNROUTED = {"unknown_task": UNUSED}
+UNROUTED_OUTPUT = {**UNROUTED, "output": UNUSED}
 
 
 #: Parameters that ``fit`` has by the same name.
@@ -118,7 +119,7 @@ class MultiTaskEstimator(SavedEstimator):
         "_tables_differ": bool,
         "_place_of": dict,
     }
-    __metadata_request__predict: ClassVar = UNROUTED
+    __metadata_request__predict: ClassVar = UNROUTED_OUTPUT
 
     model_: MultiTaskModel
 

@@ -11,14 +11,20 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelEncoder
 
+from mtboost.base.checks import check_choice
 from mtboost.base.class_weights import weights_of_classes, weights_with_classes
-from mtboost.base.frames import like
+from mtboost.base.frames import Output, like, predictions_as
 from mtboost.base.renamed import without_parameters
 from mtboost.base.several_labels import names_of_labels, values_and_known
 from mtboost.base.sklearn_input import accuracy, check_classes
 from mtboost.errors import DataError, ParameterError
-from mtboost.estimators.multi_task.base import UNROUTED, MultiTaskEstimator, Objective
-from mtboost.model.predictions import UnknownTask
+from mtboost.estimators.multi_task.base import (
+    UNROUTED,
+    UNROUTED_OUTPUT,
+    MultiTaskEstimator,
+    Objective,
+)
+from mtboost.model.predictions import OUTPUTS, UnknownTask
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import is_classification, is_multiclass
 
@@ -221,7 +227,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
 
     _saved: ClassVar = {**MultiTaskEstimator._saved, "classes_": np.ndarray}
 
-    __metadata_request__predict_proba: ClassVar = UNROUTED
+    __metadata_request__predict_proba: ClassVar = UNROUTED_OUTPUT
     __metadata_request__decision_function: ClassVar = UNROUTED
 
     def decision_function(
@@ -265,6 +271,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         task: Any = None,
         base_margin: Any = None,
         unknown_task: UnknownTask | None = None,
+        output: Output = "numpy",
     ) -> Any:
         """Compute the probability of each class.
 
@@ -279,10 +286,13 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained: refuse them, or predict them with
             the common model. By default the parameter of the estimator.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            ``"pandas"`` and ``"polars"`` give a DataFrame with a column for each class, named by
+            it (polars: by its text); ``"pandas"`` keeps the index of `X`, if it has one.
 
         Returns
         -------
-        ndarray of float32, or float64 from LightGBM; for a mapping, a dict of them
+        ndarray of float32, or float64 from LightGBM, or DataFrame; for a mapping, a dict of them
             Shape (n_rows, n_classes), in the order of ``classes_``, or (n_rows, n_labels,
             n_classes).
 
@@ -290,11 +300,22 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         ------
         DataError, ValueError
             Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        MissingDependencyError
+            The library of `output` is not installed.
         """
-        X = self._fitted_table(X)
-        return self.model_.predict_proba(
-            X, task=task, base_margin=base_margin, unknown_task=self._asked(unknown_task)
+        check_choice("output", output, OUTPUTS)
+        found = self.model_.predict_proba(
+            self._fitted_table(X),
+            task=task,
+            base_margin=base_margin,
+            unknown_task=self._asked(unknown_task),
         )
+        if output != "numpy" and getattr(found, "ndim", 2) > 2:
+            raise ParameterError(
+                f"output={output!r} is for one number a label, and the model has "
+                f"{len(self.classes_)}: pass output='numpy'."
+            )
+        return predictions_as(output, found, X, self.classes_.tolist())
 
     def predict(
         self,
@@ -303,6 +324,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         task: Any = None,
         base_margin: Any = None,
         unknown_task: UnknownTask | None = None,
+        output: Output = "numpy",
     ) -> Any:
         """Predict the most probable class of each row.
 
@@ -317,19 +339,26 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained: refuse them, or predict them with
             the common model. By default the parameter of the estimator.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            ``"pandas"`` and ``"polars"`` give a Series named ``"prediction"``, or a DataFrame with
+            a column for each label; ``"pandas"`` keeps the index of `X`, if it has one.
 
         Returns
         -------
-        ndarray of shape (n_rows,) or (n_rows, n_labels); for a mapping, a dict of them
+        ndarray of shape (n_rows,) or (n_rows, n_labels), Series or DataFrame; or a dict of them
             Elements of ``classes_``.
 
         Raises
         ------
         DataError, ValueError
             Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        MissingDependencyError
+            The library of `output` is not installed.
         """
+        check_choice("output", output, OUTPUTS)
         margins = self._margins(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
-        return _each(self._most_probable, margins)
+        found = _each(self._most_probable, margins)
+        return predictions_as(output, found, X, self.model_._labels)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the accuracy of :meth:`predict`.

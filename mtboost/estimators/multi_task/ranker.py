@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from mtboost.base.docstrings import shares_docstring_of
+from mtboost.base.frames import Output
 from mtboost.base.labels import as_labels
 from mtboost.base.queries import as_queries, check_queries
 from mtboost.base.renamed import without_parameters
@@ -134,6 +135,7 @@ class MultiTaskRanker(MultiTaskEstimator):
         task: Any = None,
         base_margin: Any = None,
         unknown_task: UnknownTask | None = None,
+        output: Output = "numpy",
     ) -> Any:
         """Predict scores that rank the rows of a query: the largest is ranked first.
 
@@ -148,20 +150,29 @@ class MultiTaskRanker(MultiTaskEstimator):
         unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained: refuse them, or predict them with
             the common model. By default the parameter of the estimator.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            ``"pandas"`` and ``"polars"`` give a Series named ``"prediction"``; ``"pandas"`` keeps
+            the index of `X`, if it has one.
 
         Returns
         -------
-        ndarray of float32, or float64 from LightGBM, shape (n_rows,); for a mapping, a dict of them
+        ndarray of float32, or float64 from LightGBM, shape (n_rows,), or Series; or a dict of them
             Scores without a unit, to be compared within a query only.
 
         Raises
         ------
         DataError, ValueError
             Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        MissingDependencyError
+            The library of `output` is not installed.
         """
         X = self._fitted_table(X)
         return self.model_.predict(
-            X, task=task, base_margin=base_margin, unknown_task=self._asked(unknown_task)
+            X,
+            task=task,
+            base_margin=base_margin,
+            unknown_task=self._asked(unknown_task),
+            output=output,
         )
 
     def score(

@@ -10,11 +10,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 
 from mtboost.base.docstrings import shares_docstring_of
+from mtboost.base.frames import Output
 from mtboost.base.renamed import without_parameters
 from mtboost.base.several_labels import names_of_labels, values_and_known
 from mtboost.base.sklearn_input import r2
 from mtboost.errors import UnsupportedError
-from mtboost.estimators.multi_task.base import UNROUTED, MultiTaskEstimator, Objective
+from mtboost.estimators.multi_task.base import UNROUTED_OUTPUT, MultiTaskEstimator, Objective
 from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
 from mtboost.model.predictions import UnknownTask
 from mtboost.trees.backend import Backend
@@ -69,7 +70,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         MultiTaskEstimator.__init__
     )
 
-    __metadata_request__predict: ClassVar = {**UNROUTED, "sort_levels": UNUSED}
+    __metadata_request__predict: ClassVar = {**UNROUTED_OUTPUT, "sort_levels": UNUSED}
 
     def predict(
         self,
@@ -78,6 +79,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         task: Any = None,
         base_margin: Any = None,
         unknown_task: UnknownTask | None = None,
+        output: Output = "numpy",
         sort_levels: bool = False,
     ) -> Any:
         """Predict on the scale of the labels.
@@ -93,12 +95,15 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         unknown_task : {"error", "common"}, optional
             What to do with rows of a task that was not trained: refuse them, or predict them with
             the common model. By default the parameter of the estimator.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            ``"pandas"`` and ``"polars"`` give a Series named ``"prediction"``, or a DataFrame with
+            a column for each label or level; ``"pandas"`` keeps the index of `X`, if it has one.
         sort_levels : bool, default=False
             Whether quantiles of several levels are sorted in each row (docs/quantiles.md).
 
         Returns
         -------
-        ndarray of float32, or float64 from LightGBM, shape (n_rows,); for a mapping, a dict of them
+        ndarray of float32, or float64 from LightGBM, shape (n_rows,), or Series; or a dict of them
             In the unit of the labels. Of several labels a row the shape is (n_rows, n_labels), of
             quantiles of several levels (n_rows, n_levels).
 
@@ -106,6 +111,8 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         ------
         DataError, ValueError
             Columns are not those of ``fit``, or a task is unknown (the known ones are listed).
+        MissingDependencyError
+            The library of `output` is not installed.
         """
         X = self._fitted_table(X)
         return self.model_.predict(
@@ -113,6 +120,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
             task=task,
             base_margin=base_margin,
             unknown_task=self._asked(unknown_task),
+            output=output,
             sort_levels=sort_levels,
         )
 
