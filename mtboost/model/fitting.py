@@ -280,8 +280,9 @@ def fit(
         such as ``optuna.TrialPruned``, ends the training. With ``strategy="auto"`` it is called for
         the chosen common model only.
     verbose : bool or int, default=False
-        Show progress: with ``strategy="auto"`` a bar, if tqdm is installed, or else messages of the
-        logger ``"mtboost"``; with two stages the metric of each task every `verbose` rounds.
+        Show which model is trained: a bar, if tqdm is installed, or else messages of the logger
+        ``"mtboost"``. With two stages a number also prints the metric of each task every `verbose`
+        rounds of the common model.
     n_threads : int, optional
         By default the cores this process may use, or one for a small table.
     seed : int, default=0
@@ -402,9 +403,15 @@ def fit_two_stages(
     train: Dataset
     valid: Dataset | None
     train, valid = folds.pairs[0] if folds else (data, None)
-    settings = settings.on_rows(train)
-    with openmp_threads(settings.n_threads):
+    is_refit = refit is not False and train is not data
+    settings, is_shown = settings.on_rows(train), bool(settings.verbose)
+    if settings.team is not None:  # its machines print metrics
+        settings, is_shown = replace(settings, verbose=int(settings.verbose)), False
+    progress = Progress(2 + is_refit, is_shown=is_shown)
+    with openmp_threads(settings.n_threads), progress:
+        progress.begin("common model")
         common = fit_common(settings, train, valid, callbacks)
+        progress.begin("specific models")
         specific = fit_specific(settings, train, valid, common)
         own = {**settings.params, **settings.specific_params}
         fitted = Fitted(
@@ -419,7 +426,8 @@ def fit_two_stages(
         )
         if valid is not None:
             _add_errors(fitted, train, valid)
-        if refit is not False and train is not data:
+        if is_refit:
+            progress.begin("final model")
             # Only what they have found is needed from here on; of many tasks trees take much room.
             validated = {task: replace(model, trees=None) for task, model in specific.items()}
             del specific

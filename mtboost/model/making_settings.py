@@ -356,7 +356,7 @@ def make_settings(problem: Problem, arguments: Arguments, *, n_rows: int | None 
         specific_params=own,
         specific_rounds=check_count("specific_rounds", arguments.specific_rounds),
         n_threads=default_n_threads(arguments.n_threads, data.n_rows * data.common.n_features),
-        verbose=check_verbose(arguments.verbose),
+        verbose=_verbose(arguments.verbose),
         feature_prior=feature_prior_of(library, prior, {**parameters, **own}, data),
         on_round=arguments.on_round,
         linear_effects=bool(arguments.linear_effects),
@@ -381,3 +381,9 @@ def _parameters_of_both(problem: Problem, arguments: Arguments, n_rows: int) -> 
     if not arguments.is_auto and library.with_size(parameters, 1) is not None:
         parameters |= library.default_size
     return parameters
+
+
+def _verbose(given: object) -> bool | int:
+    """Return True or False, or every how many rounds metrics are printed besides."""
+    n_rounds = check_verbose(given)
+    return bool(given) if isinstance(given, bool | np.bool_) else n_rounds

@@ -807,6 +807,10 @@ def test_nothing_is_printed_unless_asked_for(capfd):
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
     MultiTaskRegressor(task="shop", verbose=True, **FAST).fit(FRAME, VALUES)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "common model" in captured.err
+    MultiTaskRegressor(task="shop", verbose=1, **FAST).fit(FRAME, VALUES)
     assert "x-rmse:" in capfd.readouterr().out
 
 

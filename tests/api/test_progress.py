@@ -52,6 +52,45 @@ def test_lines_of_the_log_count_the_steps(effort, no_tqdm, caplog):
     assert ": final model; about " in caplog.messages[-1]
 
 
+TWO_STAGE = {**OPTIONS, "strategy": "two-stage"}
+STEPS = ["common model", "specific models", "final model"]
+
+
+def test_a_bar_names_the_stages(capfd):
+    pytest.importorskip("tqdm")
+    mtboost.fit(X, Y, **TWO_STAGE, verbose=True)
+    out, shown = capfd.readouterr()
+    assert [shown.index(f"{step}:") for step in STEPS] == sorted(map(shown.index, STEPS))
+    assert shown.rstrip().splitlines()[-1].count("3/3") == 1
+    assert not out
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [({}, STEPS), ({"refit": False}, STEPS[:2]), ({"validation_fraction": 0}, STEPS[:2])],
+)
+def test_lines_of_the_log_name_the_stages(options, steps, no_tqdm, caplog, capfd):
+    caplog.set_level(logging.INFO, "mtboost")
+    silent = mtboost.fit(X, Y, **{**TWO_STAGE, **options})
+    assert not caplog.messages
+    shown = mtboost.fit(X, Y, **{**TWO_STAGE, **options}, verbose=True)
+    np.testing.assert_array_equal(shown.predict(X, task=TASK), silent.predict(X, task=TASK))
+    n = len(steps)
+    heads = [f"{number} of at most {n}: {step}" for number, step in enumerate(steps, 1)]
+    assert [line.partition(";")[0] for line in caplog.messages] == heads
+    assert all("; about " in line for line in caplog.messages[1:])
+    assert capfd.readouterr().out == ""
+
+
+def test_a_number_also_prints_metrics_every_so_many_rounds(no_tqdm, caplog, capfd):
+    caplog.set_level(logging.INFO, "mtboost")
+    mtboost.fit(X, Y, **TWO_STAGE, verbose=2)
+    assert len(caplog.messages) == len(STEPS)
+    every_second = capfd.readouterr().out.splitlines()
+    mtboost.fit(X, Y, **TWO_STAGE, verbose=1)
+    assert 0 < len(every_second) < len(capfd.readouterr().out.splitlines())
+
+
 FORESTS = [
     (mtboost.MTExtraTreesRegressor(12, random_state=0, n_jobs=1), Y),
     (mtboost.ProjectedForestRegressor(12, random_state=0, n_jobs=1), X[:, ::-1]),

@@ -93,7 +93,7 @@ def fit_common(
         metric=settings.metric,
         early_stopping_rounds=settings.early_stopping_rounds if rounds is None else None,
         min_delta=settings.min_delta,
-        verbose=settings.verbose,
+        verbose=0 if settings.verbose is True else settings.verbose,
     )
     quitting.on_round = settings.on_round
     callbacks = (*callbacks, quitting)

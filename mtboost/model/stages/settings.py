@@ -48,6 +48,9 @@ class Settings:
         round.
     linear_effects : bool
         Whether the common model begins with linear effects of the columns (linear_effects.py).
+    verbose : bool or int
+        Whether progress is shown; a number n also prints metrics of the common model after each
+        n rounds.
     team : Team, optional
         The machines that train models together; None is this one.
     other_metrics : tuple of Metric
