@@ -457,6 +457,19 @@ class PooledTrees:
         """Whether groups of tasks have values."""
         return isinstance(self.pooling, tuple)
 
+    def scaled(self, factor: float) -> PooledTrees:
+        """Return the same with all values multiplied."""
+        values = [
+            replace(
+                own,
+                value=factor * own.value,
+                learning_rate=factor * own.learning_rate,
+                start=factor * own.start,
+            )
+            for own in self.values
+        ]
+        return replace(self, values=values)
+
     def of_levels(self, n_levels: int) -> PooledTrees:
         """Return the same with a κ for each level: groups may have values, if in other trees."""
         if self.are_nested:

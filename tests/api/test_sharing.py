@@ -194,6 +194,8 @@ def test_an_average_is_one_of_margins(library, objective, monkeypatch, tmp_path)
         y = np.digitize(y, [0.0, 1.0]).astype(float)
     models = {}
     monkeypatch.setattr("mtboost.model.sharing.evidence._SHARES", (0.75,))
+    # Models that are uncertain are shrunk, each by another factor.
+    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.shrink", lambda self, ways: 1.0)
     monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda self: [])
     for way in ("common", "averaged", "independent"):
         monkeypatch.setattr(

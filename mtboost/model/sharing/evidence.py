@@ -24,6 +24,7 @@ from mtboost.metrics.metric import Metric
 from mtboost.model.estimates import Rows, errors_by_task, other_scores
 from mtboost.model.sharing.common_by_fold import CommonByFold, on_label_scale, row_losses
 from mtboost.model.sharing.curves import mean_curves, mean_histories
+from mtboost.model.sharing.towards_constant import MULTIPLES, garrote_factor
 from mtboost.model.stages.mean_watch import from_loss
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel
@@ -46,7 +47,13 @@ _OWN_WAY = 2.0
 
 
 class Evidence:
-    """Validation losses of the tasks under each way to share."""
+    """Validation losses of the tasks under each way to share.
+
+    Attributes
+    ----------
+    factor : float
+        What predictions of the chosen ways are shrunk by towards a constant.
+    """
 
     def __init__(self, settings: Settings, tasks: TaskSet, common: CommonByFold) -> None:
         self._settings = settings
@@ -61,6 +68,7 @@ class Evidence:
         self._n_fold_rows = folds.valid_rows_by_task(tasks)
         # Of each way: margins of rows, losses of rows, their means by task, and rounds.
         margins = common.followed_margins()
+        self.factor, self._constant = 1.0, common.unused().followed_margins()
         of_rows = row_losses(settings, folds, margins)
         self._margins: dict[Sharing, npt.NDArray[Any]] = {"common": margins}
         self._of_rows: dict[Sharing, Float64Array] = {"common": of_rows}
@@ -204,6 +212,20 @@ class Evidence:
             most = np.maximum(gains, most)
         return dict(zip(self._tasks, best.tolist(), strict=True))
 
+    def shrink(self, ways: Mapping[TaskName, Sharing]) -> float:
+        """Shrink the predictions of the tasks' ways towards a constant; return the factor.
+
+        Rankings do not change by a factor, and LightGBM's trees hold the start score: 1 for them.
+        """
+        if self._folds.valid_queries() is None and not self._settings.backend.fewest_rounds:
+            margins, constant = self._margins_by(ways), self._constant
+            losses = [
+                row_losses(self._settings, self._folds, constant + multiple * (margins - constant))
+                for multiple in MULTIPLES
+            ]
+            self.factor = garrote_factor(np.array(losses), self._weights, self._groups)
+        return self.factor
+
     def histories(self, way: Sharing) -> dict[TaskName, Float64Array]:
         """Validation curves of the tasks' own models; empty where there is none."""
         return {task: self._histories[way].get(task, np.empty(0)) for task in self._tasks}
@@ -237,10 +259,9 @@ class Evidence:
 
     def _rows(self, ways: Mapping[TaskName, Sharing]) -> Rows:
         """Return the validation rows with the predictions of each task under its way."""
-        own_way = np.array([ways.get(task, "common") for task in self._tasks])[self._codes]
-        margins = self._margins["common"].copy()
-        for way in self._found():
-            margins[own_way == way] = self._margins[way][own_way == way]
+        margins = self._margins_by(ways)
+        if self.factor < 1.0:
+            margins = self._constant + self.factor * (margins - self._constant)
         return Rows(
             np.concatenate([valid.labels() for _, valid in self._folds.pairs]).astype(np.float64),
             np.asarray(on_label_scale(self._settings, margins), np.float64),
@@ -248,11 +269,31 @@ class Evidence:
             queries=self._folds.valid_queries(),
         )
 
+    def _margins_by(self, ways: Mapping[TaskName, Sharing]) -> npt.NDArray[Any]:
+        """Return the margins of the validation rows, of each task under its way."""
+        own_way = np.array([ways.get(task, "common") for task in self._tasks])[self._codes]
+        margins = self._margins["common"].copy()
+        for way in self._found():
+            margins[own_way == way] = self._margins[way][own_way == way]
+        return margins
+
+    def final_scores(
+        self, metric: Metric, ways: Mapping[TaskName, Sharing]
+    ) -> dict[TaskName, float]:
+        """Return a validation metric of each task under its way, shrunk."""
+        scores = self._metric_by_task(metric, self._rows(ways).prediction)
+        judged = np.flatnonzero(self._n_rows > 0).tolist()
+        return {self._tasks[code]: float(scores[code]) for code in judged}
+
     def _scores_of(self, way: Sharing, metric: Metric) -> Float64Array:
         if metric is self._settings.metric:
             return np.array([from_loss(metric, loss) for loss in self._means[way]])
+        return self._metric_by_task(metric, on_label_scale(self._settings, self._margins[way]))
+
+    def _metric_by_task(
+        self, metric: Metric, predictions: npt.NDArray[np.floating]
+    ) -> Float64Array:
         labels = np.concatenate([valid.labels() for _, valid in self._folds.pairs])
-        predictions = on_label_scale(self._settings, self._margins[way])
         weights = None
         if any(valid.weight is not None for _, valid in self._folds.pairs):
             weights = self._folds.row_weights()

@@ -15,6 +15,8 @@ The order of the search:
    rule).
 3. Tasks that are better alone leave the pool if the others are better off without them; its rounds
    are then found anew.
+4. All predictions are shrunk towards a constant, by how far the held-out rows prove that they are
+   better (towards_constant.py).
 """
 
 from __future__ import annotations
@@ -96,6 +98,9 @@ class SharingPlan:
         Mean validation loss of each common model that was tried; NaN: there was no time for it.
     common_choice : str
         The chosen one of these.
+    factor : float
+        What the leaf values of all trees are multiplied by: predictions are shrunk towards the
+        start score.
     common : CommonModel or None
         The common model, where finding its rounds has trained it on all training rows.
     """
@@ -113,6 +118,7 @@ class SharingPlan:
     own_history: dict[TaskName, npt.NDArray[np.float64]]
     common_losses: dict[str, float]
     common_choice: str
+    factor: float = 1.0
     common: CommonModel | None = None
 
 
@@ -153,7 +159,23 @@ def fit_plan(
         task: replace(model, history=plan.own_history.get(task, model.history))
         for task, model in models.items()
     }
-    return _averaged(common, models, dict.fromkeys(averaged, n_rounds), plan.common_share)
+    found = _averaged(common, models, dict.fromkeys(averaged, n_rounds), plan.common_share)
+    return found if plan.factor == 1.0 else _shrunk(*found, plan.factor)
+
+
+def _shrunk(
+    common: CommonModel, models: Mapping[TaskName, SpecificModel], factor: float
+) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
+    """Multiply all leaf values."""
+    document = common.trees.backend.document
+    booster = document(common.trees.booster).scaled(factor).load()
+    trees = replace(common.trees, booster=booster, pooled=common.trees.pooled.scaled(factor))
+    return replace(common, trees=trees), {
+        task: replace(model, trees=document(model.booster).scaled(factor).load())
+        if model.n_rounds
+        else model
+        for task, model in models.items()
+    }
 
 
 def _averaged(
@@ -248,6 +270,7 @@ def plan_sharing(
     if part is not folds:
         common = fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool))
         plan = replace(_with_common(plan, common, 1.0, reported), common=common.models[0])
+    plan = replace(plan, factor=evidence.shrink(plan.sharing))
     _add_final_scores(plan, evidence, reported, settings.other_metrics)
     if reported is not settings.metric:
         return plan  # its curves of the tasks' own models are not known
@@ -302,9 +325,10 @@ def _add_final_scores(
     """Add the scores of the way that each task takes, with their errors and other metrics."""
     errors = evidence.errors(reported, plan.sharing)
     other_scores = evidence.other_scores(others, plan.sharing)
+    shrunk = evidence.final_scores(reported, plan.sharing) if plan.factor < 1.0 else {}
     for task, way in plan.sharing.items():
         if way in plan.scores[task]:
-            plan.scores[task]["final"] = plan.scores[task][way]
+            plan.scores[task]["final"] = shrunk.get(task, plan.scores[task][way])
             if task in errors:
                 plan.scores[task]["final se"] = errors[task]
             plan.scores[task] |= other_scores[task]

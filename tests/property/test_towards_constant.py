@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predictions of ``strategy="auto"`` are shrunk towards a constant as far as they are uncertain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mtboost
+from mtboost.datasets import make_task_family
+from mtboost.model.sharing import evidence
+from mtboost.model.sharing.towards_constant import MULTIPLES, garrote_factor
+
+
+def losses_of(y, margins, constant):
+    """Squared errors at each multiple."""
+    return np.array([(y - constant - each * (margins - constant)) ** 2 for each in MULTIPLES])
+
+
+def test_factor_is_the_regression_coefficient_shrunk_by_its_standard_error():
+    rng = np.random.default_rng(0)
+    margins, weights = rng.normal(size=300), rng.uniform(0.5, 2.0, 300)
+    y = 2.0 + 0.6 * margins + rng.normal(size=300)
+    b = (weights * margins * (y - 2.0)).sum() / (weights * margins**2).sum()
+    residuals = y - 2.0 - b * margins
+    s = np.sqrt(((weights * margins * residuals) ** 2).sum()) / (weights * margins**2).sum()
+    found = garrote_factor(losses_of(y, 2.0 + margins, 2.0), weights)
+    assert found == pytest.approx(b * (1.0 - 9.0 * (s / b) ** 2), rel=1e-9)
+
+
+def test_rows_that_are_held_out_twice_count_once():
+    rng = np.random.default_rng(1)
+    margins = rng.normal(size=200)
+    losses = losses_of(0.5 * margins + rng.normal(size=200), margins, 0.0)
+    once = garrote_factor(losses, np.ones(200))
+    twice = garrote_factor(np.tile(losses, (1, 2)), np.full(400, 0.5), np.tile(np.arange(200), 2))
+    assert 0.0 < once < 1.0
+    assert twice == pytest.approx(once, rel=1e-9)
+
+
+def test_certain_gains_are_kept_whole_and_losses_not_at_all():
+    rng = np.random.default_rng(2)
+    signal = rng.normal(size=2000)
+    y = signal + 0.1 * rng.normal(size=2000)
+    assert garrote_factor(losses_of(y, signal, 0.0), np.ones(2000)) == 1.0
+    assert garrote_factor(losses_of(y, -signal, 0.0), np.ones(2000)) == 0.0
+    assert garrote_factor(np.ones((3, 5)), np.ones(5)) == 1.0  # losses that do not depend on it
+
+
+def test_models_without_signal_are_mostly_dropped():
+    """Of 1000 margins without signal 2.7 / 2 in 1000 exceed three errors: above 8 with p < 1e-4."""
+    rng = np.random.default_rng(3)
+    y, margins = rng.normal(size=(1000, 200)), rng.normal(size=(1000, 200))
+    kept = [
+        garrote_factor(losses_of(own, other, 0.0), np.ones(200)) > 0.0
+        for own, other in zip(y, margins, strict=True)
+    ]
+    assert sum(kept) <= 8
+
+
+@pytest.mark.parametrize(("kind", "classification"), [("related", False), ("unrelated", True)])
+def test_shrunk_margins_are_between_the_constant_and_the_model(monkeypatch, kind, classification):
+    family = make_task_family(kind, n_tasks=4, n_rows=240, classification=classification, seed=4)
+    X, y, task = family.in_one_table()
+    margins = {}
+    for factor in MULTIPLES:
+        monkeypatch.setattr(evidence, "garrote_factor", lambda *_, own=factor: own)
+        model = mtboost.fit(X, y, task=task, effort="fast", validation_fraction=0.3, n_threads=1)
+        margins[factor] = model.predict_margin(X, task=task)
+    assert np.ptp(margins[0.0]) < 1e-6
+    assert np.ptp(margins[1.0]) > 0.1
+    middle = (margins[0.0] + margins[1.0]) / 2
+    np.testing.assert_allclose(margins[0.5], middle, atol=1e-5)  # sums of float32
+
+
+def test_final_score_is_that_of_the_shrunk_predictions(monkeypatch):
+    family = make_task_family("related", n_tasks=4, n_rows=240, seed=5)
+    X, y, task = family.in_one_table()
+    monkeypatch.setattr(evidence, "garrote_factor", lambda *_: 0.0)
+    X, y, task = np.asarray(X), np.asarray(y), np.asarray(task)
+    is_valid = np.arange(len(y)) % 3 == 0
+    model = mtboost.fit(
+        X[~is_valid],
+        y[~is_valid],
+        task=task[~is_valid],
+        eval_set=(X[is_valid], y[is_valid], task[is_valid]),
+        effort="fast",
+        n_threads=1,
+    )
+    report = model.report()
+    for name in family.X:
+        own = y[is_valid & (task == name)]
+        expected = np.sqrt(((own - y[~is_valid].mean()) ** 2).mean())
+        assert report.loc[name, "rmse final"] == pytest.approx(expected, rel=1e-5)
