@@ -2,12 +2,13 @@
 """What becomes of a training on several machines when something is wrong, and after how long.
 
 ``collective``: one of two processes that train with ``TaskSplit`` in a collective of XGBoost is
-killed at a random moment. ``dask``: so is a worker of a local Dask cluster in ``mtboost.dask.fit``.
-Printed are the seconds from the kill to the error, and the error. Then rows on Dask that are
-distributed unevenly: empty partitions, each task in one place, a task without validation rows.
+killed at a random moment. ``dask``: so is a worker of a local Dask cluster in ``mtboost.dask.fit``;
+``divided``: where a single task has its rows on both workers. Printed are the seconds from the kill
+to the error, and the error. Then rows on Dask that are distributed unevenly: empty partitions, each
+task in one place, a task without validation rows.
 docs/several_machines.md has the table.
 
-    python benchmarks/machine_faults.py {collective,dask} [kills] [results.jsonl]
+    python benchmarks/machine_faults.py {collective,dask,divided} [kills] [results.jsonl]
 """
 
 import contextlib
@@ -51,21 +52,22 @@ def fit(client, frame, parts=6, **options):
     return mtboost.dask.fit(client, rows.drop(columns="sold"), rows["sold"], task="shop", **options)
 
 
-def kill_one(client, frame, seconds_of_fit, draw):
+def kill_one(client, frame, seconds_of_fit, draw, **options):
     """Kill a worker at a random moment: seconds before it, seconds after it, and the error."""
     addresses = list(client.scheduler_info(n_workers=-1)["workers"])
-    pids = list(client.run(os.getpid, workers=addresses).values())
+    pids = client.run(os.getpid, workers=addresses)
+    victim = draw.choice(addresses)
     moment = draw.uniform(0.0, seconds_of_fit)
     killed = []
 
     def kill():
-        os.kill(draw.choice(pids), signal.SIGKILL)
+        os.kill(pids[victim], signal.SIGKILL)
         killed.append(time.perf_counter())
 
     timer = threading.Timer(moment, kill)
     timer.start()
     try:
-        fit(client, frame)
+        fit(client, frame, **options)
         said = "finished"
     except Exception as error:
         said = f"{type(error).__name__}: {str(error)[:60]}"
@@ -141,34 +143,46 @@ def kills_in_collective(n_kills, draw):
 # ---- with Dask -----------------------------------------------------------------------------------
 
 
-def on_dask(n_kills, draw):
-    frame = make_frame()
+@contextlib.contextmanager
+def local_cluster():
     options = {"n_workers": N_WORKERS, "threads_per_worker": 1, "dashboard_address": None}
     logs = {"silence_logs": logging.CRITICAL}  # Dask reports each of our kills
     with LocalCluster(processes=True, **options, **logs) as cluster, Client(cluster) as client:
-        fit(client, frame)  # imports and first calls
-        start = time.perf_counter()
-        fit(client, frame)
-        seconds_of_fit = time.perf_counter() - start
-        print(f"undisturbed: {seconds_of_fit:.1f} s", flush=True)
-        waits = []
-        for number in range(n_kills):
-            moment, wait, said = kill_one(client, frame, seconds_of_fit, draw)
-            record("dask", moment, wait, said)
-            if wait > 0.0:
-                waits.append(wait)
-            print(f"kill {number} at {moment:.1f} s: after {wait:.1f} s {said}", flush=True)
-            client.wait_for_workers(N_WORKERS, timeout=600)
-        if waits:
-            print(f"after a kill: median {np.median(waits):.1f} s, at most {max(waits):.1f} s")
-        one_place = frame.sort_values("shop")  # a task is in one or two neighbouring partitions
-        partitions = [frame[:0], frame[: N_ROWS // 2], frame[:0], frame[N_ROWS // 2 :]]
-        uneven = dask.dataframe.from_map(lambda part: part, partitions, meta=frame[:0])
-        is_valid = np.random.default_rng(1).random(N_ROWS) < 0.2
-        seen = frame[is_valid & (frame["shop"] != 5)]
-        valid = dask.dataframe.from_pandas(seen, npartitions=2, sort=False)
-        train = frame[~is_valid]
-        eval_set = (valid.drop(columns="sold"), valid["sold"])
+        yield client
+
+
+def kills_on_dask(n_kills, draw, engine="dask"):
+    """Kill a worker of a new cluster, as often."""
+    frame, of_fit = make_frame(), {}
+    if engine == "divided":
+        frame["shop"], of_fit = 0, {"large_task_rows": 1000, "num_boost_round": 200}
+    waits = []
+    for number in range(n_kills):
+        with local_cluster() as client:
+            fit(client, frame, **of_fit)  # imports and first calls
+            start = time.perf_counter()
+            fit(client, frame, **of_fit)
+            seconds = time.perf_counter() - start
+            moment, wait, said = kill_one(client, frame, seconds, draw, **of_fit)
+        record(engine, moment, wait, said)
+        if wait > 0.0:
+            waits.append(wait)
+        print(f"kill {number} at {moment:.1f} of {seconds:.1f} s: after {wait:.1f} s {said}")
+    if waits:
+        print(f"after a kill: median {np.median(waits):.1f} s, at most {max(waits):.1f} s")
+
+
+def uneven_rows():
+    frame = make_frame()
+    one_place = frame.sort_values("shop")  # a task is in one or two neighbouring partitions
+    partitions = [frame[:0], frame[: N_ROWS // 2], frame[:0], frame[N_ROWS // 2 :]]
+    uneven = dask.dataframe.from_map(lambda part: part, partitions, meta=frame[:0])
+    is_valid = np.random.default_rng(1).random(N_ROWS) < 0.2
+    seen = frame[is_valid & (frame["shop"] != 5)]
+    valid = dask.dataframe.from_pandas(seen, npartitions=2, sort=False)
+    train = frame[~is_valid]
+    eval_set = (valid.drop(columns="sold"), valid["sold"])
+    with local_cluster() as client:
         for name, rows, more in (
             ("empty partitions", uneven, {}),
             ("tasks in one place each", one_place, {}),
@@ -180,5 +194,11 @@ def on_dask(n_kills, draw):
 
 
 if __name__ == "__main__":
-    run = {"collective": kills_in_collective, "dask": on_dask}[sys.argv[1]]
-    run(int(sys.argv[2]) if len(sys.argv) > 2 else 20, random.Random(0))
+    engine = sys.argv[1]
+    n_kills, draw = int(sys.argv[2]) if len(sys.argv) > 2 else 20, random.Random(0)
+    if engine == "collective":
+        kills_in_collective(n_kills, draw)
+    else:
+        kills_on_dask(n_kills, draw, engine)
+    if engine == "dask":
+        uneven_rows()
