@@ -30,6 +30,7 @@ import numpy as np
 import scipy.sparse
 
 N_TRAIN, N_TEST, N_FEATURES, RANK = 50_000, 5_000, 50, 10
+TRAIN, TEST = slice(N_TRAIN), slice(N_TRAIN, None)
 METHODS = ("relabel", "gbmort", "xgboost", "split_gradient", "catboost")
 SECONDS = 120  # a method ends after the round that exceeds it
 
@@ -63,71 +64,12 @@ class Clock:
 
 def run_method(method: str, n_outputs: int, n_rounds: int, n_threads: int) -> dict[str, Any]:
     X, Y = make_rows(n_outputs)
-    train, test = slice(N_TRAIN), slice(N_TRAIN, None)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    errors: list[float] = []
     if method in ("relabel", "gbmort"):
-        from mtboost import ProjectedBoostingRegressor
-
-        model = ProjectedBoostingRegressor(
-            n_rounds,
-            strategy="gbmort" if method == "gbmort" else "gbrt-relabel-rpo",
-            n_components=5,
-            min_samples_leaf=1,  # as the others
-            n_jobs=n_threads,
-            random_state=0,
-        )
-        clock = Clock()
-        model.fit(X[train], Y[train], callbacks=[lambda _: clock.is_enough()])
-        errors = [float(np.mean((Y[test] - own) ** 2)) for own in model.staged_predict(X[test])]
-    elif method == "catboost":
-        from catboost import CatBoostRegressor
-
-        class End:
-            def after_iteration(self, _: Any) -> bool:
-                return not clock.is_enough()
-
-        model = CatBoostRegressor(
-            iterations=n_rounds,
-            loss_function="MultiRMSE",
-            depth=6,
-            learning_rate=0.1,
-            thread_count=n_threads,
-            random_seed=0,
-            verbose=False,
-            allow_writing_files=False,
-        )
-        clock = Clock()
-        model.fit(X[train], Y[train], callbacks=[End()])
-        errors = [float(np.mean((Y[test] - model.predict(X[test])) ** 2))]
+        run = run_projected
     else:
-        import xgboost
-
-        from mtboost.xgboost import ProjectedObjective
-
-        class Watch(xgboost.callback.TrainingCallback):
-            def after_iteration(self, *_: Any) -> bool:
-                return clock.is_enough()
-
-        callbacks: list[Any] = [Watch()]
-        if method == "split_gradient":
-            callbacks.append(ProjectedObjective(n_components=5, n_threads=n_threads))
-        clock = Clock()
-        booster = xgboost.train(
-            {
-                "multi_strategy": "multi_output_tree",
-                "max_depth": 6,
-                "eta": 0.1,
-                "lambda": 0,
-                "min_child_weight": 0,
-                "nthread": n_threads,
-            },
-            xgboost.QuantileDMatrix(X[train], Y[train], nthread=n_threads),
-            n_rounds,
-            callbacks=callbacks,
-        )
-        predicted = booster.predict(xgboost.DMatrix(X[test]))
-        errors = [float(np.mean((Y[test] - predicted) ** 2))]
+        run = run_catboost if method == "catboost" else run_xgboost
+    clock, errors = run(method, X, Y, n_rounds, n_threads)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return {
         "round": clock.seconds_a_round(),
@@ -135,6 +77,83 @@ def run_method(method: str, n_outputs: int, n_rounds: int, n_threads: int) -> di
         "errors": errors,
         "memory": memory / 1024,
     }
+
+
+def run_projected(
+    method: str, X: np.ndarray, Y: np.ndarray, n_rounds: int, n_threads: int
+) -> tuple[Clock, list[float]]:
+    from mtboost import ProjectedBoostingRegressor
+
+    model = ProjectedBoostingRegressor(
+        n_rounds,
+        strategy="gbmort" if method == "gbmort" else "gbrt-relabel-rpo",
+        n_components=5,
+        min_samples_leaf=1,  # as the others
+        n_jobs=n_threads,
+        random_state=0,
+    )
+    clock = Clock()
+    model.fit(X[TRAIN], Y[TRAIN], callbacks=[lambda _: clock.is_enough()])
+    return clock, [error_of(own, Y) for own in model.staged_predict(X[TEST])]
+
+
+def run_catboost(
+    _: str, X: np.ndarray, Y: np.ndarray, n_rounds: int, n_threads: int
+) -> tuple[Clock, list[float]]:
+    from catboost import CatBoostRegressor
+
+    class End:
+        def after_iteration(self, _: Any) -> bool:
+            return not clock.is_enough()
+
+    model = CatBoostRegressor(
+        iterations=n_rounds,
+        loss_function="MultiRMSE",
+        depth=6,
+        learning_rate=0.1,
+        thread_count=n_threads,
+        random_seed=0,
+        verbose=False,
+        allow_writing_files=False,
+    )
+    clock = Clock()
+    model.fit(X[TRAIN], Y[TRAIN], callbacks=[End()])
+    return clock, [error_of(model.predict(X[TEST]), Y)]
+
+
+def run_xgboost(
+    method: str, X: np.ndarray, Y: np.ndarray, n_rounds: int, n_threads: int
+) -> tuple[Clock, list[float]]:
+    import xgboost
+
+    from mtboost.xgboost import ProjectedObjective
+
+    class Watch(xgboost.callback.TrainingCallback):
+        def after_iteration(self, *_: Any) -> bool:
+            return clock.is_enough()
+
+    callbacks: list[Any] = [Watch()]
+    if method == "split_gradient":
+        callbacks.append(ProjectedObjective(n_components=5, n_threads=n_threads))
+    clock = Clock()
+    booster = xgboost.train(
+        {
+            "multi_strategy": "multi_output_tree",
+            "max_depth": 6,
+            "eta": 0.1,
+            "lambda": 0,
+            "min_child_weight": 0,
+            "nthread": n_threads,
+        },
+        xgboost.QuantileDMatrix(X[TRAIN], Y[TRAIN], nthread=n_threads),
+        n_rounds,
+        callbacks=callbacks,
+    )
+    return clock, [error_of(booster.predict(xgboost.DMatrix(X[TEST])), Y)]
+
+
+def error_of(predicted: np.ndarray, Y: np.ndarray) -> float:
+    return float(np.mean((Y[TEST] - predicted) ** 2))
 
 
 def compare_rounds(args: argparse.Namespace) -> None:

@@ -51,48 +51,15 @@ def main() -> None:
     assert isinstance(prior, np.ndarray)
     part = prior[:N_INFORMATIVE].sum()
     print(f"the {N_INFORMATIVE} columns that matter have {part:.0%} of the old markets' importance")
-    model = mtboost.fit(
-        np.concatenate([X for X, _ in markets.values()]),
-        np.concatenate([y for _, y in markets.values()]),
-        task=np.repeat(list(markets), N_ROWS),
-        params={"max_depth": 3, "eta": 0.1},
-        num_boost_round=N_ROUNDS,
-        specific_rounds=0,
-        strategy="two-stage",
-    )
-
-    def own_model(X: FloatArray, y: FloatArray, *callbacks: PriorFeatureSampling) -> Model:
-        booster = xgboost.train(
-            {**PARAMS, **(DRAWN if callbacks else {})},
-            xgboost.DMatrix(X, y, nthread=1),
-            N_ROUNDS,
-            callbacks=callbacks,
-        )
-        return lambda X: np.asarray(booster.predict(xgboost.DMatrix(X, nthread=1)))
-
-    def continued(X: FloatArray, y: FloatArray, feature_prior: Any = None) -> Model:
-        name = f"new market {len(model.tasks)}"
-        model.add_task(
-            name,
-            X,
-            y,
-            params={"max_depth": 3, "eta": 0.1},
-            early_stopping_rounds=None,  # too few rows to hold some out
-            validation_fraction=0,
-            specific_rounds=N_ROUNDS,
-            feature_prior=feature_prior,
-            n_threads=1,
-        )
-        return lambda X: np.asarray(model.predict(X, task=np.full(len(X), name)))
-
+    common = fit_common(markets)
     methods: dict[str, Callable[[FloatArray, FloatArray], Model]] = {
         "alone": own_model,
         "alone + prior": lambda X, y: own_model(X, y, PriorFeatureSampling(prior)),
         "alone + dynamic prior": lambda X, y: own_model(
             X, y, PriorFeatureSampling(prior, dynamic=True)
         ),
-        "common + residual": continued,
-        "common + residual + prior": lambda X, y: continued(X, y, prior),
+        "common + residual": lambda X, y: continued(common, X, y),
+        "common + residual + prior": lambda X, y: continued(common, X, y, prior),
     }
     errors = {name: np.zeros(len(SIZES)) for name in methods}
     for _ in range(N_NEW):
@@ -110,6 +77,49 @@ def main() -> None:
     for name, by_size in errors.items():
         print(f"{name:26}" + "".join(f"{error:7.3f}" for error in by_size))
     draw(errors)
+
+
+def own_model(X: FloatArray, y: FloatArray, *callbacks: PriorFeatureSampling) -> Model:
+    """Stock XGBoost on the rows of the new market."""
+    booster = xgboost.train(
+        {**PARAMS, **(DRAWN if callbacks else {})},
+        xgboost.DMatrix(X, y, nthread=1),
+        N_ROUNDS,
+        callbacks=callbacks,
+    )
+    return lambda X: np.asarray(booster.predict(xgboost.DMatrix(X, nthread=1)))
+
+
+def fit_common(markets: dict[str, tuple[FloatArray, FloatArray]]) -> mtboost.MultiTaskModel:
+    """The common model of the old markets."""
+    return mtboost.fit(
+        np.concatenate([X for X, _ in markets.values()]),
+        np.concatenate([y for _, y in markets.values()]),
+        task=np.repeat(list(markets), N_ROWS),
+        params={"max_depth": 3, "eta": 0.1},
+        num_boost_round=N_ROUNDS,
+        specific_rounds=0,
+        strategy="two-stage",
+    )
+
+
+def continued(
+    model: mtboost.MultiTaskModel, X: FloatArray, y: FloatArray, feature_prior: Any = None
+) -> Model:
+    """The common model, continued on the rows of the new market."""
+    name = f"new market {len(model.tasks)}"
+    model.add_task(
+        name,
+        X,
+        y,
+        params={"max_depth": 3, "eta": 0.1},
+        early_stopping_rounds=None,  # too few rows to hold some out
+        validation_fraction=0,
+        specific_rounds=N_ROUNDS,
+        feature_prior=feature_prior,
+        n_threads=1,
+    )
+    return lambda X: np.asarray(model.predict(X, task=np.full(len(X), name)))
 
 
 def market_effects(typical: FloatArray, rng: np.random.Generator) -> FloatArray:

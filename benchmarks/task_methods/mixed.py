@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -111,74 +111,12 @@ def gpboost(has_slopes: bool = False, is_nested: bool = False) -> Method:
     """
 
     def method(train: Rows, seed: int, budget: Budget) -> Fitted:
-        try:
-            import gpboost as library
-        except ImportError as error:
-            raise SkippedError(f"GPBoost: {error}") from None
-
         budget = replace(budget, threads=1)  # a second one took ten times as long on few rows
         inner, valid = train.inner(seed)
-        # Its steps shrink with the variance of the noise: they suit labels with deviation 1.
-        mean, scale = (0.0, 1.0) if train.is_binary else (inner.y.mean(), inner.y.std() or 1.0)
-        scaling = Scaling(inner.X)
-        correlation = np.abs(scaling(inner.X).T @ (inner.y - inner.y.mean()))
-        columns = np.argsort(-correlation, kind="stable")[:SLOPES]
-
-        def effects(rows: Rows, with_slopes: bool, suffix: str = "") -> dict[str, Any]:
-            groups = rows.task
-            if is_nested and rows.parents is not None:
-                groups = np.column_stack([rows.parents[rows.task], rows.task])
-            found = {f"group_data{suffix}": groups}
-            if with_slopes:
-                found[f"group_rand_coef_data{suffix}"] = scaling(rows.X)[:, columns]
-            return found
-
-        def train_on(
-            rows: Rows,
-            depth: int,
-            with_slopes: bool,
-            budget: Budget,
-            rounds: int,
-            valid: Rows | None = None,
-        ) -> Any:
-            options = {"ind_effect_group_rand_coef": [1] * len(columns)} if with_slopes else {}
-            model = library.GPModel(
-                **effects(rows, with_slopes),
-                **options,
-                likelihood="bernoulli_logit" if train.is_binary else "gaussian",
-                num_parallel_threads=budget.threads,
-                seed=seed,
-            )
-            data = library.Dataset(rows.X.astype(np.float64), (rows.y - mean) / scale)
-            stopping = {}
-            if valid is not None:
-                model.set_prediction_data(**effects(valid, with_slopes, "_pred"))
-                stopping = {
-                    "valid_sets": data.create_valid(
-                        valid.X.astype(np.float64), (valid.y - mean) / scale
-                    ),
-                    "early_stopping_rounds": budget.early_stopping_rounds,
-                    "use_gp_model_for_validation": True,
-                }
-            return library.train(
-                {
-                    "learning_rate": budget.learning_rate,
-                    "max_depth": depth,
-                    "num_leaves": 2**depth,
-                    "metric": "binary_logloss" if train.is_binary else "mse",
-                    "num_threads": budget.threads,
-                    "seed": seed,
-                    "verbose": -1,
-                },
-                data,
-                rounds,
-                gp_model=model,
-                verbose_eval=False,
-                **stopping,
-            )
+        models = _GPBoost.of_rows(inner, seed, is_nested)
 
         def stop_early(depth: int, with_slopes: bool, budget: Budget) -> tuple[float, int]:
-            booster = train_on(inner, depth, with_slopes, budget, budget.rounds, valid)
+            booster = models.train(inner, depth, with_slopes, budget, budget.rounds, valid)
             (score,) = booster.best_score["valid_0"].values()
             return score, booster.best_iteration
 
@@ -186,17 +124,100 @@ def gpboost(has_slopes: bool = False, is_nested: bool = False) -> Method:
         finer = budget.finer()
         final = replace(budget, rounds=finer.rounds) if has_slopes else finer
         _, rounds = stop_early(depth, has_slopes, final)
-        booster = train_on(train, depth, has_slopes, final, rounds)
-
-        def predict(rows: Rows) -> Floats:
-            found = booster.predict(
-                data=rows.X.astype(np.float64),
-                **effects(rows, has_slopes, "_pred"),
-                predict_var=False,
-                pred_latent=False,
-            )
-            return mean + scale * np.asarray(found["response_mean"], np.float64)
-
+        booster = models.train(train, depth, has_slopes, final, rounds)
+        predict = partial(models.predict, booster, with_slopes=has_slopes)
         return Fitted(predict, {"depth": depth, "rounds": rounds})
 
     return method
+
+
+@dataclass(frozen=True)
+class _GPBoost:
+    """GPBoost with the scales and the columns with slopes of some rows."""
+
+    library: Any
+    seed: int
+    is_nested: bool
+    is_binary: bool
+    mean: float
+    scale: float
+    scaling: Scaling
+    columns: Any
+
+    @classmethod
+    def of_rows(cls, rows: Rows, seed: int, is_nested: bool) -> _GPBoost:
+        try:
+            import gpboost as library
+        except ImportError as error:
+            raise SkippedError(f"GPBoost: {error}") from None
+
+        # Its steps shrink with the variance of the noise: they suit labels with deviation 1.
+        mean, scale = (0.0, 1.0) if rows.is_binary else (rows.y.mean(), rows.y.std() or 1.0)
+        scaling = Scaling(rows.X)
+        correlation = np.abs(scaling(rows.X).T @ (rows.y - rows.y.mean()))
+        columns = np.argsort(-correlation, kind="stable")[:SLOPES]
+        return cls(library, seed, is_nested, rows.is_binary, mean, scale, scaling, columns)
+
+    def train(
+        self,
+        rows: Rows,
+        depth: int,
+        with_slopes: bool,
+        budget: Budget,
+        rounds: int,
+        valid: Rows | None = None,
+    ) -> Any:
+        options = {"ind_effect_group_rand_coef": [1] * len(self.columns)} if with_slopes else {}
+        model = self.library.GPModel(
+            **self._effects(rows, with_slopes),
+            **options,
+            likelihood="bernoulli_logit" if self.is_binary else "gaussian",
+            num_parallel_threads=budget.threads,
+            seed=self.seed,
+        )
+        data = self.library.Dataset(*self._cells(rows))
+        stopping = {}
+        if valid is not None:
+            model.set_prediction_data(**self._effects(valid, with_slopes, "_pred"))
+            stopping = {
+                "valid_sets": data.create_valid(*self._cells(valid)),
+                "early_stopping_rounds": budget.early_stopping_rounds,
+                "use_gp_model_for_validation": True,
+            }
+        return self.library.train(
+            {
+                "learning_rate": budget.learning_rate,
+                "max_depth": depth,
+                "num_leaves": 2**depth,
+                "metric": "binary_logloss" if self.is_binary else "mse",
+                "num_threads": budget.threads,
+                "seed": self.seed,
+                "verbose": -1,
+            },
+            data,
+            rounds,
+            gp_model=model,
+            verbose_eval=False,
+            **stopping,
+        )
+
+    def predict(self, booster: Any, rows: Rows, *, with_slopes: bool) -> Floats:
+        found = booster.predict(
+            data=rows.X.astype(np.float64),
+            **self._effects(rows, with_slopes, "_pred"),
+            predict_var=False,
+            pred_latent=False,
+        )
+        return self.mean + self.scale * np.asarray(found["response_mean"], np.float64)
+
+    def _cells(self, rows: Rows) -> tuple[Floats, Floats]:
+        return rows.X.astype(np.float64), (rows.y - self.mean) / self.scale
+
+    def _effects(self, rows: Rows, with_slopes: bool, suffix: str = "") -> dict[str, Any]:
+        groups = rows.task
+        if self.is_nested and rows.parents is not None:
+            groups = np.column_stack([rows.parents[rows.task], rows.task])
+        found = {f"group_data{suffix}": groups}
+        if with_slopes:
+            found[f"group_rand_coef_data{suffix}"] = self.scaling(rows.X)[:, self.columns]
+        return found

@@ -296,68 +296,84 @@ def _estimators() -> Iterator[Entry]:
 
 def _plug_ins() -> Iterator[Entry]:
     for name, module in PLUG_INS.items():
-        tasks = {"task": array(TASK)}
-        split = dict.fromkeys(_keywords(module.TaskSplit.__init__), value) | tasks
-        split |= _some(odd.OTHERS, "split_score pooling")
-        split |= {"symmetric_trees": value, "task_column": one_of(0, -1, "p", 9, 1.5, True, None)}
-        split |= {"params": odd.PARAMETERS[name]}
-        split.pop("table", None)
-        own = "reg:squarederror" if name == "xgboost" else "regression"
-        by_task = one_of({0: 1, 1: 2}, {0: 9}, {}, {0: "x"}, {0: 1.5}, {0: None})
-        legal = {"task": TASK}
-        for function, call, given, draws in (
-            ("TaskSplit", _train_split, legal, split),
-            (
-                "TaskObjective",
-                _train_objective,
-                {"objective": own, "task": TASK, "n_threads": 1},
-                {
-                    "objective": odd.OBJECTIVES,
-                    **tasks,
-                    "task_weight": odd.OTHERS["task_weight"],
-                    "n_threads": value,
-                },
-            ),
-            (
-                "TaskQuitting",
-                _train_quitting,
-                legal,
-                {
-                    **tasks,
-                    "metric": odd.METRICS,
-                    **each(value, "early_stopping_rounds min_delta verbose"),
-                    **each(anything, "objective valid"),
-                },
-            ),
-            (
-                "task_metric",
-                _task_metric,
-                {"metric": "rmse"},
-                {
-                    "metric": odd.METRICS,
-                    **tasks,
-                    "tasks": one_of(3, [3], [(3, TASK)], None, [(X, TASK, 1)], {}),
-                },
-            ),
-            (
-                "residual_margin",
-                _residual_margin,
-                {"quit_round": 1},
-                {
-                    "quit_round": lambda rng, name, by_task=by_task: (
-                        by_task if rng.random() < 0.3 else value
-                    )(rng, name),
-                    **tasks,
-                },
-            ),
-            (
-                "combine",
-                _combine,
-                {"n_common_rounds": 1},
-                {"n_common_rounds": value, **each(anything, "common specific")},
-            ),
-        ):
-            yield Entry(f"{name}.{function}", partial(call, name), given, draws)
+        yield from _callbacks(name, module)
+        yield from _models_of_stages(name)
+    yield from _projections()
+    yield Entry(
+        "xgboost.PriorFeatureSampling",
+        _train_prior,
+        {"prior": [1, 2, 3]},
+        {
+            "prior": odd.OTHERS["prior"],
+            **each(value, "dynamic prior_rounds floor"),
+            "params": odd.PARAMETERS["xgboost"],
+        },
+    )
+
+
+def _callbacks(name: str, module: Any) -> Iterator[Entry]:
+    """What stock training is given: a callback, an objective or a metric."""
+    tasks, legal = {"task": array(TASK)}, {"task": TASK}
+    split = dict.fromkeys(_keywords(module.TaskSplit.__init__), value) | tasks
+    split |= _some(odd.OTHERS, "split_score pooling")
+    split |= {"symmetric_trees": value, "task_column": one_of(0, -1, "p", 9, 1.5, True, None)}
+    split |= {"params": odd.PARAMETERS[name]}
+    split.pop("table", None)
+    yield Entry(f"{name}.TaskSplit", partial(_train_split, name), legal, split)
+    own = "reg:squarederror" if name == "xgboost" else "regression"
+    yield Entry(
+        f"{name}.TaskObjective",
+        partial(_train_objective, name),
+        {"objective": own, "task": TASK, "n_threads": 1},
+        {
+            "objective": odd.OBJECTIVES,
+            **tasks,
+            "task_weight": odd.OTHERS["task_weight"],
+            "n_threads": value,
+        },
+    )
+    yield Entry(
+        f"{name}.TaskQuitting",
+        partial(_train_quitting, name),
+        legal,
+        {
+            **tasks,
+            "metric": odd.METRICS,
+            **each(value, "early_stopping_rounds min_delta verbose"),
+            **each(anything, "objective valid"),
+        },
+    )
+    several = one_of(3, [3], [(3, TASK)], None, [(X, TASK, 1)], {})
+    yield Entry(
+        f"{name}.task_metric",
+        partial(_task_metric, name),
+        {"metric": "rmse"},
+        {"metric": odd.METRICS, **tasks, "tasks": several},
+    )
+
+
+def _models_of_stages(name: str) -> Iterator[Entry]:
+    """What continues a common booster, and joins it with a specific one."""
+    by_task = one_of({0: 1, 1: 2}, {0: 9}, {}, {0: "x"}, {0: 1.5}, {0: None})
+
+    def quit_round(rng: Any, name: str) -> Any:
+        return (by_task if rng.random() < 0.3 else value)(rng, name)
+
+    yield Entry(
+        f"{name}.residual_margin",
+        partial(_residual_margin, name),
+        {"quit_round": 1},
+        {"quit_round": quit_round, "task": array(TASK)},
+    )
+    yield Entry(
+        f"{name}.combine",
+        partial(_combine, name),
+        {"n_common_rounds": 1},
+        {"n_common_rounds": value, **each(anything, "common specific")},
+    )
+
+
+def _projections() -> Iterator[Entry]:
     projected = {
         **each(value, "n_components shared seed n_threads"),
         "labels": array(odd.OUTPUTS),
@@ -370,16 +386,6 @@ def _plug_ins() -> Iterator[Entry]:
         _project_lightgbm,
         {"labels": odd.OUTPUTS},
         {**projected, "valid_labels": value},
-    )
-    yield Entry(
-        "xgboost.PriorFeatureSampling",
-        _train_prior,
-        {"prior": [1, 2, 3]},
-        {
-            "prior": odd.OTHERS["prior"],
-            **each(value, "dynamic prior_rounds floor"),
-            "params": odd.PARAMETERS["xgboost"],
-        },
     )
 
 

@@ -28,6 +28,7 @@ from libraries import LIBRARIES
 import mtboost
 import mtboost.lightgbm
 import mtboost.xgboost
+from mtboost.base.checked_tables import as_table
 from mtboost.errors import TrainingError, UnsupportedError
 
 TEST_CALLS = 60
@@ -344,16 +345,7 @@ def _fit_case(rng: np.random.Generator) -> tuple[str, Callable[[], None]]:
     name = str(rng.choice(list(LIBRARIES)))
     X, task, labels = _rows(int(rng.integers(4)))
     objective, kind = _objective_and_labels(rng, name)
-    options = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
-    options |= _drawn(rng, _FIT, int(rng.integers(0, 5)))
-    if rng.random() < 0.02:
-        options |= _drawn(rng, _RARE_OF_FIT, 1)
-    of_library = {"xgboost": _XGBOOST, "lightgbm": _LIGHTGBM}[name]
-    for argument, probability in (("params", 0.8), ("specific_params", 0.15)):
-        if rng.random() < probability:
-            options[argument] = _drawn(rng, of_library, int(rng.integers(0, 5)), odd=0.1)
-    if name == "lightgbm" and isinstance(options.setdefault("params", {}), dict):
-        options["params"].setdefault("min_data_in_leaf", 2)
+    options = _options_of_fit(rng, name)
     check = str(rng.choice(["threads", "file", "pickle"]))
     library, n_rounds = LIBRARIES[name], [0]
 
@@ -380,30 +372,46 @@ def _fit_case(rng: np.random.Generator) -> tuple[str, Callable[[], None]]:
                 raise AssertionError(f"refused after {n_rounds[0]} rounds: {error}") from error
             raise
         expected = _finite(model.predict(X, task=task))
-        margins = model.predict_margin(X, task=task)
-        for each in model.tasks:
-            own = task == each
-            table = mtboost.base.checked_tables.as_table(
-                X[own], feature_names=options.get("feature_names")
-            )
-            found = library.margins(
-                model.booster(each), model.task_columns[each].align(table).native
-            )
-            np.testing.assert_allclose(
-                found, margins[own], rtol=library.atol * 100, atol=library.atol
-            )
-        again = model
+        _check_boosters(model, library, X, task, options.get("feature_names"))
         if check == "threads":
             again = fit(n_threads=2 if options["n_threads"] == 1 else 1)
-        elif check == "file":
-            with tempfile.TemporaryDirectory() as folder:
-                model.save(Path(folder) / "model.mtb")
-                again = mtboost.load_model(Path(folder) / "model.mtb")
         else:
-            again = pickle.loads(pickle.dumps(model))
+            again = _copied(model, check)
         np.testing.assert_array_equal(again.predict(X, task=task), expected)
 
     return f"fit({_shown({'objective': objective, 'backend': name} | options)}) of {kind}", run
+
+
+def _options_of_fit(rng: np.random.Generator, name: str) -> dict[str, Any]:
+    options = {"num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
+    options |= _drawn(rng, _FIT, int(rng.integers(0, 5)))
+    if rng.random() < 0.02:
+        options |= _drawn(rng, _RARE_OF_FIT, 1)
+    of_library = {"xgboost": _XGBOOST, "lightgbm": _LIGHTGBM}[name]
+    for argument, probability in (("params", 0.8), ("specific_params", 0.15)):
+        if rng.random() < probability:
+            options[argument] = _drawn(rng, of_library, int(rng.integers(0, 5)), odd=0.1)
+    if name == "lightgbm" and isinstance(options.setdefault("params", {}), dict):
+        options["params"].setdefault("min_data_in_leaf", 2)
+    return options
+
+
+def _check_boosters(model: Any, library: Any, X: Any, task: Any, feature_names: Any) -> None:
+    """The booster of each task has the margins of the model."""
+    margins = model.predict_margin(X, task=task)
+    for each in model.tasks:
+        own = task == each
+        table = as_table(X[own], feature_names=feature_names)
+        found = library.margins(model.booster(each), model.task_columns[each].align(table).native)
+        np.testing.assert_allclose(found, margins[own], rtol=library.atol * 100, atol=library.atol)
+
+
+def _copied(model: Any, how: str) -> Any:
+    if how == "pickle":
+        return pickle.loads(pickle.dumps(model))
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.mtb")
+        return mtboost.load_model(Path(folder) / "model.mtb")
 
 
 def _train_case(rng: np.random.Generator) -> tuple[str, Callable[[], None]]:

@@ -570,18 +570,10 @@ def numerical_cuts(
     any_gains = False
     for backwards in (True, False) if goes_both_ways else (True,):
         start = Side(np.float64(0.0), np.float64(EPSILON), 0)
-        if backwards:
-            added = [b for b in range(n_bins - 1 - has_nan_bin, 0, -1) if b != skipped]
-            thresholds = [b - 1 for b in added]
-        else:
-            # Bin 0 has no sums if it is the frequent one. With a bin of 0 elsewhere this scan
-            # forgets it, although its rows do go left.
-            stored = range(1 if feature.frequent == 0 else 0, n_bins)
-            added = thresholds = [b for b in stored if b < n_bins - 1 and b != skipped]
-            if has_nan_bin and feature.frequent == 0:
-                # Bin 0 is what the stored bins leave of the leaf, and is the first cut.
-                start = rest_of(whole, table, rows_of_bin)
-                thresholds = [0, *added]
+        added, thresholds = bins_of_scan(feature, backwards, has_nan_bin, skipped)
+        if len(thresholds) > len(added):
+            # Bin 0 is what the stored bins leave of the leaf, and is the first cut.
+            start = rest_of(whole, table, rows_of_bin)
         near = running_sums(start, table[added], rows_of_bin[added])
         near = (
             near
@@ -602,24 +594,47 @@ def numerical_cuts(
         # A side without gradient and hessian has a gain of NaN: never the best, yet it counts.
         any_gains |= bool((is_allowed & ~(gain <= floor)).any())
         for i in np.flatnonzero(is_allowed & (gain > floor)):
-            goes_left = np.arange(n_bins) <= thresholds[i]
             # A feature with two bins of which one is NaN is cut once, NaN right.
             default_left = backwards and (goes_both_ways or feature.missing != "NaN")
-            if feature.missing == "Zero":
-                goes_left[feature.zero] = default_left
-            elif feature.missing == "NaN":
-                goes_left[-1] = default_left
             found.append(
                 Cut(
                     scan=int(not backwards),
                     gain=float(gain[i]),
                     left=at(left, i),
-                    goes_left=goes_left,
+                    goes_left=bins_left_of(thresholds[i], feature, default_left),
                     default_left=default_left,
                     threshold=thresholds[i],
                 )
             )
     return Cuts(found, floor, l2, any_gains)
+
+
+def bins_of_scan(
+    feature: Feature, backwards: bool, has_nan_bin: bool, skipped: int
+) -> tuple[list[int], list[int]]:
+    """Bins in the order in which a scan adds them up, and the threshold after each.
+
+    Where the scan begins with the rest of the leaf there is one more threshold, before the first.
+    """
+    n_bins = feature.n_bins
+    if backwards:
+        added = [b for b in range(n_bins - 1 - has_nan_bin, 0, -1) if b != skipped]
+        return added, [b - 1 for b in added]
+    # Bin 0 has no sums if it is the frequent one. With a bin of 0 elsewhere this scan forgets it,
+    # although its rows do go left.
+    stored = range(1 if feature.frequent == 0 else 0, n_bins)
+    added = [b for b in stored if b < n_bins - 1 and b != skipped]
+    return added, [0, *added] if has_nan_bin and feature.frequent == 0 else added
+
+
+def bins_left_of(threshold: int, feature: Feature, default_left: bool) -> NDArray[np.bool_]:
+    """Which bins go left, that of missing values by default."""
+    goes_left = np.arange(feature.n_bins) <= threshold
+    if feature.missing == "Zero":
+        goes_left[feature.zero] = default_left
+    elif feature.missing == "NaN":
+        goes_left[-1] = default_left
+    return goes_left
 
 
 def running_sums(start: Side, table: Doubles, n_rows: Ints) -> Side:
