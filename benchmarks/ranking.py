@@ -23,11 +23,9 @@ results/ranking.jsonl contains the results so far.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,29 +34,29 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import xgboost
+from peer_runs import N_THREADS, PATIENCE, Array, append, as_frame, parser, read
 
 import mtboost
 from mtboost.metrics import evaluate_by_task
 
-N_MARKETS, N_THREADS, PATIENCE = 12, 1, 20
-_Array = np.ndarray[Any, np.dtype[Any]]
+N_MARKETS = 12
 
 
 @dataclass(frozen=True)
 class Rows:
     """Rows of queries, each query after another."""
 
-    X: _Array
-    y: _Array
-    task: _Array
-    query: _Array
+    X: Array
+    y: Array
+    task: Array
+    query: Array
 
-    def take(self, queries: _Array) -> Rows:
+    def take(self, queries: Array) -> Rows:
         own = np.isin(self.query, queries)
         return Rows(self.X[own], self.y[own], self.task[own], self.query[own])
 
     @property
-    def task_of_query(self) -> _Array:
+    def task_of_query(self) -> Array:
         _, firsts = np.unique(self.query, return_index=True)
         return self.task[firsts]
 
@@ -116,14 +114,11 @@ def split(rows: Rows, seed: int, fraction: float) -> tuple[Rows, Rows]:
 
 # ---- methods -------------------------------------------------------------------------------------
 
-Predict = Callable[[Rows], _Array]
+Predict = Callable[[Rows], Array]
 
 
-def table(rows: Rows, has_task: bool, tasks: _Array) -> pd.DataFrame:
-    frame = pd.DataFrame(rows.X, columns=[f"x{n}" for n in range(rows.X.shape[1])])
-    if has_task:
-        frame["task"] = pd.Categorical(rows.task, categories=tasks)
-    return frame
+def table(rows: Rows, has_task: bool, tasks: Array) -> pd.DataFrame:
+    return as_frame(rows.X, rows.task, tasks if has_task else None)
 
 
 def xgb_ranker(train: Rows, seed: int, has_task: bool = False) -> Predict:
@@ -164,7 +159,7 @@ def lgbm_ranker(train: Rows, seed: int, has_task: bool = False) -> Predict:
         "verbosity": -1,
     }
 
-    def sizes(rows: Rows) -> _Array:
+    def sizes(rows: Rows) -> Array:
         return np.unique(rows.query, return_counts=True)[1]
 
     model = lightgbm.LGBMRanker(n_estimators=500, **options)
@@ -188,7 +183,7 @@ def one_each(train: Rows, seed: int) -> Predict:
         own = train.take(train.query[train.task == task])
         models[task] = xgb_ranker(own, seed)
 
-    def predict(rows: Rows) -> _Array:
+    def predict(rows: Rows) -> Array:
         found = np.empty(len(rows.y))
         for task, model in models.items():
             own = rows.task == task
@@ -218,7 +213,7 @@ METHODS: dict[str, Callable[[Rows, int], Predict]] = {
 }
 
 
-def scores(rows: Rows, prediction: _Array, train: Rows) -> dict[str, float]:
+def scores(rows: Rows, prediction: Array, train: Rows) -> dict[str, float]:
     tasks = np.unique(train.task)
     codes = np.searchsorted(tasks, rows.task)
     by_task = evaluate_by_task("ndcg@10", rows.y, prediction, codes, len(tasks), queries=rows.query)
@@ -244,28 +239,25 @@ def data_sets(folder: Path | None) -> dict[str, Callable[[int], Rows]]:
     return found
 
 
-def run(arguments: argparse.Namespace) -> None:
-    for seed in range(arguments.seeds):
-        for data, make in data_sets(arguments.data).items():
-            train, test = split(make(seed), 1000 + seed, 0.35)
-            for name, method in METHODS.items():
-                start = time.perf_counter()
-                predict = method(train, seed)
-                line = {
-                    "data": data,
-                    "seed": seed,
-                    "method": name,
-                    **scores(test, predict(test), train),
-                    "queries": len(np.unique(train.query)),
-                    "seconds": round(time.perf_counter() - start, 2),
-                    "versions": [mtboost.__version__, xgboost.__version__, lightgbm.__version__],
-                }
-                with arguments.out.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
+def run(sets: dict[str, Callable[[int], Rows]], seed: int) -> Iterator[dict[str, Any]]:
+    for data, make in sets.items():
+        train, test = split(make(seed), 1000 + seed, 0.35)
+        for name, method in METHODS.items():
+            start = time.perf_counter()
+            predict = method(train, seed)
+            yield {
+                "data": data,
+                "seed": seed,
+                "method": name,
+                **scores(test, predict(test), train),
+                "queries": len(np.unique(train.query)),
+                "seconds": round(time.perf_counter() - start, 2),
+                "versions": [mtboost.__version__, xgboost.__version__, lightgbm.__version__],
+            }
 
 
 def show(path: Path) -> None:
-    found = pd.DataFrame([json.loads(line) for line in path.read_text().splitlines()])
+    found = read(path)
     for score in ("all tasks", "small tasks", "seconds"):
         grouped = found.groupby(["method", "data"], sort=False)[score]
         print(score, "(mean over seeds, standard deviation)")
@@ -274,14 +266,15 @@ def show(path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--table", action="store_true")
-    arguments = parser.parse_args()
+    own = parser(__doc__)
+    own.add_argument("--data", type=Path)
+    arguments = own.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    show(arguments.out) if arguments.table else run(arguments)
+    if arguments.table:
+        show(arguments.out)
+        return
+    for seed in range(arguments.seeds):
+        append(arguments.out, run(data_sets(arguments.data), seed))
 
 
 if __name__ == "__main__":

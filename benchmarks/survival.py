@@ -25,33 +25,30 @@ results/survival.jsonl contains the results so far.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xgboost
+from peer_runs import N_THREADS, PATIENCE, Array, append, as_frame, parser, read
 
 import mtboost
 from mtboost.metrics import evaluate_by_task
 
-N_CLINICS, N_THREADS, PATIENCE = 12, 1, 20
-_Array = np.ndarray[Any, np.dtype[Any]]
+N_CLINICS = 12
 
 
 @dataclass(frozen=True)
 class Rows:
-    X: _Array
-    y: _Array  # times of events, minus those of censoring
-    task: _Array
+    X: Array
+    y: Array  # times of events, minus those of censoring
+    task: Array
 
-    def take(self, rows: _Array) -> Rows:
+    def take(self, rows: Array) -> Rows:
         return Rows(self.X[rows], self.y[rows], self.task[rows])
 
 
@@ -97,23 +94,20 @@ def split(rows: Rows, seed: int, fraction: float) -> tuple[Rows, Rows]:
 
 # ---- methods -------------------------------------------------------------------------------------
 
-Predict = Callable[[Rows], _Array]
+Predict = Callable[[Rows], Array]
 
 
-def table(rows: Rows, has_task: bool, tasks: _Array) -> pd.DataFrame:
-    frame = pd.DataFrame(rows.X, columns=[f"x{n}" for n in range(rows.X.shape[1])])
-    if has_task:
-        frame["task"] = pd.Categorical(rows.task, categories=tasks)
-    return frame
+def table(rows: Rows, has_task: bool, tasks: Array) -> pd.DataFrame:
+    return as_frame(rows.X, rows.task, tasks if has_task else None)
 
 
-def bounds(rows: Rows, unit: float) -> _Array:
+def bounds(rows: Rows, unit: float) -> Array:
     """Lower and upper bounds of times."""
     times = np.abs(rows.y) / unit
     return np.stack([times, np.where(rows.y > 0, times, np.inf)], axis=1)
 
 
-def labels(rows: Rows, unit: float | None) -> dict[str, _Array]:
+def labels(rows: Rows, unit: float | None) -> dict[str, Array]:
     if unit is None:
         return {"label": rows.y}
     lower, upper = bounds(rows, unit).T
@@ -138,7 +132,7 @@ def xgb(train: Rows, seed: int, has_task: bool = False, objective: str = "surviv
     )
     rounds = (0, model.best_iteration + 1)
 
-    def predict(rows: Rows) -> _Array:
+    def predict(rows: Rows) -> Array:
         matrix = xgboost.DMatrix(table(rows, has_task, tasks), enable_categorical=True)
         found = np.asarray(model.predict(matrix, iteration_range=rounds))
         return 1.0 / found if is_aft else found
@@ -160,7 +154,7 @@ def alone(train: Rows, seed: int) -> Predict:
         for task in np.unique(train.task)
     }
 
-    def predict(rows: Rows) -> _Array:
+    def predict(rows: Rows) -> Array:
         found = np.zeros(len(rows.y))
         for task, model in models.items():
             own = np.flatnonzero(rows.task == task)
@@ -178,7 +172,7 @@ def scikit_survival(train: Rows, seed: int, is_linear: bool = False) -> Predict:
     tasks = np.unique(train.task)
     means, scales = np.nanmean(train.X, axis=0), np.nanstd(train.X, axis=0) + 1e-9
 
-    def inputs(rows: Rows) -> _Array:
+    def inputs(rows: Rows) -> Array:
         known = np.where(np.isnan(rows.X), means, rows.X)
         return np.hstack([(known - means) / scales, rows.task[:, None] == tasks])
 
@@ -208,7 +202,7 @@ def ours(objective: str = "survival:cox", **options: Any) -> Callable[[Rows, int
             **options,
         )
 
-        def predict(rows: Rows) -> _Array:
+        def predict(rows: Rows) -> Array:
             found = np.asarray(model.predict(rows.X, task=rows.task))
             return 1.0 / found if is_aft else found
 
@@ -238,12 +232,11 @@ def rows_of(name: str, seed: int) -> tuple[Rows, Rows]:
     return split(rows, 1000 + seed, 0.5)
 
 
-def run(name: str, seed: int, skip: Sequence[str]) -> list[dict[str, Any]]:
+def run(name: str, seed: int, skip: Sequence[str]) -> Iterator[dict[str, Any]]:
     train, test = rows_of(name, seed)
     tasks = np.unique(train.task)
     events = np.array([(train.y[train.task == task] > 0).sum() for task in tasks])
     is_small = events <= np.sort(events)[(len(tasks) - 1) // 3]
-    found = []
     for method, fit in METHODS.items():
         if method in skip:
             continue
@@ -254,38 +247,29 @@ def run(name: str, seed: int, skip: Sequence[str]) -> list[dict[str, Any]]:
         seconds = time.process_time() - start
         codes = np.searchsorted(tasks, test.task)
         values = evaluate_by_task("concordance", test.y, hazards, codes, len(tasks))
-        found.append(
-            {
-                "set": name,
-                "seed": seed,
-                "method": method,
-                "all": float(np.nanmean(values)),
-                "small": float(np.nanmean(values[is_small])),
-                "seconds": round(seconds, 2),
-            }
-        )
-        print(found[-1], flush=True)
-    return found
+        found = {
+            "set": name,
+            "seed": seed,
+            "method": method,
+            "all": float(np.nanmean(values)),
+            "small": float(np.nanmean(values[is_small])),
+            "seconds": round(seconds, 2),
+        }
+        print(found, flush=True)
+        yield found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--skip", nargs="*", default=[], choices=METHODS)
-    parser.add_argument("--table", action="store_true")
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--first-seed", type=int, default=0)
+    arguments.add_argument("--skip", nargs="*", default=[], choices=METHODS)
+    options = arguments.parse_args()
     if not options.table:
-        with options.out.open("a") as out:
-            for seed in range(options.first_seed, options.first_seed + options.seeds):
-                for name in ("clinics", "alike", "flchain"):
-                    for row in run(name, seed, options.skip):
-                        out.write(json.dumps(row) + "\n")
-                    out.flush()
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            for name in ("clinics", "alike", "flchain"):
+                append(options.out, run(name, seed, options.skip))
         return
-    results = pd.read_json(options.out, lines=True)
-    results = results.drop_duplicates(["set", "seed", "method"], keep="last")
+    results = read(options.out).drop_duplicates(["set", "seed", "method"], keep="last")
     columns = ["all", "small", "seconds"]
     print(results.groupby(["set", "method"], sort=False)[columns].agg(["mean", "std"]).round(3))
 
