@@ -26,6 +26,8 @@ Library: TypeAlias = Literal["numpy", "scipy", "pandas", "polars", "pyarrow"]
 TaskColumn: TypeAlias = str | int | tuple[str | int, ...]
 #: Its position in the table, or those of several.
 TaskPosition: TypeAlias = int | tuple[int, ...]
+#: Below it all integers are float64 numbers.
+_FIRST_INEXACT = 2.0**53
 #: Cells of a table that is copied to be predicted by the core.
 _MOST_COPIED = 1 << 20
 
@@ -326,6 +328,10 @@ class Columns:
         categories = {name: table.categories(name) for name in table.categorical_features}
         return cls(table.feature_names, table.n_features, categories)
 
+    def are_coded_as(self, other: "Columns") -> bool:
+        """Whether they are the same columns, and have the same codes of categories."""
+        return self == other and self.categories == other.categories
+
     def align(self, table: Table) -> Table:
         """These columns of a table, in their order and with their codes.
 
@@ -391,6 +397,34 @@ class Columns:
                 _warn_of_unknown(table, name, unknown)
             changed[name] = known
         return table.with_categories(changed) if changed else table
+
+
+def coded(table: Table, columns: Columns) -> Table | None:
+    """Return the columns of a small pandas table as an array, categories as their codes.
+
+    Libraries take long to read a few rows of a DataFrame with categories, and predict the same from
+    the codes. None for another table, or where not the same columns have categories.
+    """
+    if table.library != "pandas" or columns.names is None or not columns.categories:
+        return None
+    if table.n_rows * columns.n > _MOST_COPIED:
+        return None
+    table = columns.align(table)
+    types = list(table.column_types.items())
+    places = [place for place, (_, dtype) in enumerate(types) if is_categorical(dtype)]
+    if {types[place][0] for place in places} != columns.categories.keys():
+        return None
+    others = [place for place in range(len(types)) if place not in places]
+    if not all(isinstance(types[place][1], np.dtype) for place in others):
+        return None
+    cells = np.empty((table.n_rows, len(types)))
+    cells[:, others] = table.native.iloc[:, others].to_numpy(np.float64)
+    if (np.abs(cells[:, others]) >= _FIRST_INEXACT).any():  # a conversion could round twice
+        return None
+    for place in places:
+        codes = table.native.iloc[:, place].array.codes
+        cells[:, place] = np.where(codes < 0, np.nan, codes)
+    return Table(cells, "numpy", table.feature_names)
 
 
 def _warn_of_unknown(table: Table, column: str, unknown: set[Any]) -> None:

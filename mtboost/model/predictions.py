@@ -20,7 +20,7 @@ from mtboost.base.dataset import (
 from mtboost.base.frames import Output, predictions_as
 from mtboost.base.labels import as_base_margin
 from mtboost.base.several_labels import label_codes
-from mtboost.base.tables import Table, has_names
+from mtboost.base.tables import Table, coded, has_names
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
 from mtboost.errors import DataError, ParameterError
@@ -166,13 +166,16 @@ class FittedTasks(FittedParts):
         found = self._task_trees.margins(table, codes, start)
         if found is not None:
             return found
-        margins = self._stage.margins(table, codes, start)
+        common = self._coded(table)
+        margins = self._stage.margins(common, codes, start)
         for code in np.unique(codes[(codes >= 0) & (codes < len(self.tasks))]):
             name = self.tasks[code]
             booster = self.specific[name]
             if booster is not None:
                 rows = np.flatnonzero(codes == code)
-                own = self.task_columns[name].align(table.take(rows))
+                columns = self.task_columns[name]
+                source = common if columns.are_coded_as(self._stage.columns) else table
+                own = columns.align(source if len(rows) == table.n_rows else source.take(rows))
                 margins[rows] = self._library.predict_margin(booster, own, margins[rows])
         return margins
 
@@ -382,12 +385,21 @@ class FittedTasks(FittedParts):
         found = self._task_trees.margins(table, codes, start)
         if found is not None:
             return found
-        margins = self._stage.margins(table, codes, start)
+        common = self._coded(table)
+        margins = self._stage.margins(common, codes, start)
         booster = self.specific.get(task)
         if booster is None:
             return margins
-        own = self.task_columns[task].align(table)
+        columns = self.task_columns[task]
+        own = columns.align(common if columns.are_coded_as(self._stage.columns) else table)
         return self._library.predict_margin(booster, own, margins)
+
+    def _coded(self, table: Table) -> Table:
+        """The common columns, read once for both models, if that is possible."""
+        if self._stage.optional_columns:
+            return table
+        found = coded(table, self._stage.columns)
+        return table if found is None else found
 
     def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
         if base_margin is None:

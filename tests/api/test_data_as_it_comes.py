@@ -7,6 +7,9 @@ import polars
 import pytest
 
 import mtboost
+from mtboost.base.checked_tables import as_table
+from mtboost.base.tables import Columns, coded
+from mtboost.model import predictions as model_predictions
 
 TWO_STAGE = {"task": "shop", "strategy": "two-stage", "num_boost_round": 20}
 
@@ -63,3 +66,72 @@ def test_a_star_import_does_not_rebind_the_libraries():
     assert names["xgboost"].__name__ == "xgboost"
     assert names["lightgbm"].__name__ == "lightgbm"
     assert names["fit"] is mtboost.fit
+
+
+def table_with_categories(rng, n_rows):
+    return pd.DataFrame(
+        {
+            "a": rng.normal(size=n_rows),
+            "color": pd.Categorical(rng.choice(["red", "green", "blue", None], n_rows)),
+            "b": rng.normal(size=n_rows).astype(np.float32),
+            "level": pd.Categorical(rng.integers(10, 15, n_rows)),
+            "n": rng.integers(-5, 2**53, n_rows),
+            "is_new": rng.random(n_rows) < 0.5,
+        }
+    )
+
+
+@pytest.mark.parametrize("specific", ["same columns", "further categories", "no rounds"])
+def test_rows_with_categories_are_predicted_alike_by_codes_and_as_a_frame(
+    library, monkeypatch, specific
+):
+    rng = np.random.default_rng(3)
+    frame, task = table_with_categories(rng, 600), np.repeat(["x", "y"], 300)
+    y = frame["a"] * (task == "x") + (frame["color"] == "red") - 0.5 * (frame["level"] == 12)
+    tables = {name: frame[task == name] for name in ("x", "y")}
+    labels = {name: y[task == name] for name in ("x", "y")}
+    if specific == "further categories":
+        own = pd.Categorical(rng.choice(["u", "v"], 300))
+        tables["y"] = tables["y"].assign(shape=own)
+    rounds = 0 if specific == "no rounds" else 20
+    options = {"strategy": "two-stage", "num_boost_round": 20, "specific_rounds": rounds}
+    model = mtboost.fit(tables, labels, backend=library.name, n_threads=1, **options)
+    asked = {name: table.iloc[[7, 3, 200, 11]] for name, table in tables.items()}
+    asked["x"] = asked["x"][asked["x"].columns[::-1]]  # found by name
+    asked["x"] = asked["x"].assign(color=asked["x"]["color"].cat.set_categories(["blue", "red"]))
+
+    def predictions():
+        by_task = model.predict_margin(asked)
+        single = [model.predict_margin({"x": asked["x"].iloc[[k]]})["x"] for k in range(4)]
+        both = pd.concat([asked["x"], asked["x"]])
+        if specific != "further categories":
+            single.append(model.predict_margin(both, task=["x"] * 4 + ["y"] * 4))
+        return np.concatenate([*by_task.values(), *single])
+
+    n_coded = []
+
+    def counted(*arguments):
+        found = coded(*arguments)
+        n_coded.append(found is not None)
+        return found
+
+    monkeypatch.setattr(model_predictions, "coded", counted)
+    found = predictions()
+    assert n_coded
+    assert all(n_coded)
+    monkeypatch.setattr(model_predictions, "coded", lambda *arguments: None)
+    np.testing.assert_array_equal(found, predictions())
+
+
+def test_what_codes_cannot_hold_is_left_to_the_library():
+    frame = table_with_categories(np.random.default_rng(3), 6)
+    columns = Columns.of(as_table(frame))
+    assert coded(as_table(frame), columns).library == "numpy"
+    for other in (
+        frame.assign(n=2**53 + 1),
+        frame.assign(a=np.inf),
+        frame.assign(b=frame["b"].astype("Float32")),
+        frame.assign(level=frame["level"].astype(float)),
+    ):
+        assert coded(as_table(other), columns) is None
+    assert coded(as_table(frame[["a", "b"]]), Columns.of(as_table(frame[["a", "b"]]))) is None
