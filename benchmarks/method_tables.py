@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from intervals import row_of as interval_cells
 from markdown_tables import gain, plain, results, table
+from scipy.stats import ttest_1samp
 from task_comparison import scores_of
 
 # ---- docs/results.md -----------------------------------------------------------------------------
@@ -195,6 +196,84 @@ def _of_machines(found: pd.DataFrame, column: str, form: str) -> str:
     return table(["tasks", *scores, *(f"{score}, each on one worker" for score in scores)], rows())
 
 
+def fraud_scenes() -> str:
+    """Rows and columns of each task of the scenes, and the AUC that no model exceeds."""
+    found = results("fraud_scene_shapes")
+    n_seeds = found["seed"].nunique()
+    head = ["scene", "task", "negative", "positive (expected)", "features", "in common"]
+
+    def rows() -> Iterator[list[str]]:
+        for (scene, task), own in found.groupby(["scene", "task"]):
+            counts = own[["negative", "positive", "features", "common"]].iloc[0]
+            auc = f"{own['auc'].mean():.3f} ± {own['auc'].std():.3f}"
+            yield [scene, task, *(f"{count:,}".replace(",", " ") for count in counts), auc]
+
+    return table([*head, f"Bayes AUC ({n_seeds} seeds)"], rows())
+
+
+def feature_priors() -> str:
+    """Error of stock XGBoost by how features are sampled, as a part of the variance of y."""
+    found = results("feature_priors")
+    methods = list(dict.fromkeys(found["method"]))
+    means = found.groupby(["data", "rows", "method"])["error"].mean()
+    n_problems = found["problem"].nunique()
+
+    def rows() -> Iterator[list[str]]:
+        for data in found["data"].unique():
+            for n_rows in found["rows"].unique():
+                errors = means[data, n_rows]
+                yield [data, str(n_rows), *(plain(errors.get(m, np.nan)) for m in methods)]
+
+    head = [f"{n_problems} problems of", "rows", *methods]
+    return table(head, rows()).replace(" nan |", " |")
+
+
+def signum() -> str:
+    """MSE of all features, and of each way of sampling them divided by that."""
+    found = results("signum")
+    titles = {
+        "PFS": "prior",
+        "by gain": "by gain",
+        "PFS1": "max_features=1",
+        "even": "uniform",
+        "DFS": "dynamic",
+        "known": "known c²",
+        "known, no floor": "known c², floor=0",
+    }
+
+    def rows() -> Iterator[list[str]]:
+        for n_rows, own in found.groupby("rows"):
+            squares = own.pivot(index="problem", columns="method", values="mse")
+            base = squares["GBT"].str[0]
+            cells = []
+            for method in titles:
+                ratios = np.array(squares[method].tolist()) / base.to_numpy()[:, None]
+                is_clear = ttest_1samp(ratios, 1, axis=1).pvalue < 0.05
+                is_better = ratios.mean(axis=1) < 1
+                counts = (is_clear & is_better).sum(), (is_clear & ~is_better).sum()
+                cells.append(f"{plain(ratios.mean())} ({counts[0]}, {counts[1]})")
+            yield [str(n_rows), plain(base.mean()), *cells]
+
+    return table(["rows", "MSE of all features", *titles.values()], rows())
+
+
+def linear_effects() -> str:
+    """Explained part of the signal without linear effects, and with those of the search."""
+    found = results("linear_effects")
+    titles = {
+        "without": "`linear_effects=False`",
+        "searched": "searched (default)",
+    }
+
+    def rows() -> Iterator[list[str]]:
+        for data, own in found.groupby("data", sort=False):
+            scores = own.pivot(index="seed", columns="method", values="explained")
+            cells = [", ".join(map(plain, scores[method])) for method in titles]
+            yield [data, *cells, gain(scores["searched"] - scores["without"], 3)]
+
+    return table(["", *titles.values(), "gain of the search"], rows())
+
+
 TABLES = (
     school_landmine,
     scenes,
@@ -205,4 +284,8 @@ TABLES = (
     ranking,
     machines_megabytes,
     machines_time,
+    fraud_scenes,
+    feature_priors,
+    signum,
+    linear_effects,
 )

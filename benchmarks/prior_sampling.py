@@ -6,7 +6,8 @@ Boosting with all features (GBT), with features drawn by the importances of the 
 trees of depth 3, learning rate 0.1. Priors are leave-one-out: of models of the other problems, none
 of whose rows are this one's.
 
-    python benchmarks/prior_sampling.py signum   section 4.1, figure 2: ratio of MSE to GBT's
+    python benchmarks/prior_sampling.py signum --out benchmarks/results/signum.jsonl
+                                                 section 4.1, figure 2: MSE
     python benchmarks/prior_sampling.py linear   figure 5: MSE / variance; GBT by a Pearson filter
     python benchmarks/prior_sampling.py digits   table 1, with scikit-learn's 8 x 8 digits
     python benchmarks/prior_sampling.py ucr --data FOLDER   table 2: raw series, at most 50 rows
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -32,7 +34,7 @@ from mtboost import PriorSamplingClassifier, PriorSamplingRegressor
 from mtboost.datasets import make_shared_linear, make_signum
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-from time_series_prior import resample_series
+from plot_time_series_prior import resample_series
 
 N_PROBLEMS, N_REPEATS = 10, 10
 Problem = tuple[np.ndarray, np.ndarray]
@@ -44,6 +46,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "PFS1": {"prior": "impurity", "max_features": 1},
     "even": {"prior": None},
     "DFS": {"prior": None, "dynamic": True},
+}
+KNOWN: dict[str, dict[str, Any]] = {
+    "known": {"prior": "known"},
+    "known, no floor": {"prior": "known", "floor": 0.0},
 }
 
 
@@ -69,11 +75,16 @@ def mean_of(found: Sequence[Priors]) -> Priors:
 
 
 def errors(
-    make: Callable[..., Any], priors: Priors, train: Problem, test: Problem, metric: Metric
+    make: Callable[..., Any],
+    priors: Priors,
+    train: Problem,
+    test: Problem,
+    metric: Metric,
+    kinds: dict[str, dict[str, Any]] = KINDS,
 ) -> dict[str, np.ndarray]:
     """Of GBT, and of each kind of draws N_REPEATS times."""
     found = {"GBT": np.array([metric(make(max_features=None).fit(*train), *test)])}
-    for kind, options in KINDS.items():
+    for kind, options in kinds.items():
         prior = priors.get(options["prior"])
         models = [
             make(random_state=seed, **options | {"prior": prior}) for seed in range(N_REPEATS)
@@ -82,31 +93,30 @@ def errors(
     return found
 
 
-def signum(_: argparse.Namespace) -> None:
-    print("Signum: MSE / MSE of GBT, mean of 10 problems; better, worse (t-test, p < .05)")
-    print(f"{'rows':>5}" + "".join(f"{kind:>16}" for kind in KINDS))
+def signum(args: argparse.Namespace) -> None:
+    if args.out is None:
+        raise SystemExit("signum needs --out FILE, for the results")
     rng = np.random.default_rng(0)
     gammas = 1 - rng.random(N_PROBLEMS)
-    for n_rows in (20, 50, 100, 200, 500):
-        data = [
-            make_signum(n_rows + 10_000, gamma=float(gamma), seed=seed)
-            for seed, gamma in enumerate(gammas)
-        ]
-        trains = [(own.X[:n_rows], own.y[:n_rows]) for own in data]
-        known = importances(PriorSamplingRegressor, trains)
-        ratios: dict[str, list[float]] = {kind: [] for kind in KINDS}
-        signs: dict[str, list[int]] = {kind: [0, 0] for kind in KINDS}
-        for k, own in enumerate(data):
-            priors = mean_of([known[other] for other in range(N_PROBLEMS) if other != k])
-            test = own.X[n_rows:], own.y[n_rows:]
-            found = errors(PriorSamplingRegressor, priors, trains[k], test, mse)
-            for kind in KINDS:
-                ratio = found[kind] / found["GBT"][0]
-                ratios[kind].append(ratio.mean())
-                if stats.ttest_1samp(ratio, 1).pvalue < 0.05:
-                    signs[kind][int(ratio.mean() > 1)] += 1
-        cells = [f"{np.mean(ratios[k]):.3f} ({signs[k][0]}, {signs[k][1]})" for k in KINDS]
-        print(f"{n_rows:5}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+    with args.out.open("w", encoding="utf-8") as file:
+        for n_rows in (20, 100, 500):
+            data = [
+                make_signum(n_rows + 10_000, gamma=float(gamma), seed=seed)
+                for seed, gamma in enumerate(gammas)
+            ]
+            trains = [(own.X[:n_rows], own.y[:n_rows]) for own in data]
+            found = importances(PriorSamplingRegressor, trains)
+            for k, own in enumerate(data):
+                priors = mean_of([found[other] for other in range(N_PROBLEMS) if other != k])
+                priors["known"] = own.importance
+                test = own.X[n_rows:], own.y[n_rows:]
+                kinds = KINDS | KNOWN
+                squares = errors(PriorSamplingRegressor, priors, trains[k], test, mse, kinds)
+                for method, values in squares.items():
+                    entry = {"rows": n_rows, "problem": k, "method": method}
+                    entry["mse"] = [float(f"{value:.5g}") for value in values]
+                    file.write(json.dumps(entry) + "\n")
+            print(f"{n_rows} rows", flush=True)
 
 
 def linear(_: argparse.Namespace) -> None:
@@ -214,6 +224,7 @@ def main() -> None:
     questions = {"signum": signum, "linear": linear, "digits": digits, "ucr": ucr, "speed": speed}
     parser.add_argument("question", choices=questions)
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path, help="file of results of signum, written anew")
     args = parser.parse_args()
     questions[args.question](args)
 
