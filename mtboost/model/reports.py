@@ -18,8 +18,8 @@ from mtboost.model.stages.common import CommonModel
 from mtboost.model.stages.specific import SpecificModel
 from mtboost.trees.losses import is_classification, is_multiclass
 
-# With these the rows prefer the worse of two models in .33 and .27 of the cases, by chance in half of
-# them (benchmarks/validation_rows.py, 20 draws).
+# With these the rows prefer the worse of two models in .33 and .27 of the cases, by chance in half
+# of them (benchmarks/validation_rows.py, 20 draws).
 _FEW_ROWS = 20
 _FEW_OF_A_CLASS = 10
 
