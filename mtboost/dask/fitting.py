@@ -10,52 +10,45 @@ the model are collected.
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import distributed
 import numpy as np
 
-from mtboost.base.checks import check_choice, check_count, check_number, listed
+from mtboost.base.checks import check_choice, check_count, listed
 from mtboost.base.dataset import Dataset, is_column, place_of_task_column
 from mtboost.base.labels import not_all_zero
 from mtboost.base.task_weights import TaskWeight, balanced_factors, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.times import check_times, split_time
 from mtboost.base.user_warnings import warn_user
-from mtboost.base.validation import Folds, parts_of_eval_set, validation_data
+from mtboost.base.validation import parts_of_eval_set
 from mtboost.dask.chunks import (
     Chunk,
     Summary,
     check_no_text,
     delayed_chunks,
-    in_partition,
     joined,
     summarise,
     together,
 )
-from mtboost.dask.placing import Placement, place_tasks, rows_before
+from mtboost.dask.on_workers import Job, facts_of, item, prepare, search, split, train
+from mtboost.dask.placing import place_tasks, rows_before
 from mtboost.dask.searching import (
     Found,
     Sample,
     for_all_tasks,
-    of_tasks,
     sample_of,
     sampled,
-    search_sample,
 )
-from mtboost.dask.workers import Workers, WorkerTeam, client_of, threads_of, threads_of_worker
+from mtboost.dask.workers import Workers, client_of
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.model.arguments import DRAWN, Arguments, Strategy
-from mtboost.model.checked_rows import check_rows
-from mtboost.model.fitted import fitted_by_plan, model_of
+from mtboost.model.arguments import DRAWN, Arguments
+from mtboost.model.fitted import model_of
 from mtboost.model.fitting import fit as fit_on_one_machine
-from mtboost.model.fitting import fit_two_stages
-from mtboost.model.holding_out import check_training_rows, split_rows
 from mtboost.model.keywords import where_it_belongs
 from mtboost.model.libraries import get_backend
 from mtboost.model.making_settings import make_settings
@@ -63,9 +56,7 @@ from mtboost.model.model import MultiTaskModel
 from mtboost.model.named_objectives import complete_objective
 from mtboost.model.problem import Problem
 from mtboost.model.reports import TaskReport, joined_reports
-from mtboost.model.sharing.effort import Effort
-from mtboost.model.sharing.plan import SharingPlan, fit_plan
-from mtboost.model.stages.settings import Settings
+from mtboost.model.sharing.plan import SharingPlan
 from mtboost.trees.losses import is_quantile, is_ranking, is_survival
 
 _DEFAULTS = {
@@ -173,7 +164,7 @@ def fit(
 
     placement = place_tasks(found.tasks, len(addresses), large_task_rows)
     workers = Workers(client, addresses[: placement.n_workers])
-    job = _Job(
+    job = Job(
         placement,
         settings,
         template,
@@ -189,21 +180,18 @@ def fit(
     ]
     del chunks, valid_chunks
 
-    search, plan = None, None
+    searched, plan = None, None
     if arguments.is_auto:
         sample = sample_of(found.tasks, search_rows)
-        search = _found_on(workers, rows, sample, column, shared, arguments)
-        plan = for_all_tasks(search.plan, template.tasks.names)
+        searched = _found_on(workers, rows, sample, column, shared, arguments)
+        plan = for_all_tasks(searched.plan, template.tasks.names)
     prepared = workers.call(prepare, *rows, job=shared)
     workers.wait(prepared)
     del rows, shared
     parts = _merged(_trained(workers, prepared, job, plan, arguments), template.tasks.names)
-    if search is not None:
-        parts["reports"] |= _with_valid_rows(parts["reports"], search.n_valid)
-    return model_of({**parts, **problem.to_parts()}, is_auto=search is not None)
-
-
-# ---- on the client -------------------------------------------------------------------------------
+    if searched is not None:
+        parts["reports"] |= _with_valid_rows(parts["reports"], searched.n_valid)
+    return model_of({**parts, **problem.to_parts()}, is_auto=searched is not None)
 
 
 def _checked_arguments(options: Mapping[str, Any], rows: Mapping[str, Any]) -> Arguments:
@@ -327,13 +315,6 @@ def _problem(found: Summary, column: str | int | None, arguments: Arguments) -> 
     return Problem(template, library, objective, eval_metric, place=place)
 
 
-def _fraction(fraction: Any, n_tasks: int) -> float:
-    """Return the part of the rows to hold out, which follows from the number of all tasks."""
-    if isinstance(fraction, str) and fraction == "auto":
-        return 0.2 if n_tasks > 1 else 0.0
-    return check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")
-
-
 def _task_weights(
     found: Summary, found_valid: Summary | None, task_weight: TaskWeight
 ) -> tuple[TaskWeight, TaskWeight]:
@@ -367,7 +348,7 @@ def _distributed(
     if chunks is None:
         return [None] * len(ranks)
     pieces = client.map(split, chunks, range(len(chunks)), n_before, job=job, pure=False)
-    by_worker = [[client.submit(_item, own, rank, pure=False) for own in pieces] for rank in ranks]
+    by_worker = [[client.submit(item, own, rank, pure=False) for own in pieces] for rank in ranks]
     futures: Sequence[Any] = workers.call(joined, by_worker)
     workers.wait(futures)
     return futures
@@ -421,7 +402,7 @@ def _found_on(
         for part in rows
     ]
     options = {"n_threads": arguments.n_threads, "job": job, "effort": arguments.effort}
-    futures = first.call(_search, *samples, **options)
+    futures = first.call(search, *samples, **options)
     (found,) = first.gather(futures)
     assert isinstance(found, Found)
     return found
@@ -430,12 +411,12 @@ def _found_on(
 def _trained(
     workers: Workers,
     prepared: Sequence[Any],
-    job: _Job,
+    job: Job,
     plan: SharingPlan | None,
     arguments: Arguments,
 ) -> list[dict[str, Any]]:
     """Train on all workers together, and return the parts of each."""
-    facts = workers.gather(workers.call(_facts, prepared, settings=job.settings))
+    facts = workers.gather(workers.call(facts_of, prepared, settings=job.settings))
     problems = [each.problem for each in facts]
     if all(problems):
         raise DataError(str(problems[0]))
@@ -488,198 +469,3 @@ def _with_valid_rows(
         )
         for task, (n_rows, n_positives) in n_valid.items()
     }
-
-
-# ---- on the workers ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What the workers are to do with their rows."""
-
-    placement: Placement
-    settings: Settings
-    template: Dataset
-    column: str | int | None
-    #: Of training rows, and of all rows.
-    task_weights: tuple[TaskWeight, TaskWeight]
-    has_eval_set: bool
-    #: Without rows.
-    arguments: Arguments
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Rows of a worker.
-
-    Attributes
-    ----------
-    all_rows : Dataset
-        To be trained on in the end.
-    folds : Folds or None
-        Rows to train on and to validate on; None if this worker holds none out.
-    """
-
-    all_rows: Dataset
-    folds: Folds | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What a worker reports of its rows."""
-
-    has_validation: bool
-    problem: str | None
-
-
-def _item(pieces: Sequence[Chunk | None], rank: int) -> Chunk | None:
-    return pieces[rank]
-
-
-def split(
-    chunk: Chunk, number: int, n_before: Mapping[TaskName, int], *, job: _Job
-) -> list[Chunk | None]:
-    """Return the rows of a partition for each worker, None for one that gets none."""
-    n_workers = job.placement.n_workers
-    if not chunk.n_rows:
-        return [None] * n_workers
-    tasks = chunk.tasks(job.column)
-    settings = job.settings
-    if settings.objectives.function is None and isinstance(settings.objectives.names, str):
-        n_outputs = settings.backend.n_outputs(settings.params)
-        try:
-            settings.backend.check_labels(settings.objectives.names, n_outputs, chunk.rows["y"])
-        except DataError as error:
-            raise in_partition(number, error) from None
-    worker = job.placement.workers_of(tasks, n_before)
-    places = [np.flatnonzero(worker == rank) for rank in range(n_workers)]
-    return [chunk.take(own) if len(own) else None for own in places]
-
-
-def _search(
-    chunk: Chunk, valid_chunk: Chunk | None, *, n_threads: int | None, job: _Job, effort: Effort
-) -> Found:
-    """Search on the rows of a sample."""
-    prepared = prepare(chunk, valid_chunk, job=job, fraction=job.arguments.validation_fraction)
-    assert prepared.folds is not None
-    n_threads = threads_of(n_threads)
-    settings = _with_threads(job.settings, n_threads)
-    with threads_of_worker(n_threads):
-        return search_sample(settings, prepared.folds, effort)
-
-
-def _with_threads(settings: Settings, n_threads: int) -> Settings:
-    params = settings.backend.with_threads(settings.params, n_threads)
-    return replace(settings, params=params, n_threads=n_threads)
-
-
-def prepare(
-    chunk: Chunk, valid_chunk: Chunk | None, *, job: _Job, fraction: Any = None
-) -> Prepared:
-    """Check the rows of a worker, and hold some of them out, by default as two stages need it."""
-    settings, template, arguments = job.settings, job.template, job.arguments
-    data, times = _dataset(chunk, job)
-    objective = settings.objectives.function or settings.objectives.names
-    check_rows(settings.backend, data, objective, settings.params)
-    check_times(times, arguments.validation, data.n_rows)
-    valid = None
-    if job.has_eval_set:
-        valid = data.take(np.empty(0, np.int64))
-        if valid_chunk is not None:
-            rows = valid_chunk.rows
-            X = valid_chunk.X
-            if arguments.time is not None and arguments.time in getattr(X, "columns", ()):
-                X = X.drop(columns=arguments.time)
-            eval_set = (X, rows["y"], rows.get("task"), None, rows.get("base_margin"))
-            valid = validation_data(data, eval_set, arguments.feature_names)
-            valid.weight = rows.get("weight")  # of this worker all may be 0
-        valid.align(template)
-    strategy: Strategy = "auto"
-    if fraction is None:  # what "auto" has found is trained on all rows
-        strategy, fraction = "two-stage", 0.0
-        if not arguments.is_auto:
-            fraction = _fraction(arguments.validation_fraction, template.tasks.n_tasks)
-    task_weight, task_weight_of_all = (
-        {name: weights[name] for name in data.tasks} if isinstance(weights, Mapping) else weights
-        for weights in job.task_weights
-    )
-    problem = Problem(
-        data, settings.backend, objective, task_weight=task_weight, valid=valid, times=times
-    )
-    own = replace(arguments, strategy=strategy, validation_fraction=fraction)
-    return Prepared(*split_rows(settings, problem, own, task_weight_of_all))
-
-
-def _dataset(chunk: Chunk, job: _Job) -> tuple[Dataset, Any]:
-    arguments = job.arguments
-    X, times = chunk.X, None
-    if arguments.time is not None:
-        X, times = split_time(X, arguments.time)
-    rows = chunk.rows
-    data = Dataset(
-        X,
-        rows["y"],
-        task=rows["task"] if job.column is None else job.column,
-        base_margin=rows.get("base_margin"),
-        feature_names=arguments.feature_names,
-        common_features=arguments.common_features,
-    )
-    data.weight = rows.get("weight")  # of this worker all may be 0
-    data.align(job.template)
-    return data, times
-
-
-def _facts(prepared: Prepared, *, settings: Settings) -> _Facts:
-    folds = prepared.folds
-    try:
-        check_training_rows(settings, prepared.all_rows if folds is None else folds.pairs[0][0])
-    except DataError as error:
-        return _Facts(folds is not None, str(error))
-    return _Facts(folds is not None, None)
-
-
-def train(
-    prepared: Prepared,
-    collective: Mapping[str, Any] | None,
-    *,
-    n_threads: int | None,
-    settings: Settings,
-    tasks: tuple[TaskName, ...],
-    divided: tuple[TaskName, ...],
-    has_validation: bool,
-    refit: bool | None,
-    callbacks: tuple[Any, ...],
-    plan: SharingPlan | None,
-) -> dict[str, Any]:
-    """Train both stages, and return the attributes of the model of this worker's tasks."""
-    n_threads = threads_of(n_threads)
-    settings, folds = _with_threads(settings, n_threads), prepared.folds
-    data = prepared.all_rows
-    with ExitStack() as stack:
-        stack.enter_context(threads_of_worker(n_threads))
-        team = None
-        if collective is not None:
-            members = tasks if plan is None else tuple(plan.pool)
-            team = stack.enter_context(WorkerTeam(collective, members, divided, n_threads))
-        if plan is not None:
-            own = of_tasks(plan, data.tasks.names)
-            own = replace(
-                own,
-                settings=replace(_with_threads(own.settings, n_threads), team=team),
-                independent=replace(_with_threads(own.independent, n_threads), team=team),
-            )
-            folds, fitted = (
-                None,
-                fitted_by_plan(settings, own, *fit_plan(own, data, callbacks), data),
-            )
-        else:
-            if folds is None and has_validation:  # that of other workers
-                folds = Folds(((copy.copy(data), data.take(np.empty(0, np.int64))),))
-            settings = replace(settings, team=team)
-            fitted = fit_two_stages(settings, folds, data, refit, callbacks)
-    parts = fitted.to_parts(data, folds)
-    parts["shares"] = dict(parts["common_trees"].shares)
-    if collective is not None and int(collective["dmlc_task_id"]):  # the first worker has the same
-        parts["common_trees"] = None
-        parts["specific"] = {t: own for t, own in parts["specific"].items() if t not in divided}
-    return parts

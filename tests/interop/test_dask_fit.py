@@ -344,7 +344,7 @@ def test_what_was_found_is_trained_as_on_one_machine(
     options["params"] = {**QUICK["params"], "subsample": 1.0}  # draws of workers differ
     expected = mtboost.fit(X, y, task=TASK, **options)
     found = Found(plans[0], {})
-    monkeypatch.setattr(dask_fitting, "_search", lambda *_, **__: found)
+    monkeypatch.setattr(dask_fitting, "search", lambda *_, **__: found)
     options |= {"task": spread(TASK), "large_task_rows": large_task_rows}
     model = mtboost.dask.fit(client, spread(X), spread(y), **options)
     assert set(model.common_trees.shares) == set(expected.common_trees.shares) == {2}
