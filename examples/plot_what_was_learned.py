@@ -17,7 +17,7 @@ from mtboost import plotting
 
 N_SHOPS = 60
 rng = np.random.default_rng(0)
-size = np.rint(400 / np.arange(1, N_SHOPS + 1) ** 0.6).astype(int) + 30
+size = np.rint(200 / np.arange(1, N_SHOPS + 1) ** 0.6).astype(int) + 30
 shop = np.repeat(np.arange(N_SHOPS), 2 * size)
 rows = pd.DataFrame(rng.normal(size=(len(shop), 4)), columns=["price", "rain", "age", "noise"])
 rows["shop"] = np.char.add("shop ", np.char.zfill(shop.astype(str), 2))
@@ -31,7 +31,7 @@ y = (
 
 train = np.arange(len(shop)) % 2 == 0
 X, new = rows[train], rows[~train]
-model = mtboost.fit(X, y[train], task="shop", effort="fast")
+model = mtboost.fit(X, y[train], task="shop", effort="fast", intervals=True)
 pooled = mtboost.fit(X.drop(columns="shop"), y[train], strategy="two-stage")
 
 # %%
@@ -55,6 +55,16 @@ plotting.plot_sharing(model)
 plt.savefig("what_was_learned_sharing.png", dpi=120)
 
 # %%
+# Errors of the largest shops, round by round.
+plotting.plot_history(model)
+plt.savefig("what_was_learned_history.png", dpi=120)
+
+# %%
+# The same with a panel for each, relative to the first round.
+plotting.plot_history_grid(model)
+plt.savefig("what_was_learned_history_grid.png", dpi=120)
+
+# %%
 # Which shops are alike?
 # ----------------------
 plotting.plot_task_similarity(model, X)
@@ -76,3 +86,20 @@ plt.savefig("what_was_learned_dependence.png", dpi=120)
 # By its rows, and by the model, which shrinks small shops more.
 plotting.plot_shrinkage(model, X, y[train])
 plt.savefig("what_was_learned_shrinkage.png", dpi=120)
+
+# %%
+# Can the predictions be trusted?
+# -------------------------------
+# Their means beside those of the labels, and how many new labels the intervals contain.
+plotting.plot_calibration(model, new, y[~train])
+plt.savefig("what_was_learned_calibration.png", dpi=120)
+
+# %%
+plotting.plot_intervals(model, new, y[~train])
+plt.savefig("what_was_learned_intervals.png", dpi=120)
+
+# %%
+# The first tree of one shop
+# --------------------------
+plotting.plot_tree(model, "shop 00", 0)
+plt.savefig("what_was_learned_tree.png", dpi=120)

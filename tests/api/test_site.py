@@ -121,3 +121,16 @@ def test_examples_begin_with_the_title_of_their_page():
 def test_the_guides_offer_the_notebooks_that_the_build_executes():
     offered = re.findall(r"<gallery/(\w+)\.ipynb>", (DOCS / "guides.md").read_text("utf-8"))
     assert offered == list(executed_notebooks.EXECUTED)
+
+
+def test_pictures_of_plots_are_those_that_the_example_draws():
+    """The gallery numbers the pictures of an example in the order of its calls."""
+    example = (DOCS.parent / "examples" / "plot_what_was_learned.py").read_text("utf-8")
+    drawn = re.findall(r"plotting\.(plot_\w+)\(", example)
+    page = (DOCS / "plots.md").read_text("utf-8")
+    shown = re.findall(r"-card\} `(\w+)\(.*?_learned_(\d+)\.png\n:img-alt: (\w+)", page, re.S)
+    assert [(name, int(number)) for name, number, _ in shown] == [
+        (name, number) for number, name in enumerate(drawn, 1)
+    ]
+    assert all(name == described for name, _, described in shown)
+    assert sorted(drawn) == sorted(importlib.import_module("mtboost.plotting").__all__)
