@@ -9,7 +9,7 @@ Eight markets sell the same goods. In all of them the same eight of 80 columns d
 market in its own way: some effects are alike, some opposite. A ninth market opens, with ten rows at
 first. Compared are stock XGBoost on its rows alone, the same with features drawn by their
 importance in the old markets (a prior, and one that gives way to what the rows say), and the
-common model of the old markets continued on the new one's rows, also with drawn features. Two
+common model of the old markets continued on the new one's rows, also with drawn features. Four
 such markets are opened, to see more than the luck of one.
 """
 
@@ -32,8 +32,8 @@ Model = Callable[[FloatArray], FloatArray]  # predicts the rows of X
 
 N_MARKETS, N_ROWS, N_TEST_ROWS = 8, 250, 1000
 N_FEATURES, N_INFORMATIVE = 80, 8
-SIZES = [10, 40, 160]
-N_NEW = 2  # markets that open
+SIZES = [10, 20, 40, 80, 160, 320]
+N_NEW = 4  # markets that open
 N_ROUNDS = 100
 PARAMS: dict[str, Any] = {"max_depth": 3, "eta": 0.1, "nthread": 1}
 DRAWN = {"colsample_bynode": (math.isqrt(N_FEATURES) + 0.5) / N_FEATURES}  # XGBoost rounds down
