@@ -197,7 +197,7 @@ class _OnDask:
         return {name: own for name, own in state.items() if name != "_client"}
 
 
-class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):  # type: ignore[misc]  # no quantiles
+class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):
     """:class:`mtboost.MultiTaskRegressor` on the workers of Dask.
 
     Its parameters and attributes are those of one machine, and ``client`` is an attribute, as in
@@ -220,6 +220,26 @@ class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):  # type: ignore[misc]
     """
 
     _alone = MultiTaskRegressor
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        base_margin: Any = None,
+        unknown_task: UnknownTask | None = None,
+        output: Output = "numpy",
+        sort_levels: bool = False,
+    ) -> Any:
+        if sort_levels:
+            raise UnsupportedError(
+                "sort_levels=True is for quantiles, which are not trained on Dask: leave it out."
+            )
+        return super().predict(
+            X, task=task, base_margin=base_margin, unknown_task=unknown_task, output=output
+        )
+
+    predict.__doc__ = _OnDask.predict.__doc__
 
 
 class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):

@@ -409,6 +409,14 @@ def test_rows_of_unknown_tasks_are_predicted_if_asked_for(client, model_of_frame
 # ---- estimators ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "estimator", [mtboost.dask.DaskMultiTaskRegressor, mtboost.dask.DaskMultiTaskClassifier]
+)
+def test_tasks_and_margins_are_routed(estimator):
+    requests = estimator().get_metadata_routing()
+    assert set(requests.predict.requests) == {"task", "base_margin"}
+
+
 def test_the_regressor_is_that_of_one_machine(client):
     options = {"n_estimators": 20, "task": "shop", "validation": "last", "time": "day"}
     options |= {"strategy": "two-stage"}
