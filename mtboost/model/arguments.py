@@ -46,6 +46,7 @@ class Arguments:
     symmetric_trees: bool | None
     random_strength: float | None
     linear_effects: bool | None
+    shrink_to_constant: bool
     backend: Literal["xgboost", "lightgbm"]
     params: Mapping[str, Any] | None
     num_boost_round: int | None
@@ -88,6 +89,7 @@ class Arguments:
         if self.refit is not None:
             check_switch("refit", self.refit)
         check_switch("baselines", self.baselines)
+        check_switch("shrink_to_constant", self.shrink_to_constant)
         for name in ("calibrate", "intervals"):
             if check_switch(name, getattr(self, name)) and self.n_ensemble > 1:
                 raise ParameterError(_NOT_OF_MEANS[name])

@@ -138,7 +138,10 @@ def fitted_by_plan(
     rows: Dataset,
 ) -> Fitted:
     """Return what has been trained on these rows as the plan says."""
-    continued = {**plan.settings.params, **plan.specific_params}
+    common_params, own_params = (
+        _slower(each, plan.factor) for each in (plan.settings.params, plan.independent.params)
+    )
+    continued = _slower({**plan.settings.params, **plan.specific_params}, plan.factor)
     return Fitted(
         settings,
         common,
@@ -149,12 +152,22 @@ def fitted_by_plan(
         plan,
         plan.common_losses,
         plan.common_choice,
-        plan.settings.params,
+        common_params,
         {
-            task: plan.independent.params if way in ("averaged", "independent") else continued
+            task: own_params if way in ("averaged", "independent") else continued
             for task, way in plan.sharing.items()
         },
     )
+
+
+def _slower(params: Mapping[str, Any], factor: float) -> Mapping[str, Any]:
+    """Return parameters whose trees have leaf values that are multiplied: for new leaf values.
+
+    A model that is a constant has nothing to be continued at a rate of 0.
+    """
+    if factor in (0.0, 1.0) or "learning_rate" not in params:
+        return params
+    return {**params, "learning_rate": factor * params["learning_rate"]}
 
 
 def model_of(parts: Mapping[str, Any], *, is_auto: bool) -> MultiTaskModel:

@@ -66,6 +66,7 @@ def fit(
     symmetric_trees: bool | None = None,
     random_strength: float | None = None,
     linear_effects: bool | None = None,
+    shrink_to_constant: bool = True,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
     num_boost_round: int | None = None,
@@ -177,6 +178,9 @@ def fit(
         Whether the common model begins with linear effects per task, like the random slopes of a
         mixed model, stored as trees of one feature each; boosted trees follow
         (docs/linear_effects.md). Default: False; searched by ``strategy="auto"``.
+    shrink_to_constant : bool, default=True
+        Whether ``strategy="auto"`` shrinks its predictions towards a constant where the validation
+        rows hardly prove that they are better (docs/strategies.md).
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional

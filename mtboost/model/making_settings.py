@@ -282,6 +282,8 @@ def tree_options(
     fixed = {name for name in searched if getattr(arguments, name) is not None}
     if arguments.linear_effects is not None:
         check_switch("linear_effects", arguments.linear_effects)
+    if not arguments.shrink_to_constant:
+        fixed.add("shrink_to_constant")
     score, strength = arguments.split_score, arguments.random_strength
     if score is None:
         score = "plain" if arguments.is_auto or library_only is not None else "entropy"

@@ -73,6 +73,33 @@ def test_shrunk_margins_are_between_the_constant_and_the_model(monkeypatch, kind
     np.testing.assert_allclose(margins[0.5], middle, atol=1e-5)  # sums of float32
 
 
+def test_without_shrinkage_predictions_are_those_of_a_factor_of_one(monkeypatch):
+    family = make_task_family("related", n_tasks=4, n_rows=240, seed=6)
+    X, y, task = family.in_one_table()
+    options = {"task": task, "effort": "fast", "n_threads": 1}
+    monkeypatch.setattr(evidence, "garrote_factor", lambda *_: 1.0)
+    expected = mtboost.fit(X, y, **options).predict(X, task=task)
+    monkeypatch.setattr(evidence, "garrote_factor", lambda *_: 0.5)
+    found = mtboost.fit(X, y, shrink_to_constant=False, **options).predict(X, task=task)
+    np.testing.assert_array_equal(found, expected)
+    assert np.ptp(mtboost.fit(X, y, **options).predict(X, task=task)) < 0.9 * np.ptp(expected)
+
+
+def test_refreshed_leaves_are_shrunk_as_those_before(monkeypatch):
+    """Refreshed on the rows it was trained on, with as much weight on them, a model stays near."""
+    family = make_task_family("related", n_tasks=4, n_rows=240, seed=7)
+    X, y, task = family.in_one_table()
+    spread = {}
+    for factor in (0.5, 1.0):
+        monkeypatch.setattr(evidence, "garrote_factor", lambda *_, own=factor: own)
+        options = {"effort": "fast", "pooling": None, "linear_effects": False, "n_threads": 1}
+        model = mtboost.fit(X, y, task=task, **options)
+        margins = (m.predict_margin(X, task=task) for m in (model, model.refresh(X, y, task=task)))
+        before, after = map(np.ptp, margins)
+        spread[factor] = after / before
+    assert spread[0.5] < 1.3 * spread[1.0]
+
+
 def test_final_score_is_that_of_the_shrunk_predictions(monkeypatch):
     family = make_task_family("related", n_tasks=4, n_rows=240, seed=5)
     X, y, task = family.in_one_table()

@@ -90,6 +90,7 @@ _OF_FIT = (
     "symmetric_trees",
     "random_strength",
     "linear_effects",
+    "shrink_to_constant",
     "n_ensemble",
     "backend",
     "early_stopping_rounds",
@@ -156,6 +157,7 @@ class MultiTaskEstimator(SavedEstimator):
         symmetric_trees: bool | None = None,
         random_strength: float | None = None,
         linear_effects: bool | None = None,
+        shrink_to_constant: bool = True,
         n_ensemble: int = 1,
         task: TaskColumn | list[str] | None = None,
         early_stopping_rounds: int | None = 20,
@@ -209,6 +211,7 @@ class MultiTaskEstimator(SavedEstimator):
         self.symmetric_trees = symmetric_trees
         self.random_strength = random_strength
         self.linear_effects = linear_effects
+        self.shrink_to_constant = shrink_to_constant
         self.n_ensemble = n_ensemble
         self.task = task
         self.early_stopping_rounds = early_stopping_rounds

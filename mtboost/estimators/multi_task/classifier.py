@@ -112,6 +112,9 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
     linear_effects : bool, optional
         Whether the model begins with linear effects that differ from task to task, see
         :func:`mtboost.fit`. By default False, or ``strategy="auto"`` searches.
+    shrink_to_constant : bool, default=True
+        Whether ``strategy="auto"`` shrinks predictions that the validation rows hardly prove to be
+        better than a constant, see :func:`mtboost.fit`.
     n_ensemble : int, default=1
         Number of models of different seeds whose mean this is, see :func:`mtboost.fit`.
     task : str or int, or list of str, optional

@@ -270,7 +270,8 @@ def plan_sharing(
     if part is not folds:
         common = fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool))
         plan = replace(_with_common(plan, common, 1.0, reported), common=common.models[0])
-    plan = replace(plan, factor=evidence.shrink(plan.sharing))
+    if "shrink_to_constant" not in settings.given:
+        plan = replace(plan, factor=evidence.shrink(plan.sharing))
     _add_final_scores(plan, evidence, reported, settings.other_metrics)
     if reported is not settings.metric:
         return plan  # its curves of the tasks' own models are not known
