@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -59,8 +58,7 @@ SCRIPT = """
 
 def test_workers_of_ray_train_the_model_of_one_machine(tmp_path):
     script = textwrap.dedent(SCRIPT).replace("STORAGE", repr(str(tmp_path)))
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root), "RAY_USAGE_STATS_ENABLED": "0"}
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=environment,
