@@ -25,7 +25,7 @@ def test_factor_is_the_regression_coefficient_shrunk_by_its_standard_error():
     residuals = y - 2.0 - b * margins
     s = np.sqrt(((weights * margins * residuals) ** 2).sum()) / (weights * margins**2).sum()
     found = garrote_factor(losses_of(y, 2.0 + margins, 2.0), weights)
-    assert found == pytest.approx(b * (1.0 - 9.0 * (s / b) ** 2), rel=1e-9)
+    assert found == pytest.approx(b * (1.0 - (3.0 * s / b) ** 4), rel=1e-9)
 
 
 def test_rows_that_are_held_out_twice_count_once():

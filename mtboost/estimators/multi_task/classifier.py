@@ -307,8 +307,9 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
             The library of `output` is not installed.
         """
         check_choice("output", output, OUTPUTS)
+        X = self._fitted_table(X)
         found = self.model_.predict_proba(
-            self._fitted_table(X),
+            X,
             task=task,
             base_margin=base_margin,
             unknown_task=self._asked(unknown_task),

@@ -5,7 +5,8 @@ The best of many models and numbers of rounds looks better on the rows that chos
 With few rows that gain can be chance alone, and the model is worse than a constant. A multiple of
 the model's margins is therefore fitted to the held-out predictions, as in stacked regressions with
 a constant as the other model (breiman1996), and shrunk as a coefficient of the nonnegative garrote
-(breiman1995), by how many standard errors it is away from 0.
+(breiman1995), by how many standard errors it is away from 0; with the fourth power in place of the
+square, for a model far ahead would have been chosen from other rows too, and is hardly too good.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ MULTIPLES = (0.0, 0.5, 1.0)
 #: Standard errors of the coefficient below which nothing of the model is kept. The best of m models
 #: without any signal is some sqrt(2 log m) ahead: 2.5 of 22 models, and more with their rounds.
 _CERTAIN = 3.0
+_POWER = 4
 #: A factor above it gains nothing that can be measured.
 _ALMOST_ONE = 0.95
 
@@ -27,7 +29,7 @@ _ALMOST_ONE = 0.95
 def garrote_factor(
     losses: Float64Array, weights: Float64Array, groups: npt.NDArray[np.int64] | None = None
 ) -> float:
-    """Return what margins are to be multiplied by: b (1 - 9 s² / b²), from 0 to 1.
+    """Return what margins are to be multiplied by: b (1 - (3 s / b)⁴), from 0 to 1.
 
     The coefficient b minimises the mean loss, and s is its standard error by sampling of rows. The
     loss of each row is taken for a parabola, as that of squared error is.
@@ -59,5 +61,5 @@ def garrote_factor(
     if groups is not None:
         scores = np.asarray(np.bincount(groups, scores), np.float64)
     error = float(np.sqrt((scores**2).sum())) / curvature
-    factor = max(0.0, coefficient * (1.0 - (_CERTAIN * error / coefficient) ** 2))
+    factor = max(0.0, coefficient * (1.0 - (_CERTAIN * error / coefficient) ** _POWER))
     return factor if factor < _ALMOST_ONE else 1.0
