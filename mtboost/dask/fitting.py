@@ -21,6 +21,7 @@ import numpy as np
 from mtboost.base.checks import check_choice, check_count, listed
 from mtboost.base.dataset import Dataset, is_column, place_of_task_column
 from mtboost.base.labels import not_all_zero
+from mtboost.base.progress import Progress
 from mtboost.base.task_weights import TaskWeight, balanced_factors, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.times import check_times, split_time
@@ -174,21 +175,24 @@ def fit(
         arguments.without_rows(),
     )
     shared = client.scatter(job, hash=False)
-    rows = [
-        _distributed(client, workers, own, before, shared)
-        for own, before in ((chunks, n_before), (valid_chunks, n_before_valid))
-    ]
-    del chunks, valid_chunks
-
     searched, plan = None, None
-    if arguments.is_auto:
-        sample = sample_of(found.tasks, search_rows)
-        searched = _found_on(workers, rows, sample, column, shared, arguments)
-        plan = for_all_tasks(searched.plan, template.tasks.names)
-    prepared = workers.call(prepare, *rows, job=shared)
-    workers.wait(prepared)
-    del rows, shared
-    parts = _merged(_trained(workers, prepared, job, plan, arguments), template.tasks.names)
+    with Progress(2 + arguments.is_auto, is_shown=bool(settings.verbose), unit="step") as progress:
+        progress.begin("rows to their workers")
+        rows = [
+            _distributed(client, workers, own, before, shared)
+            for own, before in ((chunks, n_before), (valid_chunks, n_before_valid))
+        ]
+        del chunks, valid_chunks
+        if arguments.is_auto:
+            progress.begin("search on a sample")
+            sample = sample_of(found.tasks, search_rows)
+            searched = _found_on(workers, rows, sample, column, shared, arguments)
+            plan = for_all_tasks(searched.plan, template.tasks.names)
+        progress.begin("training on all workers")
+        prepared = workers.call(prepare, *rows, job=shared)
+        workers.wait(prepared)
+        del rows, shared
+        parts = _merged(_trained(workers, prepared, job, plan, arguments), template.tasks.names)
     if searched is not None:
         parts["reports"] |= _with_valid_rows(parts["reports"], searched.n_valid)
     return model_of({**parts, **problem.to_parts()}, is_auto=searched is not None)

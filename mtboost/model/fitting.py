@@ -408,9 +408,8 @@ def fit_two_stages(
     valid: Dataset | None
     train, valid = folds.pairs[0] if folds else (data, None)
     is_refit = refit is not False and train is not data
-    settings, is_shown = settings.on_rows(train), bool(settings.verbose)
-    if settings.team is not None:  # its machines print metrics
-        settings, is_shown = replace(settings, verbose=int(settings.verbose)), False
+    settings = settings.on_rows(train)
+    is_shown = bool(settings.verbose) and settings.team is None
     progress = Progress(2 + is_refit, is_shown=is_shown)
     with openmp_threads(settings.n_threads), progress:
         progress.begin("common model")

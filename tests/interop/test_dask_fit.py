@@ -286,6 +286,16 @@ def test_a_part_of_each_task_is_held_out_and_trained_on_in_the_end(client):
     assert not np.array_equal(rest.predict(X, task=TASK), model.predict(X, task=TASK))
 
 
+@pytest.mark.parametrize("strategy", ["two-stage", "auto"])
+def test_progress_names_the_steps(client, strategy, capsys):
+    options = {"strategy": strategy, "effort": "fast", "num_boost_round": 10, "verbose": True}
+    mtboost.dask.fit(client, spread(X), spread(Y), task=spread(TASK), **options)
+    shown = capsys.readouterr().err
+    assert "rows to their workers" in shown
+    assert ("search on a sample" in shown) == (strategy == "auto")
+    assert "training on all workers" in shown
+
+
 def test_a_task_joins_the_model_as_on_one_machine(client):
     known = TASK != 11
     model = mtboost.dask.fit(
