@@ -494,7 +494,7 @@ class MultiTaskEstimator(SavedEstimator):
         Raises
         ------
         DataError, UnsupportedError
-            The task is unknown, or there is no one booster of all tasks.
+            The task is unknown, or a single booster cannot hold all tasks.
         """
         check_is_fitted(self, "model_")
         return self.model_.booster(task)

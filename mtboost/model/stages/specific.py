@@ -235,25 +235,33 @@ def _fit_on_machines(
     n_rounds: Mapping[TaskName, int] | None,
     alone: Collection[TaskName],
 ) -> dict[TaskName, SpecificModel]:
-    """Train the models of divided tasks on all machines together, the others on this one."""
+    """Train the models of divided tasks on all machines together, the others on this one.
+
+    Machines whose other tasks have nothing to train do not come here: divided tasks without rounds
+    must not need them.
+    """
     settings = replace(settings, team=None)
     models = {}
-    whole = [task for task in data.tasks if task not in team.divided]
+    divided = [task for task in team.divided if n_rounds is None or n_rounds[task] > 0]
+    whole = [task for task in data.tasks if task not in divided]
     if whole:
         own_valid = valid.of_tasks(whole) if valid else None
         own = data.of_tasks(whole)
         models = fit_specific(settings, own, own_valid, common, n_rounds, alone)
-    part = data.of_tasks(team.divided)
-    valid_part = valid.of_tasks(team.divided) if valid else None
+    if not divided:
+        return models
+    part = data.of_tasks(divided)
+    valid_part = valid.of_tasks(divided) if valid else None
     continued = _Continued(
-        part.with_task_names(team.divided),
-        valid_part.with_task_names(team.divided) if valid_part else None,
+        part.with_task_names(divided),
+        valid_part.with_task_names(divided) if valid_part else None,
         followed_margins(settings, common, part),
         followed_margins(settings, common, valid_part) if valid_part else None,
         _prior(settings, common, data),
         settings.n_threads,
         _Stop(settings.backend).callback,
     )
+    alone = [task for task in divided if task in alone]
     fit = partial(_fit_divided, settings, team, continued, common, n_rounds, alone)
     models |= team.call(fit)
     return {task: models[task] for task in data.tasks}
@@ -273,7 +281,7 @@ def _fit_divided(
         valid = None
     models, rounds = _without_models(settings, data, valid, n_rounds, alone, team.total)
     start = settings.backend.start_score(common.trees.booster) if alone else None
-    for task in team.divided:
+    for task in data.tasks:
         if task not in models:
             own, left_start = settings.of_task(task), start if task in alone else None
             models[task] = _fit_task(own, continued, task, rounds.get(task), left_start)

@@ -40,5 +40,5 @@ class Team(Protocol):
 
 
 def of_one_machine(values: Float64Array) -> Float64Array:
-    """Total of numbers where there is no other machine."""
+    """Return numbers as they are: the total of a single machine."""
     return values
