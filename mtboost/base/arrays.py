@@ -38,3 +38,10 @@ def on_host(values: Any) -> npt.NDArray[Any]:
     if hasattr(values, "__cuda_array_interface__"):
         values = values.get() if hasattr(values, "get") else values.detach().cpu()
     return np.asarray(values)
+
+
+def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Float64Array:
+    """Quotients, 0 where the denominator is not positive."""
+    quotients = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
+    np.divide(numerator, denominator, out=quotients, where=denominator > 0.0)
+    return quotients

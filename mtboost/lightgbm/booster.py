@@ -35,7 +35,7 @@ from mtboost.trees.losses import (
     make_lightgbm_loss,
     row_groups,
 )
-from mtboost.trees.pooled_leaves import TaskValues
+from mtboost.trees.task_values import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 
 _Grown = tuple[_core.Tree, dict[str, npt.NDArray[Any]], npt.NDArray[np.int32]]

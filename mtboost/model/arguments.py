@@ -14,7 +14,7 @@ from mtboost.errors import ParameterError
 from mtboost.metrics.metric import Metric
 from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
 from mtboost.trees.feature_weights import PriorOption
-from mtboost.trees.pooled_leaves import PoolingOption
+from mtboost.trees.pooling import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_quitting import OnRound
 

@@ -21,9 +21,11 @@ from mtboost.trees.document import Document
 from mtboost.trees.losses import Loss, label_columns, leaf_refit, row_groups
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.nodes import Nodes
-from mtboost.trees.pooled_leaves import Kappa, PooledTrees, TaskValues, pool_leaves
+from mtboost.trees.pooled_leaves import PooledTrees, pool_leaves
+from mtboost.trees.pooling import Kappa
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors
+from mtboost.trees.task_values import TaskValues
 
 # Leaf numbers in a block of rows.
 _LEAVES_PER_BLOCK = 8_000_000

@@ -45,7 +45,7 @@ from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import fit_specific
 from mtboost.trees.feature_weights import PriorOption
-from mtboost.trees.pooled_leaves import PoolingOption
+from mtboost.trees.pooling import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_quitting import OnRound
 

@@ -24,7 +24,7 @@ from mtboost.model.refreshing import refreshed_parts
 from mtboost.model.reporting import ReportedTasks
 from mtboost.model.updating import updated_parts
 from mtboost.trees.feature_weights import PriorOption
-from mtboost.trees.pooled_leaves import PoolingOption
+from mtboost.trees.pooling import PoolingOption
 
 
 @dataclass(slots=True, eq=False, repr=False)

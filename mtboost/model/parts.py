@@ -22,9 +22,11 @@ from mtboost.model.libraries import get_backend
 from mtboost.model.reports import TaskReport
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import TaskLoss
-from mtboost.trees.pooled_leaves import Kappa, PooledTrees, read_task_values, write_task_values
+from mtboost.trees.pooled_leaves import PooledTrees
+from mtboost.trees.pooling import Kappa
 from mtboost.trees.shrinkage import Population
 from mtboost.trees.task_descriptors import Column, Descriptor, TaskDescriptors
+from mtboost.trees.task_values import read_task_values, write_task_values
 
 _DESCRIPTORS = "task_descriptors.npy"
 _SCORES = "conformity_scores"

@@ -23,7 +23,7 @@ from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.linear_effects import WorkingModel
 from mtboost.trees.nesting import Nesting
-from mtboost.trees.pooled_leaves import TaskValues
+from mtboost.trees.task_values import TaskValues
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,7 +30,9 @@ from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObje
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.library_parameters import Params
 from mtboost.trees.losses import is_multiclass
-from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption, TaskValues
+from mtboost.trees.pooled_leaves import PooledTrees
+from mtboost.trees.pooling import PoolingOption
+from mtboost.trees.task_values import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 
 

@@ -20,13 +20,10 @@ from mtboost.errors import DataError, ParameterError, TrainingError
 from mtboost.trees.losses import Loss, RowGroups, leaf_refit
 from mtboost.trees.monotone import leaf_bounds
 from mtboost.trees.nesting import Nesting, with_groups
-from mtboost.trees.pooled_leaves import (
-    PooledTrees,
-    Pooling,
-    TaskValues,
-    pool_leaves,
-)
+from mtboost.trees.pooled_leaves import PooledTrees, pool_leaves
+from mtboost.trees.pooling import Pooling
 from mtboost.trees.task_column import place_of_task_column
+from mtboost.trees.task_values import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 
 Objective = Callable[..., tuple[npt.ArrayLike, npt.ArrayLike]]

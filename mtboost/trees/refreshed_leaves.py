@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Float32Array, Float64Array, Int32Array
+from mtboost.base.arrays import Float32Array, Float64Array, Int32Array, ratio
 from mtboost.trees.losses import LeafRefit
 from mtboost.trees.nesting import Nesting
-from mtboost.trees.pooled_leaves import TaskValues
+from mtboost.trees.task_values import TaskValues
 
 #: Gradient pairs, shape (n_rows, n_outputs, 2), of margins of shape (n_rows, n_outputs).
 Gradients = Callable[[npt.NDArray[Any]], Float32Array]
@@ -52,7 +52,7 @@ class LeafRule:
     def values(self, gradient: Float64Array, hessian: Float64Array) -> Float64Array:
         """Newton steps; 0 where there are no rows."""
         step = -np.sign(gradient) * np.maximum(np.abs(gradient) - self.reg_alpha, 0.0)
-        step = _ratio(step, hessian + self.reg_lambda)
+        step = ratio(step, hessian + self.reg_lambda)
         if self.max_delta_step > 0.0:
             step = step.clip(-self.max_delta_step, self.max_delta_step)
         return self.learning_rate * step
@@ -88,7 +88,7 @@ class OwnValues:
         """
         found = np.zeros((len(hessian), self.nesting.n_names + 1))
         found[known.leaf, known.task] = self.counts[known.task]
-        found *= _ratio(hessian, found.sum(axis=1))[:, None]
+        found *= ratio(hessian, found.sum(axis=1))[:, None]
         return found
 
     def add_groups(self, precision: Float64Array, mean: Float64Array | None = None) -> None:
@@ -102,12 +102,12 @@ class OwnValues:
             parents = self.nesting.parents[members]
             own = precision[:, members]
             if np.isfinite(kappa):
-                own = own * _ratio(np.full(own.shape, kappa), own + kappa)
+                own = own * ratio(np.full(own.shape, kappa), own + kappa)
             np.add.at(precision.T, parents, own.T)
             if mean is not None:
                 np.add.at(mean.T, parents, (own * mean[:, members]).T)
                 groups = np.unique(parents)
-                mean[:, groups] = _ratio(mean[:, groups], precision[:, groups])
+                mean[:, groups] = ratio(mean[:, groups], precision[:, groups])
 
 
 @dataclass(slots=True, eq=False)
@@ -209,7 +209,7 @@ class Refresh:
         sums = tree.sums(pairs, table.size)
         gradient, hessian = (part.reshape(table.shape) for part in sums)
         if refit is None:
-            alone = known.learning_rate * _ratio(-gradient, hessian)
+            alone = known.learning_rate * ratio(-gradient, hessian)
         else:
             alone = self._optima(refit, pairs.astype(np.int32), table.size, rows)
             alone = alone.reshape(table.shape)
@@ -228,7 +228,7 @@ class Refresh:
                 total = prior + max(0.0, 1.0 - self.shrink) * kappa + hessian[:, names]
                 deviation = old[:, names] - old[:, groups]
                 found = prior * deviation + hessian[:, names] * (alone[:, names] - towards)
-                table[:, names] += np.where(total > 0.0, _ratio(found, total), deviation)
+                table[:, names] += np.where(total > 0.0, ratio(found, total), deviation)
         has_value = hessian > 0.0
         has_value[known.leaf, known.task] = True
         leaf, task = np.nonzero(has_value[:, :n_names])
@@ -273,15 +273,8 @@ def _mean(
 ) -> Float64Array:
     """Weighted mean of two values; the first where nothing has weight."""
     total = weight + other_weight
-    mixed = _ratio(weight * first + other_weight * second, total)
+    mixed = ratio(weight * first + other_weight * second, total)
     return np.where(total > 0.0, mixed, first)
-
-
-def _ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Float64Array:
-    """Quotients, 0 where the denominator is not positive."""
-    quotients = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
-    np.divide(numerator, denominator, out=quotients, where=denominator > 0.0)
-    return quotients
 
 
 def start_of_first_trees(

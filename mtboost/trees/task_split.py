@@ -12,7 +12,8 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.trees.document import Document
 from mtboost.trees.nesting import Nesting, with_groups
-from mtboost.trees.pooled_leaves import PooledTrees, PoolingOption, check_levels
+from mtboost.trees.pooled_leaves import PooledTrees
+from mtboost.trees.pooling import PoolingOption, check_levels
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_column import check_task_column
 from mtboost.trees.tree_options import TreeOptions

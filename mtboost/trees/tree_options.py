@@ -9,7 +9,7 @@ from typing import Any
 from mtboost import _core
 from mtboost.base.checks import check_number, check_switch
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.trees.pooled_leaves import Pooling, PoolingOption, check_pooling
+from mtboost.trees.pooling import Pooling, PoolingOption, check_pooling
 from mtboost.trees.split_scores import Beta, Score, make_split_score
 
 

@@ -36,7 +36,7 @@ from mtboost.trees.losses import (
     make_loss,
     row_groups,
 )
-from mtboost.trees.pooled_leaves import TaskValues, task_attributes
+from mtboost.trees.task_values import TaskValues, task_attributes
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import MOST_INNER_BINS, Cuts, bin_matrix

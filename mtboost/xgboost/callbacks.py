@@ -13,9 +13,10 @@ from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.trees.pooled_leaves import PoolingOption, read_task_attributes
+from mtboost.trees.pooling import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_split import BaseTaskSplit
+from mtboost.trees.task_values import read_task_attributes
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost.booster import GrowingBooster, XgboostGrowth
 from mtboost.xgboost.document import XgboostDocument, stacked

@@ -14,9 +14,10 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import task_scorer
 from mtboost.model import common_trees, task_trees
 from mtboost.model.stages import linear_effects
-from mtboost.trees import pooled_leaves
+from mtboost.trees import task_values
 from mtboost.trees.nesting import Nesting, with_groups
-from mtboost.trees.pooled_leaves import RelativePooling, between_task_pooling, pool_leaves
+from mtboost.trees.pooled_leaves import pool_leaves
+from mtboost.trees.pooling import RelativePooling, between_task_pooling
 
 # Regions of 1 to 4 stores, each of 1 to 3 counters.
 DEEP = [
@@ -238,7 +239,7 @@ def test_a_tasks_booster_gives_its_margins(library, options, tmp_path):
         (common_trees, {"_LOOK_UPS_PER_NODE": 100, "_BYTES_OF_VALUES": 1}),
         (common_trees, {"_LOOK_UPS_PER_NODE": 100}),  # of many tasks at once
         (common_trees, {"_LOOK_UPS_PER_NODE": 0}),  # leaf values by row
-        (pooled_leaves, {"_CELLS_PER_ROW": 0}),
+        (task_values, {"_CELLS_PER_ROW": 0}),
     ],
     ids=["each", "blocks of a task", "blocks", "table of values", "search of values"],
 )
@@ -251,7 +252,7 @@ def test_margins_do_not_depend_on_how_leaf_values_are_found(
     table = NEW.assign(store=np.where(unknown, 99, NEW["store"]))
     rows = [table[row : row + 1] for row in range(30)]
     single = np.concatenate([model.predict_margin(row, unknown_task="common") for row in rows])
-    if places is pooled_leaves:
+    if places is task_values:
         monkeypatch.setattr(common_trees, "_LOOK_UPS_PER_NODE", 0)
     for name, value in constants.items():
         monkeypatch.setattr(places, name, value)

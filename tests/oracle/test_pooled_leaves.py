@@ -9,7 +9,9 @@ import xgboost
 import mtboost
 from mtboost import _core
 from mtboost.errors import DataError, ParameterError
-from mtboost.trees.pooled_leaves import TaskValues, between_task_pooling, pool_leaves
+from mtboost.trees.pooled_leaves import pool_leaves
+from mtboost.trees.pooling import between_task_pooling
+from mtboost.trees.task_values import TaskValues
 
 _rng = np.random.default_rng(0)
 N_TASKS = 5

@@ -46,7 +46,7 @@ from mtboost.model.sharing.effort import EffortOption
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import has_bounds
-from mtboost.trees.pooled_leaves import PoolingOption
+from mtboost.trees.pooling import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from mtboost.model.sharing.effort import Effort, TimeLimit, can_fill
 from mtboost.model.stages.common import SharedByModels
 from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.settings import Settings
-from mtboost.trees.pooled_leaves import Pooling, PoolingOption, RelativePooling
+from mtboost.trees.pooling import Pooling, PoolingOption, RelativePooling
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
 
 _Losses = npt.NDArray[np.float64]

@@ -31,9 +31,10 @@ from mtboost.trees.losses import (
     start_scores,
 )
 from mtboost.trees.nesting import Nesting, with_groups
-from mtboost.trees.pooled_leaves import PooledTrees, TaskValues
+from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.random_slopes import RowsByTask, Variances, first_variances, fit_effects
 from mtboost.trees.steps import StepTree, steps_of
+from mtboost.trees.task_values import TaskValues
 
 _MOST_STEPS = 32
 #: Numbers that the rows or moments of all tasks, or the values of all leaves, may have.
