@@ -48,3 +48,15 @@ def where_it_belongs(name: str, given: Mapping[str, Any], known: Collection[str]
         if own in known:
             return f" Pass {own}=."
     return f" It is a parameter of the library: pass params={{{name!r}: {shown(given[name])}}}."
+
+
+def where_in_an_estimator(
+    name: str, known: Collection[str], of_constructor: Collection[str]
+) -> str:
+    """Return the same for a keyword of an estimator's ``fit``; its parameters are given."""
+    for own in (name, _OTHER_NAME.get(name)):
+        if own in known:
+            return f" Pass {own}=."
+        if own in of_constructor:
+            return f" Pass {own}= to the constructor, or to set_params."
+    return did_you_mean(name, known)

@@ -2,6 +2,7 @@
 """Keywords that fit, tune and the estimators do not have: where they belong."""
 
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
@@ -62,6 +63,20 @@ def test_estimators_name_the_place_of_a_keyword_they_lack(estimator):
         "params={'tree_method': 'hist'}.",
         tree_method="hist",
     )
+
+
+@pytest.mark.parametrize(
+    "estimator", [mtboost.MultiTaskClassifier, mtboost.MultiTaskRegressor, mtboost.MultiTaskRanker]
+)
+def test_fit_of_an_estimator_names_the_place_of_a_keyword_it_lacks(estimator):
+    train = partial(estimator().fit, np.zeros((4, 1)), np.zeros(4))
+    assert_refused(train, "Pass sample_weight=.", weight=np.ones(4))
+    assert_refused(train, "Pass verbose= to the constructor, or to set_params.", verbose=False)
+    assert_refused(
+        train, "Pass n_estimators= to the constructor, or to set_params.", num_boost_round=10
+    )
+    assert_refused(train, "Did you mean 'eval_set'?", eval_sets=[])
+    assert "task" in inspect.signature(estimator.fit).parameters
 
 
 def test_a_class_is_not_told_of_parameters_that_only_another_has():

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import abc
 import copy
+import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -37,7 +38,7 @@ from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
 from mtboost.model.arguments import EvalMetric, Strategy, TaskSplits, Validation, strategy_of
 from mtboost.model.fitting import fit
-from mtboost.model.keywords import where_it_belongs
+from mtboost.model.keywords import where_in_an_estimator, where_it_belongs
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.parts import to_parts
@@ -109,6 +110,11 @@ _OF_FIT = (
     "calibrate",
     "verbose",
 )
+
+
+def where_outside_fit(name: str, given: Mapping[str, Any], known: Collection[str]) -> str:
+    """Return where a keyword belongs that ``fit`` does not have."""
+    return where_in_an_estimator(name, known, inspect.signature(MultiTaskEstimator).parameters)
 
 
 class MultiTaskEstimator(SavedEstimator):
@@ -238,6 +244,7 @@ class MultiTaskEstimator(SavedEstimator):
 
     # ---- fit --------------------------------------------------------------------------------
 
+    @renamed(where_outside_fit)
     def fit(
         self,
         X: Any,

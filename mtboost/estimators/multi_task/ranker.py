@@ -12,10 +12,10 @@ from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.frames import Output
 from mtboost.base.labels import as_labels
 from mtboost.base.queries import as_queries, check_queries
-from mtboost.base.renamed import without_parameters
+from mtboost.base.renamed import renamed, without_parameters
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
-from mtboost.estimators.multi_task.base import MultiTaskEstimator, Objective
+from mtboost.estimators.multi_task.base import MultiTaskEstimator, Objective, where_outside_fit
 from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
 from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.model.predictions import UnknownTask
@@ -73,6 +73,7 @@ class MultiTaskRanker(MultiTaskEstimator):
         MultiTaskEstimator.__init__
     )
 
+    @renamed(where_outside_fit)
     def fit(
         self,
         X: Any,
