@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -215,6 +216,12 @@ class _Refreshing:
 
     # ---- specific trees ---------------------------------------------------------------------
 
+    @cached_property
+    def _start_alone(self) -> Margins:
+        """Margins before the first tree of tasks that the common trees do not know."""
+        first = self._backend.document(self._model.common_trees.booster)
+        return self._start(first, np.full(self._data.n_rows, -1, np.int32))
+
     def _specific(self, task: TaskName, common: Margins) -> Any:
         """Return the booster of a task with new leaf values."""
         model, data, backend = self._model, self._data, self._backend
@@ -228,9 +235,7 @@ class _Refreshing:
         starts = [0.0] * document.n_outputs
         rule = backend.leaf_rule(model.specific_params.get(task, model.params))
         if is_alone and not model.losses:
-            first = backend.document(model.common_trees.booster)
-            codes = np.full(data.n_rows, -1, np.int32)
-            margins = self._start(first, codes)[rows]
+            margins = self._start_alone[rows]
             if data.base_margin is None and backend.fewest_rounds:
                 starts = start_of_first_trees(values, hessians, document.n_outputs, rule.reg_lambda)
                 margins = margins + np.array(starts)
