@@ -56,6 +56,7 @@ class Fitted:
         What ``strategy="auto"`` has chosen.
     common_losses : dict of str to float
     common_choice : str or None
+    shrinkage_factor : float or None
     params : mapping
     specific_params : mapping of task name to mapping
         See :class:`MultiTaskModel`.
@@ -70,6 +71,7 @@ class Fitted:
     plan: SharingPlan | None = None
     common_losses: dict[str, float] = field(default_factory=dict)
     common_choice: str | None = None
+    shrinkage_factor: float | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     specific_params: Mapping[TaskName, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -123,6 +125,7 @@ class Fitted:
             "losses": dict(objectives.losses),
             "common_losses": self.common_losses,
             "common_choice": self.common_choice,
+            "shrinkage_factor": self.shrinkage_factor,
             "params": backend.without_threads(self.params),
             "specific_params": {
                 task: backend.without_threads(own) for task, own in self.specific_params.items()
@@ -152,6 +155,7 @@ def fitted_by_plan(
         plan,
         plan.common_losses,
         plan.common_choice,
+        plan.factor,
         common_params,
         {
             task: own_params if way in ("averaged", "independent") else continued

@@ -43,6 +43,7 @@ class FittedParts:
     losses: dict[TaskName, TaskLoss] = field(default_factory=dict)
     common_losses: dict[str, float] = field(default_factory=dict)
     common_choice: str | None = None
+    shrinkage_factor: float | None = None
     params: dict[str, Any] = field(default_factory=dict)
     specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
     task_position: TaskPosition | None = None
@@ -57,8 +58,19 @@ class FittedParts:
         kinds = dict.fromkeys(self.losses[task].objective for task in self.losses)
         return (
             f"<MultiTaskModel {', '.join(kinds) or self.objective}: {len(self.tasks)} tasks, "
-            f"{self._library.n_rounds(self.common)} common rounds, {n_specific} specific models>"
+            f"{self._library.n_rounds(self.common)} common rounds, {n_specific} specific models"
+            f"{self._shrinkage_note}>"
         )
+
+    @property
+    def _shrinkage_note(self) -> str:
+        """What to add to a short description of a model whose predictions are shrunk."""
+        factor = self.shrinkage_factor
+        if factor is None or factor == 1.0:
+            return ""
+        if factor == 0.0:
+            return ", shrunk to a constant"
+        return f", predictions shrunk by the factor {factor:.2g} towards a constant"
 
     def _copy(self, **changes: Any) -> Self:
         """The same with other parts; what a copy adds to its parts does not reach this one."""

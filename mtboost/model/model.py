@@ -75,6 +75,9 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         of the search; else empty. NaN is one that a limit of time (`effort`) left out.
     common_choice : str or None
         The chosen one of them. None for other models, and in early files.
+    shrinkage_factor : float or None
+        Factor by which ``strategy="auto"`` multiplied all margins above the start score, from 0 (a
+        constant) to 1 (not shrunk; docs/strategies.md). None for other models, and in early files.
     params : dict of str to object
         The library's parameters that the common model was trained with. Empty in files of the first
         versions of mtboost.

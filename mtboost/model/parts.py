@@ -68,6 +68,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
     losses: Mapping[TaskName, TaskLoss] = model["losses"]
     common_losses = model["common_losses"]
     reports: Mapping[TaskName, TaskReport] = model["reports"]
+    factor = model["shrinkage_factor"]
     return {
         "backend": trees.backend.name,
         # Keys of JSON are texts: the values of a task are in its entry.
@@ -78,6 +79,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         "common_columns": _columns_to_json(model["common_columns"]),
         **({"common_losses": _scores_to_json(common_losses)} if common_losses else {}),
         **({"common_choice": model["common_choice"]} if model["common_choice"] else {}),
+        **({} if factor is None else {"shrinkage_factor": factor}),
         **({_SCORES: list(model[_SCORES])} if model[_SCORES] else {}),
         **({"classes": list(model["classes"])} if model["classes"] else {}),
         **_calibration_to_json(model["calibration"]),
@@ -190,6 +192,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         "losses": losses,
         "common_losses": _scores_from_json(metadata.get("common_losses", {})),
         "common_choice": metadata.get("common_choice"),
+        "shrinkage_factor": metadata.get("shrinkage_factor"),
         "params": _params_from_json(metadata.get("params", "{}")),
         "specific_params": {
             entry["name"]: _params_from_json(entry["params"])
@@ -328,6 +331,7 @@ _METADATA = {
     "common_columns": _COLUMNS,
     "common_losses?": {str: (None, float)},
     "common_choice?": str,
+    "shrinkage_factor?": float,
     f"{_SCORES}?": [_NAME],
     "classes?": [str],
     "label_names?": [(int, str)],

@@ -42,13 +42,18 @@ class ReportedTasks(ExplainedTasks):
             standard error of the latter, ``final se`` (of metrics that are means over rows, and of
             the area under the ROC curve), and the metric of each baseline where
             ``fit(baselines=True)`` trained them. Where each task has its objective, ``metric``
-            names the metric. ``strategy="auto"`` adds ``sharing``, and the metric of each way.
+            names the metric. ``strategy="auto"`` adds ``sharing``, the metric of each way, and
+            ``shrinkage_factor``, which is the same for all tasks
+            (:attr:`mtboost.MultiTaskModel.shrinkage_factor`).
             ``rows`` are those beside the validation rows; where each row is held out once, both
             are all rows. ``attrs["left_out"]`` lists the common models that a limit of time
             (`effort` of :func:`mtboost.fit`) left out.
         """
         rows = report_rows(self.reports, self.objective, self.metric)
         table = _data_frame(rows, "report()")
+        if self.shrinkage_factor is not None:
+            place = table.columns.get_loc("sharing") + 1
+            table.insert(place, "shrinkage_factor", self.shrinkage_factor)
         table.attrs["left_out"] = [
             name for name, loss in self.common_losses.items() if math.isnan(loss)
         ]
@@ -62,7 +67,7 @@ class ReportedTasks(ExplainedTasks):
         n_rounds = self._library.n_rounds(self.common)
         title = (
             f"MultiTaskModel of {self.backend}: {', '.join(objectives)}, {len(self.tasks)} tasks, "
-            f"strategy {strategy!r}, {n_rounds} common rounds"
+            f"strategy {strategy!r}, {n_rounds} common rounds{self._shrinkage_note}"
         )
         return model_html(title, self.reports, self.metric)
 

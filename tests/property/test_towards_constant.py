@@ -67,10 +67,32 @@ def test_shrunk_margins_are_between_the_constant_and_the_model(monkeypatch, kind
         monkeypatch.setattr(evidence, "garrote_factor", lambda *_, own=factor: own)
         model = mtboost.fit(X, y, task=task, effort="fast", validation_fraction=0.3, n_threads=1)
         margins[factor] = model.predict_margin(X, task=task)
+        assert set(model.report()["shrinkage_factor"]) == {factor}
     assert np.ptp(margins[0.0]) < 1e-6
     assert np.ptp(margins[1.0]) > 0.1
     middle = (margins[0.0] + margins[1.0]) / 2
     np.testing.assert_allclose(margins[0.5], middle, atol=1e-5)  # sums of float32
+
+
+@pytest.mark.parametrize(
+    ("factor", "short", "sentence"),
+    [
+        (0.0, "shrunk to a constant", "All predictions are a constant"),
+        (0.25, "shrunk by the factor 0.25 towards a constant", "to 25% of their distance from it"),
+        (1.0, None, "Predictions are not shrunk towards a constant."),
+    ],
+)
+def test_models_say_that_they_are_shrunk(monkeypatch, tmp_path, factor, short, sentence):
+    family = make_task_family("related", n_tasks=4, n_rows=120, seed=8)
+    X, y, task = family.in_one_table()
+    monkeypatch.setattr(evidence, "garrote_factor", lambda *_: factor)
+    mtboost.fit(X, y, task=task, effort="fast", n_threads=1).save(tmp_path / "model")
+    model = mtboost.load_model(tmp_path / "model")
+    assert model.shrinkage_factor == factor
+    for text in (repr(model), model._repr_html_()):
+        assert short in text if short else "shrunk" not in text
+    model.report_html(tmp_path / "report.html")
+    assert sentence in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_without_shrinkage_predictions_are_those_of_a_factor_of_one(monkeypatch):

@@ -320,6 +320,8 @@ def _choices(model: FittedTasks) -> list[Child]:
         )
     else:
         found.append(element("p", "There was no search: the settings were given."))
+    if model.shrinkage_factor is not None:
+        found.append(element("p", _shrinkage(model.shrinkage_factor)))
     ways = Counter(way_of(report) for report in model.reports.values())
     rows = [[text, f"{ways[way]:,}"] for way, text in _WAYS.items() if ways[way]]
     found += [element("h3", "What the tasks use"), table(["a task uses", "tasks"], rows)]
@@ -332,6 +334,21 @@ def _choices(model: FittedTasks) -> list[Child]:
         )
     )
     return found
+
+
+def _shrinkage(factor: float) -> str:
+    """Return a sentence on how far predictions are shrunk towards a constant."""
+    if factor == 1.0:
+        return "Predictions are not shrunk towards a constant."
+    if factor == 0.0:
+        return (
+            "All predictions are a constant: on the validation rows, no model was better by more "
+            "than chance."
+        )
+    return (
+        f"All margins are shrunk towards a constant, to {factor:.0%} of their distance from it: "
+        "the validation rows do not support more."
+    )
 
 
 # ---- scores --------------------------------------------------------------------------------------
