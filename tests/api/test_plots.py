@@ -609,7 +609,7 @@ def test_bands_are_the_intervals_and_crosses_the_labels_outside(library):
     for panel, name in zip(panels[1:], model.tasks, strict=True):
         own = task == name
         is_in = ((low <= y) & (y <= high))[own]
-        assert panel.get_title() == f"{name}: {is_in.mean():.0%} inside"
+        assert panel.get_title() == f"{name}\n{is_in.mean():.0%} inside"
         _, inside, outside = panel.lines
         assert sorted(inside.get_ydata()) == sorted(y[own][is_in])
         assert sorted(outside.get_ydata()) == sorted(y[own][~is_in])

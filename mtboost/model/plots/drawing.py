@@ -160,10 +160,14 @@ def full_name(task: object) -> str:
 
 
 def name_of(task: object, longest: int = _LONGEST_NAME) -> str:
-    """Return a task's or feature's name as matplotlib draws it: short, in one line, no formula."""
+    """Return a task's or feature's name as matplotlib draws it: short, in one line, no formula.
+
+    What is too long loses its middle: long names often differ at their ends alone.
+    """
     text = " ".join(full_name(task).split()) or repr(task)
     if len(text) > longest:
-        text = text[: longest - 1] + "…"
+        n_last = (longest - 1) // 2
+        text = f"{text[: longest - 1 - n_last]}…{text[len(text) - n_last :]}"
     if text.startswith("_"):  # matplotlib leaves such a name out of legends
         text = f" {text}"
     return text.replace("\\", "\\\\").replace("$", r"\$") if "$" in text else text

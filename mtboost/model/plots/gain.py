@@ -178,7 +178,7 @@ def _draw(
     if low.min() > 0 and np.nanmax(values) > _WIDE * np.nanmin(values):
         ax.set_xscale("log")
     title = None if len(others) == 1 else "bars: standard errors of differences from this model"
-    legend_below(ax, 3, title=title, title_fontsize="small")
+    legend_below(ax, 1 if len(others) == 1 else 3, title=title, title_fontsize="small")
 
 
 def _count(other: _Other, rows: Any) -> str:
@@ -188,7 +188,7 @@ def _count(other: _Other, rows: Any) -> str:
     sure = np.abs(gain) > 2.0 * error
     return (
         f"better than {name_of(other.name)} for {better.sum():,} of {len(rows):,} tasks "
-        f"({(better & sure).sum():,} by more than 2 standard errors), worse for {worse.sum():,} "
+        f"({(better & sure).sum():,} by more than 2 standard errors),\nworse for {worse.sum():,} "
         f"({(worse & sure).sum():,})"
     )
 

@@ -153,7 +153,7 @@ def plot_intervals(
     _draw_coverage(axes[0], [found[name] for name in rows], alpha)
     for panel, name in zip(axes[1:], shown, strict=True):
         _draw(panel, found[name].some(max_rows))
-        panel.set_title(f"{name_of(name)}: {found[name].coverage:.0%} inside", fontsize="medium")
+        panel.set_title(f"{name_of(name)}\n{found[name].coverage:.0%} inside", fontsize="medium")
     for panel in axes:
         panel.tick_params(labelbottom=True, labelsize="small")
     parent = axes[0].figure
@@ -203,10 +203,11 @@ def _draw_coverage(ax: Any, found: list[_Intervals], alpha: float) -> None:
     for bound in (1 - alpha - half, np.minimum(1.0, 1 - alpha + half)):
         ax.plot(n, bound, "--", color=ink(), linewidth=0.8)
     if n_rows.max() > _WIDE * n_rows.min():
-        ax.set_xscale("log")
+        ax.set_xscale("log", subs=())
+        ax.xaxis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0))
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_formatter("")
-    ax.set_title("coverage, by rows of the task", fontsize="medium")
+    ax.set_title("coverage of all tasks,\nby their rows", fontsize="medium")
     ax.set_ylim(max(-0.02, min(own.coverage for own in found) - 0.1), 1.02)
 
 

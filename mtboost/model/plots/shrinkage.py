@@ -118,7 +118,7 @@ def plot_shrinkage(
     (label, shrunk, error), n = effects[order].T, len(shown)
     has_names = n <= MOST_NAMES
     y_places = np.arange(n)
-    ax = new_axes(ax, 7.0, rows_height(n) if has_names else 6.0)
+    ax = new_axes(ax, 7.0, rows_height(n) + 0.4 if has_names else 6.0)
     ax.axvline(0.0, color=ink(), linewidth=1.0, label="pooled prediction")
     size = float(np.clip(240 / n, 2.5, 6.0))
     ax.hlines(y_places, label - error, label + error, color=FAINT, linewidth=max(0.5, size / 4))
@@ -152,7 +152,7 @@ def plot_shrinkage(
     ax.grid(axis="x", color=FAINT, alpha=0.4, linewidth=0.6)
     ax.set_axisbelow(True)
     note(ax, _summary(label, shrunk), omission(n, len(rows), tasks is not None))
-    legend_below(ax, 3)
+    legend_below(ax, 1 if has_names else 3)
     return ax
 
 

@@ -114,11 +114,11 @@ def plot_task_similarity(
         aspect="auto",
     )
     colors = ax.inset_axes((1.22, 0.0, 0.03, 1.0))
-    ax.figure.colorbar(image, cax=colors, label="correlation of predictions")
+    ax.figure.colorbar(image, cax=colors)
     _label(ax, [shown[place] for place in order])
     note(
         ax,
-        f"predictions of the same {table.n_rows:,} rows as each task",
+        f"correlation of the predictions of the same {table.n_rows:,} rows as each task",
         omission(len(shown), len(own.tasks), tasks is not None),
     )
     return ax
