@@ -34,8 +34,8 @@ N_MARKETS, N_ROWS, N_TEST_ROWS = 8, 250, 1000
 N_FEATURES, N_INFORMATIVE = 80, 8
 SIZES = [10, 20, 40, 80, 160, 320]
 N_NEW = 4  # markets that open
-N_ROUNDS = 100
-PARAMS: dict[str, Any] = {"max_depth": 3, "eta": 0.1, "nthread": 1}
+N_ROUNDS = 60
+PARAMS: dict[str, Any] = {"max_depth": 3, "eta": 0.15, "nthread": 1}
 DRAWN = {"colsample_bynode": (math.isqrt(N_FEATURES) + 0.5) / N_FEATURES}  # XGBoost rounds down
 
 
@@ -96,7 +96,7 @@ def fit_common(markets: dict[str, tuple[FloatArray, FloatArray]]) -> mtboost.Mul
         np.concatenate([X for X, _ in markets.values()]),
         np.concatenate([y for _, y in markets.values()]),
         task=np.repeat(list(markets), N_ROWS),
-        params={"max_depth": 3, "eta": 0.1},
+        params={"max_depth": 3, "eta": 0.15},
         num_boost_round=N_ROUNDS,
         specific_rounds=0,
         strategy="two-stage",
@@ -112,7 +112,7 @@ def continued(
         name,
         X,
         y,
-        params={"max_depth": 3, "eta": 0.1},
+        params={"max_depth": 3, "eta": 0.15},
         early_stopping_rounds=None,  # too few rows to hold some out
         validation_fraction=0,
         specific_rounds=N_ROUNDS,

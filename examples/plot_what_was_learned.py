@@ -4,9 +4,11 @@ What a model of sixty tasks has learned
 =======================================
 
 Sixty generated shops of very different size, in two regions in which the price acts in opposite
-directions. The functions of ``mtboost.plotting`` show what the shops gain, what they share and what
-differs between them.
+directions; every sixth shop depends on age alone, in its own way. The functions of
+``mtboost.plotting`` show what the shops gain, what they share and what differs between them.
 """
+
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,17 +24,15 @@ shop = np.repeat(np.arange(N_SHOPS), 2 * size)
 rows = pd.DataFrame(rng.normal(size=(len(shop), 4)), columns=["price", "rain", "age", "noise"])
 rows["shop"] = np.char.add("shop ", np.char.zfill(shop.astype(str), 2))
 level, slope = rng.normal(size=N_SHOPS), np.where(np.arange(N_SHOPS) % 2, 1.0, -0.6)
-y = (
-    level[shop]
-    + slope[shop] * rows["price"]
-    + np.sin(2 * rows["rain"])
-    + rng.normal(size=len(shop))
-)
+usual = slope[shop] * rows["price"] + np.sin(2 * rows["rain"])
+own = 2 * np.sin(3 * rows["age"] + shop)
+y = level[shop] + np.where(shop % 6 == 0, own, usual) + rng.normal(size=len(shop))
 
 train = np.arange(len(shop)) % 2 == 0
 X, new = rows[train], rows[~train]
-model = mtboost.fit(X, y[train], task="shop", effort="fast", intervals=True)
-pooled = mtboost.fit(X.drop(columns="shop"), y[train], strategy="two-stage")
+fit = partial(mtboost.fit, params={"max_depth": 3, "learning_rate": 0.2}, num_boost_round=60)
+model = fit(X, y[train], task="shop", effort="fast", intervals=True)
+pooled = fit(X.drop(columns="shop"), y[train], strategy="two-stage")
 
 # %%
 # Does it pay?
