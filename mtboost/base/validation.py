@@ -109,6 +109,10 @@ class Folds:
             ]
         )
 
+    def valid_tasks(self) -> TaskSet:
+        """Return the tasks of the validation rows, pair after pair, in the order of training."""
+        return TaskSet(self.tasks.names, self.valid_codes(self.tasks).astype(np.int32))
+
     def valid_weights(self) -> npt.NDArray[np.float64]:
         """Return the weight of each validation row, pair after pair, 1 on average.
 
@@ -169,15 +173,22 @@ class Folds:
                 pairs.append((train, valid.take(np.flatnonzero(valid.weight))))
         return Folds(tuple(pairs)) if pairs else None
 
-    def with_positives(self, weight: float) -> Folds:
-        """Return the same with a factor on the weight of positive validation rows."""
+    def with_positives(self, weight: float, tasks: Collection[TaskName] | None = None) -> Folds:
+        """Return the same with a factor on the weight of positive validation rows.
+
+        Of some tasks, or of all.
+        """
         if weight == 1.0:
             return self
         pairs = []
         for train, valid in self.pairs:
             weighted = copy.copy(valid)
             own = np.ones(valid.n_rows) if valid.weight is None else valid.weight
-            weighted.weight = own * np.where(valid.numbers() > 0, weight, 1.0)
+            is_positive = valid.numbers() > 0
+            if tasks is not None:
+                is_own = np.array([task in tasks for task in valid.tasks])
+                is_positive = is_positive & is_own[valid.tasks.codes]
+            weighted.weight = own * np.where(is_positive, weight, 1.0)
             pairs.append((train, weighted))
         return Folds(tuple(pairs))
 

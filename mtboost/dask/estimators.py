@@ -94,7 +94,7 @@ class _OnDask:
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode_lazily(eval_set[1]), *eval_set[2:])
         rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
-        strategy = strategy_of(self.strategy, objective, *rounds)
+        strategy = strategy_of(self.strategy, *rounds)
         self._train(
             partial(fit, client),
             library,

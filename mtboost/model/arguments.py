@@ -97,9 +97,7 @@ class Arguments:
         if self.eval_set is not None and self.validation != "random":
             raise ParameterError("validation and eval_set are both given: leave one of them out.")
         rounds = (self.early_stopping_rounds, self.min_delta)
-        strategy = strategy_of(
-            self.strategy, self.objective, *rounds, self.validation_fraction, self.eval_set
-        )
+        strategy = strategy_of(self.strategy, *rounds, self.validation_fraction, self.eval_set)
         if strategy == "auto":
             _check_auto(*rounds)
         return replace(self, strategy=strategy, effort=effort)
@@ -128,7 +126,6 @@ _NOT_OF_MEANS = {
 
 def strategy_of(
     strategy: Strategy | None,
-    objective: object,
     early_stopping_rounds: object,
     min_delta: object,
     validation_fraction: object,
@@ -139,12 +136,7 @@ def strategy_of(
         check_choice("strategy", strategy, ("auto", "two-stage"))
         return strategy
     has_no_validation = eval_set is None and is_zero(validation_fraction)
-    is_ruled_out = (
-        isinstance(objective, Mapping)
-        or early_stopping_rounds is None
-        or not is_zero(min_delta)
-        or has_no_validation
-    )
+    is_ruled_out = early_stopping_rounds is None or not is_zero(min_delta) or has_no_validation
     return "two-stage" if is_ruled_out else "auto"
 
 

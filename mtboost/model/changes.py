@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mtboost.base.checks import check_count
 from mtboost.base.classes import with_class_numbers
 from mtboost.base.dataset import Dataset
-from mtboost.base.tasks import TaskName
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.base.validation import hold_out
 from mtboost.errors import DataError
@@ -19,6 +20,7 @@ from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.new_rows import with_levels
 from mtboost.model.new_task import (
     NewTask,
+    Objective,
     check_new_name,
     learn_task,
     objective_of_new_task,
@@ -27,6 +29,8 @@ from mtboost.model.new_task import (
     without_task_column,
 )
 from mtboost.model.predictions import FittedTasks
+from mtboost.model.stages.mixed_objective import unit_of_classes
+from mtboost.model.stages.objectives import ObjectiveByTask, Objectives
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import is_multiclass
@@ -72,9 +76,7 @@ def add_task(
     settings = Settings(
         backend=library,
         params=params,
-        objectives=make_objectives(
-            library, own, None if model.losses else model.metric, data.tasks, params
-        ),
+        objectives=_objectives_beside(model, own, data.tasks, params),
         options=TreeOptions(),
         rounds=0,
         early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
@@ -95,6 +97,18 @@ def add_task(
         check_rows(library, valid, own, params, "eval_set: ")
     signs = library.monotone_signs(model.params, model.common_columns)
     _add(model, task, learn_task(stage, settings, train, valid, own, signs))
+
+
+def _objectives_beside(
+    model: FittedTasks, own: Objective, tasks: TaskSet, params: Mapping[str, Any]
+) -> Objectives:
+    """Return the objective and the metric of a new task beside those of a model."""
+    metric = None if model.losses else model.metric
+    found = make_objectives(model._library, own, metric, tasks, params)
+    if isinstance(found, ObjectiveByTask) and isinstance(model.objective, dict):
+        unit = unit_of_classes({**model.objective, **found.by_task}, model.losses)
+        found = replace(found, class_unit=unit)
+    return found
 
 
 def _add(model: FittedTasks, task: TaskName, new: NewTask) -> None:

@@ -77,11 +77,10 @@ class Fitted:
 
     def on_rows(self, rows: Dataset) -> Fitted:
         """Train the same on other rows of the tasks; nothing is chosen anew."""
-        settings = self.settings
+        settings = self.settings.on_rows(rows)
         if self.plan is not None:
             common, specific = fit_plan(self.plan, rows)
         else:
-            settings = settings.on_rows(rows)
             common = refit_common(settings, rows, self.common)
             rounds = {task: model.n_rounds for task, model in self.validated.items()}
             specific = fit_specific(settings, rows, None, common, rounds)
@@ -97,7 +96,8 @@ class Fitted:
         n_rows = folds.valid_rows_by_task(folds.tasks)
         for name in found[0]:
             scores = [{task: np.array([own[name][task]]) for task in own[name]} for own in found]
-            mean = mean_histories(self.settings.metric, scores, folds.tasks.names, n_rows)
+            losses = self.settings.objectives.losses_of(folds.tasks.names)
+            mean = mean_histories(losses, scores, folds.tasks.names, n_rows)
             for task, (value,) in mean.items():
                 self.scores[task][name] = float(value)
 
@@ -146,7 +146,7 @@ def fitted_by_plan(
     )
     continued = _slower({**plan.settings.params, **plan.specific_params}, plan.factor)
     return Fitted(
-        settings,
+        settings.on_rows(rows),
         common,
         specific,
         specific,

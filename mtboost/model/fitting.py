@@ -9,6 +9,7 @@ own rows and all its columns.
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -22,7 +23,6 @@ from mtboost.base.task_weights import TaskWeight
 from mtboost.base.threads import openmp_threads
 from mtboost.base.validation import Folds
 from mtboost.errors import DataError, ParameterError
-from mtboost.metrics.metric import is_mean_of_rows
 from mtboost.model.arguments import Arguments, EvalMetric, Strategy, TaskSplits, Validation
 from mtboost.model.averaging import fit_ensemble
 from mtboost.model.calibration import check_can_calibrate
@@ -42,6 +42,7 @@ from mtboost.model.sharing.effort import Effort, EffortOption
 from mtboost.model.sharing.plan import SharingPlan, fit_plan, plan_sharing
 from mtboost.model.stages.common import fit_common
 from mtboost.model.stages.linear_effects import why_no_linear_effects
+from mtboost.model.stages.objectives import Objectives
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import fit_specific
 from mtboost.trees.feature_weights import PriorOption
@@ -139,8 +140,7 @@ def fit(
         common rounds is the same for all tasks, and `early_stopping_rounds` refers to a learning
         rate of .1. If tables have different columns, the common model uses all of them.
         ``"two-stage"`` is zhang2019 with the arguments below; it is the default where ``"auto"`` is
-        impossible: with an objective per task, `early_stopping_rounds` None, a `min_delta`, or no
-        validation rows.
+        impossible: with `early_stopping_rounds` None, a `min_delta`, or no validation rows.
     effort : {"fast", "balanced", "thorough"} or float, default="balanced"
         How many settings ``strategy="auto"`` compares, on how many rows and at which learning rate
         (docs/strategies.md). A number is a time limit in seconds for the balanced search and the
@@ -204,7 +204,8 @@ def fit(
         ends training, as in XGBoost; :meth:`MultiTaskModel.report` has the others, too. A mapping
         of task name to metric, which may leave tasks out, needs an objective for each task.
         ``strategy="auto"`` chooses by the metric if it is a built-in mean over rows; otherwise, as
-        for ``"auc"``, by the objective's default metric, and this one is reported.
+        for ``"auc"``, by the objective's default metric, and this one is reported. With an
+        objective per task their losses are scaled, to be added up (docs/mixed_tasks.md).
     eval_set : (X, y[, task[, weight[, base_margin[, qid]]]]), optional
         Validation rows; tasks without any never quit and get no specific model. They need a base
         margin if the training rows have one. Rows of tasks without training rows decide nothing;
@@ -456,10 +457,10 @@ def _fit_auto(
     effort: Effort,
 ) -> Fitted:
     """Choose how much to share on validation rows, and train that on all rows."""
-    judged, judges, effort = _judging(settings, folds, effort)
+    judged, reported, judges, effort = _judging(settings, folds, effort)
     progress = Progress(effort.n_models(data.tasks.n_levels > 1), is_shown=bool(settings.verbose))
     with openmp_threads(settings.n_threads), progress:
-        plan = plan_sharing(judged, judges, effort, settings.metric, progress)
+        plan = plan_sharing(judged, judges, effort, reported, progress)
         # With many rows those held out add little to what the others say.
         is_trained = plan.common is not None and refit is None and not effort.small_steps
         trained, rows = None, data
@@ -471,31 +472,30 @@ def _fit_auto(
 
 def choose_plan(settings: Settings, folds: Folds, effort: Effort) -> SharingPlan:
     """Choose how much to share on validation rows, without training that on all rows."""
-    judged, judges, effort = _judging(settings, folds, effort)
+    judged, reported, judges, effort = _judging(settings, folds, effort)
     with openmp_threads(settings.n_threads), Progress(1, is_shown=False) as progress:
-        return plan_sharing(judged, judges, effort, settings.metric, progress)
+        return plan_sharing(judged, judges, effort, reported, progress)
 
 
-def _judging(settings: Settings, folds: Folds, effort: Effort) -> tuple[Settings, Folds, Effort]:
-    """Return settings, rows and effort of the search."""
-    if isinstance(settings.objectives.names, dict):
-        raise ParameterError(
-            "strategy='auto' compares losses of all tasks: give it one objective, or pass "
-            "strategy='two-stage'."
-        )
-    judged = settings
-    if not is_mean_of_rows(settings.metric):
-        judged = settings.with_metric(settings.backend.default_metric(settings.params))
+def _judging(
+    settings: Settings, folds: Folds, effort: Effort
+) -> tuple[Settings, Objectives, Folds, Effort]:
+    """Return settings of the search, objectives with the metrics to report, rows and effort."""
     judges = folds.with_weight()
     if judges is None:
         raise DataError(
             "strategy='auto' chooses on validation rows, and the weight of each is zero: give "
             "eval_set, or hold out more rows by validation_fraction."
         )
+    train, _ = judges.pairs[0]
+    judged, reported = settings.with_means(train), settings.objectives
+    metrics = (each.losses_of(train.tasks.names).metrics for each in (judged.objectives, reported))
+    if all(map(operator.is_, *metrics)):
+        reported = judged.objectives
     judged = replace(
         judged, common_early_stopping_rounds=settings.early_stopping_rounds, verbose=False
     )
-    return judged, judges, effort.for_rows(judges.pairs[0][0].n_rows, folds.tasks.n_tasks)
+    return judged, reported, judges, effort.for_rows(train.n_rows, folds.tasks.n_tasks)
 
 
 def _with_possible_effects(settings: Settings, data: Dataset) -> Settings:

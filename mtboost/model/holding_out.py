@@ -125,9 +125,16 @@ def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
 
 def with_positives(settings: Settings, folds: Folds, data: Dataset) -> Folds:
     """Return validation rows that count as the loss of `params` counts them."""
-    objective = settings.objectives.function or settings.objectives.names
-    weight = weight_of_positives(settings.backend, objective, settings.params, data)
-    return folds.with_positives(weight)
+    names = settings.objectives.names
+    if isinstance(names, str):
+        objective = settings.objectives.function or names
+        weight = weight_of_positives(settings.backend, objective, settings.params, data)
+        return folds.with_positives(weight)
+    for task in data.tasks:
+        own = data.take(data.tasks.rows(task))
+        weight = weight_of_positives(settings.backend, names[task], settings.params, own)
+        folds = folds.with_positives(weight, {task})
+    return folds
 
 
 def check_training_rows(settings: Settings, train: Dataset) -> None:

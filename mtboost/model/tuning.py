@@ -38,7 +38,7 @@ _STEPS_BEFORE_PRUNING = 10
 _TRIALS_BEFORE_PRUNING = 5
 # Arguments of fit() that decide its strategy.
 _DECIDING = (
-    *("strategy", "objective", "early_stopping_rounds"),
+    *("strategy", "early_stopping_rounds"),
     *("min_delta", "validation_fraction", "eval_set"),
 )
 

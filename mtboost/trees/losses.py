@@ -196,7 +196,7 @@ class TaskLoss:
     @property
     def start_margin(self) -> float:
         """The task's margin before the first tree."""
-        return float(link(self.objective, np.array([self.start]), sigmoid=self._sigmoid)[0])
+        return float(link(self.objective, np.array([self.start]), sigmoid=self.sigmoid)[0])
 
     @property
     def is_usable(self) -> bool:
@@ -208,10 +208,11 @@ class TaskLoss:
 
     def inverse_link(self, margins: FloatArray) -> FloatArray:
         """Margins of the task on the scale of its labels."""
-        return inverse_link(self.objective, margins, sigmoid=self._sigmoid)
+        return inverse_link(self.objective, margins, sigmoid=self.sigmoid)
 
     @property
-    def _sigmoid(self) -> float:
+    def sigmoid(self) -> float:
+        """Log-odds per unit of the task's margin."""
         return float(self.options.get("sigmoid", 1.0))
 
 

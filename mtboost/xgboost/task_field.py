@@ -63,7 +63,14 @@ def tasks_in_field(user: str, matrix: xgboost.DMatrix, workers: Workers | None) 
     ------
     DataError
         The matrix has rows but no tasks.
+    UnsupportedError
+        It has bounds of times there.
     """
+    if matrix.get_float_info("label_upper_bound").size:
+        raise UnsupportedError(
+            f"{user} reads the tasks from the field {TASK_FIELD!r} of a matrix that has bounds of "
+            f"times, lower ones there: give {user} the task of each row."
+        )
     numbers = task_numbers(matrix)
     if numbers is None:
         raise DataError(

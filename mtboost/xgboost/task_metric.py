@@ -13,9 +13,10 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost.base.tasks import TaskSet
+from mtboost.errors import UnsupportedError
 from mtboost.metrics.built_in import get_metric
 from mtboost.metrics.by_task import evaluate_by_task
-from mtboost.metrics.metric import Metric
+from mtboost.metrics.metric import Metric, is_of_bounds
 from mtboost.trees.task_metric import metric_of_tasks
 from mtboost.xgboost.collective import Workers
 from mtboost.xgboost.library import (
@@ -25,7 +26,7 @@ from mtboost.xgboost.library import (
     tasks_of_matrices,
 )
 from mtboost.xgboost.objective import TaskObjective
-from mtboost.xgboost.task_field import INSTEAD, is_task_field, tasks_in_field
+from mtboost.xgboost.task_field import INSTEAD, TASK_FIELD, is_task_field, tasks_in_field
 from mtboost.xgboost.worker_metrics import WorkerMetric
 
 Scores = list[tuple[str, float]]
@@ -63,6 +64,7 @@ def task_metric(
     DataError
         There is not one task per row.
     UnsupportedError
+        The metric, or when it is called a matrix, has bounds of times in the field of the tasks.
         When it is called on several machines: `tasks` has labels of rows, or the metric ranks.
 
     Examples
@@ -89,7 +91,14 @@ def task_metric(
     ['mae-a', 'mae-b', 'rmse']
     """
     metric = get_metric(metric)
-    in_field = _FieldTasks(metric) if is_task_field("tasks", tasks) else None
+    in_field = None
+    if is_task_field("tasks", tasks):
+        if is_of_bounds(metric):
+            raise UnsupportedError(
+                f"metric {metric.name!r} reads bounds of times from the field {TASK_FIELD!r}: give "
+                "task_metric the task of each row, as pairs of a DMatrix and its tasks."
+            )
+        in_field = _FieldTasks(metric)
     by_task = metric_of_tasks(
         metric,
         tasks_of_matrices("tasks", tasks) if in_field is None else in_field.tasks_of,

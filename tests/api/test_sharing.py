@@ -23,7 +23,8 @@ from mtboost.model.sharing.effort import EFFORTS
 from mtboost.model.sharing.evidence import _shared_rounds, pays_for_all
 from mtboost.model.sharing.search import search
 from mtboost.model.stages.common import followed_margins
-from mtboost.model.stages.mean_watch import MeanWatch, from_loss
+from mtboost.model.stages.mean_watch import MeanWatch
+from mtboost.model.stages.task_losses import TaskLosses, from_loss
 from mtboost.trees.shrinkage import shrunk_means
 
 N_TASKS, N_EACH = 6, 150
@@ -818,7 +819,7 @@ def test_one_fold_is_the_held_out_part(library):
 
 
 def test_a_mean_of_curves_counts_the_rows_of_each_fold():
-    mae = get_metric("mae")
+    mae = TaskLosses.of_one_metric(get_metric("mae"), 2)
     folds = [[np.array([4.0, 2.0]), np.empty(0)], [np.array([1.0, 1.0]), np.array([3.0, 2.0, 2.5])]]
     n_rows = np.array([[30.0, 0.0], [10.0, 5.0]])
     curves = mean_curves(mae, folds, n_rows)
@@ -828,7 +829,8 @@ def test_a_mean_of_curves_counts_the_rows_of_each_fold():
     np.testing.assert_allclose(means["a"], [3.25, 1.75])
     np.testing.assert_allclose(means["b"], [3.0, 2.0, 2.5])
     # Squares are averaged, not roots.
-    rmse = mean_curves(get_metric("rmse"), [[np.array([3.0])], [np.array([1.0])]], np.ones((2, 1)))
+    squares = TaskLosses.of_one_metric(get_metric("rmse"), 1)
+    rmse = mean_curves(squares, [[np.array([3.0])], [np.array([1.0])]], np.ones((2, 1)))
     np.testing.assert_allclose(rmse, [[5.0]])
 
 
@@ -879,14 +881,10 @@ def test_it_is_the_default(library):
         {"early_stopping_rounds": None},
         {"min_delta": 0.1},
         {"validation_fraction": 0},
-        {"objective": dict.fromkeys(range(N_TASKS), "reg:squarederror")},
     ],
     ids=lambda options: next(iter(options)),
 )
 def test_two_stages_are_the_default_where_it_cannot_choose(library, options):
-    if "objective" in options:
-        own = {task: library.own(name) for task, name in options["objective"].items()}
-        options = {"objective": own}
     X, y, task = tasks_of(SAME, n_each=30)
     options = {"backend": library.name, "num_boost_round": 5, **options}
     model, by_name = (
@@ -1112,7 +1110,8 @@ def rounds_until_over(losses, to_beat, early_stopping_rounds=10):
     X, y, task = tasks_of([wave], n_each=2)
     data = mtboost.Dataset(X, y, task=task)
     quitting = Quitting()
-    watch = MeanWatch(quitting, data, data, get_metric("rmse"), early_stopping_rounds, to_beat)
+    squares = TaskLosses.of_one_metric(get_metric("rmse"), 1)
+    watch = MeanWatch(quitting, data, data, squares, early_stopping_rounds, to_beat)
     for n_rounds, loss in enumerate(losses, 1):
         quitting.see(loss)
         if watch.is_over():

@@ -327,6 +327,18 @@ def test_tasks_and_bounds_in_one_field_are_refused_before_training():
     assert not seen
 
 
+@pytest.mark.parametrize("metric", ["aft-nloglik", "aft-nloglik@logistic,0.5"])
+def test_a_metric_of_bounds_takes_no_tasks_from_their_field(metric):
+    with pytest.raises(UnsupportedError, match="give task_metric the task of each row"):
+        task_metric(metric, "label_lower_bound")
+
+
+def test_a_metric_takes_no_tasks_from_a_matrix_with_bounds():
+    own = task_metric("concordance", "label_lower_bound")  # that of hazards as well
+    with pytest.raises(UnsupportedError, match="give task_metric the task of each row"):
+        own(np.zeros(len(X), np.float32), matrix())
+
+
 def test_a_matrix_needs_bounds_which_are_no_tasks():
     with pytest.raises(DataError, match="give it label_lower_bound= and label_upper_bound="):
         xgboost.train(AFT, xgboost.DMatrix(X, Y), 1, callbacks=[TaskSplit(TASK)])

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from oracle.test_losses import (
     POWER,
     naive_gamma,
@@ -90,13 +91,29 @@ def test_a_task_starts_from_its_mean_and_is_divided_by_pearsons_dispersion(backe
     if name == "count":  # both libraries enlarge the hessian of counts
         dispersion /= np.exp(MAX_DELTA_STEP)
     np.testing.assert_allclose(loss.dispersion, dispersion, rtol=1e-4)  # gradients are float32
-    unit = np.sqrt(dispersion) if name == "amount" else 1.0
+    unit = {"amount": np.sqrt(dispersion), "class": scipy.stats.logistic.std()}.get(name, 1.0)
     np.testing.assert_allclose(loss.unit, unit, rtol=1e-4)
 
 
-def test_two_classes_have_neither_unit_nor_dispersion(backend, rows):
+def test_two_classes_have_the_unit_of_logistic_errors_and_no_dispersion(backend, rows):
     loss = measured(backend, rows)["class"]
-    assert (loss.unit, loss.dispersion) == (1.0, 1.0)
+    assert (loss.unit, loss.dispersion) == (pytest.approx(scipy.stats.logistic.std()), 1.0)
+
+
+def test_nothing_but_classes_has_a_unit_of_one(backend):
+    names = ["class", "other"]
+    rows = Dataset({n: np.zeros((N, 1)) for n in names}, dict.fromkeys(names, Y["class"]))
+    losses = measure_losses(dict.fromkeys(names, backend.binary), rows, backend, {})
+    assert {loss.unit for loss in losses.values()} == {1.0}
+
+
+def test_a_slope_of_log_odds_is_in_the_unit_of_classes(backend):
+    if backend.name == "xgboost":
+        pytest.skip("its log-odds are margins")
+    own = {"class": "binary", "amount": "regression"}
+    rows = Dataset({n: np.zeros((N, 1)) for n in own}, {n: Y[n] for n in own})
+    loss = measure_losses(own, rows, backend, {"sigmoid": 2.0})["class"]
+    assert loss.unit == pytest.approx(scipy.stats.logistic.std() / 2.0)
 
 
 def test_gradients_are_those_of_the_divided_loss_in_the_common_margin(backend, rows):

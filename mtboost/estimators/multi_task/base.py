@@ -328,7 +328,7 @@ class MultiTaskEstimator(SavedEstimator):
             eval_set = (eval_set[0], self._encode(eval_set[1]), *eval_set[2:])
         sample_weight, eval_set = self._weigh_classes(y, sample_weight, eval_set)
         rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
-        strategy = strategy_of(self.strategy, objective, *rounds)
+        strategy = strategy_of(self.strategy, *rounds)
         self._train(
             fit,
             library,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
-from mtboost.base.tasks import TaskName
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.validation import Folds
 from mtboost.metrics.by_task import evaluate_by_task
-from mtboost.metrics.metric import Metric, is_of_hazards
+from mtboost.metrics.metric import is_of_hazards
 from mtboost.metrics.survival import cox_losses
 from mtboost.model.sharing.curves import extended_curves, mean_histories
 from mtboost.model.stages.common import (
@@ -25,9 +26,11 @@ from mtboost.model.stages.common import (
     follow_common,
     followed_margins,
 )
-from mtboost.model.stages.mean_watch import MeanWatch, as_losses
+from mtboost.model.stages.mean_watch import MeanWatch
+from mtboost.model.stages.objectives import Objectives
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
+from mtboost.model.stages.task_losses import as_losses
 from mtboost.trees.backend import Margins
 
 
@@ -38,6 +41,8 @@ class CommonByFold:
     Attributes
     ----------
     settings : Settings
+    by_fold : list of Settings
+        The same for the training rows of each fold.
     folds : Folds
     models : list of CommonModel
         Each follows the best number of rounds of all folds, as far as it has that many.
@@ -46,6 +51,7 @@ class CommonByFold:
     """
 
     settings: Settings
+    by_fold: list[Settings]
     folds: Folds
     models: list[CommonModel]
     n_rounds: int
@@ -53,13 +59,14 @@ class CommonByFold:
     def losses_of_rows(self) -> Float64Array:
         """Loss of each validation row, fold after fold."""
         predictions = []
-        for model, (_, valid) in zip(self.models, self.folds.pairs, strict=True):
+        for model, settings, (_, valid) in self._of_folds():
             watch = _watch_of(model)
             if max(model.quit_round.values()) == model.trees.n_linear + watch.best_round:
-                predictions.append(watch.best_predictions)
+                objectives, best = settings.objectives, watch.best_predictions
+                predictions.append(objectives.followed_response(best, valid, settings.params))
             else:
-                margins = followed_margins(self.settings, model, valid)
-                predictions.append(on_label_scale(self.settings, margins))
+                margins = followed_margins(settings, model, valid)
+                predictions.append(on_label_scale(settings, valid.tasks, margins))
         return _losses_of(self.settings, self.folds, np.concatenate(predictions))
 
     def least_losses(self) -> list[float]:
@@ -69,11 +76,12 @@ class CommonByFold:
     def judged_by(self, tasks: Collection[TaskName]) -> CommonByFold:
         """Return the same models with the validation rows of some tasks."""
         kept = [
-            model
-            for model, (_, valid) in zip(self.models, self.folds.pairs, strict=True)
+            (model, settings)
+            for model, settings, (_, valid) in self._of_folds()
             if not set(valid.tasks).isdisjoint(tasks)
         ]
-        return replace(self, folds=self.folds.judged_by(tasks), models=kept)
+        models, by_fold = [model for model, _ in kept], [settings for _, settings in kept]
+        return replace(self, by_fold=by_fold, folds=self.folds.judged_by(tasks), models=models)
 
     def unused(self) -> CommonByFold:
         """Return models of which no task uses a round."""
@@ -88,7 +96,7 @@ class CommonByFold:
     ) -> list[dict[TaskName, SpecificModel]]:
         """Continue the models for each task in each fold; see :func:`fit_specific`."""
         return [
-            fit_specific(settings, *pair, model, alone=alone, followed=margins)
+            fit_specific(settings.on_rows(pair[0]), *pair, model, alone=alone, followed=margins)
             for model, pair, margins in zip(
                 self.models, self.folds.pairs, self._followed, strict=True
             )
@@ -103,23 +111,26 @@ class CommonByFold:
         """Margins of the training and of the validation rows of each fold."""
         return [
             (
-                followed_margins(self.settings, model, train),
-                followed_margins(self.settings, model, valid),
+                followed_margins(settings, model, train),
+                followed_margins(settings, model, valid),
             )
-            for model, (train, valid) in zip(self.models, self.folds.pairs, strict=True)
+            for model, settings, (train, valid) in self._of_folds()
         ]
 
-    def history(self, metric: Metric) -> dict[TaskName, Float64Array]:
-        """Return a validation metric of each task after 0, 1, ... rounds."""
+    def _of_folds(self) -> Iterator[tuple[CommonModel, Settings, tuple[Dataset, Dataset]]]:
+        return zip(self.models, self.by_fold, self.folds.pairs, strict=True)
+
+    def history(self, reported: Objectives) -> dict[TaskName, Float64Array]:
+        """Return the validation metric of each task after 0, 1, ... rounds, by these objectives."""
         histories = [model.history for model in self.models]
-        if metric is not self.settings.metric:
-            settings = self.settings.with_metric(metric)
+        if reported is not self.settings.objectives:
+            other = replace(self.settings, objectives=reported)
             histories = [
-                follow_common(settings, model.trees, valid, valid, 0).history
-                for model, (_, valid) in zip(self.models, self.folds.pairs, strict=True)
+                follow_common(other.on_rows(train), model.trees, valid, valid, 0).history
+                for model, _, (train, valid) in self._of_folds()
             ]
         return mean_histories(
-            metric,
+            reported.losses_of(self.folds.tasks.names),
             histories,
             self.folds.tasks.names,
             self.folds.valid_rows_by_task(self.folds.tasks),
@@ -145,9 +156,10 @@ def fit_common_by_fold(
     """
     bars = [np.inf] * len(folds.pairs) if to_beat is None else to_beat
     known = [None] * len(folds.pairs) if shared is None else shared
+    by_fold = [settings.on_rows(train) for train, _ in folds.pairs]
     models = [
-        fit_common(settings, train, valid, to_beat=bar, shared=own)
-        for (train, valid), bar, own in zip(folds.pairs, bars, known, strict=True)
+        fit_common(of_fold, train, valid, to_beat=bar, shared=own)
+        for of_fold, (train, valid), bar, own in zip(by_fold, folds.pairs, bars, known, strict=True)
     ]
     best = _best_round(models, folds)
     followed = [
@@ -159,12 +171,13 @@ def fit_common_by_fold(
         )
         for model in models
     ]
-    return CommonByFold(settings, folds, followed, best)
+    return CommonByFold(settings, by_fold, folds, followed, best)
 
 
 def row_losses(settings: Settings, folds: Folds, margins: npt.NDArray[Any]) -> Float64Array:
     """Loss of each validation row: the metric of the row alone, or of its query."""
-    return _losses_of(settings, folds, on_label_scale(settings, margins))
+    tasks = folds.valid_tasks()
+    return _losses_of(settings, folds, on_label_scale(settings, tasks, margins))
 
 
 def _best_round(models: list[CommonModel], folds: Folds) -> int:
@@ -181,9 +194,12 @@ def _watch_of(model: CommonModel) -> MeanWatch:
     return model.together
 
 
-def on_label_scale(settings: Settings, margins: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
-    """Return margins of shape (n_rows, n_outputs) on the scale of the labels."""
-    return settings.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
+def on_label_scale(
+    settings: Settings, tasks: TaskSet, margins: npt.NDArray[Any]
+) -> npt.NDArray[np.floating]:
+    """Return margins of rows of tasks, shape (n_rows, n_outputs), on the scale of the labels."""
+    own = margins[:, 0] if margins.shape[1] == 1 else margins
+    return settings.objectives.response(own, tasks.names, tasks.codes, settings.params)
 
 
 def _losses_of(
@@ -191,15 +207,15 @@ def _losses_of(
 ) -> Float64Array:
     """Loss of each validation row that is predicted so, on the scale of the labels."""
     labels = np.concatenate([valid.labels() for _, valid in folds.pairs])
-    metric, queries = settings.metric, folds.valid_queries()
+    metric, queries = settings.objectives.metric, folds.valid_queries()
     if is_of_hazards(metric):
         codes = [valid.tasks.codes for _, valid in folds.pairs]
         first = np.cumsum([0, *(valid.tasks.n_tasks for _, valid in folds.pairs)])
         strata = np.concatenate([at + own for at, own in zip(first, codes, strict=False)])
         return cox_losses(labels, predictions, strata)
     if queries is None:
-        alone = np.arange(len(labels))
-        return as_losses(metric, evaluate_by_task(metric, labels, predictions, alone, len(labels)))
+        losses = settings.objectives.losses_of(folds.tasks.names)
+        return losses.of_rows(labels, predictions, folds.valid_tasks().codes)
     n_queries = int(queries[-1]) + 1
     values = evaluate_by_task(metric, labels, predictions, queries, n_queries, None, queries)
     return as_losses(metric, values)[queries]

@@ -9,12 +9,11 @@ import numpy as np
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
-from mtboost.metrics.metric import Metric
-from mtboost.model.stages.mean_watch import as_losses, from_loss
+from mtboost.model.stages.task_losses import TaskLosses
 
 
 def mean_curves(
-    metric: Metric, histories: Sequence[Sequence[Float64Array]], n_rows: Float64Array
+    losses: TaskLosses, histories: Sequence[Sequence[Float64Array]], n_rows: Float64Array
 ) -> Float64Array:
     """Losses of each task after each round, mean over the folds.
 
@@ -24,7 +23,8 @@ def mean_curves(
 
     Parameters
     ----------
-    metric : Metric
+    losses : TaskLosses
+        Of the tasks, one for each of the curves.
     histories : sequence of sequence of ndarray
         For each fold and task the metric after 0, 1, ... rounds; empty where there is none.
     n_rows : ndarray of float64, shape (n_folds, n_tasks)
@@ -38,7 +38,7 @@ def mean_curves(
     length = max(1, *(len(history) for own in histories for history in own))
     curves = np.array(
         [
-            extended_curves([as_losses(metric, history) for history in own], length)
+            extended_curves([losses.of_task(*each) for each in enumerate(own)], length)
             for own in histories
         ]
     )
@@ -62,24 +62,25 @@ def extended_curves(losses: Sequence[Float64Array], length: int) -> Float64Array
 
 
 def mean_histories(
-    metric: Metric,
+    losses: TaskLosses,
     histories: Sequence[Mapping[TaskName, Float64Array]],
     tasks: Sequence[TaskName],
     n_rows: Float64Array,
 ) -> dict[TaskName, Float64Array]:
     """Return the metric of each task after each round, of the rows of all folds together.
 
-    With several folds the metric must be a mean of rows, or a root of one.
+    `losses` are those of the tasks. With several folds their metrics must be means of rows, or
+    roots of such.
     """
     if len(histories) == 1:
         return dict(histories[0])
     by_fold = [[own.get(task, np.empty(0)) for task in tasks] for own in histories]
-    curves = mean_curves(metric, by_fold, n_rows)
+    curves = mean_curves(losses, by_fold, n_rows)
     found = {}
     for code, task in enumerate(tasks):
         length = max(len(own[code]) for own in by_fold)
         if length:
-            found[task] = np.array([from_loss(metric, loss) for loss in curves[code, :length]])
+            found[task] = np.array([losses.value(code, loss) for loss in curves[code, :length]])
     return found
 
 

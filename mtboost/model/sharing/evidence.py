@@ -19,13 +19,12 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.metrics.metric import Metric
 from mtboost.model.estimates import Rows, errors_by_task, other_scores
 from mtboost.model.sharing.common_by_fold import CommonByFold, on_label_scale, row_losses
 from mtboost.model.sharing.curves import mean_curves, mean_histories
 from mtboost.model.sharing.towards_constant import MULTIPLES, garrote_factor
-from mtboost.model.stages.mean_watch import from_loss
+from mtboost.model.stages.objectives import Objectives
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel
 from mtboost.trees.shrinkage import Known, shrunk_means
@@ -59,7 +58,9 @@ class Evidence:
         self._settings = settings
         self._tasks = tasks.names
         self._folds = folds = common.folds
-        self._codes = folds.valid_codes(tasks)
+        self._valid_tasks = TaskSet(tasks.names, folds.valid_codes(tasks).astype(np.int32))
+        self._codes = self._valid_tasks.codes
+        self._losses = settings.objectives.losses_of(self._tasks)
         n_tasks = len(self._tasks)
         self._weights, self._groups = folds.valid_weights(), folds.valid_groups()
         #: Validation rows of each task; weighted rows count by their weight.
@@ -101,7 +102,8 @@ class Evidence:
         ]
         n_rows = np.append(self._n_rows[judged], 0.0)
         n_fold_rows = np.pad(self._n_fold_rows[:, judged], ((0, 0), (0, 1)))
-        curves = mean_curves(self._settings.metric, histories, n_fold_rows)
+        losses_of = self._settings.objectives.losses_of([*names, names[0]])
+        curves = mean_curves(losses_of, histories, n_fold_rows)
         is_known = (n_rows > 0) & np.isfinite(curves[:, 0])
         found = _shared_rounds(curves, n_rows, is_known)
         if way != "independent":  # a task that ended early has no more to add to the common model
@@ -122,7 +124,7 @@ class Evidence:
         self._of_rows[way] = row_losses(self._settings, self._folds, self._margins[way])
         histories = [{task: model.history for task, model in own.items()} for own in models]
         self._histories[way] = mean_histories(
-            self._settings.metric, histories, self._tasks, self._n_fold_rows
+            self._losses, histories, self._tasks, self._n_fold_rows
         )
 
     def add_average(self) -> float:
@@ -239,17 +241,22 @@ class Evidence:
         certain = self._certain_gains("independent", "common", 1.0).tolist()
         return [task for task, gain in zip(self._tasks, certain, strict=True) if gain > 0]
 
-    def scores(self, metric: Metric) -> dict[TaskName, dict[str, float]]:
-        """A validation metric of each task under each way."""
-        found = {way: self._scores_of(way, metric) for way in self._found()}
+    def scores(self, reported: Objectives) -> dict[TaskName, dict[str, float]]:
+        """The validation metric of each task under each way, by these objectives."""
+        found = {way: self._scores_of(way, reported) for way in self._found()}
         return {
             task: {way: float(scores[code]) for way, scores in found.items()}
             for code, task in enumerate(self._tasks)
         }
 
-    def errors(self, metric: Metric, ways: Mapping[TaskName, Sharing]) -> dict[TaskName, float]:
-        """Return the standard error of a validation metric of each task under its way."""
-        return errors_by_task(metric, self._rows(ways), self._codes, self._tasks)
+    def errors(
+        self, reported: Objectives, ways: Mapping[TaskName, Sharing]
+    ) -> dict[TaskName, float]:
+        """Return the standard error of the validation metric of each task under its way."""
+        rows, errors = self._rows(ways), dict[TaskName, float]()
+        for metric, own, _ in reported.losses_of(self._tasks).by_metric(self._codes):
+            errors |= errors_by_task(metric, rows.take(own), self._codes[own], self._tasks)
+        return errors
 
     def other_scores(
         self, metrics: Sequence[Metric], ways: Mapping[TaskName, Sharing]
@@ -264,7 +271,7 @@ class Evidence:
             margins = self._constant + self.factor * (margins - self._constant)
         return Rows(
             np.concatenate([valid.labels() for _, valid in self._folds.pairs]).astype(np.float64),
-            np.asarray(on_label_scale(self._settings, margins), np.float64),
+            np.asarray(on_label_scale(self._settings, self._valid_tasks, margins), np.float64),
             self._weights,
             queries=self._folds.valid_queries(),
         )
@@ -278,27 +285,30 @@ class Evidence:
         return margins
 
     def final_scores(
-        self, metric: Metric, ways: Mapping[TaskName, Sharing]
+        self, reported: Objectives, ways: Mapping[TaskName, Sharing]
     ) -> dict[TaskName, float]:
-        """Return a validation metric of each task under its way, shrunk."""
-        scores = self._metric_by_task(metric, self._rows(ways).prediction)
+        """Return the validation metric of each task under its way, shrunk."""
+        scores = self._metric_by_task(reported, self._rows(ways).prediction)
         judged = np.flatnonzero(self._n_rows > 0).tolist()
         return {self._tasks[code]: float(scores[code]) for code in judged}
 
-    def _scores_of(self, way: Sharing, metric: Metric) -> Float64Array:
-        if metric is self._settings.metric:
-            return np.array([from_loss(metric, loss) for loss in self._means[way]])
-        return self._metric_by_task(metric, on_label_scale(self._settings, self._margins[way]))
+    def _scores_of(self, way: Sharing, reported: Objectives) -> Float64Array:
+        if reported is self._settings.objectives:
+            return np.array([self._losses.value(*each) for each in enumerate(self._means[way])])
+        margins = self._margins[way]
+        predictions = on_label_scale(self._settings, self._valid_tasks, margins)
+        return self._metric_by_task(reported, predictions)
 
     def _metric_by_task(
-        self, metric: Metric, predictions: npt.NDArray[np.floating]
+        self, reported: Objectives, predictions: npt.NDArray[np.floating]
     ) -> Float64Array:
         labels = np.concatenate([valid.labels() for _, valid in self._folds.pairs])
         weights = None
         if any(valid.weight is not None for _, valid in self._folds.pairs):
             weights = self._folds.row_weights()
-        n_tasks, queries = len(self._tasks), self._folds.valid_queries()
-        return evaluate_by_task(metric, labels, predictions, self._codes, n_tasks, weights, queries)
+        queries = self._folds.valid_queries()
+        losses = reported.losses_of(self._tasks)
+        return losses.evaluate(labels, predictions, self._codes, weights, queries)
 
 
 def pays_for_all(

@@ -46,6 +46,7 @@ from mtboost.model.sharing.search import (
     with_linear_effects,
 )
 from mtboost.model.stages.common import CommonModel, fit_common
+from mtboost.model.stages.objectives import Objectives
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
 from mtboost.trees.task_quitting import OnRound
@@ -137,7 +138,7 @@ def fit_plan(
         rounds=max(1, plan.common_rounds),  # none leaves linear effects alone
         common_early_stopping_rounds=None,
         early_stopping_rounds=None,
-    )
+    ).on_rows(data)
     if pool is None:
         pool = fit_common(fixed, data.of_tasks(plan.pool), None, callbacks)
     n_rounds = min(pool.trees.n_linear + plan.common_rounds, pool.trees.n_rounds)
@@ -152,7 +153,7 @@ def fit_plan(
         own = {task: plan.own_rounds[task] if task in alone else 0 for task in data.tasks}
         without = replace(
             plan.independent, common_early_stopping_rounds=None, early_stopping_rounds=None
-        )
+        ).on_rows(data)
         independent = fit_specific(without, data, None, common, own, alone)
         models |= {task: independent[task] for task in alone}
     models = {
@@ -202,7 +203,7 @@ def _averaged(
 
 
 def plan_sharing(
-    settings: Settings, folds: Folds, effort: Effort, reported: Metric, progress: Progress
+    settings: Settings, folds: Folds, effort: Effort, reported: Objectives, progress: Progress
 ) -> SharingPlan:
     """Choose on validation rows; see the module.
 
@@ -212,10 +213,10 @@ def plan_sharing(
     Parameters
     ----------
     settings : Settings
-        Their metric is a mean over rows, by which everything is chosen. ``on_round`` is called for
+        Their metrics are means over rows, by which everything is chosen. ``on_round`` is called for
         the chosen common model.
-    reported : Metric
-        Metric of scores and histories.
+    reported : Objectives
+        With the metrics of scores and histories.
     progress : Progress
     """
     on_round, settings = settings.on_round, replace(settings, on_round=None)
@@ -273,7 +274,7 @@ def plan_sharing(
     if "shrink_to_constant" not in settings.given:
         plan = replace(plan, factor=evidence.shrink(plan.sharing))
     _add_final_scores(plan, evidence, reported, settings.other_metrics)
-    if reported is not settings.metric:
+    if reported is not settings.objectives:
         return plan  # its curves of the tasks' own models are not known
     return replace(plan, own_history=_own_history(evidence, plan.sharing, own_scale))
 
@@ -321,7 +322,7 @@ def _ways(evidence: Evidence, one_class: Collection[TaskName]) -> dict[TaskName,
 
 
 def _add_final_scores(
-    plan: SharingPlan, evidence: Evidence, reported: Metric, others: Sequence[Metric]
+    plan: SharingPlan, evidence: Evidence, reported: Objectives, others: Sequence[Metric]
 ) -> None:
     """Add the scores of the way that each task takes, with their errors and other metrics."""
     errors = evidence.errors(reported, plan.sharing)
@@ -347,7 +348,7 @@ def _own_history(
 
 
 def _with_common(
-    plan: SharingPlan, common: CommonByFold, scale: float, reported: Metric
+    plan: SharingPlan, common: CommonByFold, scale: float, reported: Objectives
 ) -> SharingPlan:
     """The plan with the rounds and validation curves of a common model."""
     return replace(
@@ -440,7 +441,7 @@ def _without(
     plan: SharingPlan,
     common: CommonByFold,
     scale: float,
-    reported: Metric,
+    reported: Objectives,
 ) -> SharingPlan:
     """A few tasks leave the pool, to models with the given rounds, if the others are better off."""
     stay = [task for task in plan.pool if task not in leavers]

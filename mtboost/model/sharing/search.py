@@ -245,7 +245,7 @@ def search(
         if effort.repeats:
             search.vary(pooling=poolings)
         if _may_split_tasks(settings, folds):
-            for splits in effort.task_splits:
+            for splits in _task_splits(settings, effort):
                 if splits == _SPLITS_OF_ALL_DEPTHS:
                     search.try_settings(*(replace(each, task_splits=splits) for each in first))
                 search.vary(task_splits=[splits])
@@ -294,6 +294,13 @@ def _may_split_tasks(settings: Settings, folds: Folds) -> bool:
         and settings.options.split_score == "plain"
         and may_split_tasks(folds.pairs[0][0])
     )
+
+
+def _task_splits(settings: Settings, effort: Effort) -> Sequence[str]:
+    """Ways to split tasks; without descriptors where labels of tasks have different units."""
+    if isinstance(settings.objectives.names, str):
+        return effort.task_splits
+    return [each for each in effort.task_splits if "n_descriptors" not in _TASK_SPLITS[each]]
 
 
 def _poolings(settings: Settings, effort: Effort, tasks: TaskSet) -> Sequence[RelativePooling]:

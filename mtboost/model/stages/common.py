@@ -99,7 +99,8 @@ def fit_common(
     callbacks = (*callbacks, quitting)
     together = None
     if rounds is not None:
-        together = MeanWatch(quitting, data, valid, settings.metric, rounds, to_beat)
+        losses = settings.objectives.losses_of(data.tasks.names)
+        together = MeanWatch(quitting, data, valid, losses, rounds, to_beat)
         if linear is not None:
             assert valid.base_margin is not None
             margins = valid.base_margin
@@ -159,7 +160,7 @@ def follow_common(
         after_linear = itertools.islice(by_round, trees.n_linear, None)
         values = np.array([settings.evaluate(valid, margins) for margins in after_linear])
         history = dict(zip(valid.tasks.names, values.T, strict=True))
-        gains = settings.metric.gains(values, 0.0).T
+        gains = settings.objectives.metric_of(valid.tasks.names).gains(values, 0.0).T
         fewest = backend.fewest_rounds if start is None and not trees.n_linear else 0
         for task, gain in zip(valid.tasks, gains, strict=True):
             if settings.early_stopping_rounds is not None and not np.isnan(gain[fewest:]).all():

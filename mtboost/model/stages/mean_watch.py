@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
-from mtboost.metrics.metric import Metric
+from mtboost.model.stages.task_losses import TaskLosses
 
 #: What a model may still gain, in units of what it has gained in the second half of its rounds. In
 #: 14 searches this stopped 66 of some 290 models; one of them would have been the best in the end.
@@ -38,7 +38,7 @@ class MeanWatch:
         quitting: Any,
         data: Dataset,
         valid: Dataset,
-        metric: Metric,
+        losses: TaskLosses,
         early_stopping_rounds: int,
         to_beat: float = np.inf,
     ) -> None:
@@ -47,7 +47,7 @@ class MeanWatch:
         self._codes = [data.tasks.code(name) for name in valid.tasks.names]
         self._weights = np.zeros(data.tasks.n_tasks)
         self._weights[self._codes] = weights
-        self._metric = metric
+        self._losses = losses
         self._early_stopping_rounds = early_stopping_rounds
         self._to_beat = to_beat
         self._bests: list[float] = []
@@ -87,7 +87,7 @@ class MeanWatch:
         return n_rounds - self.best_round >= self._early_stopping_rounds
 
     def _add(self, values: npt.NDArray[np.float64], predictions: npt.NDArray[np.floating]) -> None:
-        values = as_losses(self._metric, values)
+        values = self._losses.of_tasks(values)
         known = ~np.isnan(values) & (self._weights > 0)
         mean = float(np.average(values[known], weights=self._weights[known]))
         if mean < self.best:
@@ -95,20 +95,3 @@ class MeanWatch:
             self.best_predictions = predictions.copy()
         self._bests.append(self.best)
         self.curve.append(mean)
-
-
-def as_losses(metric: Metric, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Values of a metric of groups of rows as losses whose means are those of the rows together."""
-    if metric.name in ("rmse", "rmsle"):
-        return values**2
-    return -values if metric.greater_is_better else values
-
-
-def from_loss(metric: Metric, loss: float) -> float:
-    """The metric of rows whose mean loss it is, the way back of :func:`as_losses`.
-
-    An estimated mean of squares may be below 0; its root is 0.
-    """
-    if metric.name in ("rmse", "rmsle"):
-        return float(np.sqrt(np.maximum(loss, 0.0)))
-    return float(-loss if metric.greater_is_better else loss)

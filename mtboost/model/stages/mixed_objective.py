@@ -42,6 +42,8 @@ from mtboost.trees.losses import (
     start_scores,
 )
 
+#: Standard deviation of the logistic distribution.
+_LOGISTIC_DEVIATION = math.pi / math.sqrt(3.0)
 Gradients = Callable[[Margins, Any], tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]
 
 
@@ -119,13 +121,36 @@ def _check_names(argument: str, mapping: Mapping[TaskName, Any], tasks: TaskSet)
 # ---- losses beside each other ------------------------------------------------------------------
 
 
+def unit_of_classes(
+    objectives: Mapping[TaskName, str], losses: Mapping[TaskName, TaskLoss]
+) -> float:
+    """Return the unit of log-odds, that of known `losses` if there are any.
+
+    Labels are thought of as the signs of amounts with logistic errors, whose standard deviation is
+    the unit, as it is of other amounts. With nothing but classes it is 1.
+    """
+    known = (
+        loss.unit * loss.sigmoid for loss in losses.values() if is_classification(loss.objective)
+    )
+    are_classes = all(map(is_classification, objectives.values()))
+    return next(known, 1.0 if are_classes else _LOGISTIC_DEVIATION)
+
+
 def measure_losses(
-    objectives: Mapping[TaskName, str], data: Dataset, backend: Backend, params: Params
+    objectives: Mapping[TaskName, str],
+    data: Dataset,
+    backend: Backend,
+    params: Params,
+    class_unit: float | None = None,
 ) -> dict[TaskName, TaskLoss]:
-    """Start, unit and dispersion of each task, from its training rows."""
+    """Start, unit and dispersion of each task, from its training rows.
+
+    `class_unit` is the unit of two classes, by default :func:`unit_of_classes`.
+    """
     options = backend.loss_options(params)
+    unit = unit_of_classes(objectives, {}) if class_unit is None else class_unit
     return {
-        task: _measure(objectives[task], options, data, data.tasks.rows(task), backend)
+        task: _measure(objectives[task], options, unit, data, data.tasks.rows(task), backend)
         for task in data.tasks
     }
 
@@ -133,6 +158,7 @@ def measure_losses(
 def _measure(
     objective: str,
     options: dict[str, Any],
+    class_unit: float,
     data: Dataset,
     rows: npt.NDArray[np.int64],
     backend: Backend,
@@ -154,7 +180,7 @@ def _measure(
         found = replace(found, start=float(found.inverse_link(np.zeros(1))[0]))
         margins = data.base_margin[rows]
     if is_classification(objective):
-        return found
+        return replace(found, unit=class_unit / found.sigmoid)
     loss = backend.loss(objective, options)
     pairs = _gradients(loss, margins.astype(backend.margin_type)[:, None], labels[:, None])
     dispersion = _dispersion(pairs.astype(np.float64), weights)

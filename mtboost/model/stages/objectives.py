@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -12,17 +12,19 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
-from mtboost.metrics.metric import Metric
+from mtboost.metrics.metric import Metric, is_mean_of_rows
 from mtboost.model.stages.mixed_objective import (
     gradient_function,
     measure_losses,
     metric_by_task,
     start_margins,
 )
+from mtboost.model.stages.task_losses import TaskLosses, scale_of
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.losses import TaskLoss
 
 Params = Mapping[str, Any]
+Codes = npt.NDArray[np.integer[Any]]
 
 
 class Objectives(Protocol):
@@ -54,8 +56,17 @@ class Objectives(Protocol):
     def function(self) -> Callable[..., Any] | None:
         """The user's function of gradients, if there is one."""
 
-    def with_metric(self, metric: Metric) -> Objectives:
-        """Return the same with one metric for all tasks."""
+    def metric_of(self, tasks: Sequence[TaskName]) -> Metric:
+        """Return the metric that evaluates rows of these tasks, in their order."""
+
+    def with_means(self, data: Dataset, params: Params) -> Objectives:
+        """Return the same with metrics that are means over rows, where losses are to be compared.
+
+        The default metric of an objective replaces any other. `data` are training rows.
+        """
+
+    def losses_of(self, tasks: Sequence[TaskName]) -> TaskLosses:
+        """Return the losses of these tasks; comparable after :meth:`with_means`."""
 
     def on_rows(self, data: Dataset, params: Params) -> Objectives:
         """Return the objectives for these training rows."""
@@ -74,6 +85,16 @@ class Objectives(Protocol):
 
     def inverse_link(self, margins: Margins, params: Params) -> npt.NDArray[np.floating]:
         """Return common margins on the scale that the metric expects."""
+
+    def response(
+        self, margins: Margins, tasks: Sequence[TaskName], codes: Codes, params: Params
+    ) -> npt.NDArray[np.floating]:
+        """Return margins on the scale of the labels; of rows in the unit of each one's task."""
+
+    def followed_response(
+        self, predictions: npt.NDArray[np.floating], data: Dataset, params: Params
+    ) -> npt.NDArray[np.floating]:
+        """Return what :meth:`inverse_link` has given for rows, on the scale of the labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +120,16 @@ class OneObjective:
     def metric_names(self) -> str:
         return self.metric.name
 
-    def with_metric(self, metric: Metric) -> OneObjective:
-        return replace(self, metric=metric)
+    def metric_of(self, tasks: Sequence[TaskName]) -> Metric:
+        return self.metric
+
+    def with_means(self, data: Dataset, params: Params) -> OneObjective:
+        if is_mean_of_rows(self.metric):
+            return self
+        return replace(self, metric=self.backend.default_metric(params))
+
+    def losses_of(self, tasks: Sequence[TaskName]) -> TaskLosses:
+        return TaskLosses.of_one_metric(self.metric, len(tasks))
 
     def on_rows(self, data: Dataset, params: Params) -> OneObjective:
         return self
@@ -120,6 +149,16 @@ class OneObjective:
     def inverse_link(self, margins: Margins, params: Params) -> npt.NDArray[np.floating]:
         return margins if self.function else self.backend.inverse_link(params, margins)
 
+    def response(
+        self, margins: Margins, tasks: Sequence[TaskName], codes: Codes, params: Params
+    ) -> npt.NDArray[np.floating]:
+        return self.inverse_link(margins, params)
+
+    def followed_response(
+        self, predictions: npt.NDArray[np.floating], data: Dataset, params: Params
+    ) -> npt.NDArray[np.floating]:
+        return predictions
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveByTask:
@@ -134,11 +173,19 @@ class ObjectiveByTask:
     metrics: Mapping[TaskName, Metric]
     #: Of the training rows: empty before :meth:`on_rows`.
     losses: Mapping[TaskName, TaskLoss] = field(default_factory=dict)
+    #: Unit of two classes, by default that of tasks with these objectives.
+    class_unit: float | None = None
+    #: What losses of each task are divided by: empty before :meth:`with_means`.
+    scales: Mapping[TaskName, float] = field(default_factory=dict)
 
     @property
     def metric(self) -> Metric:
-        metrics = [self.metrics[task] for task in self.losses]
-        return metric_by_task([*self.losses.values()], metrics)
+        return self.metric_of([*self.losses])
+
+    def metric_of(self, tasks: Sequence[TaskName]) -> Metric:
+        return metric_by_task(
+            [self.losses[task] for task in tasks], [self.metrics[task] for task in tasks]
+        )
 
     @property
     def names(self) -> dict[TaskName, str]:
@@ -152,11 +199,29 @@ class ObjectiveByTask:
     def function(self) -> None:
         return None
 
-    def with_metric(self, metric: Metric) -> ObjectiveByTask:
-        return replace(self, metrics=dict.fromkeys(self.metrics, metric))
+    def with_means(self, data: Dataset, params: Params) -> ObjectiveByTask:
+        metrics = {
+            task: metric
+            if is_mean_of_rows(metric)
+            else self.backend.default_metric({**params, "objective": self.by_task[task]})
+            for task, metric in self.metrics.items()
+        }
+        losses, scales = self.on_rows(data, params).losses, {}
+        for task in data.tasks:
+            rows = data.tasks.rows(task)
+            weights = np.ones(len(rows)) if data.weight is None else data.weight[rows]
+            weights = weights.astype(np.float64) if weights.any() else np.ones(len(rows))
+            labels = data.labels()[rows].astype(np.float64)
+            scales[task] = scale_of(losses[task], metrics[task], labels, weights)
+        return replace(self, metrics=metrics, scales=scales)
+
+    def losses_of(self, tasks: Sequence[TaskName]) -> TaskLosses:
+        scales = [self.scales.get(task, 1.0) for task in tasks]
+        return TaskLosses([self.metrics[task] for task in tasks], np.array(scales))
 
     def on_rows(self, data: Dataset, params: Params) -> ObjectiveByTask:
-        return replace(self, losses=measure_losses(self.by_task, data, self.backend, params))
+        losses = measure_losses(self.by_task, data, self.backend, params, self.class_unit)
+        return replace(self, losses=losses)
 
     def of_task(self, task: TaskName, params: Params) -> tuple[OneObjective, Params]:
         name = self.by_task[task]
@@ -174,3 +239,19 @@ class ObjectiveByTask:
 
     def inverse_link(self, margins: Margins, params: Params) -> npt.NDArray[np.floating]:
         return margins  # which the metric of each task inverts
+
+    def response(
+        self, margins: Margins, tasks: Sequence[TaskName], codes: Codes, params: Params
+    ) -> npt.NDArray[np.floating]:
+        found = np.empty(margins.shape, np.float64)
+        for name in dict.fromkeys(self.by_task[task] for task in tasks):
+            rows = np.array([self.by_task[task] == name for task in tasks])[codes]
+            own = {**params, "objective": name}
+            found[rows] = self.backend.inverse_link(own, margins[rows])
+        return found
+
+    def followed_response(
+        self, predictions: npt.NDArray[np.floating], data: Dataset, params: Params
+    ) -> npt.NDArray[np.floating]:
+        units = np.array([self.losses[task].unit for task in data.tasks])[data.tasks.codes]
+        return self.response(predictions * units, data.tasks.names, data.tasks.codes, params)

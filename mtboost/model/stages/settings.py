@@ -83,9 +83,9 @@ class Settings:
     def metric(self) -> Metric:
         return self.objectives.metric
 
-    def with_metric(self, metric: Metric) -> Settings:
-        """Return the settings of tasks with one objective with another metric."""
-        return replace(self, objectives=self.objectives.with_metric(metric))
+    def with_means(self, data: Dataset) -> Settings:
+        """Return the settings with metrics whose losses can be added; `data` are training rows."""
+        return replace(self, objectives=self.objectives.with_means(data, self.params))
 
     def on_rows(self, data: Dataset) -> Settings:
         """Return the settings for these training rows."""
@@ -103,7 +103,9 @@ class Settings:
 
         `total` adds up over several machines.
         """
-        if not is_classification(self.objectives.names):
+        names = self.objectives.names
+        own = names if isinstance(names, dict) else dict.fromkeys(data.tasks, names)
+        if not any(map(is_classification, own.values())):
             return set()
         rows = slice(None) if data.weight is None else np.flatnonzero(data.weight)
         codes, labels = data.tasks.codes[rows], data.labels()[rows].astype(np.float64)
@@ -111,7 +113,7 @@ class Settings:
         sums = [np.bincount(codes, power, data.tasks.n_tasks) for power in powers]
         n, first, second = total(np.stack(sums))
         has_one = n * second == first**2  # labels without variance
-        return set(compress(data.tasks.names, has_one))
+        return {task for task in compress(data.tasks, has_one) if is_classification(own[task])}
 
     def inverse_link(self, margins: Margins) -> npt.NDArray[np.floating]:
         """Return margins on the scale of the labels; those of a user's objective as they are."""
@@ -120,7 +122,7 @@ class Settings:
     def evaluate(self, valid: Dataset, margins: Margins) -> npt.NDArray[np.float64]:
         """Return the metric of each task; margins of shape (n_rows, n_outputs)."""
         return evaluate_by_task(
-            self.metric,
+            self.objectives.metric_of(valid.tasks.names),
             valid.labels(),
             self.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins),
             valid.tasks.codes,

@@ -88,7 +88,7 @@ def fit_specific(
     tasks = [task for task in map(data.tasks.names.__getitem__, order) if task not in models]
     n_parallel = max(1, min(settings.n_threads, len(tasks)))
     stop = _Stop(settings.backend)
-    start = settings.backend.start_score(common.trees.booster) if alone else None
+    start = _left_start(settings, data, common) if alone else None
     margins, valid_margins = followed or (
         followed_margins(settings, common, data),
         followed_margins(settings, common, valid) if valid else None,
@@ -267,6 +267,16 @@ def _fit_on_machines(
     return {task: models[task] for task in data.tasks}
 
 
+def _left_start(settings: Settings, data: Dataset, common: CommonModel) -> Float32Array | None:
+    """Return the start score of the common model that tasks alone do not use.
+
+    None where their models continue margins: base margins, or the constants of different losses.
+    """
+    if data.base_margin is not None or settings.objectives.losses:
+        return None
+    return settings.backend.start_score(common.trees.booster)
+
+
 def _fit_divided(
     settings: Settings,
     team: Team,
@@ -280,7 +290,7 @@ def _fit_divided(
     if settings.early_stopping_rounds is None:
         valid = None
     models, rounds = _without_models(settings, data, valid, n_rounds, alone, team.total)
-    start = settings.backend.start_score(common.trees.booster) if alone else None
+    start = _left_start(settings, data, common) if alone else None
     for task in data.tasks:
         if task not in models:
             own, left_start = settings.of_task(task), start if task in alone else None
@@ -322,7 +332,7 @@ def _fit_task(
     if continued.prior is not None:
         params, weights = backend.feature_sampling(params, table, continued.prior)
     margins, valid_margins = continued.margins, continued.valid_margins
-    if left_start is not None and data.base_margin is None:
+    if left_start is not None:
         margins = valid_margins = None
     rows = _rows_of_task(table, data, task, margins, feature_weights=weights)
     matrix = backend.matrix(rows, params, n_threads)
