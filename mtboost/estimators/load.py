@@ -16,7 +16,7 @@ from mtboost.estimators.boosting import (
     ProjectedBoostingRegressor,
 )
 from mtboost.estimators.files import SavedEstimator, unpack
-from mtboost.estimators.forests.compression import (
+from mtboost.estimators.forests.compressed_forests import (
     CompressedForestClassifier,
     CompressedForestRegressor,
 )

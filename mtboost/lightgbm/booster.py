@@ -27,6 +27,7 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.lightgbm import assemble, library
 from mtboost.lightgbm.bins import bin_matrix, threshold_of
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction, sample_by_gradient
+from mtboost.lightgbm.tree import Tree, constant_tree, tree_text
 from mtboost.trees.growth import Objective, TaskGrowth, naming_the_round
 from mtboost.trees.losses import (
     as_zero_one,
@@ -146,7 +147,7 @@ class LightgbmGrowth(TaskGrowth):
         for output, of_output in enumerate(grown):
             if of_output is None:
                 n_rows = len(self._labels) if is_first or library.version() >= (4, 6) else None
-                tree = assemble.constant_tree(start[output] + late[output], n_rows)
+                tree = constant_tree(start[output] + late[output], n_rows)
                 self._trees.append(late[output])
                 self.pooled.values.append(TaskValues.none())
                 updated[:, output] += late[output]
@@ -161,7 +162,7 @@ class LightgbmGrowth(TaskGrowth):
                 self._trees.append((grown_tree, arrays["value"], values))
                 self.pooled.values.append(_in_leaf_order(arrays, values, start[output]))
                 self._add_tree(arrays["value"], values, leaves, data, updated, output=output)
-            self._texts.append(assemble.tree_text(tree))
+            self._texts.append(tree_text(tree))
         self._margins[data] = (len(self._trees), updated)
         self._iteration += any(has_split)
         return not any(has_split)
@@ -275,7 +276,7 @@ class LightgbmGrowth(TaskGrowth):
         return assemble.load_document(assemble.with_trees(frame, self._texts))
 
     @np.errstate(over="ignore")  # a gain beyond float32 is infinite, as in LightGBM
-    def _in_lightgbms_order(self, tree: dict[str, npt.NDArray[Any]], bias: float) -> assemble.Tree:
+    def _in_lightgbms_order(self, tree: dict[str, npt.NDArray[Any]], bias: float) -> Tree:
         """Node i is the i-th split; a left child keeps the leaf's number."""
         left, right = tree["left"], tree["right"]
         inner, leaf_number = _leaf_numbers(tree)
@@ -307,7 +308,7 @@ class LightgbmGrowth(TaskGrowth):
         if abs(bias) > _EPSILON:
             leaf_value, inner_value = _stored(leaf_value + bias), _stored(inner_value + bias)
             shrinkage = 1.0
-        return assemble.Tree(
+        return Tree(
             split_feature=features.astype(np.int64),
             threshold=np.array(threshold),
             is_categorical=is_categorical,

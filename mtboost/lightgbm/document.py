@@ -17,6 +17,7 @@ from mtboost.lightgbm import assemble, nodes, resolve
 from mtboost.lightgbm.library import objective_lines
 from mtboost.lightgbm.matrices import own_name
 from mtboost.lightgbm.prune import without_columns
+from mtboost.lightgbm.tree import leaf_hessians, leaf_values, numbers_of_nodes
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
 from mtboost.trees.steps import StepTree
@@ -35,10 +36,10 @@ class LightgbmDocument(Document):
         return np.zeros(self.n_outputs, np.float32)
 
     def leaf_values(self) -> list[npt.NDArray[np.float64]]:
-        return [assemble.leaf_values(tree) for tree in self.content.trees]
+        return [leaf_values(tree) for tree in self.content.trees]
 
     def leaf_hessians(self) -> list[npt.NDArray[np.float64]]:
-        return [assemble.leaf_hessians(tree) for tree in self.content.trees]
+        return [leaf_hessians(tree) for tree in self.content.trees]
 
     def own_rounds(self, n_rounds: int, loss: TaskLoss) -> lightgbm.Booster:
         objective = objective_lines(loss.objective, tuple(loss.options.items()))
@@ -71,7 +72,7 @@ class LightgbmDocument(Document):
     @staticmethod
     def numbers_of_leaves(steps: StepTree) -> Int32Array:
         nodes = steps.nodes
-        return assemble.numbers_of_nodes(nodes)[nodes.leaf_nodes()]
+        return numbers_of_nodes(nodes)[nodes.leaf_nodes()]
 
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> lightgbm.Booster:
         # Their first trees hold the start score.

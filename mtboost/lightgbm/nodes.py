@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mtboost.lightgbm.assemble import Array, Document, outputs_of, read_categories
+from mtboost.lightgbm.assemble import Document, outputs_of
+from mtboost.lightgbm.tree import Array, read_categories
 from mtboost.trees.nodes import Nodes, TaskNodes
 
 _ZERO_IS_MISSING = 1

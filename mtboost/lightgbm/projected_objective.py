@@ -19,6 +19,7 @@ from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.lightgbm import assemble, library
+from mtboost.lightgbm.tree import Tree, read_tree, tree_text
 from mtboost.trees.losses import inverse_link, main_name
 from mtboost.trees.projected_objective import BaseProjectedObjective
 from mtboost.trees.projections import Projection
@@ -331,7 +332,7 @@ class ProjectedModel:
         starts = np.zeros(len(self.rho))
         starts[0] = self.start[output]  # the start of a model is in its first tree
         texts = [
-            assemble.tree_text(
+            tree_text(
                 replace(
                     tree,
                     leaf_value=start + factor * tree.leaf_value,
@@ -351,9 +352,9 @@ class ProjectedModel:
                 header["objective"] = _LOSSES[self.objective][1]
         return assemble.load_document(replace(frame, header=header, trees=texts))
 
-    def _read_trees(self) -> list[assemble.Tree]:
+    def _read_trees(self) -> list[Tree]:
         texts = assemble.read_document(self.trees).trees[: len(self.rho)]
-        return [assemble.read_tree(text) for text in texts]
+        return [read_tree(text) for text in texts]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.rho)} trees, {self.n_outputs} outputs)"

@@ -14,15 +14,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.lightgbm.assemble import (
-    Array,
-    Document,
-    Tree,
-    constant_tree,
-    feature_names,
-    read_tree,
-    tree_text,
-)
+from mtboost.lightgbm.assemble import Document, feature_names
+from mtboost.lightgbm.tree import Array, Tree, constant_tree, read_tree, tree_text
 
 # Lines of the header with one word a feature.
 OF_FEATURES = ("feature_names", "feature_infos", "monotone_constraints")

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.errors import ModelFormatError
-from mtboost.lightgbm.assemble import Document, Tree, read_tree, tree_text, with_gains
+from mtboost.lightgbm.assemble import Document
 from mtboost.lightgbm.prune import OF_FEATURES, spliced
+from mtboost.lightgbm.tree import Tree, read_tree, tree_text, with_gains
 
 
 def resolve_task(document: Document, code: int | None) -> Document:

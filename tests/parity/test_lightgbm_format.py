@@ -11,16 +11,14 @@ from numpy.testing import assert_array_equal
 
 from mtboost.errors import ModelFormatError, UnsupportedError
 from mtboost.lightgbm.assemble import (
-    Tree,
     first_rounds,
     load_document,
     outputs_of,
     read_document,
-    read_tree,
     rounds,
-    tree_text,
     with_trees,
 )
+from mtboost.lightgbm.tree import Tree, read_tree, tree_text
 
 N = 600
 RNG = np.random.default_rng(11)
