@@ -35,6 +35,8 @@ class TreeOptions:
         Whether all nodes of a level have the same split.
     random_strength : float
         ν, noise in the choice of the splits of symmetric trees.
+    one_stratum : bool
+        Whether the risk sets of hazards have rows of all tasks, as if baselines were the same.
 
     Raises
     ------
@@ -51,6 +53,7 @@ class TreeOptions:
     n_descriptors: int | None = None
     symmetric_trees: bool = False
     random_strength: float = 0.0
+    one_stratum: bool = False
 
     def __post_init__(self) -> None:
         make_split_score(self.split_score, self.beta)

@@ -390,7 +390,8 @@ class XgboostGrowth(TaskGrowth):
             labels, self._weights = labels_and_weights(matrix, self.settings.objective)
             self._labels = labels.reshape(n_rows, self._n_labels(labels.size, n_rows))
             self._loss = self._make_loss()
-            self._groups = row_groups(self._loss, self._labels, self.tasks, query_begins(matrix))
+            strata = None if self._options.one_stratum else self.tasks
+            self._groups = row_groups(self._loss, self._labels, strata, query_begins(matrix))
         self._objective = objective
         if self._workers is not None:
             self._check_same_columns(self._workers, matrix)

@@ -8,8 +8,11 @@ import pytest
 import xgboost
 
 import mtboost
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import evaluate_by_task, evaluate_strata, get_metric
+from mtboost.model.libraries import get_backend
+from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit, task_metric
 
 RNG = np.random.default_rng(0)
@@ -118,6 +121,32 @@ def test_trees_of_several_tasks_are_those_of_the_objective_by_task():
     by_objective = xgboost.train(params, data, 5, obj=objective)
     assert trees_of(split) == trees_of(by_objective)
     assert trees_of(split) != trees_of(xgboost.train({**PARAMS, **start}, data, 5))
+
+
+def test_trees_of_one_stratum_are_those_of_xgboost():
+    backend, tasks = get_backend("xgboost"), TaskSet.from_labels(TASK, N_ROWS)
+    data = xgboost.DMatrix(X, Y)
+    options = TreeOptions(one_stratum=True)
+    ours, _ = backend.train_common(
+        PARAMS, data, 5, tasks=tasks, options=options, table=None, objective=None
+    )
+    assert trees_of(ours) == trees_of(xgboost.train(PARAMS, data, 5))
+
+
+def test_tasks_are_one_stratum_where_that_ranks_better():
+    """Of ages within a decade there is little to learn that ages of others do not show; but where
+    baselines differ a hundredfold, and no column says how, others show little."""
+    rng = np.random.default_rng(0)
+    age = rng.uniform(0.0, 6.0, 500)
+    event, censored = np.exp(-1.5 * age) * [rng.weibull(1.5, 500), rng.exponential(2.0, 500)]
+    y = np.where(event <= censored, event, -censored)
+    options = {"strategy": "auto", "effort": "fast", "num_boost_round": 100, "n_threads": 1}
+    options |= {"objective": "survival:cox"}
+    alike = mtboost.fit(age[:, None], y, task=age.astype(int), **options)
+    assert "one stratum" in alike.common_choice
+    different = fit(**options)
+    assert any("one stratum" in choice for choice in different.common_losses)
+    assert "one stratum" not in different.common_choice
 
 
 def test_a_task_that_quits_leaves_the_others_as_they_are():

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The search for a common model: large steps, one choice after the other.
 
-How deep trees are, unless the user says; then leaves, pooled or partially pooled with much or
-little shrinkage; then whether nodes may split tasks, and by what; whether trees are symmetric, and
-with how much noise; still deeper trees where the deepest are best; whether they follow linear
-effects; how many rows they see. A model that shares less than the pooled one must be better by more
-than one standard error of the difference, over all validation rows; of those that do, the best is
-taken. What the user has fixed stays as it is.
+How deep trees are, unless the user says; whether hazards of all tasks have one baseline; then
+leaves, pooled or partially pooled with much or little shrinkage; then whether nodes may split
+tasks, and by what; whether trees are symmetric, and with how much noise; still deeper trees where
+the deepest are best; whether they follow linear effects; how many rows they see. A model that
+shares less than the pooled one must be better by more than one standard error of the difference,
+over all validation rows; of those that do, the best is taken. What the user has fixed stays as it
+is.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from mtboost.model.sharing.effort import Effort, TimeLimit, can_fill
 from mtboost.model.stages.common import SharedByModels
 from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.settings import Settings
+from mtboost.trees.losses import has_hazards
 from mtboost.trees.pooling import Pooling, PoolingOption, RelativePooling
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
 
@@ -68,6 +70,8 @@ class Setting:
     subsample: float = _SUBSAMPLE
     #: Whether the trees follow linear effects that differ between tasks.
     linear: bool = False
+    #: Whether risk sets of hazards have rows of all tasks.
+    one_stratum: bool = False
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"{self.pooling} pooling"
@@ -79,7 +83,7 @@ class Setting:
         trees = []
         if self.random_strength is not None:
             trees = ["symmetric", f"random strength {self.random_strength:g}"]
-        first = ["linear effects"] * self.linear
+        first = ["linear effects"] * self.linear + ["one stratum"] * self.one_stratum
         size = "given size" if self.depth is None else f"depth {self.depth}"
         return ", ".join([*first, size, leaves, *task_splits, *rows, *trees])
 
@@ -92,6 +96,7 @@ class Setting:
             settings.options,
             symmetric_trees=self.random_strength is not None,
             random_strength=self.random_strength or 0.0,
+            one_stratum=self.one_stratum,
         )
         params = settings.backend.with_sampling(params, self.subsample)
         return replace(settings, params=params, options=options)
@@ -241,6 +246,8 @@ def search(
     search = Search(settings, folds, effort.most_rounds, progress, limit, least)
     search.try_settings(*first)
     if folds.tasks.n_tasks > 1:
+        if has_hazards(settings.params.get("objective")):
+            search.vary(one_stratum=[True])
         poolings = _poolings(settings, effort, folds.tasks)
         if effort.repeats:
             search.vary(pooling=poolings)
